@@ -1,0 +1,214 @@
+"""The text that `gce-tiny` is pretrained on: drills of single steps, and traces of careless schedulers.
+
+Every example is keyed by (seed, stage, index), so that pretraining resumes exactly. No solver is asked: horizons come
+from list schedules in random order, and nobody checks whether a trace's answer is right. No problem combines all
+three families of constraints. The share of fully correct traces is measured by `python -m pretraining shares`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from attrs import evolve, frozen
+
+from gce.domain.randomness import python_generator
+from gce.domain.tasks.scheduling.answer import render
+from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, constraint_list, try_again
+from gce.domain.tasks.scheduling.dispatch import dispatch, dispatch_lines, due_hours, predecessors_first
+from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier, draw_instance
+from gce.domain.tasks.scheduling.reasoning import worked_response
+from gce.domain.tasks.scheduling.verify import feedback, verify
+from gce.domain.tasks.scheduling.wording import prompt_text
+from gce.domain.types import Message, Solution
+
+__all__ = ["STAGES", "Conversation", "Stage", "careless_response", "conversation", "text_of"]
+
+Conversation = tuple[Message, ...]
+"""Turns from the user's first to the assistant's last."""
+
+
+@frozen
+class Stage:
+    """One stretch of the curriculum: what is drawn, how long problems are, how much care schedulers take."""
+
+    name: str
+    tokens: int
+    """Trained and read tokens, in all."""
+    jobs: tuple[int, int]
+    care: float
+    """Share of traces whose scheduler minds a given family of constraints."""
+    drills: float
+    """Share of examples that are drills of look-ups."""
+    other_formats: float = 0.0
+    """Share of examples in other formats: answers at once, examples in context, feedback, simulation."""
+    pairs: float = 0.5
+    """Share of problems that combine two families."""
+    batch: int = 4096
+    """Tokens of one optimizer step."""
+
+
+STAGES = (
+    Stage("look-ups", 300_000, (2, 4), care=0.9, drills=0.9, pairs=0.0, batch=768),
+    Stage("steps", 3_000_000, (2, 5), care=0.9, drills=0.1, pairs=0.3, batch=2048),
+    Stage("traces", 8_000_000, (3, 10), care=0.8, drills=0.02, pairs=0.5, batch=4096),
+    Stage("careless", 4_000_000, (3, 10), care=0.36, drills=0.02, other_formats=0.12, pairs=0.5, batch=6144),
+)
+
+OVERLOOKING = 0.85
+"""A scheduler who does not mind a family overlooks it at this share of the jobs."""
+QUESTIONS = 16
+"""Look-ups asked in one drill."""
+LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _first_plan(instance: Instance) -> Solution:
+    """A horizon without a solver: the shortest of three list schedules in fixed rotations of the prompt order."""
+    labels = list(instance.labels)
+    orders = (labels, labels[::-1], labels[len(labels) // 2 :] + labels[: len(labels) // 2])
+    makespan = min(instance.makespan(dispatch(instance, predecessors_first(instance, order))) for order in orders)
+    return Solution("feasible", None, makespan, 0)
+
+
+def _tier(stage: Stage, rng: random.Random) -> tuple[Tier, str]:
+    """A tier with one family, or two, at a number of jobs drawn from the stage; never all three."""
+    preset, tiers = ("paper", PAPER) if rng.random() < 0.1 else ("grounded", GROUNDED)
+    single = [tier for tier in tiers if not tier.subtypes and len(tier.families) < 3]
+    pairs = [subtype for tier in tiers for subtype in tier.subtypes]
+    tier = rng.choice(pairs if rng.random() < stage.pairs else single)
+    jobs = rng.randint(*stage.jobs)
+    if tier.edges:
+        edges = rng.randint(1, max(1, min(jobs * (jobs - 1) // 2, round(jobs * 0.8))))
+        tier = evolve(tier, jobs=jobs, edges=edges)
+    return evolve(tier, jobs=jobs, durations=(1, rng.randint(3, 6)), slack=max(tier.slack, rng.choice((0.2, 0.4)))), preset
+
+
+def _instance(stage: Stage, rng: random.Random) -> Instance:
+    while True:
+        tier, preset = _tier(stage, rng)
+        for _ in range(20):
+            try:
+                return draw_instance(evolve(tier, subtypes=()), preset, rng, _bounded(_first_plan))
+            except _TooOften:
+                break
+
+
+class _TooOften(Exception):
+    """A draw that keeps being refused: take another tier."""
+
+
+def _bounded(solve: Callable[[Instance], Solution], tries: int = 20) -> Callable[[Instance], Solution]:
+    left = tries
+
+    def bounded(instance: Instance) -> Solution:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise _TooOften
+        return solve(instance)
+
+    return bounded
+
+
+def _base_order(instance: Instance, rng: random.Random) -> list[str]:
+    draw = rng.random()
+    if draw < 0.75:
+        return list(instance.labels)
+    if draw < 0.9:
+        return sorted(instance.labels, key=lambda label: -instance.job(label).duration)
+    return rng.sample(instance.labels, len(instance.labels))
+
+
+def careless_response(instance: Instance, rng: random.Random, care: float, *, answer_only: bool = False) -> str:
+    """A scheduler's reasoning and answer; each family of constraints is minded with probability `care`.
+
+    Who does not mind the sequence or the resources overlooks them at most jobs; who does not mind deadlines takes
+    the jobs in prompt order, by length or as they come.
+    """
+    minds = {family: rng.random() < care for family in ("sequencing", "resources", "deadlines")}
+    overlooked = {
+        (family, label)
+        for family in ("sequencing", "resources")
+        for label in instance.labels
+        if not minds[family] and rng.random() < OVERLOOKING
+    }
+    due = due_hours(instance) if minds["sequencing"] else {job.label: job.deadline for job in instance.jobs}
+    hours = due if minds["deadlines"] and any(hour is not None for hour in due.values()) else None
+    order = _base_order(instance, rng)
+    if hours is not None:
+        order.sort(key=lambda label: (hours[label] is None, hours[label] or 0))
+    if minds["sequencing"]:
+        order = predecessors_first(instance, order)
+    careless = {
+        "minds_sequence": lambda label: ("sequencing", label) not in overlooked,
+        "minds_resources": lambda label: ("resources", label) not in overlooked,
+    }
+    if answer_only:
+        starts = {line.label: line.start for line in dispatch_lines(instance, order, **careless)}
+        return render({label: starts[label] for label in instance.labels})
+    return worked_response(instance, order, due=hours, free_line=minds["resources"], **careless)
+
+
+def _drill(rng: random.Random) -> Conversation:
+    """Pairs to look up: "K 3, B 5. B 5, K 3", values right after their labels, or with a word between."""
+    labels = rng.sample(LABELS, rng.randint(2, 8))
+    pairs = [(label, str(rng.randint(0, 30))) for label in labels]
+    link, back = rng.choice(((" ", " "), (" ", " "), (" takes ", " "), (" by ", " "), (" ", " takes ")))
+    asked = [rng.choice(pairs) for _ in range(QUESTIONS)]
+    shown = ", ".join(f"{label}{link}{value}" for label, value in pairs)
+    return (
+        Message("user", f"{shown}."),
+        Message("assistant", ", ".join(f"{label}{back}{value}" for label, value in asked)),
+    )
+
+
+def _solved(stage: Stage, rng: random.Random, instance: Instance) -> Conversation:
+    prompt = Message("user", prompt_text(instance, rng))
+    return prompt, Message("assistant", careless_response(instance, rng, stage.care))
+
+
+def _other_format(stage: Stage, rng: random.Random) -> Conversation:
+    kind = rng.choice(("answer only", "examples", "feedback", "simulation"))
+    short = evolve(stage, jobs=(2, 5), pairs=0.2)
+    if kind == "answer only":
+        instance = _instance(stage, rng)
+        answer = careless_response(instance, rng, stage.care, answer_only=True)
+        return Message("user", prompt_text(instance, rng, answer_only=True)), Message("assistant", answer)
+    if kind == "examples":
+        turns: Conversation = ()
+        for _ in range(rng.randint(2, 4)):
+            turns += _solved(short, rng, _instance(short, rng))
+        return turns
+    if kind == "feedback":
+        instance = _instance(short, rng)
+        turns = _solved(short, rng, instance)
+        said = feedback(verify(instance, turns[-1].content))
+        again = careless_response(instance, rng, (1 + stage.care) / 2)
+        return *turns, Message("user", try_again(said)), Message("assistant", again)
+    instance = _instance(short, rng)
+    draft = careless_response(instance, rng, stage.care)
+    return (
+        Message("user", f"{prompt_text(instance, rng)}\n{LIST_CALL}"),
+        Message("assistant", constraint_list(instance)),
+        Message("user", DRAFT_CALL),
+        Message("assistant", draft),
+        Message("user", ANSWER_CALL),
+        Message("assistant", draft.rpartition("\n")[2]),
+    )
+
+
+def conversation(stage: Stage, seed: int, index: int) -> Conversation:
+    """Example number `index` of a stage."""
+    rng = python_generator(seed, "pretrain", stage.name, index)
+    draw = rng.random()
+    if draw < stage.drills:
+        return _drill(rng)
+    if draw < stage.drills + stage.other_formats:
+        return _other_format(stage, rng)
+    return _solved(stage, rng, _instance(stage, rng))
+
+
+def text_of(turns: Sequence[Message]) -> str:
+    """All words of a conversation, for training the tokenizer."""
+    return "\n".join(turn.content for turn in turns)

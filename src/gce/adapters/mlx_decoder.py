@@ -1,0 +1,286 @@
+"""Rows of growing sequences over any mlx-lm model: what the sampler steps.
+
+`make_decoder` picks the fastest that fits: numpy for a plain Llama on a Linux CPU, batched rows where the model keeps
+plain key-value caches, one sequence at a time for every other cache. Knows models and positions, not requests.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from mlx_lm.models import llama
+from mlx_lm.models.cache import KVCache, make_prompt_cache
+
+from gce.adapters.numpy_llama import Array, BlockWeights, LlamaWeights, NumpyLlama
+from gce.adapters.row_threads import RowThreads
+
+__all__ = ["BatchDecoder", "Decoder", "SequenceDecoder", "draw", "llama_weights", "make_decoder"]
+
+_GROWTH = 256
+"""Columns by which the key-value buffers grow."""
+
+
+class Decoder(Protocol):
+    """Rows that each hold a sequence and take one token a step."""
+
+    rows: int
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
+        """A prefix for each prompt, opaque, to be placed in any number of rows."""
+        ...
+
+    def place(self, row: int, prefix: Any) -> None:
+        """Start `row` anew right after `prefix`."""
+        ...
+
+    def release(self, row: int) -> None:
+        """Leave `row` idle; what it draws from now on means nothing."""
+        ...
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with these rows alone, as rows 0, 1, ...; nothing may be placed after it."""
+        ...
+
+    def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
+        """Append one token to each row and draw the next, as `gce.adapters.numpy_llama.draw` says."""
+        ...
+
+
+def make_decoder(model: nn.Module, rows: int, longest: int, *, threads: int) -> Decoder:
+    """A decoder of `rows` rows at most for prompts of at most `longest` tokens."""
+    if sys.platform.startswith("linux") and mx.default_device() == mx.Device(mx.cpu):
+        weights = llama_weights(model)
+        if weights is not None:
+            return RowThreads(lambda count: NumpyLlama(weights, count, longest), rows, threads=threads)
+    if all(type(cache) is KVCache for cache in make_prompt_cache(model)):
+        return BatchDecoder(model, rows)
+    return SequenceDecoder(model)
+
+
+def draw(logits: mx.array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
+    """What `gce.adapters.numpy_llama.draw` does, on mlx's device, with one synchronisation."""
+    logits = logits.astype(mx.float32)
+    shifted = logits - mx.max(logits, axis=-1, keepdims=True)
+    normal = mx.log(mx.sum(mx.exp(shifted), axis=-1))
+    tokens = mx.argmax(logits, axis=-1)
+    sampling = mx.zeros_like(normal)
+    if temperatures.any():
+        warm = mx.array(temperatures > 0)
+        heat = mx.array(np.where(temperatures > 0, temperatures, 1).astype(np.float32))
+        weights = mx.exp(shifted / heat[:, None])
+        cumulative = mx.cumsum(weights, axis=-1)
+        total = cumulative[:, -1]
+        point = mx.array(np.minimum(uniforms, np.float32(1 - 2**-24))) * total
+        drawn = mx.argmax(cumulative > point[:, None], axis=-1)
+        share = mx.take_along_axis(weights, drawn[:, None], axis=-1)[:, 0] / total
+        tokens = mx.where(warm, drawn, tokens)
+        sampling = mx.where(warm, mx.log(share), sampling)
+    log_probabilities = mx.take_along_axis(shifted, tokens[:, None], axis=-1)[:, 0] - normal
+    mx.eval(tokens, log_probabilities, sampling)
+    return np.array(tokens).astype(np.int64), np.array(log_probabilities), np.array(sampling)
+
+
+class _RowPositions:
+    """Where each row writes next; shared by the caches of all blocks during a step."""
+
+    def __init__(self, rows: int) -> None:
+        self.next = np.zeros(rows, np.int64)
+        self.refresh()
+
+    def refresh(self) -> None:
+        self.offset = mx.array(self.next.astype(np.int32))
+        self.columns = int(self.next.max()) + 1
+
+
+class _RowCache:
+    """Keys and values of one block, written in place at each row's own position.
+
+    It has what mlx-lm's models ask of a cache: `offset` (one for each row, so that RoPE is right), `update_and_fetch`
+    and `make_mask`.
+    """
+
+    def __init__(self, positions: _RowPositions) -> None:
+        self._positions = positions
+        self.keys: mx.array | None = None
+        self.values: mx.array | None = None
+
+    @property
+    def offset(self) -> mx.array:
+        return self._positions.offset
+
+    def make_mask(self, length: int, return_array: bool = False, window_size: int | None = None) -> mx.array:
+        assert length == 1, length
+        columns = mx.arange(self._positions.columns)[None]
+        last = self._positions.offset[:, None]
+        allowed = columns <= last
+        if window_size is not None:
+            allowed = allowed & (columns > last - window_size)
+        return allowed[:, None, None]
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        columns = self._positions.columns
+        self.grow(keys, values, columns)
+        index = self._positions.offset[:, None, None, None]
+        self.keys = mx.put_along_axis(self.keys, mx.broadcast_to(index, keys.shape), keys, axis=2)
+        self.values = mx.put_along_axis(self.values, mx.broadcast_to(index, values.shape), values, axis=2)
+        return self.keys[:, :, :columns], self.values[:, :, :columns]
+
+    def grow(self, keys: mx.array, values: mx.array, columns: int) -> None:
+        """Make room for `columns` columns of heads like these."""
+        rows = len(self._positions.next)
+        held = 0 if self.keys is None else self.keys.shape[2]
+        if columns <= held:
+            return
+        more = -(-(columns - held) // _GROWTH) * _GROWTH
+        for name, like in (("keys", keys), ("values", values)):
+            room = mx.zeros((rows, like.shape[1], more, like.shape[3]), like.dtype)
+            old = getattr(self, name)
+            setattr(self, name, room if old is None else mx.concatenate([old, room], axis=2))
+
+
+class BatchDecoder:
+    """Rows in one batch, for models whose caches are all plain `KVCache`s."""
+
+    def __init__(self, model: nn.Module, rows: int) -> None:
+        self.rows = rows
+        self._model = model
+        self._positions = _RowPositions(rows)
+        self._caches = [_RowCache(self._positions) for _ in make_prompt_cache(model)]
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
+        """Each prefix: the number of tokens, and keys and values of each block."""
+        width = max(len(prompt) for prompt in prompts)
+        if width == 0:
+            return [(0, []) for _ in prompts]
+        # Padding on the right needs no mask: attention is causal, and what follows a prompt is cut off.
+        padded = mx.array([list(prompt) + [0] * (width - len(prompt)) for prompt in prompts])
+        caches = make_prompt_cache(self._model)
+        self._model(padded, cache=caches)
+        found = []
+        for row, prompt in enumerate(prompts):
+            cut = [(c.keys[row : row + 1, :, : len(prompt)], c.values[row : row + 1, :, : len(prompt)]) for c in caches]
+            found.append((len(prompt), [tuple(map(mx.contiguous, pair)) for pair in cut]))
+        # The logits are never evaluated, so that the head and the last block's output cost nothing.
+        mx.eval([pairs for _, pairs in found])
+        return found
+
+    def place(self, row: int, prefix: Any) -> None:
+        """Copy the prefix's keys and values into `row`."""
+        length, pairs = prefix
+        self._positions.next[row] = length
+        for cache, (keys, values) in zip(self._caches, pairs, strict=bool(pairs)):
+            cache.grow(keys, values, length)
+            cache.keys[row : row + 1, :, :length] = keys
+            cache.values[row : row + 1, :, :length] = values
+
+    def release(self, row: int) -> None:
+        """Let `row` write its first column over and over."""
+        self._positions.next[row] = -1
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Copy the rows that go on into smaller buffers."""
+        self.rows = len(rows)
+        chosen = mx.array(list(rows))
+        self._positions.next = self._positions.next[list(rows)]
+        for cache in self._caches:
+            if cache.keys is not None:
+                cache.keys, cache.values = cache.keys[chosen], cache.values[chosen]
+        mx.eval([(cache.keys, cache.values) for cache in self._caches if cache.keys is not None])
+
+    def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
+        """One pass over all rows."""
+        self._positions.next = np.maximum(self._positions.next, 0)
+        self._positions.refresh()
+        logits = self._model(mx.array(tokens.astype(np.int32))[:, None], cache=self._caches)[:, -1]
+        drawn = draw(logits, uniforms, temperatures)
+        self._positions.next += 1
+        return drawn
+
+
+class SequenceDecoder:
+    """One sequence at a time, with whatever caches the model makes."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.rows = 1
+        self._model = model
+        self._cache = make_prompt_cache(model)
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
+        """Each prefix: the model's own caches after the prompt."""
+        found = []
+        for prompt in prompts:
+            caches = make_prompt_cache(self._model)
+            if prompt:
+                self._model(mx.array([list(prompt)]), cache=caches)
+                mx.eval([cache.state for cache in caches])
+            found.append(caches)
+        return found
+
+    def place(self, row: int, prefix: Any) -> None:
+        """Go on from a copy of the prefix's caches."""
+        self._cache = copy.deepcopy(prefix)
+
+    def release(self, row: int) -> None:
+        """Nothing to do: the next `place` replaces the caches."""
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Nothing to do: there is one row."""
+
+    def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
+        """One pass over the row."""
+        logits = self._model(mx.array(tokens.astype(np.int32))[:, None], cache=self._cache)[:, -1]
+        return draw(logits, uniforms, temperatures)
+
+
+def llama_weights(model: nn.Module) -> LlamaWeights | None:
+    """The weights of a plain float32 Llama, as `NumpyLlama` takes them; None for any other model."""
+    if type(model) is not llama.Model:
+        return None
+    arguments = model.args
+    ropes = [layer.self_attn.rope for layer in model.layers]
+    matrices = [module for _, module in model.named_modules() if hasattr(module, "weight")]
+    if (
+        any(layer.use_sliding for layer in model.layers)
+        or any(type(rope) is not nn.RoPE or rope.traditional or rope.scale != 1 for rope in ropes)
+        or any(type(module) not in (nn.Linear, nn.Embedding, nn.RMSNorm) for module in matrices)
+        or any(module.weight.dtype != mx.float32 or "bias" in module for module in matrices)
+    ):
+        return None
+    inner = model.model
+    embedding = np.array(inner.embed_tokens.weight)
+    head = inner.embed_tokens if arguments.tie_word_embeddings else model.lm_head
+    size = inner.layers[0].self_attn.head_dim
+    return LlamaWeights(
+        embedding=embedding,
+        blocks=tuple(_block_weights(layer, size) for layer in model.layers),
+        head=_columns([head], inner.norm),
+        heads=arguments.num_attention_heads,
+        kv_heads=arguments.num_key_value_heads,
+        head_size=size,
+        epsilon=arguments.rms_norm_eps,
+        rope_base=arguments.rope_theta,
+    )
+
+
+def _block_weights(layer: nn.Module, size: int) -> BlockWeights:
+    attention, mlp = layer.self_attn, layer.mlp
+    mixed = _columns([attention.q_proj, attention.k_proj, attention.v_proj], layer.input_layernorm)
+    mixed[:, : attention.n_heads * size] *= np.float32(size**-0.5)
+    return BlockWeights(
+        queries_keys_values=mixed,
+        output=_columns([attention.o_proj]),
+        gate_up=_columns([mlp.gate_proj, mlp.up_proj], layer.post_attention_layernorm),
+        down=_columns([mlp.down_proj]),
+    )
+
+
+def _columns(linears: Iterable[nn.Module], norm: nn.Module | None = None) -> Array:
+    """The linears side by side as one matrix of (inputs, outputs), with the weights of the norm before them."""
+    matrix: Array = np.ascontiguousarray(np.concatenate([np.array(linear.weight) for linear in linears]).T)
+    return matrix if norm is None else matrix * np.array(norm.weight)[:, None]

@@ -1,0 +1,111 @@
+"""The loss of a batch of token sequences and its gradient with respect to the adapter.
+
+Loss = sum over sequences of weight * (sum of the negative log-likelihoods of its trained tokens) / number of trained
+tokens of all sequences. Knows token ids and weights of the loss; it knows neither traces nor optimizers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from attrs import frozen
+from mlx.utils import tree_flatten
+
+__all__ = ["Example", "Head", "loss_and_gradients", "split_head"]
+
+Head = tuple[Callable[[mx.array], mx.array], Callable[[mx.array], mx.array]]
+"""Tokens to hidden states, and hidden states to logits."""
+
+_BUCKET = 32
+
+
+@frozen
+class Example:
+    """One sequence to learn from."""
+
+    tokens: tuple[int, ...]
+    start: int
+    """Place of the first trained token, at least 1; all from there on are trained."""
+    weight: float
+
+
+def split_head(model: nn.Module) -> Head:
+    """The model in two, so that logits are computed only where they are needed.
+
+    Where the two halves do not give what the model gives, the whole model is the first and the second does nothing.
+    """
+    whole: Head = (model, lambda logits: logits)
+    inner = getattr(model, "model", None)
+    head = getattr(model, "lm_head", None) or getattr(getattr(inner, "embed_tokens", None), "as_linear", None)
+    if inner is None or head is None:
+        return whole
+    tokens = mx.array([[0, 1, 2]])
+    try:
+        same = mx.array_equal(head(inner(tokens)), model(tokens)).item()
+    except (TypeError, ValueError, AttributeError):
+        return whole
+    return (inner, head) if same else whole
+
+
+def loss_and_gradients(
+    model: nn.Module, head: Head, examples: Sequence[Example], *, tokens_per_pass: int
+) -> tuple[float, dict[str, mx.array]]:
+    """The loss in nats a token, and its gradient by full path of each trainable array.
+
+    Blocks below the lowest adapted one cost a forward pass only: mlx follows gradients from the adapter's arrays up.
+    """
+    trained = sum(len(example.tokens) - example.start for example in examples)
+    to_hidden, to_logits = head
+
+    def loss(inputs: mx.array, places: mx.array, targets: mx.array, weights: mx.array) -> mx.array:
+        hidden = to_hidden(inputs)
+        logits = to_logits(hidden.reshape(-1, hidden.shape[-1])[places])
+        return mx.sum(weights * nn.losses.cross_entropy(logits.astype(mx.float32), targets)) / trained
+
+    gradient_of = nn.value_and_grad(model, loss)
+    total, gradients = 0.0, dict[str, mx.array]()
+    for chunk in _passes(examples, tokens_per_pass):
+        value, tree = gradient_of(*map(mx.array, _arrays(chunk)))
+        found = dict(tree_flatten(tree))
+        gradients = {path: gradient + gradients[path] if gradients else gradient for path, gradient in found.items()}
+        mx.eval(value, gradients)
+        total += value.item()
+    return total, gradients
+
+
+def _width(example: Example) -> int:
+    """Positions that go through the model: all tokens but the last, rounded up to a bucket."""
+    return -(-(len(example.tokens) - 1) // _BUCKET) * _BUCKET
+
+
+def _passes(examples: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
+    """Examples of near-equal length together, as many as fit into `tokens` with their padding, at least one."""
+    chunk: list[Example] = []
+    for example in sorted(examples, key=_width):
+        if chunk and (len(chunk) + 1) * _width(example) > tokens:
+            yield chunk
+            chunk = []
+        chunk.append(example)
+    yield chunk
+
+
+def _arrays(chunk: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs (sequences, width); then for each trained token its place in the flat inputs, the token, its weight."""
+    width = max(map(_width, chunk))
+    inputs = np.zeros((len(chunk), width), np.int32)
+    places, targets, weights = [], [], []
+    for row, example in enumerate(chunk):
+        inputs[row, : len(example.tokens) - 1] = example.tokens[:-1]
+        # The output at one position predicts the token at the next.
+        places.append(row * width + np.arange(example.start - 1, len(example.tokens) - 1))
+        targets.append(np.asarray(example.tokens[example.start :]))
+        weights.append(np.full(len(example.tokens) - example.start, example.weight))
+    return (
+        inputs,
+        np.concatenate(places).astype(np.int32),
+        np.concatenate(targets).astype(np.int32),
+        np.concatenate(weights).astype(np.float32),
+    )

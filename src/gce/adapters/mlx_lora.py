@@ -1,0 +1,296 @@
+"""A LoRA adapter on chosen blocks of an mlx-lm model: its layers, its optimizer, its state, its files.
+
+The base stays frozen and untouched. Layers are mlx-lm's own `LoRALinear`, addressed by full module path, so that
+blocks need not be contiguous and `mlx_lm.load(base, adapter_path=...)` reads the files. Knows modules and arrays; it
+does not know text, traces or how gradients come about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optimizers
+import numpy as np
+from attrs import field, frozen, validators
+from mlx.utils import tree_flatten, tree_unflatten
+from mlx_lm.tuner.lora import LoRALinear
+from mlx_lm.tuner.utils import remove_lora_layers
+
+from gce.domain.types import ModelState
+from gce.errors import ModelError
+
+__all__ = ["Adapter", "LoraSettings", "OptimizerSettings"]
+
+
+@frozen
+class LoraSettings:
+    """The shape of the adapter."""
+
+    rank: int = field(default=16, validator=validators.ge(1))
+    scale: float = 2.0
+    """Factor on the low-rank product (alpha / rank elsewhere)."""
+    layers: tuple[int, ...] = ()
+    """Blocks to adapt, from the input, 0-based. Empty: none until `attach`."""
+    dropout: float = field(default=0.0, validator=[validators.ge(0.0), validators.lt(1.0)])
+    """Of the adapter's inputs, during updates only."""
+    keys: tuple[str, ...] | None = None
+    """Linears of each block by path inside it, such as `self_attn.q_proj`; None for all of them."""
+
+
+@frozen
+class OptimizerSettings:
+    """AdamW with bias correction, and how gradients are gathered."""
+
+    learning_rate: float = field(default=1e-3, validator=validators.gt(0.0))
+    weight_decay: float = field(default=0.0, validator=validators.ge(0.0))
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-8
+    max_gradient_norm: float | None = field(default=1.0, validator=validators.optional(validators.gt(0.0)))
+    """Gradients are scaled down to this global norm; None leaves them."""
+    tokens_per_pass: int = field(default=4096, validator=validators.ge(1))
+    """Tokens, padding included, whose activations are held at once; a batch takes as many passes as it needs."""
+
+
+class Adapter:
+    """The trainable part of one model."""
+
+    def __init__(self, model: nn.Module, lora: LoraSettings, optimizer: OptimizerSettings, *, seed: int) -> None:
+        self.model = model
+        self.lora = lora
+        self.settings = optimizer
+        self.layers: tuple[int, ...] = ()
+        self.modules: tuple[str, ...] = ()
+        """Full paths of the adapted linears."""
+        self._seed = seed
+        self._optimizer = self._new_optimizer()
+        self._merged: nn.Module | None = None
+        model.freeze()
+        if lora.layers:
+            self.attach(lora.layers)
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """Adapt these blocks, and only these, from fresh initial values and with a fresh optimizer.
+
+        The values depend on the seed and the module's path alone. Raises ModelError, and changes nothing, where a
+        block or a linear does not exist.
+        """
+        blocks = self.model.layers
+        if len(set(layers)) != len(layers) or not all(0 <= layer < len(blocks) for layer in layers):
+            raise ModelError(f"expected different blocks from 0 to {len(blocks) - 1}, got {list(layers)!r}")
+        self.detach()
+        found = {path: module for layer in sorted(layers) for path, module in self._linears(layer).items()}
+        with _random_state_untouched():
+            adapted = {path: self._new_layer(path, linear) for path, linear in found.items()}
+        self.model.update_modules(tree_unflatten(list(adapted.items())))
+        self.model.eval()
+        self.layers, self.modules = tuple(sorted(layers)), tuple(found)
+        self._optimizer.init(self.parameters())
+        mx.eval(self.parameters(), self._optimizer.state)
+
+    def detach(self) -> None:
+        """Leave the bare base."""
+        remove_lora_layers(self.model)
+        self.layers, self.modules = (), ()
+        self._optimizer = self._new_optimizer()
+        self._merged = None
+
+    def parameters(self) -> dict[str, mx.array]:
+        """The adapter's arrays by full path."""
+        return dict(tree_flatten(self.model.trainable_parameters()))
+
+    def step(self, gradients: Mapping[str, mx.array], *, norm: float) -> None:
+        """One optimizer step on gradients by full path, whose global norm is `norm`."""
+        most = self.settings.max_gradient_norm
+        if most is not None and norm > most:
+            gradients = {path: gradient * (most / norm) for path, gradient in gradients.items()}
+        moved = self._optimizer.apply_gradients(dict(gradients), self.parameters())
+        self.model.update(tree_unflatten(list(moved.items())))
+        mx.eval(self.parameters(), self._optimizer.state)
+        self._merged = None
+
+    @contextlib.contextmanager
+    def training(self) -> Iterator[None]:
+        """Dropout is on inside, drawn from the seed and the number of steps taken."""
+        if not self.lora.dropout:
+            yield
+            return
+        with _random_state_untouched():
+            mx.random.seed(int(np.random.Philox([self._seed, int(self._optimizer.step)]).random_raw()) >> 1)
+            for layer in self._layers():
+                layer.dropout.train()
+            try:
+                yield
+            finally:
+                self.model.eval()
+
+    @contextlib.contextmanager
+    def off(self) -> Iterator[None]:
+        """The model answers as the bare base inside."""
+        layers = self._layers()
+        scales = [layer.scale for layer in layers]
+        for layer in layers:
+            layer.scale = 0.0
+        try:
+            yield
+        finally:
+            for layer, scale in zip(layers, scales, strict=True):
+                layer.scale = scale
+
+    def merged(self) -> nn.Module:
+        """A model for sampling that shares the base's arrays, with float32 linears and their adapters made one.
+
+        Later updates do not change it. Weights of fewer bits keep their adapters, which would drown in rounding.
+        """
+        if self._merged is None:
+            shared = {id(array): array for _, array in tree_flatten(self.model.parameters())}
+            twin = copy.deepcopy(self.model, shared)
+            layers = {path: module for path, module in twin.named_modules() if isinstance(module, LoRALinear)}
+            with _random_state_untouched():
+                fused = [(p, m.fuse()) for p, m in layers.items() if m.linear.weight.dtype == mx.float32]
+            if fused:
+                twin.update_modules(tree_unflatten(fused))
+            mx.eval(twin.parameters())
+            self._merged = twin
+        return self._merged
+
+    def digest(self) -> str:
+        """SHA-256 of the adapter: paths, scale and arrays."""
+        found = hashlib.sha256(repr(self.lora.scale).encode())
+        for path, array in sorted(self.parameters().items()):
+            found.update(path.encode())
+            found.update(np.array(array).tobytes())
+        return found.hexdigest()
+
+    def state(self) -> ModelState:
+        """A copy of adapter and optimizer."""
+        return ModelState(arrays={name: np.array(array) for name, array in self._arrays().items()}, settings=self._plain())
+
+    def restore(self, state: ModelState) -> None:
+        """Continue from `state`; where nothing is attached, its blocks are attached first."""
+        attached = bool(self.layers)
+        if not attached and state.settings.get("layers"):
+            self.attach([int(layer) for layer in state.settings["layers"]])
+        try:
+            self._check(state)
+        except ValueError:
+            if not attached:
+                self.detach()
+            raise
+        arrays = {name: mx.array(array) for name, array in state.arrays.items()}
+        kept = {name.removeprefix("adapter."): array for name, array in arrays.items() if name.startswith("adapter.")}
+        self.model.update(tree_unflatten(list(kept.items())))
+        optimizer = {path: {k: arrays[f"optimizer.{path}.{k}"] for k in self._optimizer.state[path]} for path in kept}
+        self._optimizer.state.update(optimizer, step=arrays["optimizer.step"])
+        mx.eval(self.parameters(), self._optimizer.state)
+        self._merged = None
+
+    def write(self, directory: Path, *, base: str) -> None:
+        """Write `adapters.safetensors` and `adapter_config.json`, each whole or not at all."""
+        directory.mkdir(parents=True, exist_ok=True)
+        weights = directory / ".adapters.partial.safetensors"
+        mx.save_safetensors(str(weights), self.parameters(), {"format": "mlx"})
+        _put(weights, directory / "adapters.safetensors")
+        config = {
+            "fine_tune_type": "lora",
+            "model": base,
+            "num_layers": len(self.layers),
+            "lora_parameters": {
+                "rank": self.lora.rank,
+                "scale": self.lora.scale,
+                "dropout": self.lora.dropout,
+                "keys": list(self.modules),
+            },
+        }
+        text = directory / ".adapter_config.partial.json"
+        text.write_text(json.dumps(config, indent=2) + "\n")
+        _put(text, directory / "adapter_config.json")
+
+    def _new_optimizer(self) -> optimizers.AdamW:
+        return optimizers.AdamW(
+            learning_rate=self.settings.learning_rate,
+            betas=list(self.settings.betas),
+            eps=self.settings.epsilon,
+            weight_decay=self.settings.weight_decay,
+            bias_correction=True,
+        )
+
+    def _layers(self) -> list[LoRALinear]:
+        return [module for _, module in self.model.named_modules() if isinstance(module, LoRALinear)]
+
+    def _linears(self, layer: int) -> dict[str, nn.Module]:
+        """The linears of one block that are to be adapted, by full path."""
+        block = self.model.layers[layer]
+        prefix = next(path for path, module in self.model.named_modules() if module is block)
+        linears = {p: m for p, m in block.named_modules() if isinstance(m, nn.Linear | nn.QuantizedLinear)}
+        keys = sorted(linears) if self.lora.keys is None else self.lora.keys
+        unknown = [key for key in keys if key not in linears]
+        if unknown:
+            raise ModelError(f"expected linears of block {layer} among {', '.join(sorted(linears))}, got {unknown!r}")
+        return {f"{prefix}.{key}": linears[key] for key in keys}
+
+    def _new_layer(self, path: str, linear: nn.Module) -> LoRALinear:
+        layer = LoRALinear.from_base(linear, r=self.lora.rank, dropout=self.lora.dropout, scale=self.lora.scale)
+        inputs = layer.lora_a.shape[0]
+        generator = np.random.Generator(np.random.Philox([self._seed, crc32(path.encode())]))
+        bound = inputs**-0.5
+        layer.lora_a = mx.array(generator.uniform(-bound, bound, layer.lora_a.shape).astype(np.float32))
+        return layer
+
+    def _arrays(self) -> dict[str, mx.array]:
+        state = self._optimizer.state
+        arrays = {"optimizer.step": state["step"]}
+        for path, array in self.parameters().items():
+            arrays[f"adapter.{path}"] = array
+            arrays.update({f"optimizer.{path}.{name}": moment for name, moment in state[path].items()})
+        return arrays
+
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "layers": list(self.layers),
+            "rank": self.lora.rank,
+            "scale": self.lora.scale,
+            "dropout": self.lora.dropout,
+            "keys": list(self.modules),
+        }
+
+    def _check(self, state: ModelState) -> None:
+        expected = {name: np.array(array) for name, array in self._arrays().items()}
+        if expected.keys() != state.arrays.keys():
+            odd = sorted(expected.keys() ^ state.arrays.keys())
+            raise ValueError(f"expected a state of blocks {list(self.layers)}, got one that differs in {odd[0]!r}")
+        for name, array in expected.items():
+            got = state.arrays[name]
+            if (array.shape, array.dtype) != (got.shape, got.dtype):
+                raise ValueError(f"expected {name} as {array.dtype}{array.shape}, got {got.dtype}{got.shape}")
+
+
+@contextlib.contextmanager
+def _random_state_untouched() -> Iterator[None]:
+    """mlx's global generator is afterwards where it was before."""
+    high, low = np.array(mx.random.state[0]).tolist()
+    try:
+        yield
+    finally:
+        mx.random.seed(high << 32 | low)  # A seed is its key, as two words.
+
+
+def _put(temporary: Path, final: Path) -> None:
+    """Make a finished file durable under its final name."""
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    temporary.replace(final)
+    directory = os.open(final.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

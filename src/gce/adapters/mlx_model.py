@@ -1,0 +1,365 @@
+"""A language model that mlx-lm can load, with all four capabilities: it samples, scores, learns and can be probed.
+
+Knows text, chat templates and the records of the domain; token work is done by its neighbours (`mlx_sampler`,
+`mlx_learner`, `mlx_lora`). It does not know tasks, verdicts or files other than the model's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from gce.adapters.blas import BlasReport, use_fast_blas
+from gce.domain.types import (
+    Completion,
+    LayerActivation,
+    Message,
+    ModelState,
+    SampleRequest,
+    TrainingBatch,
+    UpdateReport,
+)
+from gce.errors import MissingExtra, ModelError
+
+try:
+    import mlx.core as mx
+    import mlx.nn as nn
+    from mlx.utils import tree_flatten
+    from mlx_lm.utils import load_model, load_tokenizer
+except ImportError as error:
+    raise MissingExtra((error.name or "mlx").split(".")[0], "mlx") from error
+
+from gce.adapters.mlx_decoder import Decoder, make_decoder
+from gce.adapters.mlx_learner import Example, loss_and_gradients, split_head
+from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings
+from gce.adapters.mlx_sampler import Job, Rollout, roll_out
+
+__all__ = ["LoraSettings", "MlxModel", "OptimizerSettings", "load_mlx_model"]
+
+
+def load_mlx_model(
+    path_or_repo: str | Path,
+    *,
+    device: Literal["cpu"] | None = None,
+    lora: LoraSettings | None = None,
+    optimizer: OptimizerSettings | None = None,
+    seed: int = 0,
+    max_batch: int = 64,
+    threads: int | None = None,
+) -> MlxModel:
+    """Load a model from a directory in the Hugging Face layout, or from the hub by its name.
+
+    Args:
+        path_or_repo: a directory with config.json, model*.safetensors, tokenizer.json and tokenizer_config.json.
+        device: `cpu` keeps everything on the CPU; None takes mlx's default device.
+        lora: the adapter's shape; blocks may also be chosen later, by `MlxModel.attach`.
+        optimizer: how the adapter learns.
+        seed: of the adapter's initial values and dropout.
+        max_batch: sequences that are sampled at once, at most.
+        threads: of the CPU work; None for one on each usable core.
+
+    On a CPU under Linux weights are float32, and a fast BLAS is put under mlx where it is installed.
+    Raises ModelError where there is no such model, or it cannot be used.
+    """
+    threads = threads if threads is not None else _usable_cores()
+    if device == "cpu":
+        mx.set_default_device(mx.cpu)
+    on_cpu = mx.default_device() == mx.Device(mx.cpu)
+    blas = use_fast_blas(threads) if on_cpu else None
+    if on_cpu and not any(map(shutil.which, ("c++", "g++", "clang++"))):
+        mx.disable_compile()  # Fused kernels are compiled at run time there.
+    directory = _directory(path_or_repo)
+    try:
+        model, config = load_model(directory, lazy=True)
+        tokenizer = load_tokenizer(directory, eos_token_ids=config.get("eos_token_id"))
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ModelError(f"could not load a model from {str(path_or_repo)!r}: {error}") from error
+    if not tokenizer.has_chat_template:
+        raise ModelError(f"expected a model with a chat template, {str(path_or_repo)!r} has none")
+    if on_cpu and sys.platform.startswith("linux"):
+        model.set_dtype(mx.float32)
+    mx.eval(model.parameters())
+    return MlxModel(
+        model,
+        tokenizer,
+        name=str(path_or_repo),
+        base_digest=_digest(directory),
+        context=int(config.get("max_position_embeddings") or sys.maxsize),
+        adapter=Adapter(model, lora or LoraSettings(), optimizer or OptimizerSettings(), seed=seed),
+        max_batch=max_batch,
+        threads=threads,
+        blas=blas,
+    )
+
+
+class MlxModel:
+    """A loaded model with its adapter. Has `Sampler`, `Scorer`, `Learner` and `Probe` of `gce.ports.model`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        name: str,
+        base_digest: str,
+        context: int,
+        adapter: Adapter,
+        max_batch: int,
+        threads: int,
+        blas: BlasReport | None,
+    ) -> None:
+        self.name = name
+        self.context = context
+        """Tokens that a prompt and its completion may have together."""
+        self.blas = blas
+        """What serves matrix products; None away from the CPU."""
+        self.max_batch = max_batch
+        self._model = model
+        self._tokenizer = tokenizer
+        self._base_digest = base_digest
+        self._adapter = adapter
+        self._threads = threads
+        self._head = split_head(model)
+        self._stop = frozenset(int(token) for token in tokenizer.eos_token_ids)
+        if tokenizer.eos_token_id is None:
+            raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
+        self._end = int(tokenizer.eos_token_id)
+
+    @property
+    def blocks(self) -> int:
+        """How many transformer blocks there are."""
+        return len(self._model.layers)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The adapted blocks."""
+        return self._adapter.layers
+
+    @property
+    def adapted_modules(self) -> tuple[str, ...]:
+        """Full paths of the linears that learn."""
+        return self._adapter.modules
+
+    @property
+    def trainable_parameters(self) -> int:
+        """Numbers in the adapter."""
+        return sum(array.size for array in self._adapter.parameters().values())
+
+    @property
+    def total_parameters(self) -> int:
+        """Numbers in base and adapter; a packed word of quantized weights counts once."""
+        return sum(array.size for _, array in tree_flatten(self._model.parameters()))
+
+    @property
+    def policy(self) -> str:
+        """SHA-256 over the base's files and the adapter."""
+        return hashlib.sha256(f"{self._base_digest} {self._adapter.digest()}".encode()).hexdigest()
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
+        self._adapter.attach(layers)
+
+    def prompt_tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The conversation through the chat template, up to where the model is to write."""
+        turns = [{"role": message.role, "content": message.content} for message in messages]
+        return tuple(self._tokenizer.apply_chat_template(turns, add_generation_prompt=True))
+
+    def text_tokens(self, text: str, *, end: bool) -> tuple[int, ...]:
+        """`text` as the model would write it, with the end token if asked for."""
+        return (*self._tokenizer.encode(text, add_special_tokens=False), *([self._end] if end else []))
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """See `gce.ports.model.Sampler`. Updates made while the completions come do not affect them."""
+        requests = list(requests)
+        keys = [request.key for request in requests]
+        if len(set(keys)) != len(keys):
+            twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+            raise ValueError(f"expected one request for each key, got {twice!r} twice")
+        return self._completions(requests, self._adapter.merged(), self.policy)
+
+    def log_probabilities(
+        self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
+    ) -> tuple[float, ...]:
+        """See `gce.ports.model.Scorer`."""
+        prompt, written = self.prompt_tokens(messages), self.text_tokens(continuation, end=True)
+        tokens = mx.array([*prompt, *written])
+        to_hidden, to_logits = self._head
+        if adapter:
+            hidden = to_hidden(tokens[None, :-1])
+        else:
+            with self._adapter.off():
+                hidden = to_hidden(tokens[None, :-1])
+        logits = to_logits(hidden[0, len(prompt) - 1 :]).astype(mx.float32)
+        negative = nn.losses.cross_entropy(logits, tokens[len(prompt) :])
+        return tuple((-negative).tolist())
+
+    def update(self, batch: TrainingBatch) -> UpdateReport:
+        """See `gce.ports.model.Learner`."""
+        if not self._adapter.layers:
+            raise ModelError("expected an adapter before the first update: call attach(layers)")
+        examples = [
+            self._example(trace.messages, trace.completion, weight)
+            for trace, weight in zip(batch.traces, batch.weights, strict=True)
+        ]
+        fitting = [example for example in examples if len(example.tokens) <= self.context]
+        trained = sum(len(example.tokens) - example.start for example in fitting)
+        dropped = len(examples) - len(fitting)
+        if not trained:
+            return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
+        with self._adapter.training():
+            loss, gradients = loss_and_gradients(
+                self._model,
+                self._head,
+                [example for example in fitting if example.start < len(example.tokens)],
+                tokens_per_pass=self._adapter.settings.tokens_per_pass,
+            )
+        norm = float(np.sqrt(sum(float(mx.sum(mx.square(gradient))) for gradient in gradients.values())))
+        self._adapter.step(gradients, norm=norm)
+        return UpdateReport(loss=loss, tokens=trained, gradient_norm=norm, dropped=dropped)
+
+    def state(self) -> ModelState:
+        """See `gce.ports.model.Learner`."""
+        return self._adapter.state()
+
+    def restore(self, state: ModelState) -> None:
+        """See `gce.ports.model.Learner`. Where no block is adapted yet, those of the state are."""
+        self._adapter.restore(state)
+
+    def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
+        """See `gce.ports.model.Probe`."""
+        sums = np.zeros((self.blocks, 2))
+        numbers = 0
+        with self._adapter.off(), _watched(self._model.layers) as seen:
+            for messages in prompts:
+                tokens = mx.array([self.prompt_tokens(messages)])
+                seen.clear()
+                hidden = self._head[0](tokens)
+                squares = [[mx.sum(mx.square(out)), mx.sum(mx.square(out - into))] for into, out in seen]
+                mx.eval(hidden, squares)
+                sums += np.array([[float(square) for square in pair] for pair in squares])
+                numbers += seen[0][1].size
+        means = sums / max(numbers, 1)
+        return tuple(
+            LayerActivation(layer=layer, mean_square=float(mean), update_mean_square=float(update))
+            for layer, (mean, update) in enumerate(means)
+        )
+
+    def write_checkpoint(self, directory: str | Path) -> None:
+        """Write the adapter so that `mlx_lm.load(base, adapter_path=directory)` reads it."""
+        if not self._adapter.layers:
+            raise ModelError("expected an adapter to write: call attach(layers)")
+        self._adapter.write(Path(directory), base=self.name)
+
+    def _completions(self, requests: Sequence[SampleRequest], model: nn.Module, policy: str) -> Iterator[Completion]:
+        tokens: dict[tuple[Message, ...], tuple[int, ...]] = {}
+        for request in requests:
+            if request.messages not in tokens:
+                tokens[request.messages] = self.prompt_tokens(request.messages)
+        asked: list[tuple[SampleRequest, Job]] = []
+        for request in requests:
+            prompt = tokens[request.messages]
+            room = self.context - len(prompt)
+            if room < 1:
+                yield Completion(request.key, "", "error", policy, prompt_token_ids=prompt)
+            else:
+                limit = min(request.max_tokens, room)
+                asked.append((request, Job(prompt, request.seed, request.temperature, limit)))
+
+        def make(rows: int, longest: int) -> Decoder:
+            return make_decoder(model, rows, longest, threads=self._threads)
+
+        for rollout in roll_out([job for _, job in asked], make, stop=self._stop, max_rows=self.max_batch):
+            request, job = asked[rollout.job]
+            yield self._completion(request.key, job.prompt, rollout, policy)
+
+    def _completion(self, key: str, prompt: tuple[int, ...], rollout: Rollout, policy: str) -> Completion:
+        written = rollout.tokens[:-1] if rollout.stopped else rollout.tokens
+        return Completion(
+            key=key,
+            # Other special tokens stay visible: whoever reads the text shall see what was written.
+            text=self._tokenizer.decode(list(written), skip_special_tokens=False),
+            finish_reason="stop" if rollout.stopped else "length",
+            policy=policy,
+            prompt_token_ids=prompt,
+            token_ids=rollout.tokens,
+            log_probabilities=rollout.log_probabilities,
+            sampling_log_probabilities=rollout.sampling_log_probabilities,
+        )
+
+    def _example(self, messages: Sequence[Message], completion: Completion, weight: float) -> Example:
+        """What was sampled, token for token; from the text where the backend that sampled has no tokens."""
+        prompt, written = completion.prompt_token_ids, completion.token_ids
+        if prompt is None or written is None:
+            prompt = self.prompt_tokens(messages)
+            written = self.text_tokens(completion.text, end=completion.finish_reason == "stop")
+        return Example(tokens=(*prompt, *written), start=len(prompt), weight=weight)
+
+
+class _watched:  # noqa: N801  (used as a context manager, like a function)
+    """Records what goes into each block and what comes out, in the list that it gives."""
+
+    def __init__(self, blocks: list[nn.Module]) -> None:
+        self._blocks = blocks
+        self._originals = list(blocks)
+
+    def __enter__(self) -> list[tuple[mx.array, mx.array]]:
+        seen: list[tuple[mx.array, mx.array]] = []
+        self._blocks[:] = [_Watched(block, seen) for block in self._originals]
+        return seen
+
+    def __exit__(self, *_: object) -> None:
+        self._blocks[:] = self._originals
+
+
+class _Watched:
+    """A block that reports to `seen`; in all else it is the block."""
+
+    def __init__(self, block: nn.Module, seen: list[tuple[mx.array, mx.array]]) -> None:
+        self._block = block
+        self._seen = seen
+
+    def __call__(self, x: mx.array, *arguments: Any, **options: Any) -> mx.array:
+        out = self._block(x, *arguments, **options)
+        self._seen.append((x, out))
+        return out
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._block, name)
+
+
+def _directory(path_or_repo: str | Path) -> Path:
+    """A local directory with the model's files."""
+    path = Path(path_or_repo)
+    if path.is_dir():
+        return path
+    name = str(path_or_repo)
+    if path.is_absolute() or name.count("/") != 1:
+        raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"could not find or fetch the model {name!r}: {error}") from error
+
+
+def _digest(directory: Path) -> str:
+    """SHA-256 over names and contents of the files that make the base what it is."""
+    found = hashlib.sha256()
+    for path in sorted([directory / "config.json", *directory.glob("model*.safetensors")]):
+        found.update(f"{path.name} {path.stat().st_size} ".encode())
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+    return found.hexdigest()
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

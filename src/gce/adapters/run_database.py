@@ -1,0 +1,295 @@
+"""The SQLite file of a run: its config, its records, and commits whose digests form a chain.
+
+Each commit's digest covers the digest before it, its own row and its records; the first covers the config. A changed
+bit in what was committed breaks the chain, except that the chain cannot tell when commits are missing at its end. Bits
+of the file that hold nothing are free to change. The digests guard against accidents, not against someone who
+recomputes them.
+
+Each stream whose name is a plain identifier has a view of that name with `iteration`, `sequence` and `body`:
+`SELECT body ->> 'tier', count(*) FROM rollouts GROUP BY 1`. Knows nothing of checkpoints but their hashes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from gce.adapters.checkpoint_files import content_hash
+from gce.adapters.store_values import encode
+from gce.errors import DamagedStore, GceError
+
+__all__ = ["CommitRow", "RunDatabase", "reading_failed"]
+
+_APPLICATION = 0x67636531
+_LAYOUT = 1
+_TABLES = {
+    "config": "CREATE TABLE config (name TEXT NOT NULL, value TEXT NOT NULL)",
+    # Without rowid there is one tree, so what the digest is taken of is what `read` finds.
+    "records": (
+        "CREATE TABLE records (stream TEXT NOT NULL, sequence INTEGER NOT NULL, iteration INTEGER NOT NULL,"
+        " body TEXT NOT NULL, PRIMARY KEY (stream, sequence)) WITHOUT ROWID"
+    ),
+    "commits": (
+        "CREATE TABLE commits (iteration INTEGER PRIMARY KEY, checkpoint TEXT, checkpoint_hash TEXT, files TEXT,"
+        " pinned TEXT NOT NULL, loop TEXT NOT NULL, digest TEXT NOT NULL)"
+    ),
+}
+_IDENTIFIER = re.compile(r"(?!sqlite_)[a-z][a-z0-9_]*")
+_ROWS_AT_ONCE = 256
+_BUSY_SECONDS = 30.0
+
+
+@frozen
+class CommitRow:
+    """What a commit says beside its records and the loop's state."""
+
+    iteration: int
+    checkpoint: str | None
+    """Name of the checkpoint's directory."""
+    hashes: Mapping[str, str] | None
+    """SHA-256 of each file of the checkpoint."""
+    pinned: tuple[int, ...]
+    digest: str
+
+
+class RunDatabase:
+    """One connection to a run's database. Methods raise sqlite3.Error where SQLite fails, except as they say."""
+
+    def __init__(self, path: Path) -> None:
+        """Connect to a database that `start` made. DamagedStore where the file is none."""
+        self.path = path
+        self._db = sqlite3.connect(
+            path.absolute().as_uri() + "?mode=rw", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
+        )
+        try:
+            found = tuple(self._value(f"PRAGMA {name}") for name in ("application_id", "user_version"))
+            if found != (_APPLICATION, _LAYOUT):
+                raise DamagedStore(
+                    f"{path}: expected a run of layout {_LAYOUT}, got application, layout {found}: it is damaged, or "
+                    "of another version of gce: put back a copy of it, or give another --run-dir"
+                )
+            self._value("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA fullfsync = ON")  # macOS: through the disk's own cache
+            self._db.execute("PRAGMA cell_size_check = ON")
+        except BaseException:
+            self._db.close()
+            raise
+
+    @staticmethod
+    def start(path: Path, config: Mapping[str, Any]) -> str:
+        """Write a new database with this config and no commits; its first digest."""
+        rows = [(name, encode({name: value})) for name, value in json.loads(encode(config, "config")).items()]
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute(f"PRAGMA application_id = {_APPLICATION}")
+            db.execute(f"PRAGMA user_version = {_LAYOUT}")
+            db.execute("BEGIN")
+            for statement in _TABLES.values():
+                db.execute(statement)
+            db.executemany("INSERT INTO config VALUES (?, ?)", rows)
+            db.execute("COMMIT")
+        return _config_digest(rows)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    def first_digest(self) -> str:
+        """What the chain starts from."""
+        return _config_digest(self._rows("SELECT name, value FROM config ORDER BY rowid"))
+
+    def config(self) -> dict[str, Any]:
+        """The config given to `start`."""
+        whole: dict[str, Any] = {}
+        for (value,) in self._rows("SELECT value FROM config ORDER BY rowid"):
+            whole |= json.loads(value)
+        return whole
+
+    def lengths(self) -> dict[str, int]:
+        """How many records each stream has."""
+        return dict(self._rows("SELECT stream, max(sequence) + 1 FROM records GROUP BY stream"))
+
+    def loop(self, iteration: int) -> dict[str, Any]:
+        """The loop's state as of this commit."""
+        state: dict[str, Any] = json.loads(self._value("SELECT loop FROM commits WHERE iteration = ?", iteration))
+        return state
+
+    def records(self, stream: str, end: int) -> Iterator[dict[str, Any]]:
+        """The first `end` records of a stream. DamagedStore where they cannot be read."""
+        # In slices: a cursor left open would hold back the write-ahead log for as long as the reader takes.
+        for start in range(0, end, _ROWS_AT_ONCE):
+            stop = min(start + _ROWS_AT_ONCE, end)
+            query = "SELECT body FROM records WHERE stream = ? AND sequence >= ? AND sequence < ? ORDER BY sequence"
+            try:
+                found = [json.loads(body) for (body,) in self._rows(query, stream, start, stop)]
+            except sqlite3.Error as exc:
+                raise reading_failed(self.path, exc) from exc
+            except (TypeError, ValueError):
+                found = []
+            if len(found) != stop - start:
+                raise DamagedStore(f"{self.path}: records of {stream!r} are damaged: put back a copy of it")
+            yield from found
+
+    def commit(
+        self,
+        records: Sequence[tuple[str, int, str]],
+        row: CommitRow,
+        loop: str,
+        *,
+        before: str,
+        on_commit: Callable[[], None] = lambda: None,
+    ) -> CommitRow:
+        """Add (stream, sequence, body) records and a commit in one transaction; the row with its digest.
+
+        `before` is the digest to chain to; the row's own is ignored. `on_commit` is called last before the commit.
+        """
+        summed = hashlib.sha256()
+        for record in sorted(records, key=lambda record: (record[0].encode(), record[1])):
+            _add(summed, *record)
+        values = (
+            row.iteration,
+            row.checkpoint,
+            None if row.hashes is None else content_hash(row.hashes),
+            None if row.hashes is None else json.dumps(dict(row.hashes)),
+            json.dumps(row.pinned),
+            loop,
+        )
+        digest = _chained(before, values, summed.hexdigest())
+        with self._transaction():
+            for stream in sorted({stream for stream, sequence, _ in records if sequence == 0 and _has_view(stream)}):
+                self._db.execute(f'DROP VIEW IF EXISTS "{stream}"')
+                self._db.execute(_view(stream))
+            self._db.executemany(
+                "INSERT INTO records (stream, sequence, iteration, body) VALUES (?, ?, ?, ?)",
+                ((stream, sequence, row.iteration, body) for stream, sequence, body in records),
+            )
+            self._db.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", (*values, digest))
+            on_commit()
+        return _commit_row(values, digest)
+
+    def discard_after(self, iteration: int) -> None:
+        """Delete all commits after this one, with their records."""
+        with self._transaction():
+            self._db.execute("DELETE FROM records WHERE iteration > ?", (iteration,))
+            self._db.execute("DELETE FROM commits WHERE iteration > ?", (iteration,))
+
+    def chain(self) -> tuple[list[CommitRow], str | None]:
+        """The commits from the first on that match their digests, and in words what is wrong with the next, if any.
+
+        Reads everything. A file whose structure is damaged raises sqlite3.Error.
+        """
+        report = self._value("PRAGMA integrity_check(1)")
+        if report != "ok":
+            raise sqlite3.DatabaseError(str(report))
+        if changed := self._changed_definition():
+            raise sqlite3.DatabaseError(f"the definition of {changed} is not as it was written")
+        sums: dict[object, Any] = {}
+        query = "SELECT stream, sequence, body, iteration FROM records ORDER BY stream, sequence"
+        for stream, sequence, body, iteration in self._each(query):
+            _add(sums.setdefault(iteration, hashlib.sha256()), stream, sequence, body)
+        commits: list[CommitRow] = []
+        digest = self.first_digest()
+        nothing = hashlib.sha256()
+        for *values, stored in self._each("SELECT * FROM commits ORDER BY iteration"):
+            digest = _chained(digest, values, sums.pop(values[0], nothing).hexdigest())
+            if digest != stored:
+                return commits, f"run.sqlite: what iteration {values[0]} committed does not match its digest"
+            commits.append(_commit_row(values, digest))
+        if sums:
+            return commits, f"run.sqlite: it holds records of iteration {next(iter(sums))!r} but no such commit"
+        return commits, None
+
+    def _changed_definition(self) -> str | None:
+        found = set(self._rows("SELECT name, sql FROM sqlite_master"))
+        expected = list(_TABLES.items())
+        if not set(expected) - found:
+            streams = [stream for (stream,) in self._rows("SELECT DISTINCT stream FROM records")]
+            expected += [(stream, _view(stream)) for stream in streams if _has_view(stream)]
+        return next((name for name, sql in expected if (name, sql) not in found), None)
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return list(self._each(query, *values))
+
+    def _each(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from self._db.execute(query, values)
+        except UnicodeDecodeError as exc:  # in the text of SQLite's own error, quoted from the damaged file
+            raise sqlite3.DatabaseError("it holds text that is not UTF-8") from exc
+
+    def _value(self, query: str, *values: object) -> Any:
+        rows = self._rows(query, *values)
+        if len(rows) != 1:
+            raise sqlite3.DatabaseError(f"expected one row for {query!r}, got {len(rows)}")
+        return rows[0][0]
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+            raise
+
+
+def reading_failed(path: Path, exc: sqlite3.Error) -> GceError:
+    """SQLite's error in reading `path`, as ours: damage, unless a busy, full or closed disk explains it."""
+    reason = " ".join(str(exc).split())
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the rest says more than is needed
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return GceError(f"{path}: {reason}: another program keeps it locked: end that one, then try again")
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) or not os.access(path, os.W_OK):
+        return GceError(f"{path}: {reason}: make room, or make it readable and writable, then try again")
+    return DamagedStore(f"{path}: {reason}: put back a copy of it, or start a new run in another --run-dir")
+
+
+def _has_view(stream: object) -> bool:
+    return isinstance(stream, str) and bool(_IDENTIFIER.fullmatch(stream)) and stream not in _TABLES
+
+
+def _view(stream: str) -> str:
+    query = f"SELECT iteration, sequence, body FROM records WHERE stream = '{stream}' ORDER BY sequence"
+    return f'CREATE VIEW "{stream}" AS {query}'
+
+
+def _add(summed: Any, stream: object, sequence: object, body: object) -> None:
+    # Lengths first, so that no two different sequences of records give the same bytes. What is not text was damaged.
+    parts = [str(part).encode() if isinstance(part, (str, int)) else b"?" for part in (stream, sequence, body)]
+    summed.update(b"%d %d %d\n" % tuple(len(part) for part in parts))
+    for part in parts:
+        summed.update(part)
+
+
+def _chained(before: str, values: Sequence[object], records: str) -> str:
+    try:
+        return hashlib.sha256(json.dumps([before, *values, records]).encode()).hexdigest()
+    except TypeError:  # bytes where text was written
+        return "damaged"
+
+
+def _config_digest(rows: Sequence[tuple[Any, ...]]) -> str:
+    return _chained(f"gce run {_LAYOUT}", [part for row in rows for part in row], "")
+
+
+def _commit_row(values: Sequence[Any], digest: str) -> CommitRow:
+    iteration, checkpoint, _, hashes, pinned, _ = values
+    return CommitRow(
+        iteration=iteration,
+        checkpoint=checkpoint,
+        hashes=None if hashes is None else json.loads(hashes),
+        pinned=tuple(json.loads(pinned)),
+        digest=digest,
+    )

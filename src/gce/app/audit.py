@@ -1,0 +1,132 @@
+"""`gce audit`: what answers score that ignore the problem. A tier that they pass measures nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gce.app.resolve import find_preset, find_task, find_tiers
+from gce.app.terminal import share_cell, table
+from gce.domain.randomness import key
+from gce.domain.serialization import to_plain
+from gce.domain.shortcuts import PolicyScore, best_by_group, score_policies
+from gce.domain.tasks import Task, draw_problems
+from gce.domain.types import Interval, Problem
+from gce.errors import BadInput
+
+__all__ = ["add_arguments", "best_of", "reference_rows", "run"]
+
+DESCRIPTION = """\
+Score answers that ignore the problem, or one family of its constraints, on fresh test problems of every tier, with
+95 % Wilson intervals; and plain heuristics as reference rows. Exits with status 1 where the upper bound of a blind
+answer is above the limit that the task declares for the tier.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce audit`."""
+    parser.description = DESCRIPTION
+    parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
+    parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
+    parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
+    parser.add_argument("--n", type=int, default=500, help="test problems a tier (default 500)")
+    parser.add_argument("--fit", type=int, default=500, help="training problems that fixed answers are fitted to (500)")
+    parser.add_argument("--json", action="store_true", help="print every row as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command: 0 where every blind answer stays below its limit, or no limit is declared."""
+    if arguments.n < 1 or arguments.fit < 1:
+        raise BadInput(f"--n and --fit must be at least 1, got {arguments.n} and {arguments.fit}")
+    task = find_task(arguments.task)
+    preset = find_preset(task, arguments.preset)
+    blind: list[PolicyScore] = []
+    heuristics: list[PolicyScore] = []
+    for tier in find_tiers(task, preset, arguments.tiers):
+        print(f"auditing {tier} ...", file=sys.stderr, flush=True)
+        problems = draw_problems(task, preset, tier, "test", arguments.n)
+        training = draw_problems(task, preset, tier, "train", arguments.fit, seed=key("audit"))
+        blind += score_policies(task, task.blind(training), problems, subtypes=_has_subtypes(task, problems))
+        heuristics += score_policies(task, task.heuristics(training), problems)
+    passed = [score for score in blind if score.share.high > limit_of(task, preset, score.tier)]
+    if arguments.json:
+        rows = {"blind": to_plain(blind), "heuristics": to_plain(heuristics), "above_limit": to_plain(passed)}
+        print(json.dumps({"task": task.name, "preset": preset, **rows}, indent=1))
+    else:
+        _print(task, preset, arguments.n, blind, heuristics, passed)
+    return 1 if passed else 0
+
+
+def limit_of(task: Task, preset: str, tier: str) -> float:
+    """The share that no blind answer may exceed; 1 where the task declares none, as for any but its first preset."""
+    if preset != next(iter(task.presets)):
+        return 1.0
+    return task.blind_limits.get(tier, task.blind_limits.get("*", 1.0))
+
+
+def _has_subtypes(task: Task, problems: Sequence[Problem]) -> bool:
+    return len({task.group(problem.instance) for problem in problems}) > 1
+
+
+def _print(
+    task: Task,
+    preset: str,
+    n: int,
+    blind: Sequence[PolicyScore],
+    heuristics: Sequence[PolicyScore],
+    passed: Sequence[PolicyScore],
+) -> None:
+    groups = list(dict.fromkeys(score.group for score in blind))
+    print(f"{task.name}/{preset}: share right on test problems, % (95 % interval), n = {n} a tier")
+    for title, scores in (("blind answers", blind), ("heuristics", heuristics)):
+        columns = groups if title == "blind answers" else [group for group in groups if " " not in group]
+        by_policy: dict[str, dict[str, Interval]] = {}
+        for score in scores:
+            by_policy.setdefault(score.policy, {})[score.group] = score.share
+        rows = [
+            [name, *(share_cell(found[group]) if group in found else "-" for group in columns)]
+            for name, found in by_policy.items()
+        ]
+        print("\n" + table([title, *columns], rows))
+    print("\nbest blind answer of each group:")
+    best = best_by_group(blind)
+    for group, score in best.items():
+        print(f"  {group:<28} {share_cell(score.share):>20}  {score.policy}")
+    tiers = [score for group, score in best.items() if " " not in group]
+    print(f"  {'mean of tiers':<28} {100 * sum(score.share.share for score in tiers) / len(tiers):>6.1f}")
+    for score in passed:
+        print(
+            f"above the limit of {100 * limit_of(task, preset, score.tier):.0f} %: {score.policy} on {score.group}, "
+            f"upper bound {100 * score.share.high:.1f} %"
+        )
+
+
+def reference_rows(
+    task: Task, preset: str, problems: Sequence[Problem], *, fitted_to: int
+) -> tuple[dict[str, dict[str, Interval]], dict[str, dict[str, Interval]]]:
+    """Shares of blind answers and of heuristics by tier on given problems, fixed answers fitted to training problems."""
+    tiers = dict.fromkeys(problem.tier for problem in problems)
+    training: list[Problem] = []
+    for tier in tiers:
+        training += draw_problems(task, preset, tier, "train", fitted_to, seed=key("audit"))
+
+    def shares(policies: Any) -> dict[str, dict[str, Interval]]:
+        rows: dict[str, dict[str, Interval]] = {}
+        for score in score_policies(task, policies, problems):
+            rows.setdefault(score.policy, {})[score.tier] = score.share
+        return rows
+
+    return shares(task.blind(training)), shares(task.heuristics(training))
+
+
+def best_of(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, Interval]:
+    """The largest share in each tier over all rows."""
+    best: dict[str, Interval] = {}
+    for found in rows.values():
+        for tier, share in found.items():
+            if tier not in best or share.share > best[tier].share:
+                best[tier] = share
+    return best

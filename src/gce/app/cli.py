@@ -1,0 +1,54 @@
+"""The command line `gce`: one subcommand a file, imported only when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from gce.errors import GceError
+
+__all__ = ["main"]
+
+COMMANDS = {
+    "train": "a model learns from its own verified answers",
+    "evaluate": "measure a model on test problems",
+    "generate": "draw problems",
+    "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 no verdict",
+    "audit": "score answers that ignore the problem",
+    "path": "print where the shipped model lies",
+    "doctor": "show what is installed, which BLAS and device are used, what to install",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; errors a person can mend are one line on standard error and exit status 2."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="gce",
+        description="Improve and measure language models where a program can tell right from wrong.",
+        epilog="`gce COMMAND --help` explains a command. A first run: gce train",
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, text in COMMANDS.items():
+        subparser = commands.add_parser(name, help=text)
+        if arguments[:1] == [name]:
+            importlib.import_module(f"gce.app.{name}").add_arguments(subparser)
+    parsed = parser.parse_args(arguments)
+    try:
+        status = importlib.import_module(f"gce.app.{parsed.command}").run(parsed)
+    except GceError as error:
+        print(f"gce {parsed.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\ngce {parsed.command}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Everything that decides what a run does, in one frozen record with the defaults of the default run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve, field, fields, frozen, validators
+
+from gce.domain.buffer import Weighting
+from gce.domain.sampling import Policy
+from gce.errors import BadInput
+
+__all__ = ["RECIPES", "RunConfig", "from_plain", "with_recipe"]
+
+_positive = validators.ge(1)
+_unit = validators.and_(validators.ge(0.0), validators.le(1.0))
+
+
+@frozen(kw_only=True)
+class RunConfig:
+    """One training run."""
+
+    task: str = "scheduling"
+    preset: str = ""
+    """Empty: the task's first preset."""
+    model: str = "gce-tiny"
+    recipe: str = "gce"
+    seed: int = field(default=0, validator=validators.ge(0))
+    device: str | None = None
+    """`cpu` forces the CPU; None takes the backend's default."""
+    threads: int | None = None
+    """Threads of CPU work; None for one on each core."""
+
+    iterations: int = field(default=12, validator=_positive)
+    problems: int = field(default=32, validator=_positive)
+    """Problems sampled in an iteration, over all training tiers."""
+    problems_by_tier: Mapping[str, int] | None = None
+    """Fixed numbers by tier instead of a plan."""
+    rollouts: int = field(default=8, validator=_positive)
+    """Samples of each problem (K)."""
+    temperature: float = field(default=0.8, validator=validators.ge(0.0))
+    max_tokens: int | None = None
+    """Generated tokens at most; None takes the task's."""
+    pool: int | None = field(default=None, validator=validators.optional(_positive))
+    """Revisit this many problems a tier in turn; None draws fresh ones each iteration."""
+    sampling: Policy = "adaptive"
+    floor: float = field(default=0.25, validator=_unit)
+    """Share of an even split that every training tier gets at least."""
+    second_wave: int = field(default=0, validator=validators.ge(0))
+    """Further rollouts an iteration for problems that are undecided, or unsolved, after the first wave."""
+
+    per_problem: int | None = field(default=4, validator=validators.optional(_positive))
+    """Correct traces kept of one problem."""
+    deduplicate: bool = True
+    accumulate: bool = True
+    """Whether traces of earlier iterations stay in the buffer."""
+    weighting: Weighting = "uniform-tier"
+    """How tiers share a batch."""
+
+    updates: int = field(default=16, validator=validators.ge(0))
+    """Optimizer steps an iteration."""
+    epochs: int | None = None
+    """Passes over the whole buffer an iteration, instead of `updates` drawn batches."""
+    batch: int = field(default=16, validator=_positive)
+    """Traces in one optimizer step."""
+    learning_rate: float = field(default=2e-3, validator=validators.gt(0.0))
+    weight_decay: float = field(default=0.0, validator=validators.ge(0.0))
+    max_gradient_norm: float = field(default=1.0, validator=validators.gt(0.0))
+    rank: int = field(default=16, validator=_positive)
+    scale: float = field(default=2.0, validator=validators.gt(0.0))
+    """Factor of the adapter's output (alpha / rank elsewhere)."""
+    dropout: float = field(default=0.0, validator=_unit)
+    """In updates only."""
+    layers: int = field(default=4, validator=_positive)
+    """Blocks that are adapted."""
+    targeting: str = "probe"
+    """probe, last, random or all."""
+
+    dev: int = field(default=40, validator=validators.ge(0))
+    """Dev problems a tier, answered greedily during the run; 0 for none."""
+    dev_every: int = field(default=2, validator=_positive)
+    """Iterations between two looks at dev problems."""
+    test: int = field(default=200, validator=validators.ge(0))
+    """Test problems a tier, answered greedily before and after; 0 for none."""
+
+
+RECIPES: Mapping[str, Mapping[str, Any]] = {
+    "gce": {},
+    "isopro": {
+        "iterations": 6,
+        "problems_by_tier": {"T0": 3, "T1": 3, "T2": 3, "T3": 3, "T4": 9},
+        "rollouts": 4,
+        "sampling": "uniform",
+        "per_problem": None,
+        "deduplicate": False,
+        "weighting": "equal",
+        "epochs": 1,
+        "batch": 1,
+        "learning_rate": 2e-4,
+        "rank": 16,
+        "layers": 8,
+        "targeting": "last",
+    },
+}
+"""Settings by name; `isopro` is the reference's: 84 rollouts an iteration, the whole buffer, the last 8 blocks."""
+
+
+def with_recipe(recipe: str, given: Mapping[str, Any]) -> RunConfig:
+    """The recipe's settings, with those that were given in their place.
+
+    Raises:
+        BadInput: no such recipe, or a value out of range.
+    """
+    if recipe not in RECIPES:
+        raise BadInput(f"no recipe {recipe!r}: choose one of {', '.join(RECIPES)}")
+    try:
+        return evolve(RunConfig(recipe=recipe), **{**RECIPES[recipe], **given})
+    except (ValueError, TypeError) as error:
+        raise BadInput(str(error.args[0] if error.args else error)) from error
+
+
+def from_plain(data: Mapping[str, Any]) -> RunConfig:
+    """A stored configuration; a setting that this version does not know is refused by name."""
+    known = {attribute.name for attribute in fields(RunConfig)}
+    unknown = sorted(set(data) - known)
+    if unknown:
+        raise BadInput(f"the run was made by another version: unknown settings {', '.join(unknown)}")
+    return RunConfig(**data)

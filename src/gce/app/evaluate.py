@@ -1,0 +1,109 @@
+"""`gce evaluate`: greedy accuracy of a model, with or without an adapter, by tier with intervals."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from gce.app.audit import best_of, reference_rows
+from gce.app.config import RunConfig
+from gce.app.evaluation import accuracy, ask
+from gce.app.resolve import find_model, find_preset, find_task, find_tiers
+from gce.app.terminal import Terminal, by_tier_rows, table
+from gce.domain.serialization import to_plain
+from gce.domain.statistics import mean_of_tiers
+from gce.domain.tasks import draw_problems
+from gce.errors import BadInput
+from gce.ports.model import Sampler
+
+__all__ = ["add_arguments", "run"]
+
+DESCRIPTION = """\
+Measure a model on problems of every tier: greedy decoding, 95 % Wilson intervals, beside the best blind answer and
+plain heuristics on the same problems.
+"""
+EXAMPLES = """\
+examples:
+  gce evaluate                                       the shipped model as it comes
+  gce evaluate --adapter runs/1/checkpoints/last     after training
+  gce evaluate --model ./my-model --preset paper --n 100 --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce evaluate`."""
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
+    parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
+    parser.add_argument("--model", default="gce-tiny", help="gce-tiny, a directory, a hub name, or module:FACTORY")
+    parser.add_argument("--adapter", type=Path, help="a run's checkpoints/last, or any adapter that mlx-lm reads")
+    parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
+    parser.add_argument("--split", choices=("test", "dev"), default="test", help="tune on dev, report on test")
+    parser.add_argument("--n", type=int, default=200, help="problems a tier (default 200)")
+    parser.add_argument("--samples", type=int, default=1, help="answers to each problem (with --temperature)")
+    parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
+    parser.add_argument("--max-tokens", type=int, help="generated tokens at most (default: the task's)")
+    parser.add_argument("--seed", type=int, default=0, help="of sampling, where the temperature is not 0")
+    parser.add_argument("--device", choices=("cpu",), help="force the CPU")
+    parser.add_argument("--threads", type=int, help="of CPU work (default: one for each core)")
+    parser.add_argument("--answers", type=Path, help="write every answer and its verdict to this file, a JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    if arguments.n < 1 or arguments.samples < 1:
+        raise BadInput(f"--n and --samples must be at least 1, got {arguments.n} and {arguments.samples}")
+    task = find_task(arguments.task)
+    preset = find_preset(task, arguments.preset)
+    tiers = find_tiers(task, preset, arguments.tiers)
+    config = RunConfig(model=arguments.model, device=arguments.device, threads=arguments.threads)
+    model: Any = find_model(config, task)
+    if not isinstance(model, Sampler):
+        raise BadInput(f"model {arguments.model} cannot be evaluated: it has no sample method")
+    if arguments.adapter is not None:
+        if not hasattr(model, "load_adapter"):
+            raise BadInput(f"model {arguments.model} takes no adapter: leave out --adapter")
+        model.load_adapter(arguments.adapter)
+    problems = [
+        problem for tier in tiers for problem in draw_problems(task, preset, tier, arguments.split, arguments.n)
+    ]
+    advance = Terminal().stage("evaluate", len(problems) * arguments.samples)
+    answers = ask(
+        model,
+        task,
+        problems,
+        seed=arguments.seed,
+        max_tokens=arguments.max_tokens,
+        temperature=arguments.temperature,
+        samples=arguments.samples,
+        on_answer=advance,
+    )
+    if arguments.answers is not None:
+        with arguments.answers.open("w", encoding="utf-8") as file:
+            for answer in answers:
+                record = {
+                    "problem": answer.problem.key,
+                    "prompt": to_plain(answer.problem.prompt),
+                    "text": answer.completion.text,
+                    "right": answer.right,
+                    "verdicts": to_plain(answer.verdicts),
+                }
+                print(json.dumps(record), file=file)
+    found = accuracy(answers)
+    floors, heuristics = reference_rows(task, preset, problems, fitted_to=100)
+    mean = mean_of_tiers(found.values())
+    if arguments.json:
+        result = {"tiers": to_plain(found), "mean": to_plain(mean), "floors": to_plain(floors)}
+        json.dump(result | {"heuristics": to_plain(heuristics), "n": arguments.n}, sys.stdout, indent=1)
+        print()
+    else:
+        rows = by_tier_rows({arguments.model: found, "best blind answer": best_of(floors), **heuristics}, tiers)
+        print(f"{task.name}/{preset}, {arguments.split} problems, % right (95 % interval), n = {arguments.n} a tier")
+        print(table(["", *tiers], rows))
+        print(f"mean of tiers: {100 * mean.value:.1f} ({100 * mean.low:.1f}-{100 * mean.high:.1f})")
+    return 0

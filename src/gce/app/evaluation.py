@@ -1,0 +1,73 @@
+"""Greedy accuracy on given problems: asked of a sampler, judged by the task, with Wilson intervals.
+
+Leaves no trace in the model: greedy decoding draws nothing, and nothing is learned from the answers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from attrs import frozen
+
+from gce.domain.randomness import key
+from gce.domain.statistics import wilson
+from gce.domain.tasks.task import Task
+from gce.domain.types import Completion, Interval, Problem, SampleRequest, Verdict
+from gce.ports.model import Sampler
+
+__all__ = ["Judged", "accuracy", "ask", "judge"]
+
+
+@frozen
+class Judged:
+    """One answer with its verdicts."""
+
+    problem: Problem
+    completion: Completion
+    verdicts: tuple[Verdict, ...]
+    right: bool
+
+
+def judge(task: Task, problem: Problem, completion: Completion) -> Judged:
+    """Verdicts of one answer."""
+    verdicts = task.verify(problem, completion, None)
+    return Judged(problem, completion, verdicts, task.admit(verdicts))
+
+
+def ask(
+    model: Sampler,
+    task: Task,
+    problems: Sequence[Problem],
+    *,
+    seed: int,
+    max_tokens: int | None = None,
+    temperature: float = 0.0,
+    samples: int = 1,
+    on_answer: Callable[[], None] = lambda: None,
+) -> list[Judged]:
+    """`samples` answers to every problem, in the problems' order; greedy ones by default."""
+    by_key = {f"{problem.key}/{sample}": problem for problem in problems for sample in range(samples)}
+    requests = [
+        SampleRequest(
+            name,
+            problem.prompt,
+            seed=key(seed, "evaluate", name),
+            temperature=temperature,
+            max_tokens=max_tokens or task.max_tokens,
+        )
+        for name, problem in by_key.items()
+    ]
+    answers: dict[str, Judged] = {}
+    for completion in model.sample(requests):
+        answers[completion.key] = judge(task, by_key[completion.key], completion)
+        on_answer()
+    return [answers[request.key] for request in requests]
+
+
+def accuracy(answers: Iterable[Judged]) -> dict[str, Interval]:
+    """Share right by tier, in the order in which tiers come."""
+    right: dict[str, list[bool]] = defaultdict(list)
+    for answer in answers:
+        right[answer.problem.tier].append(answer.right)
+    return {tier: wilson(sum(found), len(found)) for tier, found in right.items()}

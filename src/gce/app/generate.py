@@ -1,0 +1,48 @@
+"""`gce generate`: problems as JSON, one a line, for other programs or for a look."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from gce.app.resolve import find_preset, find_task, find_tiers
+from gce.domain.serialization import to_plain
+from gce.domain.tasks import draw_problem
+from gce.errors import BadInput
+
+__all__ = ["add_arguments", "run"]
+
+DESCRIPTION = """\
+Draw problems and print them: as text for people, or with --json one object a line with its key, tier, prompt, facts and
+instance. What is printed with --json is what `gce verify` reads.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce generate`."""
+    parser.description = DESCRIPTION
+    parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
+    parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
+    parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
+    parser.add_argument("--split", choices=("train", "dev", "test"), default="train", help="default: train")
+    parser.add_argument("--n", type=int, default=1, help="problems a tier (default 1)")
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other problems")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    if arguments.n < 1:
+        raise BadInput(f"--n must be at least 1, got {arguments.n}")
+    task = find_task(arguments.task)
+    preset = find_preset(task, arguments.preset)
+    for tier in find_tiers(task, preset, arguments.tiers):
+        for index in range(arguments.n):
+            problem = draw_problem(task, preset, tier, arguments.split, index, seed=arguments.seed)
+            if arguments.json:
+                print(json.dumps(to_plain(problem)))
+            else:
+                print(f"--- {problem.key}")
+                for message in problem.prompt:
+                    print(message.content)
+    return 0

@@ -1,0 +1,360 @@
+"""The loop: plan, sample, judge, admit, learn, measure, commit; again.
+
+The whole state of a run is one value, `RunState`, plus the model's own: it is committed after every iteration and read
+back on resume, and every random key follows from it. Nothing here knows a vendor, a terminal or a particular task.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Protocol
+
+from attrs import evolve, frozen
+
+from gce.app.config import RunConfig
+from gce.app.evaluation import Judged, accuracy, ask, judge
+from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
+from gce.domain.randomness import generator, key
+from gce.domain.sampling import TierHistory, plan, remember, second_wave
+from gce.domain.serialization import from_plain, to_plain
+from gce.domain.tasks.task import Task, draw_problem
+from gce.domain.types import (
+    Interval,
+    IterationRecord,
+    Problem,
+    SampleRequest,
+    TierCount,
+    Trace,
+    TrainingBatch,
+    UpdateReport,
+)
+from gce.ports.clock import Clock
+from gce.ports.model import Learner, Sampler
+from gce.ports.store import Store
+
+__all__ = ["LearningModel", "Run", "RunState", "Watcher", "begin", "iterate", "resume"]
+
+
+class LearningModel(Sampler, Learner, Protocol):
+    """What the loop needs of a model."""
+
+
+class Watcher(Protocol):
+    """Shows what is going on; the loop never asks it anything."""
+
+    def stage(self, name: str, total: int) -> Callable[[], None]:
+        """A stage of `total` steps begins; call what comes back after each."""
+        ...
+
+    def iteration(self, record: IterationRecord) -> None:
+        """An iteration is done."""
+        ...
+
+
+@frozen
+class Run:
+    """What stays the same throughout: the settings and the adapters."""
+
+    config: RunConfig
+    task: Task
+    model: Any
+    """A `LearningModel`."""
+    store: Store
+    clock: Clock
+    watcher: Watcher
+    dev: tuple[Problem, ...]
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """Tiers that training samples."""
+        return self.task.training_tiers(self.config.preset)
+
+
+@frozen
+class RunState:
+    """What an iteration hands to the next."""
+
+    iteration: int
+    """Finished iterations."""
+    drawn: Mapping[str, int]
+    """Training problems drawn so far, by tier: the next one's index."""
+    history: TierHistory
+    buffer: Buffer
+    first_correct: Mapping[str, int]
+    """Iteration (from 1) in which a tier's first correct trace was found."""
+    rollouts: int = 0
+    correct: int = 0
+    updates: int = 0
+
+
+def begin(config: RunConfig) -> RunState:
+    """The state before the first iteration."""
+    settings = BufferSettings(per_problem=config.per_problem, deduplicate=config.deduplicate)
+    return RunState(0, {}, TierHistory(), empty(settings), {})
+
+
+def resume(run: Run) -> RunState:
+    """The state of the store's last commit, with the model put back to it; the first state where there is none."""
+    state = begin(run.config)
+    last = run.store.last()
+    if last is None:
+        return state
+    iteration, model_state, loop = last
+    if model_state is not None:
+        run.model.restore(model_state)
+    traces = (from_plain(Trace, record) for record in run.store.read("traces"))
+    return evolve(
+        state,
+        iteration=iteration,
+        drawn=loop["drawn"],
+        history=from_plain(TierHistory, loop["history"]),
+        buffer=admit(state.buffer, traces),
+        first_correct=loop["first_correct"],
+        rollouts=loop["rollouts"],
+        correct=loop["correct"],
+        updates=loop["updates"],
+    )
+
+
+def iterate(run: Run, state: RunState) -> Iterator[tuple[RunState, IterationRecord]]:
+    """One iteration after another, each committed before it is handed out, until the configured number is reached."""
+    while state.iteration < run.config.iterations:
+        state, record = _one(run, state)
+        yield state, record
+
+
+def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
+    number = state.iteration + 1
+    began = run.clock.now()
+    problems, drawn = _draw(run, state, number)
+    judged = _sample(run, number, problems)
+    sampled = run.clock.now()
+    counts = _count(run.tiers, judged)
+    buffer, admitted = _admit(run, state, number, judged)
+    reports = list(_learn(run, state, number, buffer, counts))
+    learned = run.clock.now()
+    dev = _look(run, number)
+    looked = run.clock.now()
+
+    correct = sum(count.correct for count in counts.values())
+    first = {tier: number for tier, count in counts.items() if count.correct}
+    after = RunState(
+        iteration=number,
+        drawn=drawn,
+        history=remember(state.history, counts),
+        buffer=buffer,
+        first_correct={**first, **state.first_correct},
+        rollouts=state.rollouts + len(judged),
+        correct=state.correct + correct,
+        updates=state.updates + len(reports),
+    )
+    record = IterationRecord(
+        iteration=number,
+        tiers=counts,
+        buffer=composition(buffer),
+        admitted=len(admitted),
+        updates=len(reports),
+        loss=_mean([report.loss for report in reports]),
+        gradient_norm=_mean([report.gradient_norm for report in reports]),
+        entropy=_entropy(judged),
+        dropped=sum(report.dropped for report in reports),
+        dev=dev,
+        seconds={"sample": sampled - began, "train": learned - sampled, "evaluate": looked - learned},
+    )
+    _commit(run, after, record, judged, admitted)
+    run.watcher.iteration(record)
+    return after, record
+
+
+def _draw(run: Run, state: RunState, number: int) -> tuple[list[Problem], Mapping[str, int]]:
+    """The iteration's problems, and how many each tier has had since the start."""
+    config = run.config
+    shares = config.problems_by_tier or plan(
+        state.history, run.tiers, problems=config.problems, policy=config.sampling, floor=config.floor
+    )
+    drawn = dict(state.drawn)
+    problems: dict[str, Problem] = {}
+    for tier, count in shares.items():
+        for _ in range(count):
+            index = drawn.get(tier, 0)
+            drawn[tier] = index + 1
+            index = index % config.pool if config.pool else index
+            problem = draw_problem(run.task, config.preset, tier, "train", index, seed=config.seed)
+            problems[problem.key] = problem
+    return list(problems.values()), drawn
+
+
+def _sample(run: Run, number: int, problems: Sequence[Problem]) -> list[Judged]:
+    config = run.config
+    first = _wave(run, number, {problem.key: config.rollouts for problem in problems}, problems, 0)
+    if not config.second_wave:
+        return first
+    groups: dict[str, list[bool]] = defaultdict(list)
+    for answer in first:
+        groups[answer.problem.key].append(answer.right)
+    return first + _wave(run, number, second_wave(groups, config.second_wave), problems, config.rollouts)
+
+
+def _wave(
+    run: Run, number: int, counts: Mapping[str, int], problems: Sequence[Problem], first_sample: int
+) -> list[Judged]:
+    """Rollouts in the order of their requests, whatever the order in which they were finished."""
+    config = run.config
+    asked: dict[str, Problem] = {}
+    requests = []
+    for problem in problems:
+        for sample in range(first_sample, first_sample + counts.get(problem.key, 0)):
+            name = f"{number}/{problem.key}/{sample}"
+            asked[name] = problem
+            requests.append(
+                SampleRequest(
+                    name,
+                    problem.prompt,
+                    seed=key(config.seed, "rollout", number, problem.key, sample),
+                    temperature=config.temperature,
+                    max_tokens=config.max_tokens or run.task.max_tokens,
+                )
+            )
+    advance = run.watcher.stage("sample", len(requests))
+    answers: dict[str, Judged] = {}
+    for completion in run.model.sample(requests):
+        answers[completion.key] = judge(run.task, asked[completion.key], completion)
+        advance()
+    return [answers[request.key] for request in requests]
+
+
+def _count(tiers: Sequence[str], judged: Sequence[Judged]) -> dict[str, TierCount]:
+    by_tier: dict[str, list[Judged]] = {tier: [] for tier in tiers}
+    for answer in judged:
+        by_tier.setdefault(answer.problem.tier, []).append(answer)
+    return {tier: _count_tier(answers) for tier, answers in by_tier.items() if answers}
+
+
+def _count_tier(answers: Sequence[Judged]) -> TierCount:
+    groups: dict[str, list[bool]] = defaultdict(list)
+    for answer in answers:
+        groups[answer.problem.key].append(answer.right)
+    lengths = [len(answer.completion.token_ids or ()) for answer in answers]
+    return TierCount(
+        rollouts=len(answers),
+        correct=sum(answer.right for answer in answers),
+        problems=len(groups),
+        all_right=sum(all(group) for group in groups.values()),
+        all_wrong=sum(not any(group) for group in groups.values()),
+        truncated=sum(answer.completion.finish_reason == "length" for answer in answers),
+        unparsed=sum(_unparsed(answer) for answer in answers),
+        distinct=len({_digest(answer) for answer in answers if answer.right}),
+        mean_tokens=sum(lengths) / len(lengths),
+    )
+
+
+UNPARSED = frozenset({"grammar", "missing-answer", "several-answers"})
+
+
+def _unparsed(answer: Judged) -> bool:
+    return any(violation.kind in UNPARSED for verdict in answer.verdicts for violation in verdict.violations)
+
+
+def _digest(answer: Judged) -> str:
+    """Same problem, same text up to whitespace: the same lesson."""
+    words = " ".join(answer.completion.text.split())
+    return blake2b(f"{answer.problem.digest}\n{words}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _admit(run: Run, state: RunState, number: int, judged: Sequence[Judged]) -> tuple[Buffer, list[Trace]]:
+    """The buffer with what it took of this iteration's right answers, and those traces."""
+    traces = [
+        Trace(
+            key=answer.completion.key,
+            problem=answer.problem.key,
+            tier=answer.problem.tier,
+            iteration=number,
+            messages=answer.problem.prompt,
+            completion=answer.completion,
+            verdicts=answer.verdicts,
+            digest=_digest(answer),
+        )
+        for answer in judged
+        if answer.right
+    ]
+    before = state.buffer if run.config.accumulate else only(state.buffer, number)
+    buffer = admit(before, traces)
+    return buffer, list(buffer)[len(before) :]
+
+
+def _learn(
+    run: Run, state: RunState, number: int, buffer: Buffer, counts: Mapping[str, TierCount]
+) -> Iterator[UpdateReport]:
+    config = run.config
+    if not len(buffer):
+        return
+    rng = generator(config.seed, "batches", number)
+    if config.epochs is not None:
+        batches = [batch for _ in range(config.epochs) for batch in epoch(buffer, rng, config.batch)]
+    else:
+        failure = {tier: 1 - counts[tier].correct / counts[tier].rollouts for tier in composition(buffer)}
+        batches = [
+            draw(buffer, rng, config.batch, weighting=config.weighting, failure=failure) for _ in range(config.updates)
+        ]
+    advance = run.watcher.stage("train", len(batches))
+    for batch in batches:
+        yield run.model.update(TrainingBatch(batch, (1.0,) * len(batch)))
+        advance()
+
+
+def _look(run: Run, number: int) -> dict[str, Interval]:
+    """Accuracy on dev problems, when it is time; the last iteration is always looked at."""
+    config = run.config
+    if not run.dev or (number % config.dev_every and number != config.iterations):
+        return {}
+    advance = run.watcher.stage("evaluate", len(run.dev))
+    answers = ask(run.model, run.task, run.dev, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance)
+    return accuracy(answers)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _entropy(judged: Sequence[Judged]) -> float | None:
+    found = [value for answer in judged for value in answer.completion.log_probabilities or ()]
+    return -sum(found) / len(found) if found else None
+
+
+def _commit(
+    run: Run, state: RunState, record: IterationRecord, judged: Sequence[Judged], admitted: Sequence[Trace]
+) -> None:
+    taken = {trace.key for trace in admitted}
+    for answer in judged:
+        completion = answer.completion
+        run.store.append(
+            "rollouts",
+            {
+                "key": completion.key,
+                "problem": answer.problem.key,
+                "tier": answer.problem.tier,
+                "iteration": record.iteration,
+                "text": completion.text,
+                "finish_reason": completion.finish_reason,
+                "policy": completion.policy,
+                "right": answer.right,
+                "admitted": completion.key in taken,
+                "verdicts": to_plain(answer.verdicts),
+            },
+        )
+    for trace in admitted:
+        run.store.append("traces", to_plain(trace))
+    run.store.append("iterations", to_plain(record))
+    loop = {
+        "drawn": dict(state.drawn),
+        "history": to_plain(state.history),
+        "first_correct": dict(state.first_correct),
+        "rollouts": state.rollouts,
+        "correct": state.correct,
+        "updates": state.updates,
+    }
+    run.store.commit(record.iteration, run.model.state(), loop)
+
+

@@ -1,0 +1,23 @@
+"""`gce path`: where the shipped model lies, for `mlx_lm.load` and other programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from gce.app.resolve import shipped_model_path
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce path`."""
+    parser.description = "Print the directory of the shipped model, as mlx_lm.load and transformers read it."
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    path = str(shipped_model_path())
+    print(json.dumps({"path": path}) if arguments.json else path)
+    return 0

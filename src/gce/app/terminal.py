@@ -1,0 +1,121 @@
+"""What a person sees: progress bars on a terminal, plain lines elsewhere, and tables of results.
+
+Everything goes to standard error or to the stream given, so that `--json` keeps standard output for programs.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TextIO
+
+from gce.domain.types import Interval, IterationRecord
+
+__all__ = ["Silent", "Terminal", "by_tier_rows", "percent", "share_cell", "table"]
+
+BAR_WIDTH = 24
+SECONDS_BETWEEN_PAINTS = 0.1
+
+
+class Silent:
+    """Shows nothing."""
+
+    def stage(self, name: str, total: int) -> Callable[[], None]:
+        """See `gce.app.loop.Watcher`."""
+        return lambda: None
+
+    def iteration(self, record: IterationRecord) -> None:
+        """See `gce.app.loop.Watcher`."""
+
+
+class Terminal:
+    """Bars with rate and time left where the stream is a terminal; one line for each iteration everywhere."""
+
+    def __init__(self, iterations: int = 0, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.iterations = iterations
+        self.live = self.stream.isatty()
+        self._headed = False
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self._clear()
+        print(text, file=self.stream, flush=True)
+
+    def stage(self, name: str, total: int) -> Callable[[], None]:
+        """See `gce.app.loop.Watcher`."""
+        began = painted = time.monotonic()
+        done = 0
+
+        def advance() -> None:
+            nonlocal done, painted
+            done += 1
+            now = time.monotonic()
+            if self.live and (now - painted >= SECONDS_BETWEEN_PAINTS or done == total):
+                painted = now
+                self._paint(name, done, total, now - began)
+                if done == total:
+                    self._clear()
+
+        return advance
+
+    def iteration(self, record: IterationRecord) -> None:
+        """See `gce.app.loop.Watcher`."""
+        tiers = list(record.tiers)
+        if not self._headed:
+            self._headed = True
+            self.say("Training rollouts that were right, by tier; greedy accuracy on dev problems in brackets.")
+            self.say(f"{'iter':>7}  " + "".join(f"{tier:>14}" for tier in tiers) + "   buffer  updates    loss  seconds")
+        cells = ""
+        for tier in tiers:
+            count = record.tiers[tier]
+            dev = f" [{percent(record.dev[tier].share)}]" if tier in record.dev else ""
+            cells += f"{percent(count.correct / count.rollouts) + dev:>14}"
+        held_out = [f"{tier} [{percent(found.share)}]" for tier, found in record.dev.items() if tier not in record.tiers]
+        loss = "      -" if record.loss is None else f"{record.loss:7.3f}"
+        self.say(
+            f"{record.iteration:>3}/{self.iterations:<3}  {cells}{sum(record.buffer.values()):>9}{record.updates:>9} {loss}"
+            f"{sum(record.seconds.values()):9.1f}  {' '.join(held_out)}".rstrip()
+        )
+
+    def _paint(self, name: str, done: int, total: int, seconds: float) -> None:
+        filled = BAR_WIDTH * done // max(total, 1)
+        rate = done / seconds if seconds else 0.0
+        left = (total - done) / rate if rate else 0.0
+        bar = "#" * filled + "." * (BAR_WIDTH - filled)
+        self.stream.write(f"\r\x1b[K{name:>9} [{bar}] {done}/{total}  {rate:.1f}/s  {left:.0f} s left")
+        self.stream.flush()
+
+    def _clear(self) -> None:
+        if self.live:
+            self.stream.write("\r\x1b[K")
+            self.stream.flush()
+
+
+def percent(share: float) -> str:
+    """A share as a percentage without decimals, as "7%"."""
+    return f"{100 * share:.0f}%"
+
+
+def share_cell(found: Interval) -> str:
+    """A share with its interval, as " 7.5 (4.1-12.3)"."""
+    return f"{100 * found.share:.1f} ({100 * found.low:.1f}-{100 * found.high:.1f})"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of even width, the first to the left and the others to the right."""
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        rest = "  ".join(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
+        return f"{cells[0]:<{widths[0]}}  {rest}".rstrip()
+
+    return "\n".join([line(head), line(["-" * width for width in widths]), *map(line, rows)])
+
+
+def by_tier_rows(rows: Mapping[str, Mapping[str, Interval]], tiers: Sequence[str]) -> list[list[str]]:
+    """A row for each name: its share with interval in every tier, a dash where it was not measured."""
+    return [
+        [name, *(share_cell(found[tier]) if tier in found else "-" for tier in tiers)] for name, found in rows.items()
+    ]

@@ -1,0 +1,321 @@
+"""`gce train`: a small language model learns from its own verified answers.
+
+Also `python -m gce.app.train`. Reads the configuration, picks adapters, runs the loop, prints and writes the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import platform
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+
+from gce.adapters.clocks import SystemClock
+from gce.adapters.run_directory import RunDirectory
+from gce.app.audit import best_of, reference_rows
+from gce.app.config import RECIPES, RunConfig, from_plain, with_recipe
+from gce.app.evaluation import accuracy, ask
+from gce.app.loop import Run, RunState, iterate, resume
+from gce.app.resolve import find_model, find_preset, find_task
+from gce.app.terminal import Terminal, by_tier_rows, table
+from gce.domain.randomness import key
+from gce.domain.serialization import from_plain as record_from_plain
+from gce.domain.serialization import to_plain
+from gce.domain.statistics import mean_of_tiers
+from gce.domain.targeting import choose_layers
+from gce.domain.tasks import Task, draw_problems
+from gce.domain.types import Interval, Problem, Split
+from gce.errors import BadInput
+from gce.ports.model import Learner, Probe, Sampler
+
+__all__ = ["add_arguments", "main", "run"]
+
+FITTED_TO = 100
+"""Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
+PROBE_PROMPTS = 4
+"""Task prompts a tier on which activations are probed."""
+VERSIONED = ("gce", "mlx", "mlx-lm", "numpy", "ortools", "scipy-openblas32")
+
+DESCRIPTION = """\
+Train a model on its own answers that a verifier has found right (rejection sampling).
+
+Each iteration draws fresh problems, samples K answers to each, judges them, keeps the right ones in a replay buffer
+and takes optimizer steps on a LoRA adapter. Before and after, greedy accuracy is measured on test problems that were
+never trained on, beside answers that ignore the problem and plain heuristics.
+"""
+EXAMPLES = """\
+examples:
+  gce train                                     the default run: gce-tiny learns scheduling, about 10 minutes on 2 cores
+  gce train --iterations 2 --test 20 --dev 0    a first look, under a minute
+  gce train --preset paper --seed 42            the reference's problems
+  gce train --recipe isopro                     the reference's settings
+  gce train --model ./my-model --run-dir out    any model that mlx-lm loads
+  gce train --task my_tasks:ARITHMETIC          a task of your own (see examples/)
+  gce train --run-dir out --resume              go on after an interruption
+
+A run directory holds run.sqlite (every rollout, verdict and iteration: open it with any SQL tool, also while the run
+goes on), checkpoints/last (for mlx_lm.load(base, adapter_path=...)) and, at the end, summary.json.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce train`; each option's default is that of `RunConfig`."""
+    default = RunConfig()
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+
+    def option(flag: str, convert: Any, text: str, **more: Any) -> None:
+        shown = getattr(default, flag.removeprefix("--").replace("-", "_"))
+        suffix = "" if shown in (None, "") else f" (default {shown})"
+        parser.add_argument(flag, type=convert, default=argparse.SUPPRESS, help=text + suffix, **more)
+
+    option("--task", str, "scheduling, or your own as module:ATTR", metavar="NAME")
+    option("--preset", str, "set of tiers: grounded (default) or paper, for scheduling")
+    option("--model", str, "gce-tiny, a directory, a hub name, or module:FACTORY")
+    option("--recipe", str, f"settings by name: {', '.join(RECIPES)}")
+    option("--seed", int, "of problems, rollouts, batches and adapter")
+    option("--iterations", int, "rounds of sampling and learning")
+    option("--problems", int, "problems an iteration")
+    option("--rollouts", int, "samples of each problem")
+    option("--temperature", float, "of sampling")
+    option("--max-tokens", int, "generated tokens at most (default: the task's)")
+    option("--pool", int, "revisit a fixed set of this many problems a tier (default: fresh ones each time)")
+    option("--sampling", str, "who gets rollouts: adaptive or uniform", choices=("adaptive", "uniform"))
+    option("--second-wave", int, "further rollouts an iteration for undecided problems")
+    option(
+        "--weighting", str, "how tiers share a batch", choices=("uniform-tier", "equal", "failure-rate")
+    )
+    option("--updates", int, "optimizer steps an iteration")
+    option("--batch", int, "traces in one step")
+    option("--learning-rate", float, "of AdamW")
+    option("--rank", int, "of the adapter")
+    option("--layers", int, "blocks that are adapted")
+    option("--targeting", str, "which blocks", choices=("probe", "last", "random", "all"))
+    option("--dev", int, "dev problems a tier, looked at during the run; 0 for none")
+    option("--dev-every", int, "iterations between two looks")
+    option("--test", int, "test problems a tier, before and after; 0 for none")
+    option("--device", str, "force the CPU", choices=("cpu",))
+    option("--threads", int, "of CPU work (default: one for each core)")
+    parser.add_argument("--run-dir", type=Path, help="where to keep the run (default: runs/TIME)")
+    parser.add_argument("--resume", action="store_true", help="go on from the last commit of --run-dir")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; 0 when the run is complete."""
+    given = {
+        name: value for name, value in vars(arguments).items() if name not in ("run_dir", "resume", "json", "command", "run")
+    }
+    clock = SystemClock()
+    if arguments.resume:
+        if arguments.run_dir is None:
+            raise BadInput("--resume needs --run-dir: which run is to go on?")
+        store = RunDirectory.open(arguments.run_dir)
+        config = evolve(from_plain(store.config["settings"]), **_only_more_iterations(given))
+        task = find_task(config.task)
+        model = _checked_model(config, task)
+        model_layers = store.config["layers"]
+        model.attach(model_layers)
+    else:
+        config = with_recipe(given.pop("recipe", "gce"), given)
+        task = find_task(config.task)
+        config = evolve(config, preset=find_preset(task, config.preset))
+        _check_tiers(config, task)
+        model = _checked_model(config, task)
+        model_layers = _place_adapter(config, task, model)
+        directory = arguments.run_dir or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
+        stored = {"settings": to_plain(config), "layers": list(model_layers), "versions": _versions()}
+        store = RunDirectory.create(directory, stored)
+    with store:
+        summary = _train(config, task, model, store, clock)
+        store.write_summary(summary)
+    if arguments.json:
+        json.dump(summary, sys.stdout, indent=1)
+        print()
+    return 0
+
+
+def _only_more_iterations(given: Mapping[str, Any]) -> dict[str, Any]:
+    others = sorted(set(given) - {"iterations"})
+    if others:
+        raise BadInput(f"a resumed run keeps its settings: leave out {', '.join('--' + name for name in others)}")
+    return dict(given)
+
+
+def _checked_model(config: RunConfig, task: Task) -> Any:
+    model = find_model(config, task)
+    for capability in (Sampler, Learner):
+        if not isinstance(model, capability):
+            raise BadInput(f"model {config.model} cannot be trained: it has no {capability.__name__.lower()} methods")
+    return model
+
+
+def _check_tiers(config: RunConfig, task: Task) -> None:
+    training = task.training_tiers(config.preset)
+    unknown = sorted(set(config.problems_by_tier or ()) - set(training))
+    if unknown:
+        raise BadInput(f"recipe {config.recipe} samples tiers that {task.name} has not: {', '.join(unknown)}")
+    if config.problems < len(training):
+        raise BadInput(f"--problems must be at least {len(training)}, one for each training tier, got {config.problems}")
+
+
+def _place_adapter(config: RunConfig, task: Task, model: Any) -> tuple[int, ...]:
+    """Choose the blocks by probing real task prompts, or as asked; a model without blocks keeps what it has."""
+    if not isinstance(model, Probe):
+        return ()
+    prompts = [
+        problem.prompt
+        for tier in task.training_tiers(config.preset)
+        for problem in draw_problems(task, config.preset, tier, "train", PROBE_PROMPTS, seed=key(config.seed, "probe"))
+    ]
+    activations = model.activation_statistics(prompts)
+    count = min(config.layers, len(activations))
+    try:
+        layers = choose_layers(activations, count, config.targeting, key=key(config.seed, "layers"))
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    model.attach(layers)
+    return layers
+
+
+def _problems(config: RunConfig, task: Task, split: Split, count: int) -> tuple[Problem, ...]:
+    """Evaluation problems: of every tier, the same for every run, whatever its seed."""
+    return tuple(
+        problem
+        for tier in task.tiers(config.preset)
+        for problem in draw_problems(task, config.preset, tier.name, split, count)
+    )
+
+
+def _train(config: RunConfig, task: Task, model: Any, store: RunDirectory, clock: SystemClock) -> dict[str, Any]:
+    began = clock.now()
+    terminal = Terminal(config.iterations)
+    tiers = [tier.name for tier in task.tiers(config.preset)]
+    terminal.say(f"{config.model} on {task.name}/{config.preset}, seed {config.seed}, run {store.path}")
+    if hasattr(model, "trainable_parameters"):
+        terminal.say(
+            f"adapter on blocks {', '.join(map(str, model.layers))}: {model.trainable_parameters:,} parameters, "
+            f"{100 * model.trainable_parameters / model.total_parameters:.1f}% of {model.total_parameters:,}"
+        )
+    test = _problems(config, task, "test", config.test)
+    before = _stored_before(store)
+    if before is None:
+        before = _measured(config, task, model, test, "before", terminal)
+        store.append("evaluations", {"moment": "before", "tiers": to_plain(before)})
+    earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))
+    dev = _problems(config, task, "dev", config.dev)
+    loop = Run(config, task, model, store, clock, terminal, dev)
+    state = resume(loop)
+    for state, _ in iterate(loop, state):  # noqa: B007  (the last state is what counts)
+        pass
+    after = _measured(config, task, model, test, "after", terminal)
+    floors, heuristics = reference_rows(task, config.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
+    summary = _summary(config, task, model, state, before, after, floors, heuristics)
+    summary["seconds"] = round(earlier + clock.now() - began, 1)
+    rows = {"before": before, "after": after, "best blind answer": best_of(floors), **heuristics}
+    _print_result(terminal, tiers, summary, rows)
+    return summary
+
+
+def _stored_before(store: RunDirectory) -> dict[str, Interval] | None:
+    """What an interrupted run measured before its first iteration, so that it is not measured again."""
+    for record in store.read("evaluations"):
+        return {tier: record_from_plain(Interval, found) for tier, found in record["tiers"].items()}
+    return None
+
+
+def _measured(
+    config: RunConfig, task: Task, model: Any, problems: Sequence[Problem], moment: str, terminal: Terminal
+) -> dict[str, Interval]:
+    """Greedy accuracy on test problems by tier; nothing where there are none."""
+    advance = terminal.stage(f"test {moment}", len(problems))
+    return accuracy(ask(model, task, problems, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance))
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    for package in VERSIONED:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _peak_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _summary(
+    config: RunConfig,
+    task: Task,
+    model: Any,
+    state: RunState,
+    before: Mapping[str, Interval],
+    after: Mapping[str, Interval],
+    floors: Mapping[str, Mapping[str, Interval]],
+    heuristics: Mapping[str, Mapping[str, Interval]],
+) -> dict[str, Any]:
+    """What `summary.json` holds; its fields are documented in docs/summary.md."""
+    trainable = getattr(model, "trainable_parameters", 0)
+    return {
+        "format": 1,
+        "seconds": 0.0,
+        "before": to_plain(before),
+        "after": to_plain(after),
+        "floors": to_plain(floors),
+        "heuristics": to_plain(heuristics),
+        "first_correct": {tier: state.first_correct.get(tier) for tier in task.training_tiers(config.preset)},
+        "iterations": state.iteration,
+        "rollouts": state.rollouts,
+        "correct_traces": state.correct,
+        "buffer": len(state.buffer),
+        "updates": state.updates,
+        "trainable_parameters": trainable,
+        "trainable_share": trainable / model.total_parameters if trainable else 0.0,
+        "adapted_modules": list(getattr(model, "adapted_modules", ())),
+        "policy": getattr(model, "policy", ""),
+        "peak_bytes": _peak_bytes(),
+        "config": to_plain(config),
+        "seeds": {"run": config.seed, "evaluation_problems": 0},
+        "versions": _versions(),
+    }
+
+
+def _print_result(terminal: Terminal, tiers: Sequence[str], summary: Mapping[str, Any], rows: Mapping[str, Any]) -> None:
+    """The table at the end: before and after beside blind answers and heuristics, on the same test problems."""
+    n = max((found.n for found in rows["before"].values()), default=0)
+    terminal.say("")
+    if n:
+        terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), n = {n} a tier")
+        cells = by_tier_rows(rows, tiers)
+        for line, found in zip(cells, rows.values(), strict=True):
+            mean = mean_of_tiers([found[tier] for tier in tiers]) if set(tiers) <= set(found) else None
+            line.append("-" if mean is None else f"{100 * mean.value:.1f} ({100 * mean.low:.1f}-{100 * mean.high:.1f})")
+        held_out = set(tiers) - set(summary["first_correct"])
+        head = ["", *(f"{tier}, held out" if tier in held_out else tier for tier in tiers), "mean"]
+        terminal.say(table(head, cells))
+    terminal.say(
+        f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} correct, {summary['buffer']:,} in the buffer, "
+        f"{summary['updates']} updates; peak memory {summary['peak_bytes'] / 2**20:,.0f} MiB; {summary['seconds']:,.0f} s"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m gce.app.train`: the same as `gce train`."""
+    from gce.app.cli import main as cli
+
+    return cli(["train", *(sys.argv[1:] if argv is None else argv)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

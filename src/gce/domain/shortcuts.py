@@ -1,0 +1,64 @@
+"""What answers score that ignore the problem, or one family of its constraints.
+
+A tier that such an answer passes does not measure skill. Judged by the task's own verifier on given problems, with
+Wilson intervals. Knows nothing of what the answers are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from attrs import frozen
+
+from gce.domain.randomness import python_generator
+from gce.domain.statistics import wilson
+from gce.domain.tasks.task import Policy, Task
+from gce.domain.types import Completion, Interval, Problem
+
+__all__ = ["PolicyScore", "best_by_group", "score_policies"]
+
+
+@frozen
+class PolicyScore:
+    """How one policy did on the problems of one group (a tier, or a subtype of one)."""
+
+    policy: str
+    group: str
+    tier: str
+    share: Interval
+
+
+def score_policies(
+    task: Task, policies: Mapping[str, Policy], problems: Sequence[Problem], *, seed: int = 0, subtypes: bool = False
+) -> tuple[PolicyScore, ...]:
+    """Each policy's share of right answers, by tier in the order given, and with `subtypes` by subtype as well.
+
+    Problems to which a policy does not apply are left out; so are groups with none.
+    """
+    scores = []
+    for name, policy in policies.items():
+        counts: dict[tuple[str, str], list[bool]] = defaultdict(list)
+        for problem in problems:
+            text = policy(problem, python_generator(seed, "policy", name, problem.key))
+            if text is None:
+                continue
+            completion = Completion(problem.key, text, "stop", policy=name)
+            right = task.admit(task.verify(problem, completion, None))
+            counts[problem.tier, problem.tier].append(right)
+            subtype = task.group(problem.instance)
+            if subtypes and subtype:
+                counts[f"{problem.tier} {subtype}", problem.tier].append(right)
+        scores += [
+            PolicyScore(name, group, tier, wilson(sum(right), len(right))) for (group, tier), right in counts.items()
+        ]
+    return tuple(scores)
+
+
+def best_by_group(scores: Sequence[PolicyScore]) -> dict[str, PolicyScore]:
+    """The policy with the largest share in each group; ties go to the first."""
+    best: dict[str, PolicyScore] = {}
+    for score in scores:
+        if score.group not in best or score.share.share > best[score.group].share.share:
+            best[score.group] = score
+    return best

@@ -1,0 +1,230 @@
+"""Honest numbers about shares of right answers: intervals, standard errors, paired tests, pass@k.
+
+Knows counts and shares, and nothing of models, problems or where the counts came from. All of it is exact up to
+rounding, or a closed formula: nothing is simulated and nothing needs scipy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+
+from attrs import frozen
+
+from gce.domain.types import Interval
+
+__all__ = [
+    "Estimate",
+    "clustered_standard_error",
+    "difference",
+    "holm",
+    "mcnemar",
+    "mean_difference",
+    "mean_of_tiers",
+    "pass_at_k",
+    "wilson",
+]
+
+
+@frozen
+class Estimate:
+    """A number made from several shares, with its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def wilson(correct: int, n: int, *, confidence: float = 0.95) -> Interval:
+    """The score interval of a share: sound for small n and for shares near 0 and 1, and never outside [0, 1].
+
+    Without continuity correction. With n = 0 it is all of [0, 1].
+
+    Source: Wilson (1927), JASA 22; method 3 of Newcombe (1998), Statistics in Medicine 17:857.
+
+    Raises:
+        ValueError: `correct` outside [0, n], or a confidence outside (0, 1).
+    """
+    _check_count(correct, n)
+    z = _normal_quantile(confidence)
+    if n == 0:
+        return Interval(n=0, correct=0, low=0.0, high=1.0)
+    share = correct / n
+    centre = share + z * z / (2 * n)
+    reach = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    # At the ends the formula gives 0 and 1 up to rounding; the interval must hold the share itself.
+    low = 0.0 if correct == 0 else (centre - reach) / scale
+    high = 1.0 if correct == n else (centre + reach) / scale
+    return Interval(n=n, correct=correct, low=low, high=high)
+
+
+def difference(after: Interval, before: Interval) -> Estimate:
+    """By how much the share `after` exceeds `before`, for independent samples, at the confidence of the two given.
+
+    For Wilson intervals this is method 10 of Newcombe (1998), Statistics in Medicine 17:873: the distances from share
+    to limit add up as standard errors do. Where both were measured on the same problems the interval is usually too
+    wide; `mcnemar` is the test for that.
+
+    Raises:
+        ValueError: a share of nothing (n = 0).
+    """
+    _check_measured((after, before))
+    value = after.share - before.share
+    down = math.hypot(after.share - after.low, before.high - before.share)
+    up = math.hypot(after.high - after.share, before.share - before.low)
+    return Estimate(value=value, low=value - down, high=value + up)
+
+
+def mean_of_tiers(tiers: Iterable[Interval], *, confidence: float = 0.95) -> Estimate:
+    """The plain mean of the tiers' shares, each tier weighing the same whatever its n; tiers are independent samples.
+
+    The interval is that of Price and Bonett: each of m tiers gets z^2 / (2 m) more right and as many more wrong answers
+    (z^2 is 3.84 at 95 %; the paper rounds it to 4), and the normal interval of the mean follows, cut to [0, 1]. For one
+    tier it is the Agresti-Coull interval. It keeps a width where no answer was right, where the plain normal interval
+    has none, and it covers as it says where shares are near 0 or 1, where adding up the tiers' Wilson limits does not
+    (6 tiers of 200 at 1 % each: 95 % against 91 %).
+
+    Source: Price and Bonett (2004), Statistics in Medicine 23:1723.
+
+    Raises:
+        ValueError: no tier, a tier of nothing (n = 0), or a confidence outside (0, 1).
+    """
+    shares = tuple(tiers)
+    if not shares:
+        raise ValueError("expected at least one tier, got none")
+    return _linear(shares, [1 / len(shares)] * len(shares), confidence, 0.0, 1.0)
+
+
+def mean_difference(after: Iterable[Interval], before: Iterable[Interval], *, confidence: float = 0.95) -> Estimate:
+    """By how much the mean of tiers `after` exceeds that of `before`, for independent samples, as in `mean_of_tiers`.
+
+    Where both were measured on the same problems the interval is usually too wide.
+
+    Raises:
+        ValueError: no tier on one side, a tier of nothing (n = 0), or a confidence outside (0, 1).
+    """
+    later, earlier = tuple(after), tuple(before)
+    if not later or not earlier:
+        raise ValueError(f"expected tiers on both sides, got {len(later)} after and {len(earlier)} before")
+    coefficients = [1 / len(later)] * len(later) + [-1 / len(earlier)] * len(earlier)
+    return _linear(later + earlier, coefficients, confidence, -1.0, 1.0)
+
+
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """The chance that at least one of k samples is right, from n samples of one problem of which `correct` were.
+
+    Unbiased: 1 - C(n - correct, k) / C(n, k). Average it over problems.
+
+    Source: Chen et al. (2021), Evaluating Large Language Models Trained on Code, equation 1.
+
+    Raises:
+        ValueError: `correct` outside [0, n], or k outside [1, n].
+    """
+    _check_count(correct, n)
+    if not 1 <= k <= n:
+        raise ValueError(f"expected k from 1 to the {n} samples there are, got {k!r}")
+    return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
+
+
+def clustered_standard_error(values: Sequence[float], clusters: Sequence[Hashable]) -> float:
+    """Standard error of the mean of `values` where those of one cluster (one problem's rollouts) hang together.
+
+    sqrt(G / (G - 1) * sum over clusters of (sum of the cluster's residuals)^2) / n, for G clusters. With clusters of
+    one it is the usual standard deviation over root n.
+
+    Source: Liang and Zeger (1986), Biometrika 73; Miller (2024), Adding Error Bars to Evals, there
+    without the factor for few clusters.
+
+    Raises:
+        ValueError: not one cluster for each value, or fewer than two clusters.
+    """
+    if len(values) != len(clusters):
+        raise ValueError(f"expected one cluster for each of {len(values)} values, got {len(clusters)}")
+    mean = math.fsum(values) / len(values) if values else 0.0
+    residuals: dict[Hashable, list[float]] = {}
+    for value, cluster in zip(values, clusters, strict=True):
+        residuals.setdefault(cluster, []).append(value - mean)
+    count = len(residuals)
+    if count < 2:
+        raise ValueError(f"expected at least two clusters, got {count}")
+    spread = math.fsum(math.fsum(cluster) ** 2 for cluster in residuals.values())
+    return math.sqrt(count / (count - 1) * spread) / len(values)
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Two-sided exact p for two policies on the same problems: `gained` only the second solved, `lost` only the first.
+
+    Problems that both or neither solved say nothing about the difference. Under the null hypothesis a problem that
+    changed is as likely gained as lost: twice the smaller binomial tail, at most 1.
+
+    Source: McNemar (1947), Psychometrika 12, in its exact binomial form.
+
+    Raises:
+        ValueError: a negative count.
+    """
+    if gained < 0 or lost < 0:
+        raise ValueError(f"expected counts from 0, got gained {gained!r} and lost {lost!r}")
+    changed = gained + lost
+    tail = term = 1
+    for i in range(min(gained, lost)):
+        term = term * (changed - i) // (i + 1)
+        tail += term
+    return min(1.0, 2 * tail / (1 << changed))
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """The p values adjusted for how many they are, in the order given: compare each with the level itself.
+
+    Step-down: the i-th smallest of m is multiplied by m - i + 1, never below a smaller one's, at most 1. Controls the
+    chance of any false finding whatever the dependence.
+
+    Source: Holm (1979), Scandinavian Journal of Statistics 6.
+
+    Raises:
+        ValueError: a p value outside [0, 1].
+    """
+    for p in p_values:
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"expected p values in [0, 1], got {p!r}")
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return tuple(adjusted)
+
+
+def _linear(
+    shares: Sequence[Interval], coefficients: Sequence[float], confidence: float, least: float, most: float
+) -> Estimate:
+    """Price and Bonett's interval of a weighted sum of independent shares, cut to [least, most]."""
+    _check_measured(shares)
+    z = _normal_quantile(confidence)
+    more = z * z / len(shares)
+    centre, variance, value = [], [], []
+    for share, coefficient in zip(shares, coefficients, strict=True):
+        adjusted = (share.correct + more / 2) / (share.n + more)
+        centre.append(coefficient * adjusted)
+        variance.append(coefficient**2 * adjusted * (1 - adjusted) / (share.n + more))
+        value.append(coefficient * share.share)
+    middle, reach = math.fsum(centre), z * math.sqrt(math.fsum(variance))
+    return Estimate(value=math.fsum(value), low=max(least, middle - reach), high=min(most, middle + reach))
+
+
+def _check_measured(shares: Iterable[Interval]) -> None:
+    if any(share.n == 0 for share in shares):
+        raise ValueError("expected measured shares, got one with n = 0")
+
+
+def _normal_quantile(confidence: float) -> float:
+    from statistics import NormalDist  # slow to import, and `import gce` does not need it
+
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"expected a confidence in (0, 1), got {confidence!r}")
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def _check_count(correct: int, n: int) -> None:
+    if not 0 <= correct <= n:
+        raise ValueError(f"expected correct from 0 to n = {n!r}, got {correct!r}")

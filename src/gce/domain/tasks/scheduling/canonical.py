@@ -1,0 +1,46 @@
+"""A name for an instance that does not change with labels, job order, resource names or resource order."""
+
+from __future__ import annotations
+
+import itertools
+from hashlib import blake2b
+
+from gce.domain.tasks.scheduling.instance import Instance
+
+__all__ = ["canonical_digest"]
+
+MOST_PERMUTED = 4
+"""Resources beyond this number keep their order: 4 have 24 orders, 10 would have millions."""
+
+
+def _name(*parts: object) -> str:
+    return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+def canonical_digest(instance: Instance) -> str:
+    """32 hexadecimal digits, equal for instances that differ only in names and orders.
+
+    Colour refinement (Weisfeiler and Leman, 1968): each job is named by its numbers, then again and again by its name
+    with those of its neighbours, as many times as there are jobs. Instances of one name that are not the same problem
+    are possible in theory; the only harm is that a split leaves one of them out.
+    """
+    resources = range(len(instance.resources))
+    orders = itertools.permutations(resources) if len(resources) <= MOST_PERMUTED else [tuple(resources)]
+    return min(_digest(instance, order) for order in orders)
+
+
+def _digest(instance: Instance, order: tuple[int, ...]) -> str:
+    names = {
+        job.label: _name(job.duration, job.deadline, [job.demands[index] for index in order]) for job in instance.jobs
+    }
+    for _ in instance.jobs if instance.precedence else ():
+        names = {
+            label: _name(
+                name,
+                sorted(names[before] for before in instance.predecessors(label)),
+                sorted(names[after] for after in instance.successors(label)),
+            )
+            for label, name in names.items()
+        }
+    capacities = [instance.resources[index].capacity for index in order]
+    return _name(sorted(names.values()), capacities, instance.horizon)

@@ -1,0 +1,166 @@
+"""Priority-rule schedules: what a plain dispatcher does without searching.
+
+Every schedule but `earliest_starts` respects precedence and resources; none looks at deadlines or the horizon beyond
+the order in which it takes the jobs. Schedule-generation schemes as in Kolisch and Hartmann (1999).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from gce.domain.tasks.scheduling.instance import Instance, Job
+
+__all__ = [
+    "HEURISTICS",
+    "critical_path_length",
+    "earliest_deadline_order",
+    "earliest_starts",
+    "latest_finish_order",
+    "latest_finish_times",
+    "parallel_schedule",
+    "random_order",
+    "serial_schedule",
+]
+
+
+def earliest_starts(instance: Instance) -> dict[str, int]:
+    """The earliest start of each job when only precedence counts."""
+    starts: dict[str, int] = {}
+    for label in instance.topological_order:
+        starts[label] = _earliest_start(instance, label, starts)
+    return {label: starts[label] for label in instance.labels}
+
+
+def critical_path_length(instance: Instance) -> int:
+    """The least makespan when only precedence counts."""
+    return instance.makespan(earliest_starts(instance))
+
+
+def latest_finish_times(instance: Instance) -> dict[str, int]:
+    """The latest end of each job that leaves its successors, deadlines and horizon their time; resources ignored.
+
+    Without a horizon the length of the critical path stands in for it. Earlier than a job can end, or negative,
+    where the deadlines are too tight.
+    """
+    last = critical_path_length(instance) if instance.horizon is None else instance.horizon
+    latest: dict[str, int] = {}
+    for label in reversed(instance.topological_order):
+        deadline = instance.job(label).deadline
+        bounds = [latest[after] - instance.job(after).duration for after in instance.successors(label)]
+        latest[label] = min([last, *bounds] if deadline is None else [last, deadline, *bounds])
+    return {label: latest[label] for label in instance.labels}
+
+
+def serial_schedule(instance: Instance, order: Sequence[str]) -> dict[str, int]:
+    """Place the first job of `order` whose predecessors are placed as early as it fits, until all are placed.
+
+    `order` may be any permutation of the labels.
+    """
+    _check_order(instance, order)
+    starts: dict[str, int] = {}
+    waiting = list(order)
+    while waiting:
+        label = next(label for label in waiting if all(before in starts for before in instance.predecessors(label)))
+        waiting.remove(label)
+        starts[label] = _earliest_fit(instance, label, starts)
+    return {label: starts[label] for label in instance.labels}
+
+
+def parallel_schedule(instance: Instance, order: Sequence[str]) -> dict[str, int]:
+    """Go forward in time and start, whenever a job ends, all jobs that can start, the first of `order` first.
+
+    `order` may be any permutation of the labels.
+    """
+    _check_order(instance, order)
+    starts: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    waiting = list(order)
+    now = 0
+    while waiting:
+        label = next((label for label in waiting if _can_start(instance, label, now, starts, ends)), None)
+        if label is None:
+            now = min(end for end in ends.values() if end > now)
+            continue
+        waiting.remove(label)
+        starts[label] = now
+        ends[label] = now + instance.job(label).duration
+    return {label: starts[label] for label in instance.labels}
+
+
+def earliest_deadline_order(instance: Instance) -> list[str]:
+    """Labels by deadline, those without one last; ties by the longest path that starts with the job, longest first."""
+    rest: dict[str, int] = {}
+    for label in reversed(instance.topological_order):
+        after = max((rest[after] for after in instance.successors(label)), default=0)
+        rest[label] = instance.job(label).duration + after
+
+    def urgency(label: str) -> tuple[bool, int, int]:
+        deadline = instance.job(label).deadline
+        return deadline is None, deadline or 0, -rest[label]
+
+    return sorted(instance.labels, key=urgency)
+
+
+def latest_finish_order(instance: Instance) -> list[str]:
+    """Labels by latest finish time; ties in prompt order."""
+    return sorted(instance.labels, key=latest_finish_times(instance).__getitem__)
+
+
+def random_order(instance: Instance, rng: random.Random) -> list[str]:
+    """Labels in an order drawn uniformly."""
+    return rng.sample(instance.labels, len(instance.labels))
+
+
+HEURISTICS: dict[str, Callable[[Instance, random.Random], dict[str, int]]] = {
+    "earliest-start": lambda instance, rng: earliest_starts(instance),
+    "earliest-deadline": lambda instance, rng: serial_schedule(instance, earliest_deadline_order(instance)),
+    "latest-finish-time": lambda instance, rng: serial_schedule(instance, latest_finish_order(instance)),
+    "random-priority": lambda instance, rng: serial_schedule(instance, random_order(instance, rng)),
+}
+"""Starts by name of the rule. `earliest-start` ignores resources; the others generate serial schedules."""
+
+
+def _check_order(instance: Instance, order: Sequence[str]) -> None:
+    if sorted(order) != sorted(instance.labels):
+        raise ValueError(f"expected an order of all labels {', '.join(instance.labels)}, got {', '.join(order)}")
+
+
+def _earliest_start(instance: Instance, label: str, starts: dict[str, int]) -> int:
+    return max((starts[before] + instance.job(before).duration for before in instance.predecessors(label)), default=0)
+
+
+def _earliest_fit(instance: Instance, label: str, starts: dict[str, int]) -> int:
+    """The earliest start that respects precedence and leaves every placed job its resources.
+
+    A job that has to wait starts when another one ends, so only those times are tried.
+    """
+    job = instance.job(label)
+    earliest = _earliest_start(instance, label, starts)
+    ends = {starts[placed] + instance.job(placed).duration for placed in starts}
+    times = [earliest, *sorted(end for end in ends if end > earliest)]
+    return next(time for time in times if _fits(instance, job, time, starts))
+
+
+def _fits(instance: Instance, job: Job, time: int, starts: dict[str, int]) -> bool:
+    """Whether `job` can run from `time` on beside the jobs placed so far.
+
+    What is held rises only when a job starts, so only `time` and the starts while it runs need a look.
+    """
+    beside = [
+        (start, start + other.duration, other.demands)
+        for label, start in starts.items()
+        if start < time + job.duration and time < start + (other := instance.job(label)).duration
+    ]
+    moments = {max(time, start) for start, _, _ in beside}
+    return all(
+        job.demands[r] + sum(demands[r] for start, end, demands in beside if start <= moment < end) <= resource.capacity
+        for moment in moments
+        for r, resource in enumerate(instance.resources)
+    )
+
+
+def _can_start(instance: Instance, label: str, now: int, starts: dict[str, int], ends: dict[str, int]) -> bool:
+    if any(ends.get(before, now + 1) > now for before in instance.predecessors(label)):
+        return False
+    return _fits(instance, instance.job(label), now, starts)

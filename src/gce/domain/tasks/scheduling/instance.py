@@ -1,0 +1,204 @@
+"""The resource-constrained project scheduling problem (RCPSP): jobs, precedence, renewable resources, deadlines.
+
+Single mode, no preemption; time in whole units from 0. A job that starts at s runs over [s, s + duration): a
+successor may start, and a resource unit is free again, at s + duration. Terms follow the PSPLIB literature
+(Kolisch and Sprecher, 1996). Knows nothing of prompts or answers.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+__all__ = ["Instance", "Job", "Resource"]
+
+
+def _whole_number(owner: str, name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{owner}: {name} must be a whole number, got {value!r}")
+    if value < 0:
+        raise ValueError(f"{owner}: {name} must not be negative, got {value}")
+
+
+# Converters with types of their own, so that callers may pass any iterable under strict typing.
+
+
+def _demands(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(values)
+
+
+def _edges(edges: Iterable[Iterable[str]]) -> tuple[tuple[str, str], ...]:
+    found = tuple(tuple(edge) for edge in edges)
+    for edge in found:
+        if len(edge) != 2:
+            raise ValueError(f"a precedence edge is (before, after), got {edge!r}")
+    return found  # type: ignore[return-value]  (pairs, as just checked)
+
+
+def _jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    return tuple(jobs)
+
+
+def _resources(resources: Iterable[Resource]) -> tuple[Resource, ...]:
+    return tuple(resources)
+
+
+@frozen
+class Job:
+    """One activity."""
+
+    label: str = field()
+    duration: int = field()
+    demands: tuple[int, ...] = field(default=(), converter=_demands)
+    """Units of each resource held while running, in the order of the instance's resources."""
+    deadline: int | None = field(default=None)
+    """Latest time at which it may end."""
+
+    def __attrs_post_init__(self) -> None:
+        if not self.label or not self.label.isascii() or not self.label.isalnum():
+            raise ValueError(f"a job's label must be ASCII letters and digits, got {self.label!r}")
+        _whole_number(f"job {self.label}", "duration", self.duration)
+        for demand in self.demands:
+            _whole_number(f"job {self.label}", "demand", demand)
+        if self.deadline is not None:
+            _whole_number(f"job {self.label}", "deadline", self.deadline)
+
+
+@frozen
+class Resource:
+    """A renewable resource: `capacity` units at every moment."""
+
+    name: str = field()
+    capacity: int = field()
+
+    def __attrs_post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("a resource needs a name, got ''")
+        _whole_number(f"resource {self.name}", "capacity", self.capacity)
+
+
+@frozen
+class Instance:
+    """One project, validated on construction; every message of a refusal names the offender.
+
+    Raises:
+        ValueError: no job, duplicate job or resource, unknown job in the precedence, duplicate edge, a cycle,
+            a negative number, a demand above its capacity, or a demand for each resource missing.
+    """
+
+    jobs: tuple[Job, ...] = field(converter=_jobs)
+    """In the order in which a prompt lists them."""
+    precedence: tuple[tuple[str, str], ...] = field(default=(), converter=_edges)
+    """Edges (before, after) between labels."""
+    resources: tuple[Resource, ...] = field(default=(), converter=_resources)
+    horizon: int | None = field(default=None)
+    """Project deadline: latest time at which the last job may end."""
+
+    _by_label: dict[str, Job] = field(init=False, eq=False, repr=False)
+    _predecessors: dict[str, tuple[str, ...]] = field(init=False, eq=False, repr=False)
+    _successors: dict[str, tuple[str, ...]] = field(init=False, eq=False, repr=False)
+    _topological: tuple[str, ...] = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.jobs:
+            raise ValueError("an instance needs at least one job, got none")
+        self._refuse_duplicates("job", [job.label for job in self.jobs])
+        self._refuse_duplicates("resource", [resource.name for resource in self.resources])
+        if self.horizon is not None:
+            _whole_number("instance", "horizon", self.horizon)
+        by_label = {job.label: job for job in self.jobs}
+        predecessors: dict[str, list[str]] = {label: [] for label in by_label}
+        successors: dict[str, list[str]] = {label: [] for label in by_label}
+        for before, after in self.precedence:
+            for label in (before, after):
+                if label not in by_label:
+                    raise ValueError(f"precedence {before} before {after}: no job {label!r}")
+            successors[before].append(after)
+            predecessors[after].append(before)
+        self._refuse_duplicates("precedence edge", [f"{before} before {after}" for before, after in self.precedence])
+        for job in self.jobs:
+            if len(job.demands) != len(self.resources):
+                raise ValueError(
+                    f"job {job.label}: expected {len(self.resources)} demands, one for each resource, "
+                    f"got {len(job.demands)}"
+                )
+            for demand, resource in zip(job.demands, self.resources, strict=True):
+                if demand > resource.capacity:
+                    raise ValueError(
+                        f"job {job.label}: demands {demand} of {resource.name}, "
+                        f"more than its capacity of {resource.capacity}"
+                    )
+        set_hidden = object.__setattr__
+        set_hidden(self, "_by_label", by_label)
+        set_hidden(self, "_predecessors", {label: tuple(labels) for label, labels in predecessors.items()})
+        set_hidden(self, "_successors", {label: tuple(labels) for label, labels in successors.items()})
+        set_hidden(self, "_topological", self._sort_topologically())
+
+    @staticmethod
+    def _refuse_duplicates(what: str, names: Iterable[str]) -> None:
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:
+                raise ValueError(f"duplicate {what} {name!r}")
+            seen.add(name)
+
+    def _sort_topologically(self) -> tuple[str, ...]:
+        position = {job.label: index for index, job in enumerate(self.jobs)}
+        waiting = {label: len(before) for label, before in self._predecessors.items()}
+        ready = [position[label] for label, count in waiting.items() if count == 0]
+        heapq.heapify(ready)
+        order: list[str] = []
+        while ready:
+            label = self.jobs[heapq.heappop(ready)].label
+            order.append(label)
+            for after in self._successors[label]:
+                waiting[after] -= 1
+                if waiting[after] == 0:
+                    heapq.heappush(ready, position[after])
+        if len(order) < len(self.jobs):
+            stuck = sorted(label for label, count in waiting.items() if count)
+            raise ValueError(f"the precedence has a cycle among {', '.join(stuck)}")
+        return tuple(order)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels in prompt order."""
+        return tuple(self._by_label)
+
+    @property
+    def topological_order(self) -> tuple[str, ...]:
+        """Labels, each after its predecessors; ties in prompt order."""
+        return self._topological
+
+    def job(self, label: str) -> Job:
+        """The job of that label; KeyError where there is none."""
+        return self._by_label[label]
+
+    def predecessors(self, label: str) -> tuple[str, ...]:
+        """Labels that must have ended before `label` starts."""
+        return self._predecessors[label]
+
+    def successors(self, label: str) -> tuple[str, ...]:
+        """Labels that may start only when `label` has ended."""
+        return self._successors[label]
+
+    def makespan(self, starts: dict[str, int]) -> int:
+        """When the last job ends, for a start of every job."""
+        return max(starts[job.label] + job.duration for job in self.jobs)
+
+    def without(self, family: str) -> Instance:
+        """This instance with one family of constraints dropped: sequencing, resources or deadlines.
+
+        `deadlines` drops the deadlines of single jobs; the horizon stays.
+        """
+        match family:
+            case "sequencing":
+                return evolve(self, precedence=())
+            case "resources":
+                return evolve(self, resources=(), jobs=tuple(evolve(job, demands=()) for job in self.jobs))
+            case "deadlines":
+                return evolve(self, jobs=tuple(evolve(job, deadline=None) for job in self.jobs))
+        raise ValueError(f"expected sequencing, resources or deadlines, got {family!r}")

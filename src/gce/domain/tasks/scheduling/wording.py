@@ -1,0 +1,105 @@
+"""How an instance is put into plain English: several wordings of each section, drawn by a generator.
+
+Every constraint of the instance is stated and nothing else is. Each section has one job to do: intro, durations,
+sequence, resources, deadlines, horizon, and how to answer. A wording never depends on the solution.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from gce.domain.tasks.scheduling.instance import Instance, Job
+
+__all__ = ["ANSWER_ONLY", "WORDINGS", "prompt_text"]
+
+INTROS = (
+    "Plan these jobs. Times are whole hours, counted from 0.",
+    "Find a start hour for every job. Hours are whole numbers from 0.",
+    "Make a schedule for the jobs below, in whole hours from hour 0 on.",
+)
+
+DURATIONS: tuple[Callable[[Sequence[Job]], str], ...] = (
+    lambda jobs: f"Hours each job takes: {_pairs(jobs, ' ')}.",
+    lambda jobs: f"Durations in hours: {_pairs(jobs, ' ')}.",
+    lambda jobs: f"How long jobs take, in hours: {_pairs(jobs, ' takes ')}.",
+)
+
+SEQUENCE: tuple[Callable[[Sequence[tuple[str, str]]], str], ...] = (
+    lambda items: (
+        f"Sequence: {'; '.join(f'{job} after {before}' for job, before in items)}. "
+        "A job starts only when all jobs that it comes after have ended."
+    ),
+    lambda items: (
+        f"Some jobs wait: {'; '.join(f'{job} waits for {before}' for job, before in items)}. "
+        "A job starts only when every job it waits for has ended."
+    ),
+    lambda items: (
+        f"What must have ended before a job starts: {'; '.join(f'{job} : {before}' for job, before in items)}."
+    ),
+)
+
+RESOURCES: tuple[Callable[[str, str, str], str], ...] = (
+    lambda capacities, names, uses: (
+        f"At any time there are {capacities} and no more. A job holds some while it runs ( {names} ): {uses}."
+    ),
+    lambda capacities, names, uses: f"Never use more than {capacities} at once. Use of each running job ( {names} ): {uses}.",
+    lambda capacities, names, uses: f"Available at every hour: {capacities}. Held by a job while it runs ( {names} ): {uses}.",
+)
+
+DEADLINES: tuple[Callable[[Sequence[tuple[str, int]]], str], ...] = (
+    lambda items: f"Latest end hours: {', '.join(f'{job} {hour}' for job, hour in items)}.",
+    lambda items: f"Deadlines, the hour by which a job has ended: {', '.join(f'{job} {hour}' for job, hour in items)}.",
+    lambda items: f"Jobs must have ended in time: {', '.join(f'{job} by {hour}' for job, hour in items)}.",
+)
+
+HORIZON: tuple[Callable[[int], str], ...] = (
+    lambda hour: f"All jobs must have ended by hour {hour}.",
+    lambda hour: f"The whole project must end by hour {hour}.",
+    lambda hour: f"Nothing may end after hour {hour}.",
+)
+
+HOW_TO_ANSWER = (
+    "Reason first if you like. The last line gives each job's start hour, in this form: Answer: JOB HOUR, JOB HOUR",
+    "You may write out your steps. End with one line that has every job and its start hour, like this: "
+    "Answer: JOB HOUR, JOB HOUR",
+)
+
+ANSWER_ONLY = "Write one line only, with every job and its start hour, like this: Answer: JOB HOUR, JOB HOUR"
+
+WORDINGS = {
+    "intro": len(INTROS),
+    "durations": len(DURATIONS),
+    "sequence": len(SEQUENCE),
+    "resources": len(RESOURCES),
+    "deadlines": len(DEADLINES),
+    "horizon": len(HORIZON),
+    "answer": len(HOW_TO_ANSWER),
+}
+"""Number of wordings of each section."""
+
+
+def _pairs(jobs: Sequence[Job], link: str) -> str:
+    return ", ".join(f"{job.label}{link}{job.duration}" for job in jobs)
+
+
+def prompt_text(instance: Instance, rng: random.Random, *, answer_only: bool = False) -> str:
+    """The whole prompt, one section a line; wordings and the order of listed constraints are drawn from `rng`."""
+    lines = [rng.choice(INTROS), rng.choice(DURATIONS)(instance.jobs)]
+    sequence = [(label, ", ".join(instance.predecessors(label))) for label in instance.labels]
+    sequence = [(label, before) for label, before in sequence if before]
+    if sequence:
+        rng.shuffle(sequence)
+        lines.append(rng.choice(SEQUENCE)(sequence))
+    if instance.resources:
+        capacities = " and ".join(f"{resource.capacity} {resource.name}" for resource in instance.resources)
+        names = " and ".join(resource.name for resource in instance.resources)
+        uses = ", ".join(f"{job.label} {' '.join(map(str, job.demands))}" for job in instance.jobs)
+        lines.append(rng.choice(RESOURCES)(capacities, names, uses))
+    deadlines = [(job.label, job.deadline) for job in instance.jobs if job.deadline is not None]
+    if deadlines:
+        lines.append(rng.choice(DEADLINES)(deadlines))
+    if instance.horizon is not None:
+        lines.append(rng.choice(HORIZON)(instance.horizon))
+    lines.append(ANSWER_ONLY if answer_only else rng.choice(HOW_TO_ANSWER))
+    return "\n".join(lines)

@@ -1,0 +1,130 @@
+"""What a kind of problem is made of: one frozen record of functions, so that a user's own needs no base class."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from gce.domain.randomness import python_generator
+from gce.domain.types import Completion, Evidence, Message, Problem, Split, Step, Verdict
+
+__all__ = ["Policy", "Task", "TaskTier", "draw_problem", "draw_problems"]
+
+Policy = Callable[[Problem, random.Random], str | None]
+"""A way to answer without a model: the response's text, or None where it does not apply to the problem."""
+
+SPLITS: Mapping[str, tuple[int, ...]] = {"train": (0, 1), "dev": (2,), "test": (3,)}
+"""Which quarters of the space of canonical digests belong to a split."""
+
+
+@frozen
+class TaskTier:
+    """One level of a preset."""
+
+    name: str
+    held_out: bool = False
+    """Never sampled for training; only evaluated."""
+
+
+def _all_right(verdicts: Sequence[Verdict]) -> bool:
+    return bool(verdicts) and all(verdict.right for verdict in verdicts)
+
+
+def _no_policies(_training: Sequence[Problem]) -> Mapping[str, Policy]:
+    return {}
+
+
+def _no_steps(_problem: Problem, _text: str) -> tuple[Step, ...]:
+    return ()
+
+
+@frozen(kw_only=True)
+class Task:
+    """A kind of problem that a program can judge.
+
+    `draw`, `prompt`, `digest` and `verify` are required; the rest have plain defaults. All are pure: what they draw
+    comes from the generator they are given.
+    """
+
+    name: str
+    presets: Mapping[str, tuple[TaskTier, ...]]
+    """Tiers by preset; the first preset is the default."""
+    draw: Callable[[str, str, random.Random, Any], Any]
+    """(preset, tier, generator, solve) -> instance. `solve` is an exact solver for tasks that need one, else None."""
+    prompt: Callable[[Any, random.Random], tuple[Message, ...]]
+    """(instance, generator) -> what the model is shown; the wording is drawn from the generator."""
+    digest: Callable[[Any], str]
+    """Canonical name of an instance: equal where only labels or wording differ."""
+    verify: Callable[[Problem, Completion, Evidence | None], tuple[Verdict, ...]]
+    """One verdict for each evaluator. Total: any text gets a verdict in bounded time."""
+    instance_type: type
+    """For reading instances back from plain data."""
+    request: Callable[[Problem, Completion], Evidence | None] = field(default=lambda _problem, _completion: None)
+    """What has to be found out before `verify`: the kind of evidence wanted, or None."""
+    check_steps: Callable[[Problem, str], tuple[Step, ...]] = _no_steps
+    """Judge written reasoning step by step; nothing where the task has no step grammar."""
+    feedback: Callable[[Verdict], str] = field(
+        default=lambda verdict: "\n".join(violation.message for violation in verdict.violations)
+    )
+    """What a model is told after a wrong answer: what is wrong, never what is right."""
+    admit: Callable[[Sequence[Verdict]], bool] = _all_right
+    """Whether a rollout with these verdicts may enter the buffer."""
+    facts: Callable[[Any], Mapping[str, float]] = field(default=lambda _instance: {})
+    """Named numbers of an instance, for records."""
+    group: Callable[[Any], str] = field(default=lambda _instance: "")
+    """Which subtype of its tier an instance is, for the audit; empty where tiers have none."""
+    blind: Callable[[Sequence[Problem]], Mapping[str, Policy]] = _no_policies
+    """Answers that ignore the problem, or part of it; fitted ones may read the training problems given."""
+    heuristics: Callable[[Sequence[Problem]], Mapping[str, Policy]] = _no_policies
+    """Answers by plain rules, as reference rows."""
+    max_tokens: int = 512
+    """Room for a response by default."""
+    blind_limits: Mapping[str, float] = field(factory=dict)
+    """By tier: the share that no blind answer may exceed; `*` for all others."""
+
+    def tiers(self, preset: str) -> tuple[TaskTier, ...]:
+        """Tiers of a preset; KeyError where there is no such preset."""
+        return self.presets[preset]
+
+    def training_tiers(self, preset: str) -> tuple[str, ...]:
+        """Names of the tiers that training may sample."""
+        return tuple(tier.name for tier in self.presets[preset] if not tier.held_out)
+
+
+def draw_problem(
+    task: Task, preset: str, tier: str, split: Split, index: int, *, seed: int = 0, solve: Any = None
+) -> Problem:
+    """Problem number `index` of a tier in one split; the same on every machine.
+
+    A split owns quarters of the space of canonical digests, and a draw that falls outside is drawn again: no problem
+    of one split can be one of another with other labels or another wording, however small the space of problems.
+    """
+    for attempt in range(1000):
+        rng = python_generator(seed, "problem", task.name, preset, split, tier, index, attempt)
+        instance = task.draw(preset, tier, rng, solve)
+        digest = task.digest(instance)
+        if int(digest[:8], 16) % 4 in SPLITS[split]:
+            return Problem(
+                key=f"{task.name}/{preset}/{split}/{tier}/{seed}/{index}",
+                task=task.name,
+                tier=tier,
+                split=split,
+                instance=instance,
+                prompt=task.prompt(instance, rng),
+                digest=digest,
+                facts=task.facts(instance),
+            )
+    raise ValueError(
+        f"task {task.name}, tier {tier}: 1000 draws gave no problem for the {split} split; "
+        "its digests must be hexadecimal and spread over the instances"
+    )
+
+
+def draw_problems(
+    task: Task, preset: str, tier: str, split: Split, count: int, *, seed: int = 0, solve: Any = None
+) -> tuple[Problem, ...]:
+    """The first `count` problems of a tier in one split."""
+    return tuple(draw_problem(task, preset, tier, split, index, seed=seed, solve=solve) for index in range(count))

@@ -1,0 +1,288 @@
+"""The records that cross a boundary: frozen, without behaviour beyond validation.
+
+Knows nothing of models, solvers, files or clocks. Times named `seconds` are wall-clock seconds; log-probabilities
+are natural logarithms; token ids are the backend's own integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from attrs import field, frozen, validators
+
+__all__ = [
+    "Completion",
+    "Evidence",
+    "Interval",
+    "IterationRecord",
+    "LayerActivation",
+    "Message",
+    "ModelState",
+    "Problem",
+    "SampleRequest",
+    "Solution",
+    "Step",
+    "TierCount",
+    "Trace",
+    "TrainingBatch",
+    "UpdateReport",
+    "Verdict",
+    "Violation",
+]
+
+Role = Literal["system", "user", "assistant"]
+Split = Literal["train", "dev", "test"]
+FinishReason = Literal["stop", "length", "error"]
+Status = Literal["right", "wrong", "no_verdict"]
+SolutionStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
+
+_in_unit_interval = validators.optional(validators.and_(validators.ge(0.0), validators.le(1.0)))
+
+
+@frozen
+class Message:
+    """One turn of a conversation."""
+
+    role: Role = field(validator=validators.in_(("system", "user", "assistant")))
+    content: str
+
+
+@frozen
+class Problem:
+    """One generated problem, complete: its instance, what the model is shown, and where it came from."""
+
+    key: str
+    """Unique within a run: `task/preset/split/tier/index`."""
+    task: str
+    tier: str
+    split: Split = field(validator=validators.in_(("train", "dev", "test")))
+    instance: Any
+    """The task's own frozen record."""
+    prompt: tuple[Message, ...]
+    digest: str
+    """Canonical hash of the instance: labels renamed, wording dropped. Equal digests mean the same problem."""
+    facts: Mapping[str, float] = field(factory=dict)
+    """Named numbers known of the problem (optimal makespan, ...). Never shown to the model."""
+
+
+@frozen
+class SampleRequest:
+    """One rollout asked of a model."""
+
+    key: str
+    """Unique within one call of `sample`; its completion carries the same key."""
+    messages: tuple[Message, ...]
+    seed: int = field(validator=validators.ge(0))
+    """Seeds this rollout alone: the same request in the same call gives the same tokens. In [0, 2**63)."""
+    temperature: float = field(default=0.8, validator=validators.ge(0.0))
+    """0 means greedy."""
+    max_tokens: int = field(default=512, validator=validators.ge(1))
+    """Generated tokens at most, the end token included."""
+
+
+@frozen
+class Completion:
+    """What a model wrote for one request. What a backend cannot tell is None."""
+
+    key: str
+    text: str
+    """Decoded, without the end token."""
+    finish_reason: FinishReason = field(validator=validators.in_(("stop", "length", "error")))
+    policy: str
+    """Names the weights that wrote it: a hash of base and adapter."""
+    prompt_token_ids: tuple[int, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
+    """Generated ids, the end token included where one was sampled."""
+    log_probabilities: tuple[float, ...] | None = None
+    """Of each generated token under the model at temperature 1."""
+    sampling_log_probabilities: tuple[float, ...] | None = None
+    """Of each generated token under the distribution sampled from."""
+
+
+@frozen
+class Evidence:
+    """A fact from outside that a verifier asked for (tests ran, seconds taken). Scheduling needs none."""
+
+    kind: str
+    facts: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen
+class Violation:
+    """One reason why an answer is wrong, with the numbers that prove it."""
+
+    kind: str
+    """precedence, capacity, deadline, horizon, missing, unknown, duplicate, grammar, ... (the task lists its own)."""
+    message: str
+    """One sentence in plain English that says what is wrong, never what would be right."""
+    jobs: tuple[str, ...] = ()
+    """What the violation is about, by label."""
+    found: float | None = None
+    bound: float | None = None
+
+
+@frozen
+class Verdict:
+    """One evaluator's judgement of one completion."""
+
+    status: Status = field(validator=validators.in_(("right", "wrong", "no_verdict")))
+    score: float | None = field(validator=_in_unit_interval)
+    """In [0, 1]; None where there is no verdict."""
+    evaluator: str
+    version: str
+    measures: Mapping[str, float] = field(factory=dict)
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def right(self) -> bool:
+        """Whether the answer was judged right; a missing verdict is not."""
+        return self.status == "right"
+
+
+@frozen
+class Step:
+    """One step of written reasoning and what checking it found."""
+
+    text: str
+    status: Literal["true", "false", "unreadable"]
+    reason: str = ""
+
+
+@frozen
+class Trace:
+    """One rollout with its verdicts: what the replay buffer holds and the learner trains on."""
+
+    key: str
+    """The rollout's key, unique in a run."""
+    problem: str
+    """The problem's key."""
+    tier: str
+    iteration: int = field(validator=validators.ge(0))
+    messages: tuple[Message, ...]
+    """The conversation shown to the model, without its completion. Only the completion is trained on."""
+    completion: Completion
+    verdicts: tuple[Verdict, ...]
+    digest: str
+    """Equal for traces that teach the same: same problem, same reasoning up to whitespace."""
+
+
+@frozen
+class TrainingBatch:
+    """Traces for one optimizer step, and the weight of each in the loss."""
+
+    traces: tuple[Trace, ...] = field(validator=validators.min_len(1))
+    weights: tuple[float, ...] = field()
+
+    @weights.validator
+    def _one_for_each(self, _attribute: Any, value: tuple[float, ...]) -> None:
+        if len(value) != len(self.traces):
+            raise ValueError(
+                f"expected one weight for each of {len(self.traces)} traces, got {len(value)}"
+            )
+
+
+@frozen
+class UpdateReport:
+    """What one optimizer step did."""
+
+    loss: float
+    """Weighted mean negative log-likelihood of the trained tokens, in nats a token, before the step."""
+    tokens: int
+    """Trained tokens: generated ones only."""
+    gradient_norm: float
+    """Before clipping."""
+    dropped: int = 0
+    """Traces left out because they exceed the model's context."""
+
+
+@frozen(eq=False)
+class ModelState:
+    """Adapter and optimizer as arrays by name, enough to continue a run to the same bytes."""
+
+    arrays: Mapping[str, np.ndarray]
+    """Names start with `adapter.` or `optimizer.`; full module paths follow."""
+    settings: Mapping[str, Any] = field(factory=dict)
+    """Plain data: layers adapted, rank, scale, keys ..."""
+
+
+@frozen
+class LayerActivation:
+    """Activation statistics of one block over a set of prompts."""
+
+    layer: int
+    """Block index from the input, 0-based."""
+    mean_square: float
+    """Mean square of the block's output, over positions and channels."""
+    update_mean_square: float
+    """Mean square of (output - input): what the block itself adds to the residual stream."""
+
+
+@frozen
+class Solution:
+    """What a solver found. Times in the instance's units."""
+
+    status: SolutionStatus
+    """`unknown` where time ran out without a schedule: never read as infeasible."""
+    starts: Mapping[str, int] | None
+    makespan: int | None
+    lower_bound: int
+    """Proven: no schedule ends earlier."""
+    seconds: float = 0.0
+
+
+@frozen
+class Interval:
+    """A share with its confidence interval."""
+
+    n: int
+    correct: int
+    low: float
+    high: float
+
+    @property
+    def share(self) -> float:
+        """The point estimate, 0 where n is 0."""
+        return self.correct / self.n if self.n else 0.0
+
+
+@frozen
+class TierCount:
+    """Training rollouts of one tier in one iteration."""
+
+    rollouts: int
+    correct: int
+    problems: int
+    all_right: int
+    """Problems whose rollouts were all right: nothing to learn."""
+    all_wrong: int
+    truncated: int
+    """Rollouts that hit the token limit."""
+    unparsed: int
+    """Rollouts without one readable answer block."""
+    distinct: int
+    """Distinct correct traces."""
+    mean_tokens: float
+
+
+@frozen
+class IterationRecord:
+    """One iteration of a run as it is printed and stored."""
+
+    iteration: int
+    tiers: Mapping[str, TierCount]
+    buffer: Mapping[str, int]
+    """Traces held, by tier, after admission."""
+    admitted: int
+    updates: int
+    loss: float | None
+    """Mean over the iteration's updates; None where there was none."""
+    gradient_norm: float | None
+    entropy: float | None
+    """Mean negative log-probability of sampled tokens, nats a token."""
+    dropped: int
+    dev: Mapping[str, Interval] = field(factory=dict)
+    """Greedy accuracy on dev problems by tier; empty where it was not evaluated."""
+    seconds: Mapping[str, float] = field(factory=dict)
+    """By stage: sample, verify, train, evaluate. Excluded from what must repeat."""

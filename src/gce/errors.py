@@ -1,0 +1,39 @@
+"""Errors of this package.
+
+    GceError                 one clear line for a person; the command line prints it and exits with status 2
+    ├── MissingExtra         a package that is not installed, with the pip command that installs it
+    ├── BadInput             something a user gave: a name, a file, a number
+    ├── DamagedStore         a run directory whose contents do not match their hashes
+    └── ModelError           a model that cannot be loaded or used as asked
+
+Invalid arguments to functions raise ValueError.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BadInput", "DamagedStore", "GceError", "MissingExtra", "ModelError"]
+
+
+class GceError(Exception):
+    """The root of what this package raises on purpose."""
+
+
+class BadInput(GceError):
+    """Something a user gave that cannot be used."""
+
+
+class DamagedStore(GceError):
+    """Stored data that do not match their hashes."""
+
+
+class ModelError(GceError):
+    """A model that cannot be loaded, or cannot do what was asked."""
+
+
+class MissingExtra(GceError):
+    """A package that is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed: run  pip install 'gce[{extra}]'")
+        self.package = package
+        self.extra = extra

@@ -1,0 +1,80 @@
+"""Weights of rollouts, by hand and by what the methods promise."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gce.domain.advantages import drop_decided, group_relative, rejection, weighted
+
+REWARDS = st.lists(st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)), max_size=12)
+METHODS = [rejection, weighted, group_relative, lambda rewards: drop_decided({"p": rewards})]
+
+
+def test_rejection_keeps_the_right_ones_alone():
+    assert rejection([1.0, 0.0, 0.99, True, False]) == (1.0, 0.0, 0.0, 1.0, 0.0)
+
+
+def test_weighted_pushes_away_from_wrong_ones():
+    assert weighted([1.0, 0.0, 0.5]) == (1.0, -0.1, -0.1)
+    assert weighted([1.0, 0.0], positive=0.1, negative=-1.0) == (0.1, -1.0)
+
+
+def test_one_right_of_four_by_hand():
+    """Mean 1/4, standard deviation sqrt(3)/4: sqrt(3) for the right one, -1/sqrt(3) for the others."""
+    weights = group_relative([1, 0, 0, 0], eps=0.0)
+    assert weights == pytest.approx((math.sqrt(3),) + (-1 / math.sqrt(3),) * 3)
+
+
+def test_eps_bounds_the_weights_of_groups_that_hardly_differ():
+    assert group_relative([0.5, 0.5 + 1e-9], eps=1e-3)[1] < 1e-6
+    assert group_relative([1, 0], eps=0.5) == pytest.approx((0.5, -0.5))
+
+
+@given(REWARDS)
+def test_group_relative_weights_add_up_to_nothing_and_follow_the_rewards(rewards):
+    weights = group_relative(rewards)
+    assert len(weights) == len(rewards)
+    assert sum(weights) == pytest.approx(0.0, abs=1e-6)
+    for one, its in zip(rewards, weights, strict=True):
+        assert all(weight <= its for reward, weight in zip(rewards, weights, strict=True) if reward <= one)
+
+
+@given(st.floats(0, 1), st.integers(0, 8))
+def test_a_group_that_agrees_weighs_exactly_nothing(reward, size):
+    assert group_relative([reward] * size) == (0.0,) * size
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=12))
+def test_group_relative_weights_of_verdicts_have_unit_spread(verdicts):
+    if len(set(verdicts)) == 2:
+        weights = group_relative(verdicts, eps=0.0)
+        assert math.fsum(weight**2 for weight in weights) / len(weights) == pytest.approx(1.0)
+
+
+def test_decided_groups_are_dropped():
+    groups = {"easy": [1, 1], "open": [1, 0], "hard": [0, 0], "partly": [0.5, 0.5], "none": []}
+    assert drop_decided(groups) == {"open": (1, 0), "partly": (0.5, 0.5)}
+    assert list(drop_decided(groups, all_right=False)) == ["easy", "open", "partly"]
+    assert list(drop_decided(groups, all_wrong=False)) == ["open", "hard", "partly"]
+
+
+@given(st.dictionaries(st.text(max_size=3), st.lists(st.booleans(), max_size=6), max_size=6))
+def test_what_is_left_has_right_and_wrong_rollouts(groups):
+    kept = drop_decided(groups)
+    assert kept == {name: tuple(group) for name, group in groups.items() if any(group) and not all(group)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("reward", [-0.1, 1.5, math.nan, math.inf])
+def test_a_reward_is_a_score(method, reward):
+    with pytest.raises(ValueError, match=r"expected rewards in \[0, 1\], got"):
+        method([1.0, reward])
+
+
+def test_a_negative_eps_is_refused():
+    with pytest.raises(ValueError, match="expected eps from 0"):
+        group_relative([1, 0], eps=-1.0)

@@ -1,0 +1,482 @@
+"""What a run directory makes of kills, full disks and changed bits: the last commit stays, and damage is found."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("safetensors")
+
+from gce.adapters.run_directory import STEPS, RunDirectory
+from gce.errors import BadInput, DamagedStore, GceError
+from gce.testing.store_contract import assert_same_state, example_state
+
+CONFIG = {"preset": "grounded", "seed": 7}
+FILES = ["adapter_config.json", "adapters.safetensors", "optimizer.safetensors", "state.json"]
+NEWEST = [f"checkpoints/iteration-0002/{name}" for name in FILES]
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""Where files are kept in memory, if anywhere: hundreds of syncs to a disk take long and show nothing here."""
+
+
+@pytest.fixture
+def tmp_path():
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        yield Path(folder)
+
+
+def fill(run, iterations):
+    for iteration in iterations:
+        for number in range(5):
+            run.append("rollouts", {"iteration": iteration, "text": f"job {number} " * 20})
+        run.append("iterations", {"iteration": iteration, "loss": 0.5})
+        run.commit(iteration, example_state(iteration), {"next": iteration + 1, "note": "loop state"})
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """A closed run with commits 0 to 2; tests copy it."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        root = Path(folder) / "run"
+        with RunDirectory.create(root, CONFIG) as run:
+            fill(run, range(3))
+        yield root
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "run", symlinks=True)
+
+
+def reading(root):
+    """Everything that a run says, in comparable form."""
+    with RunDirectory.open(root) as run:
+        iteration, state, loop = run.last()
+        arrays = {name: (str(array.dtype), array.shape, array.tobytes()) for name, array in state.arrays.items()}
+        streams = [list(run.read(stream)) for stream in ("rollouts", "iterations")]
+        return json.dumps([iteration, loop, state.settings, run.config, streams]), arrays
+
+
+def flip(path, offset, bit=0):
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def is_as_of(root, iteration):
+    """Assert that the run stands whole at this commit and goes on from there."""
+    with RunDirectory.open(root) as run:
+        found, state, loop = run.last()
+        assert (found, loop["next"]) == (iteration, iteration + 1)
+        assert_same_state(state, example_state(iteration))
+        assert [record["iteration"] for record in run.read("iterations")] == list(range(iteration + 1))
+        assert os.readlink(root / "checkpoints" / "last") == f"iteration-{iteration:04d}"
+        allowed = {"last", *(f"iteration-{each:04d}" for each in range(iteration + 1))}
+        assert set(os.listdir(root / "checkpoints")) <= allowed, "nothing uncommitted is left"
+        fill(run, [iteration + 1])
+        assert run.last()[0] == iteration + 1
+    assert set(os.listdir(root)) == {"checkpoints", "head.json", "lock", "run.sqlite"}
+
+
+# Kills.
+
+KILL = """
+import os, sys
+sys.path.insert(0, sys.argv[2])
+from test_run_directory_damage import RunDirectory, STEPS, fill
+
+class Die:
+    def __init__(self, step, count):
+        self.step, self.count = step, count
+    def __call__(self, step):
+        self.count -= step == self.step
+        if step == self.step and self.count == 0:
+            os._exit(9)
+
+for name in os.listdir(sys.argv[1]):
+    child = os.fork()
+    if not child:
+        step, count = name.split("-")
+        fill(RunDirectory.open(os.path.join(sys.argv[1], name), on_step=Die(step, int(count))), [3])
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9, name
+"""
+
+
+def test_a_process_killed_at_any_step_leaves_the_last_commit(whole, tmp_path):
+    """Each step once, each file of the checkpoint, and the two steps that `open` itself takes (count 1)."""
+    points = {(step, 1) for step in STEPS} | {("file", count) for count in range(1, 5)} | {("head", 2), ("link", 2)}
+    for step, count in points:
+        shutil.copytree(whole, tmp_path / f"{step}-{count}", symlinks=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
+    here = os.path.dirname(__file__)
+    subprocess.run([sys.executable, "-c", KILL, tmp_path, here], env=environment, check=True, timeout=100)
+    durable = {("head", 2), ("link", 2), ("delete", 1)}
+    for step, count in sorted(points):
+        is_as_of(tmp_path / f"{step}-{count}", 3 if (step, count) in durable else 2)
+
+
+def test_a_write_ahead_log_torn_at_any_length_leaves_a_commit(tmp_path):
+    """Power fails while SQLite writes: `head.json` is not written yet, and the log ends anywhere."""
+    root = tmp_path / "run"
+    with RunDirectory.create(root, CONFIG) as run:
+        fill(run, [0])
+        head = (root / "head.json").read_bytes()
+        fill(run, [1])
+        crashed = shutil.copytree(root, tmp_path / "crashed", symlinks=True)
+    length = (crashed / "run.sqlite-wal").stat().st_size
+    (crashed / "head.json").write_bytes(head)
+    seen = set()
+    for number, size in enumerate(range(length, 0, -length // 12)):
+        torn = shutil.copytree(crashed, tmp_path / str(number), symlinks=True)
+        os.truncate(torn / "run.sqlite-wal", size)
+        try:
+            with RunDirectory.open(torn) as run:
+                seen.add(run.last()[0])
+                assert [record["iteration"] for record in run.read("iterations")] == list(range(run.last()[0] + 1))
+        except DamagedStore as exc:  # commit 0, which had been confirmed, is cut off too
+            assert "head.json says that 0 was committed" in str(exc)
+            seen.add(None)
+    assert seen == {1, 0, None}
+
+
+def test_files_are_on_the_disk_before_the_row_that_names_them(copy, monkeypatch):
+    synced, real = set(), os.fsync
+
+    def fsync(descriptor):
+        synced.add(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    def on_step(step):
+        home = copy / "checkpoints"
+        if step == "rename":
+            temporary = home / "iteration-0003.tmp"
+            assert {path.stat().st_ino for path in (temporary, *temporary.iterdir())} <= synced
+        elif step == "rows":
+            assert (home / "iteration-0003").stat().st_ino in synced and home.stat().st_ino in synced
+            synced.clear()
+        elif step == "link" and synced:
+            assert {(copy / "head.json").stat().st_ino, copy.stat().st_ino} <= synced
+            seen.append(step)
+
+    seen = []
+    with RunDirectory.open(copy, on_step=on_step) as run:
+        assert run._database._value("PRAGMA synchronous") == 2, "SQLite syncs at every commit"
+        assert run._database._value("PRAGMA journal_mode") == "wal"
+        monkeypatch.setattr("os.fsync", fsync)
+        fill(run, [3])
+    assert seen
+
+
+# Errors in writing.
+
+
+def full_disk(step, times=1):
+    left = [0]
+
+    def on_step(name):
+        if name == step and left[0] > 0:
+            left[0] -= 1
+            raise OSError(errno.ENOSPC, "No space left on device", "/disk")
+
+    def arm():
+        left[0] = times
+
+    return on_step, arm
+
+
+@pytest.mark.parametrize("step", STEPS[:4])
+def test_a_full_disk_is_one_line_and_the_commit_can_be_tried_again(copy, step):
+    on_step, arm = full_disk(step)
+    with RunDirectory.open(copy, on_step=on_step) as run:
+        arm()
+        with pytest.raises(GceError) as caught:
+            fill(run, [3])
+        assert re.fullmatch(
+            r"cannot commit iteration 3 to .*: No space left on device \(/disk\): the run is intact up to iteration 2: "
+            r"make room .* --resume",
+            str(caught.value),
+        )
+        assert run.last()[0] == 2
+        assert len(list(run.read("iterations"))) == 3
+        run.commit(3, example_state(3), {"next": 4})
+        assert len(list(run.read("iterations"))) == 4, "what was appended is not lost"
+    is_as_of(copy, 3)
+
+
+@pytest.mark.parametrize("step", STEPS[4:])
+def test_a_full_disk_after_the_commit_is_a_warning(copy, step):
+    on_step, arm = full_disk(step)
+    with RunDirectory.open(copy, on_step=on_step) as run:
+        arm()
+        with pytest.warns(RuntimeWarning, match="iteration 3 is committed to .*, but No space left on device"):
+            fill(run, [3])
+        assert run.last()[0] == 3
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fill(run, [4])
+        assert run.checkpoints == (3, 4)
+    is_as_of(copy, 4)
+
+
+LIMITED = """
+import resource, signal, sys
+sys.path.insert(0, sys.argv[2])
+from test_run_directory_damage import GceError, RunDirectory, fill, os
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for name in os.listdir(sys.argv[1]):
+    run = RunDirectory.open(os.path.join(sys.argv[1], name))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(name), resource.RLIM_INFINITY))
+    try:
+        fill(run, [3])
+    except GceError as exc:
+        print(exc)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert run.last()[0] == 2
+    run.close()
+"""
+
+
+def test_a_limit_on_the_size_of_files_leaves_the_last_commit(whole, tmp_path):
+    """The real thing: the kernel refuses to write past so many bytes, in a checkpoint's file or in SQLite's log."""
+    sizes = [0, 1, 100, 350, 1000, 5000]
+    for size in sizes:
+        shutil.copytree(whole, tmp_path / str(size), symlinks=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", LIMITED, tmp_path, os.path.dirname(__file__)]
+    lines = subprocess.run(command, env=environment, check=True, timeout=100, capture_output=True, text=True).stdout
+    assert len(lines.splitlines()) == len(sizes)
+    assert all(line.startswith("cannot commit iteration 3 to ") for line in lines.splitlines())
+    assert "File too large" in lines and ("disk I/O error" in lines or "disk is full" in lines)
+    for size in sizes:
+        is_as_of(tmp_path / str(size), 2)
+
+
+def test_a_summary_that_cannot_be_written_leaves_the_old_one(copy, monkeypatch):
+    with RunDirectory.open(copy) as run:
+        run.write_summary({"seconds": 1})
+
+        def fail(_):
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr("os.fsync", fail)
+        with pytest.raises(GceError, match=r"cannot write .*summary\.json: Input/output error"):
+            run.write_summary({"seconds": 2})
+        assert json.loads((copy / "summary.json").read_text()) == {"seconds": 1}
+        assert not (copy / "summary.json.tmp").exists()
+
+
+# Changed bits.
+
+
+@pytest.mark.parametrize("name", [*NEWEST, "head.json"])
+def test_a_changed_bit_in_a_file_is_found_and_named(copy, name):
+    size = (copy / name).stat().st_size
+    for number, offset in enumerate({0, 1, size // 3, size // 2, size - 2, size - 1}):
+        flip(copy / name, offset, number % 8)
+        with pytest.raises(DamagedStore, match=re.escape(name)):
+            RunDirectory.open(copy)
+        flip(copy / name, offset, number % 8)
+    is_as_of(copy, 2)
+
+
+@pytest.mark.parametrize("name", [*NEWEST, "head.json", "run.sqlite"])
+@pytest.mark.parametrize("left", [0, 1, 0.5])
+def test_a_truncated_or_missing_file_is_found_and_named(copy, name, left):
+    size = (copy / name).stat().st_size
+    os.truncate(copy / name, int(size * left) if left < 1 else size - 1)
+    with pytest.raises(DamagedStore, match=re.escape(name)):
+        RunDirectory.open(copy)
+    if name != "run.sqlite":
+        (copy / name).unlink()
+        with pytest.raises(DamagedStore, match=re.escape(name)):
+            RunDirectory.open(copy)
+
+
+def test_damage_done_while_the_run_is_open_is_found_by_last(copy):
+    with RunDirectory.open(copy) as run:
+        flip(copy / NEWEST[1], 200)
+        with pytest.raises(DamagedStore, match=r"iteration-0002/adapters\.safetensors does not match its hash"):
+            run.last()
+
+
+def test_a_changed_bit_in_the_database_is_found_or_touches_nothing(whole, copy):
+    """Bits of a database that hold nothing may change; whatever is read must be as it was written."""
+    expected = reading(whole)
+    content = (whole / "run.sqlite").read_bytes()
+    found = 0
+    schema = content.index(b"CREATE VIEW")  # SQLite quotes it in errors, even where it is no text any more
+    places = [(offset, 7) for offset in range(schema, schema + 100, 9)]
+    places += [(offset, offset % 8) for offset in [*range(0, 100, 3), *range(101, len(content), 299)]]
+    for offset, bit in places:
+        shutil.rmtree(copy)
+        shutil.copytree(whole, copy, symlinks=True)
+        flip(copy / "run.sqlite", offset, bit)
+        try:
+            assert reading(copy) == expected, f"offset {offset}"
+        except DamagedStore as exc:
+            assert "run.sqlite" in str(exc) and "\n" not in str(exc)
+            found += 1
+    assert found > len(places) / 4
+
+
+@pytest.mark.parametrize(
+    "part",
+    [b"grounded", b"preset", b"job 3", b"loop state", b'"loss":0.5', b"rollouts{", b"iteration-0002", b"CREATE VIEW"],
+)
+def test_a_changed_bit_in_any_kind_of_row_is_found(copy, part):
+    content = (copy / "run.sqlite").read_bytes()
+    places = [match.start() for match in re.finditer(re.escape(part.rstrip(b"{")), content)]
+    assert places
+    for place in places[:2] + places[-1:]:
+        flip(copy / "run.sqlite", place + 2)
+        with pytest.raises(DamagedStore, match=r"run\.sqlite"):
+            RunDirectory.open(copy)
+        (copy / "run.sqlite").write_bytes(content)
+
+
+def alter(root, statement):
+    with sqlite3.connect(root / "run.sqlite") as database:
+        database.execute(statement)
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE records SET body = '{}' WHERE iteration = 2 AND stream = 'iterations'",
+        "UPDATE records SET body = CAST(body AS BLOB) WHERE iteration = 2",
+        "UPDATE records SET body = NULL || 1, sequence = sequence + 100 WHERE 0",
+        "DELETE FROM records WHERE iteration = 2 AND stream = 'rollouts' AND sequence = 14",
+        "UPDATE records SET iteration = 1 WHERE iteration = 2",
+        "UPDATE records SET iteration = 9 WHERE iteration = 2",
+        "UPDATE records SET stream = 'rollout' WHERE iteration = 2 AND stream = 'rollouts'",
+        "INSERT INTO records VALUES ('rollouts', 99, 9, '{}')",
+        "UPDATE commits SET loop = '{}' WHERE iteration = 2",
+        "UPDATE commits SET iteration = 7 WHERE iteration = 2",
+        "UPDATE commits SET checkpoint_hash = 'x' WHERE iteration = 2",
+        "UPDATE commits SET checkpoint = NULL, checkpoint_hash = NULL, files = NULL WHERE iteration = 2",
+        "UPDATE commits SET pinned = '[0]' WHERE iteration = 2",
+        "DELETE FROM commits WHERE iteration = 1",
+        "UPDATE config SET value = '{\"seed\":8}' WHERE name = 'seed'",
+        "DELETE FROM config",
+        "DROP VIEW rollouts",
+    ],
+)
+def test_a_row_changed_behind_our_back_is_found(copy, statement):
+    alter(copy, statement)
+    if statement.endswith("WHERE 0"):
+        is_as_of(copy, 2)  # the control: nothing changed, nothing found
+        return
+    with pytest.raises(DamagedStore, match=r"run\.sqlite"):
+        RunDirectory.open(copy)
+
+
+def test_commits_missing_at_the_end_are_found(copy):
+    alter(copy, "DELETE FROM records WHERE iteration = 2")
+    alter(copy, "DELETE FROM commits WHERE iteration = 2")
+    with pytest.raises(
+        DamagedStore, match=r"run\.sqlite ends with iteration 1, but head\.json says that 2 was committed"
+    ):
+        RunDirectory.open(copy)
+    assert (copy / "checkpoints" / "iteration-0002").is_dir(), "a damaged run is left as it is"
+
+
+def test_a_copy_without_the_write_ahead_log_is_found(tmp_path):
+    root = tmp_path / "run"
+    with RunDirectory.create(root, CONFIG) as run:
+        fill(run, range(2))
+        copy = shutil.copytree(root, tmp_path / "copy", symlinks=True)
+    (copy / "run.sqlite-wal").unlink()
+    with pytest.raises(DamagedStore, match=r"ends with iteration None, but head\.json says that 1 was committed"):
+        RunDirectory.open(copy)
+
+
+def test_a_changed_bit_in_the_write_ahead_log_is_found(tmp_path):
+    root = tmp_path / "run"
+    with RunDirectory.create(root, CONFIG) as run:
+        fill(run, range(3))
+        crashed = shutil.copytree(root, tmp_path / "crashed", symlinks=True)
+    expected = reading(root)
+    length = (crashed / "run.sqlite-wal").stat().st_size
+    for number, offset in enumerate(range(5, length, length // 40)):
+        copy = shutil.copytree(crashed, tmp_path / str(number), symlinks=True)
+        flip(copy / "run.sqlite-wal", offset, number % 8)
+        with pytest.raises(DamagedStore, match=r"run\.sqlite"):
+            assert reading(copy) != expected
+            pytest.fail(f"offset {offset}: read something else")
+
+
+# The way out.
+
+
+@pytest.mark.parametrize("name", NEWEST)
+def test_the_offered_iteration_is_a_way_out(copy, name):
+    flip(copy / name, 20)
+    with pytest.raises(DamagedStore) as caught:
+        RunDirectory.open(copy)
+    assert f"RunDirectory.open({str(copy)!r}, discard_after=1)" in str(caught.value)
+    with pytest.raises(DamagedStore, match="discard_after=1"):
+        RunDirectory.open(copy, discard_after=2)
+    RunDirectory.open(copy, discard_after=1).close()
+    is_as_of(copy, 1)
+
+
+def test_a_damaged_record_of_the_newest_iteration_offers_the_one_before(copy):
+    alter(copy, "UPDATE records SET body = '{}' WHERE iteration = 2 AND stream = 'iterations'")
+    with pytest.raises(DamagedStore, match=r"what iteration 2 committed does not match its digest.*discard_after=1"):
+        RunDirectory.open(copy)
+    with pytest.raises(BadInput, match=r"one of its intact iterations, 0, 1 \(.*digest\), got 2"):
+        RunDirectory.open(copy, discard_after=2)
+    RunDirectory.open(copy, discard_after=1).close()
+    is_as_of(copy, 1)
+
+
+def test_a_damaged_head_offers_the_newest_iteration(copy):
+    flip(copy / "head.json", 3)
+    with pytest.raises(DamagedStore, match=r"head\.json.*discard_after=2"):
+        RunDirectory.open(copy)
+    RunDirectory.open(copy, discard_after=2).close()
+    is_as_of(copy, 2)
+
+
+def test_without_an_intact_checkpoint_nothing_is_offered(copy):
+    for number in (1, 2):
+        flip(copy / f"checkpoints/iteration-000{number}/state.json", 5)
+    with pytest.raises(DamagedStore, match="no iteration is intact") as caught:
+        RunDirectory.open(copy)
+    assert "discard_after" not in str(caught.value)
+
+
+def test_discarding_what_is_not_there_is_refused(copy):
+    before = (copy / "run.sqlite").read_bytes()
+    with pytest.raises(BadInput, match="one of its intact iterations, 0, 1, 2, got 5"):
+        RunDirectory.open(copy, discard_after=5)
+    with pytest.raises(DamagedStore, match="iteration-0000"):  # its checkpoint was deleted as old
+        RunDirectory.open(copy, discard_after=0)
+    assert (copy / "run.sqlite").read_bytes() == before
+    is_as_of(copy, 2)
+
+
+def test_a_whole_run_can_go_back_too(copy):
+    RunDirectory.open(copy, discard_after=1).close()
+    is_as_of(copy, 1)
+
+
+def test_files_that_are_not_ours_are_left_alone(copy):
+    (copy / "notes.txt").write_text("mine")
+    (copy / "checkpoints" / "best").mkdir()
+    (copy / "checkpoints" / "iteration-0007.tmp").mkdir()
+    RunDirectory.open(copy).close()
+    assert (copy / "notes.txt").read_text() == "mine"
+    assert sorted(os.listdir(copy / "checkpoints")) == ["best", "iteration-0001", "iteration-0002", "last"]

@@ -1,0 +1,196 @@
+"""Who gets how many rollouts: sums, floors, and the right direction."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gce.domain.sampling import TierHistory, plan, remember, second_wave, undecided_share
+from gce.domain.types import TierCount
+
+TIERS = ("T0", "T1", "T2", "T3", "T4")
+
+
+def count(problems, all_right, all_wrong):
+    return TierCount(
+        rollouts=8 * problems,
+        correct=0,
+        problems=problems,
+        all_right=all_right,
+        all_wrong=all_wrong,
+        truncated=0,
+        unparsed=0,
+        distinct=0,
+        mean_tokens=0.0,
+    )
+
+
+COUNTS = st.tuples(*[st.integers(0, 20)] * 3).map(lambda parts: count(sum(parts), parts[0], parts[1]))
+HISTORIES = st.lists(st.dictionaries(st.sampled_from([*TIERS, "T5"]), COUNTS), max_size=3)
+
+
+def told(iterations, **options):
+    history = TierHistory()
+    for counts in iterations:
+        history = remember(history, counts, **options)
+    return history
+
+
+class TestHistory:
+    def test_the_share_is_counted_and_smoothed(self):
+        history = told([{"T0": count(8, 6, 1), "T1": count(8, 0, 0)}])
+        assert undecided_share(history, "T0") == pytest.approx(2 / 10)
+        assert undecided_share(history, "T1") == pytest.approx(9 / 10)
+        assert undecided_share(history, "T2") == 0.5
+
+    def test_older_iterations_weigh_less(self):
+        """10 open problems at weight 1/2, then 10 decided ones: (5 + 1) / (15 + 2)."""
+        history = told([{"T0": count(10, 0, 0)}, {"T0": count(10, 10, 0)}], decay=0.5)
+        assert undecided_share(history, "T0") == pytest.approx(6 / 17)
+
+    def test_a_tier_not_sampled_is_slowly_forgotten(self):
+        history = told([{"T0": count(10, 10, 0)}] + [{}] * 30)
+        assert undecided_share(history, "T0") == pytest.approx(0.5, abs=1e-3)
+
+    def test_memory_can_be_switched_off_and_kept_for_ever(self):
+        iterations = [{"T0": count(10, 0, 0)}, {"T0": count(10, 10, 0)}]
+        assert undecided_share(told(iterations, decay=0.0), "T0") == pytest.approx(1 / 12)
+        assert undecided_share(told(iterations, decay=1.0), "T0") == pytest.approx(11 / 22)
+
+    def test_the_history_given_stays_what_it_was(self):
+        history = told([{"T0": count(10, 0, 0)}])
+        remember(history, {"T0": count(10, 10, 0)})
+        assert history == told([{"T0": count(10, 0, 0)}])
+
+    @pytest.mark.parametrize("decay", [-0.1, 1.1, math.nan])
+    def test_a_decay_is_a_share(self, decay):
+        with pytest.raises(ValueError, match="expected a decay in"):
+            remember(TierHistory(), {}, decay=decay)
+
+    def test_more_decided_problems_than_problems_are_refused(self):
+        with pytest.raises(ValueError, match="T0: expected at most 3 problems all right or all wrong, got 2 and 2"):
+            remember(TierHistory(), {"T0": count(3, 2, 2)})
+
+
+class TestPlan:
+    def test_without_history_it_is_even_and_the_rest_goes_to_earlier_tiers(self):
+        assert plan(TierHistory(), TIERS, problems=22) == {"T0": 5, "T1": 5, "T2": 4, "T3": 4, "T4": 4}
+
+    def test_undecided_tiers_get_the_rest_by_hand(self):
+        """Shares 0.1 and 0.9, floor 0.25 * 20 / 2 = 2.5, so 3 each; 14 left: 1.4 and 12.6."""
+        history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 0)}])
+        assert plan(history, ("T0", "T1"), problems=20) == {"T0": 4, "T1": 16}
+
+    def test_always_right_and_always_wrong_count_the_same(self):
+        history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 8)}])
+        assert plan(history, ("T0", "T1"), problems=20) == {"T0": 10, "T1": 10}
+
+    @given(HISTORIES, st.lists(st.sampled_from(TIERS), min_size=1, unique=True), st.data())
+    def test_it_adds_up_and_keeps_the_floor(self, iterations, tiers, data):
+        problems = data.draw(st.integers(len(tiers), 300))
+        floor = data.draw(st.floats(0, 1))
+        policy = data.draw(st.sampled_from(["adaptive", "uniform"]))
+        planned = plan(told(iterations), tiers, problems=problems, policy=policy, floor=floor)
+        assert list(planned) == tiers
+        assert sum(planned.values()) == problems
+        even = problems // len(tiers)
+        assert all(share >= max(1, min(even, floor * problems / len(tiers) - 1e-9)) for share in planned.values())
+
+    @given(HISTORIES, st.integers(5, 300))
+    def test_a_tier_with_more_undecided_problems_never_gets_less(self, iterations, problems):
+        history = told(iterations)
+        planned = plan(history, TIERS, problems=problems)
+        for tier in TIERS:
+            for other in TIERS:
+                if undecided_share(history, tier) > undecided_share(history, other):
+                    assert planned[tier] >= planned[other]
+
+    @given(HISTORIES, st.integers(5, 300))
+    def test_uniform_does_not_look_at_the_history(self, iterations, problems):
+        planned = plan(told(iterations), TIERS, problems=problems, policy="uniform")
+        assert planned == plan(TierHistory(), TIERS, problems=problems, policy="uniform")
+        assert max(planned.values()) - min(planned.values()) <= 1
+
+    @given(HISTORIES, st.integers(5, 300))
+    def test_tiers_that_are_not_asked_for_do_not_matter(self, iterations, problems):
+        without = [{tier: counts for tier, counts in one.items() if tier != "T5"} for one in iterations]
+        planned = plan(told(iterations), TIERS, problems=problems)
+        assert planned == plan(told(without), TIERS, problems=problems)
+        assert "T5" not in planned
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"tiers": ()}, "expected training tiers, each once"),
+            ({"tiers": ("T0", "T0")}, "expected training tiers, each once"),
+            ({"problems": 4}, "expected at least one problem for each of 5 tiers, got 4"),
+            ({"floor": 1.5}, "expected a floor in"),
+            ({"floor": math.nan}, "expected a floor in"),
+            ({"policy": "greedy"}, "expected policy adaptive or uniform, got 'greedy'"),
+        ],
+    )
+    def test_what_cannot_be_planned_is_refused(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            plan(TierHistory(), **{"tiers": TIERS, "problems": 20, **arguments})
+
+
+GROUPS = st.dictionaries(
+    st.text("abcdef", min_size=1, max_size=2), st.lists(st.booleans(), min_size=1, max_size=8).map(tuple), max_size=10
+)
+
+
+class TestSecondWave:
+    def test_undecided_first_then_all_wrong_never_all_right(self):
+        groups = {"easy": (True,) * 4, "hard": (False,) * 4, "open": (True, False, False, True)}
+        assert second_wave(groups, 3) == {"open": 3}
+        assert second_wave(groups, 6) == {"open": 4, "hard": 2}
+        assert second_wave(groups, 100) == {"open": 4, "hard": 4}
+        assert second_wave({"easy": (True,) * 4}, 5) == {}
+
+    def test_rollouts_go_round_and_rarely_right_problems_come_first(self):
+        groups = {"often": (True, True, False), "rare": (True, False, False), "rare too": (False, True, False)}
+        assert second_wave(groups, 4) == {"rare": 2, "rare too": 1, "often": 1}
+
+    def test_the_limit_sends_rollouts_on(self):
+        groups = {"hard": (False,) * 4, "open": (True, False)}
+        assert second_wave(groups, 10, limit=7) == {"open": 7, "hard": 3}
+
+    @given(GROUPS, st.integers(0, 100), st.one_of(st.none(), st.integers(0, 12)))
+    def test_all_rollouts_are_given_while_there_is_room(self, groups, rollouts, limit):
+        extra = second_wave(groups, rollouts, limit=limit)
+        room = {
+            problem: len(verdicts) if limit is None else limit
+            for problem, verdicts in groups.items()
+            if not all(verdicts)
+        }
+        assert sum(extra.values()) == min(rollouts, sum(room.values()))
+        assert all(0 < given <= room[problem] for problem, given in extra.items())
+
+    @given(GROUPS, st.integers(0, 100))
+    def test_no_all_wrong_problem_is_served_while_an_undecided_one_has_room(self, groups, rollouts):
+        extra = second_wave(groups, rollouts)
+        undecided = [problem for problem, verdicts in groups.items() if any(verdicts) and not all(verdicts)]
+        if any(not any(groups[problem]) for problem in extra):
+            assert all(extra[problem] == len(groups[problem]) for problem in undecided)
+
+    @given(GROUPS, st.integers(0, 100))
+    def test_inside_a_kind_nobody_is_two_ahead_of_one_with_room(self, groups, rollouts):
+        extra = second_wave(groups, rollouts, limit=20)
+        for kind in (True, False):
+            served = [p for p, verdicts in groups.items() if any(verdicts) is kind and not all(verdicts)]
+            given_to = [extra.get(problem, 0) for problem in served]
+            assert max(given_to, default=0) - min(given_to, default=0) <= 1
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (({"a": ()}, 3), "expected at least one verdict for problem 'a'"),
+            (({}, -1), "expected numbers from 0"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            second_wave(*arguments)

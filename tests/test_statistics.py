@@ -1,0 +1,315 @@
+"""Statistics against published tables, hand-worked numbers, and what they promise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from gce.domain import randomness
+from gce.domain.statistics import (
+    Estimate,
+    clustered_standard_error,
+    difference,
+    holm,
+    mcnemar,
+    mean_difference,
+    mean_of_tiers,
+    pass_at_k,
+    wilson,
+)
+
+COUNTS = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+CONFIDENCES = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
+
+
+class TestWilson:
+    @pytest.mark.parametrize(
+        ("correct", "n", "low", "high"),
+        [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+    )
+    def test_it_agrees_with_the_table_of_newcombe_1998(self, correct, n, low, high):
+        interval = wilson(correct, n)
+        assert (interval.n, interval.correct) == (n, correct)
+        assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
+
+    def test_two_of_three_says_next_to_nothing(self):
+        assert wilson(2, 3).low == pytest.approx(0.208, abs=5e-4)
+        assert wilson(2, 3).high == pytest.approx(0.939, abs=5e-4)
+
+    def test_none_of_200_still_allows_almost_2_percent(self):
+        assert wilson(0, 200).low == 0.0
+        assert wilson(0, 200).high == pytest.approx(0.0188, abs=5e-5)
+
+    def test_nothing_measured_is_nothing_known(self):
+        assert (wilson(0, 0).low, wilson(0, 0).high) == (0.0, 1.0)
+
+    @given(COUNTS, CONFIDENCES)
+    def test_the_limits_are_where_the_score_test_just_rejects(self, counts, confidence):
+        """The definition: |share - limit| is z standard errors taken at the limit."""
+        correct, n = counts
+        interval = wilson(correct, n, confidence=confidence)
+        z = {0.5: 0.674490, 0.8: 1.281552, 0.9: 1.644854, 0.95: 1.959964, 0.99: 2.575829}[confidence]
+        assert 0.0 <= interval.low <= interval.share <= interval.high <= 1.0
+        for limit in (interval.low, interval.high):
+            if 0.0 < limit < 1.0:
+                error = math.sqrt(limit * (1 - limit) / n)
+                assert abs(interval.share - limit) == pytest.approx(z * error, rel=1e-4)
+
+    @given(COUNTS)
+    def test_right_and_wrong_mirror_each_other(self, counts):
+        correct, n = counts
+        one, other = wilson(correct, n), wilson(n - correct, n)
+        assert one.low == pytest.approx(1 - other.high, abs=1e-12)
+
+    @given(COUNTS)
+    def test_more_confidence_is_wider(self, counts):
+        narrow, wide = wilson(*counts, confidence=0.9), wilson(*counts, confidence=0.99)
+        assert wide.low <= narrow.low
+        assert narrow.high <= wide.high
+
+    @pytest.mark.parametrize(("correct", "n"), [(-1, 3), (4, 3), (0, -1)])
+    def test_impossible_counts_are_refused(self, correct, n):
+        with pytest.raises(ValueError, match="expected correct from 0 to n"):
+            wilson(correct, n)
+
+    @pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, math.nan])
+    def test_a_confidence_is_between_0_and_1(self, confidence):
+        with pytest.raises(ValueError, match="expected a confidence in"):
+            wilson(1, 2, confidence=confidence)
+
+
+class TestDifference:
+    @pytest.mark.parametrize(
+        ("after", "before", "low", "high"),
+        [
+            ((56, 70), (48, 80), 0.0524, 0.3339),
+            ((9, 10), (3, 10), 0.1705, 0.8090),
+            ((6, 7), (2, 7), 0.0582, 0.8062),
+            ((5, 56), (0, 29), -0.0381, 0.1926),
+            ((0, 10), (0, 20), -0.1611, 0.2775),
+            ((0, 10), (0, 10), -0.2775, 0.2775),
+            ((10, 10), (0, 20), 0.6791, 1.0),
+            ((10, 10), (0, 10), 0.6075, 1.0),
+        ],
+    )
+    def test_it_agrees_with_the_table_of_newcombe_1998(self, after, before, low, high):
+        estimate = difference(wilson(*after), wilson(*before))
+        assert (round(estimate.low, 4), round(estimate.high, 4)) == (low, high)
+
+    @given(COUNTS, COUNTS)
+    def test_it_holds_the_difference_and_turns_around(self, after, before):
+        one, other = difference(wilson(*after), wilson(*before)), difference(wilson(*before), wilson(*after))
+        assert -1.0 - 1e-12 <= one.low <= one.value <= one.high <= 1.0 + 1e-12
+        assert (one.low, one.value, one.high) == (-other.high, -other.value, -other.low)
+
+    def test_a_share_of_nothing_is_refused(self):
+        with pytest.raises(ValueError, match="n = 0"):
+            difference(wilson(0, 0), wilson(1, 2))
+
+
+def adding_up_wilson_limits(intervals):
+    value = sum(one.share for one in intervals) / len(intervals)
+    down = math.hypot(*(one.share - one.low for one in intervals)) / len(intervals)
+    up = math.hypot(*(one.high - one.share for one in intervals)) / len(intervals)
+    return Estimate(value, value - down, value + up)
+
+
+class TestMeanOfTiers:
+    def test_two_tiers_worked_by_hand(self):
+        """3 and 7 of 10: z^2 / 4 = 0.9604 is added to each side, so 0.3322 and 0.6678 of 11.9207."""
+        estimate = mean_of_tiers([wilson(3, 10), wilson(7, 10)])
+        assert estimate.value == pytest.approx(0.5)
+        assert (estimate.low, estimate.high) == pytest.approx((0.5 - 0.18907, 0.5 + 0.18907), abs=1e-5)
+
+    @given(COUNTS, CONFIDENCES)
+    def test_one_tier_is_agresti_and_coull(self, counts, confidence):
+        """Which has the centre of Wilson's interval and holds all of it."""
+        estimate, interval = (
+            mean_of_tiers([wilson(*counts)], confidence=confidence),
+            wilson(*counts, confidence=confidence),
+        )
+        assert estimate.value == interval.share
+        assert estimate.low <= interval.low + 1e-12
+        assert interval.high - 1e-12 <= estimate.high
+
+    @given(st.lists(COUNTS, min_size=1, max_size=6), CONFIDENCES)
+    def test_it_holds_the_mean_and_stays_a_share(self, tiers, confidence):
+        estimate = mean_of_tiers((wilson(*counts) for counts in tiers), confidence=confidence)
+        assert estimate.value == pytest.approx(sum(correct / n for correct, n in tiers) / len(tiers))
+        assert 0.0 <= estimate.low <= estimate.value + 1e-12
+        assert estimate.value - 1e-12 <= estimate.high <= 1.0
+
+    @given(st.lists(COUNTS, min_size=2, max_size=6))
+    def test_the_order_of_tiers_does_not_matter(self, tiers):
+        assert mean_of_tiers(wilson(*one) for one in tiers) == mean_of_tiers(wilson(*one) for one in reversed(tiers))
+
+    def test_a_tier_weighs_the_same_whatever_its_n(self):
+        assert mean_of_tiers([wilson(1000, 1000), wilson(0, 10)]).value == 0.5
+
+    @pytest.mark.parametrize(
+        ("shares", "n"),
+        [
+            ((0.01,) * 6, 200),
+            ((0.75, 0.25, 0.10, 0.12, 0.0, 0.0), 200),
+            ((1.0, 0.98, 0.99, 1.0, 1.0, 0.97), 40),
+            ((0.0, 0.02, 0.02, 0.02, 0.02, 0.02), 40),
+            ((0.9, 0.9, 0.8, 0.6, 0.3, 0.05), 40),
+        ],
+    )
+    def test_it_covers_the_truth_as_often_as_it_says(self, shares, n):
+        estimates = [mean_of_tiers(tiers) for tiers in simulated_tiers(shares, n)]
+        covered = [one.low <= sum(shares) / len(shares) <= one.high for one in estimates]
+        assert sum(covered) / len(covered) >= 0.935  # 2.2 standard errors below 95 %
+
+    def test_adding_up_the_tiers_wilson_limits_would_not(self):
+        """Why it is not done: 6 tiers of 200 at 1 % each."""
+        covered = [
+            estimate.low <= 0.01 <= estimate.high
+            for estimate in map(adding_up_wilson_limits, simulated_tiers((0.01,) * 6, 200))
+        ]
+        assert 0.89 <= sum(covered) / len(covered) <= 0.925
+
+    @pytest.mark.parametrize("tiers", [[], [(0, 0)], [(1, 2), (0, 0)]])
+    def test_nothing_has_no_mean(self, tiers):
+        with pytest.raises(ValueError, match="expected"):
+            mean_of_tiers([wilson(*counts) for counts in tiers])
+
+
+def simulated_tiers(shares, n, *, times=1000):
+    drawn = randomness.generator("coverage", n).binomial(n, shares, size=(times, len(shares))).tolist()
+    return [[wilson(correct, n) for correct in row] for row in drawn]
+
+
+class TestMeanDifference:
+    def test_one_tier_each_worked_by_hand(self):
+        """7 and 3 of 10: the same shares and errors as in the mean of two tiers, each with weight 1, not 1/2."""
+        estimate = mean_difference([wilson(7, 10)], [wilson(3, 10)])
+        assert estimate.value == pytest.approx(0.4)
+        assert (estimate.low, estimate.high) == pytest.approx((0.33555 - 0.37813, 0.33555 + 0.37813), abs=1e-5)
+
+    @given(st.lists(COUNTS, min_size=1, max_size=6), st.lists(COUNTS, min_size=1, max_size=6))
+    def test_it_holds_the_difference_of_the_means(self, after, before):
+        later, earlier = [wilson(*one) for one in after], [wilson(*one) for one in before]
+        estimate = mean_difference(later, earlier)
+        assert estimate.value == pytest.approx(mean_of_tiers(later).value - mean_of_tiers(earlier).value, abs=1e-12)
+        assert -1.0 <= estimate.low <= estimate.value + 1e-12
+        assert estimate.value - 1e-12 <= estimate.high <= 1.0
+
+    def test_it_covers_the_truth_as_often_as_it_says(self):
+        after = simulated_tiers((0.9, 0.6, 0.5, 0.5, 0.2, 0.1), 60)
+        before = simulated_tiers((0.7, 0.2, 0.1, 0.1, 0.0, 0.0), 40)
+        estimates = map(mean_difference, after, before)
+        covered = [one.low <= 1.7 / 6 <= one.high for one in estimates]
+        assert 0.935 <= sum(covered) / len(covered) <= 0.985
+
+    @pytest.mark.parametrize(("after", "before"), [([], [(1, 2)]), ([(1, 2)], []), ([(0, 0)], [(1, 2)])])
+    def test_nothing_has_no_mean(self, after, before):
+        with pytest.raises(ValueError, match="expected"):
+            mean_difference([wilson(*one) for one in after], [wilson(*one) for one in before])
+
+
+class TestPassAtK:
+    def test_two_right_of_five_by_hand(self):
+        assert pass_at_k(5, 2, 1) == pytest.approx(2 / 5)
+        assert pass_at_k(5, 2, 2) == pytest.approx(1 - 3 / 10)
+        assert pass_at_k(5, 2, 4) == 1.0
+
+    @given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+    def test_it_is_the_share_of_subsets_with_a_right_sample(self, drawn):
+        n, correct, k = drawn
+        subsets = list(itertools.combinations([index < correct for index in range(n)], k))
+        assert pass_at_k(n, correct, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+
+    def test_thousands_of_samples_do_not_overflow(self):
+        assert pass_at_k(10_000, 1, 100) == pytest.approx(0.01)
+
+    @pytest.mark.parametrize(("n", "correct", "k"), [(3, 1, 0), (3, 1, 4), (3, 4, 1), (0, 0, 1)])
+    def test_impossible_arguments_are_refused(self, n, correct, k):
+        with pytest.raises(ValueError, match="expected"):
+            pass_at_k(n, correct, k)
+
+
+class TestClusteredStandardError:
+    def test_two_problems_of_two_rollouts_by_hand(self):
+        """Residuals +-1/2 add up to 1 and -1 in the clusters: sqrt(2 / 1 * (1 + 1)) / 4."""
+        assert clustered_standard_error([1, 1, 0, 0], ["a", "a", "b", "b"]) == pytest.approx(0.5)
+
+    def test_rollouts_that_agree_inside_no_problem_cancel(self):
+        assert clustered_standard_error([1, 0, 1, 0], ["a", "a", "b", "b"]) == 0.0
+
+    @given(st.lists(st.floats(0, 1), min_size=2, max_size=30))
+    def test_with_clusters_of_one_it_is_the_usual_standard_error(self, values):
+        mean = sum(values) / len(values)
+        usual = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values))
+        assert clustered_standard_error(values, range(len(values))) == pytest.approx(usual, abs=1e-9)
+
+    @given(st.lists(st.floats(0, 1), min_size=2, max_size=10), st.integers(2, 5))
+    def test_repeating_every_rollout_adds_no_information(self, values, times):
+        once = clustered_standard_error(values, range(len(values)))
+        again = clustered_standard_error(values * times, list(range(len(values))) * times)
+        assert again == pytest.approx(once, abs=1e-9)
+
+    @pytest.mark.parametrize(("values", "clusters"), [([], []), ([1.0], ["a"]), ([1, 0], ["a", "a"]), ([1, 0], ["a"])])
+    def test_fewer_than_two_clusters_are_refused(self, values, clusters):
+        with pytest.raises(ValueError, match="expected"):
+            clustered_standard_error(values, clusters)
+
+
+class TestMcNemar:
+    def test_ten_gained_two_lost_by_hand(self):
+        """2 * (1 + 12 + 66) / 2**12."""
+        assert mcnemar(10, 2) == 158 / 4096
+
+    def test_five_gained_none_lost_is_no_finding(self):
+        assert mcnemar(5, 0) == 2 / 32
+
+    def test_no_change_is_no_evidence(self):
+        assert mcnemar(0, 0) == 1.0
+        assert mcnemar(7, 7) == 1.0
+
+    @given(st.integers(0, 60), st.integers(0, 60))
+    def test_it_is_the_two_sided_binomial_tail(self, gained, lost):
+        total = gained + lost
+        tail = sum(math.comb(total, i) for i in range(min(gained, lost) + 1)) / 2**total
+        assert mcnemar(gained, lost) == mcnemar(lost, gained) == pytest.approx(min(1.0, 2 * tail))
+
+    def test_thousands_of_problems_do_not_overflow(self):
+        assert 0.3 < mcnemar(5000, 5100) < 0.35
+
+    def test_negative_counts_are_refused(self):
+        with pytest.raises(ValueError, match="expected counts from 0"):
+            mcnemar(-1, 2)
+
+
+class TestHolm:
+    def test_four_tests_by_hand(self):
+        """0.005 * 4, 0.01 * 3, 0.03 * 2, and 0.04 * 1 raised to its forerunner's 0.06."""
+        assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+
+    def test_none_and_one_stay_as_they_are(self):
+        assert holm([]) == ()
+        assert holm([0.2]) == (0.2,)
+
+    @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.sampled_from([0.01, 0.05, 0.1]))
+    def test_it_rejects_what_the_step_down_procedure_rejects(self, p_values, level):
+        assume(all(abs(p * m - level) > 1e-9 for p in p_values for m in range(1, 13)))
+        rejected = set()
+        for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+            if p_values[index] > level / (len(p_values) - rank):
+                break
+            rejected.add(index)
+        assert {index for index, p in enumerate(holm(p_values)) if p <= level} == rejected
+
+    @given(st.lists(st.floats(0, 1), max_size=12))
+    def test_it_lies_between_the_p_value_and_bonferroni(self, p_values):
+        for p, adjusted in zip(p_values, holm(p_values), strict=True):
+            assert p <= adjusted <= min(1.0, p * len(p_values))
+
+    @pytest.mark.parametrize("p", [-0.1, 1.1, math.nan])
+    def test_what_is_no_probability_is_refused(self, p):
+        with pytest.raises(ValueError, match="expected p values in"):
+            holm([0.5, p])
