@@ -1,5 +1,8 @@
 """Pretrains `gce-tiny`: `python -m pretraining train --directory DIR`, then `... install --directory DIR`.
 
+`export` writes the weights of the last checkpoint into DIR, also while training goes on; `install` puts them into the
+package and writes the card.
+
 Resumes from its own checkpoints to the same weights on the same machine: example i of a stage depends on (seed, stage, i)
 alone. Needs the extra `pretrain` (torch, transformers); everything else in this package does without them.
 """
@@ -7,7 +10,6 @@ alone. Needs the extra `pretrain` (torch, transformers); everything else in this
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import shutil
@@ -19,9 +21,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from attrs import asdict, evolve
+from attrs import evolve
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from pretraining.card import write_card
 from pretraining.corpus import STAGES, Conversation, Stage, conversation, text_of
 from pretraining.start import give_look_ups
 from pretraining.tokenizer import train_tokenizer, write_tokenizer
@@ -43,6 +46,7 @@ VOCABULARY = 1024
 PEAK_RATE = 1.5e-3
 LAST_RATE = 1e-4
 WARM_UP_STEPS = 100
+INSTALLED = Path(__file__).parent.parent / "src" / "gce" / "data" / "gce-tiny"
 READ_WEIGHT = 0.05
 """Weight in the loss of tokens that the user wrote; what the assistant writes weighs 1."""
 POOL = 512
@@ -204,7 +208,7 @@ def export(directory: Path, model: Any) -> None:
 
     weights = {name: value.contiguous() for name, value in model.state_dict().items() if name != "lm_head.weight"}
     save_file(weights, str(directory / "model.safetensors"), metadata={"format": "pt"})
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": VOCABULARY, **SHAPE}
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": model.config.vocab_size, **SHAPE}
     config |= {"torch_dtype": "float32", "eos_token_id": 1, "pad_token_id": 0, "attention_bias": False, "mlp_bias": False}
     (directory / "config.json").write_text(json.dumps(config, indent=1))
 
@@ -220,10 +224,16 @@ def main() -> None:
     options = parser.parse_args()
     if options.command == "train":
         train(options.directory, options.seed, options.scale, options.threads)
-    elif options.command == "export":
-        model = LlamaForCausalLM(LlamaConfig(**SHAPE, vocab_size=VOCABULARY))
-        model.load_state_dict(torch.load(options.directory / "checkpoint.pt", weights_only=True)["model"])
-        export(options.directory, model)
+        return
+    weights = torch.load(options.directory / "checkpoint.pt", weights_only=True)["model"]
+    model = LlamaForCausalLM(LlamaConfig(**SHAPE, vocab_size=len(weights["model.embed_tokens.weight"])))
+    model.load_state_dict(weights)
+    export(options.directory, model)
+    if options.command == "install":
+        INSTALLED.mkdir(parents=True, exist_ok=True)
+        for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+            shutil.copyfile(options.directory / name, INSTALLED / name)
+        write_card(INSTALLED, options.directory / "log.jsonl", options.seed)
 
 
 if __name__ == "__main__":

@@ -243,6 +243,7 @@ def test_what_a_person_would_read_is_diagnosed_though_refused(data):
 
 MEANT = {
     "the last answer counts": ("Answer: A 9, B 9, C 9\nAnswer: A 0, B 2, C 5", STARTS),
+    "attempts are not stitched together": ("Answer: A 9, B 9\nAnswer: C 5", {"C": 5}),
     "without the word the last stretch counts": ("A 9, B 9, C 9. Better: A = 0, B = 2, C = 5", STARTS),
     "full-width forms": ("\uff21nswer\uff1a \uff21 \uff10, \uff22 2, C 5", STARTS),
     "letters inside words name no job": ("Answer: Crane 4, LAB 3, A 0, B 2, C 5", STARTS),

@@ -242,10 +242,12 @@ class TestDraw:
         assert all(430 <= count <= 570 for count in times.values())  # 500 expected, 4.4 standard errors
         assert len(times) == 8
 
-    def test_the_places_in_a_batch_do_not_tell_the_tier(self):
+    def test_tiers_are_mixed_inside_a_batch(self):
+        """Of two tiers with two places each, the first two places are the same tier's one time in three."""
         buffer, random = filled(T0=8, T1=8), generator("places")
-        first = Counter(draw(buffer, random, 4)[0].tier for _ in range(600))
-        assert all(250 <= count <= 350 for count in first.values())
+        batches = [[one.tier for one in draw(buffer, random, 4)] for _ in range(600)]
+        assert 150 <= sum(batch[0] == batch[1] for batch in batches) <= 250
+        assert 250 <= sum(batch[0] == "T0" for batch in batches) <= 350
 
     def test_the_floor_keeps_a_mastered_tier(self):
         buffer, random = filled(T0=50, T1=50), generator("floor")

@@ -54,7 +54,7 @@ def test_the_pure_solver_agrees_on_feasible_instances(scheduled: Scheduled):
 
 @pytest.mark.slow
 @given(instance=any_instances(max_jobs=12))
-@settings(max_examples=1000)
+@settings(max_examples=300)
 def test_the_pure_solver_agrees_up_to_its_largest_instances(instance: Instance):
     """Feasible or not, up to 12 jobs."""
     assert_solvers_agree(instance)
@@ -62,7 +62,7 @@ def test_the_pure_solver_agrees_up_to_its_largest_instances(instance: Instance):
 
 @pytest.mark.slow
 @given(scheduled=scheduled_instances(min_jobs=9, max_jobs=12))
-@settings(max_examples=1000)
+@settings(max_examples=300)
 def test_the_pure_solver_agrees_on_large_feasible_instances(scheduled: Scheduled):
     """9 to 12 jobs, all constraints tight at once."""
     assert_solvers_agree(scheduled.instance)

@@ -78,7 +78,7 @@ def test_a_job_that_takes_no_time_still_orders_its_neighbours():
 
 
 def test_alike_jobs_are_exchanged_only_when_nothing_is_lost():
-    """A and B are alike, but B is due first and A leads to the long C: B, A, C take 10; without deadlines A goes first."""
+    """A and B are alike, but B is due first and A leads to the long C: B A C takes 10; without deadlines A goes first."""
     jobs = [Job("A", 2, [1]), Job("B", 2, [1], 2), Job("C", 6, [0])]
     instance = Instance(jobs, [("A", "C")], [Resource("crew", 1)])
     assert solve(instance).makespan == 10

@@ -7,6 +7,7 @@ tokens of all sequences. Knows token ids and weights of the loss; it knows neith
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -51,10 +52,16 @@ def split_head(model: nn.Module) -> Head:
 
 
 def loss_and_gradients(
-    model: nn.Module, head: Head, examples: Sequence[Example], *, tokens_per_pass: int
+    model: nn.Module,
+    head: Head,
+    examples: Sequence[Example],
+    *,
+    tokens_per_pass: int,
+    streams: Sequence[mx.Stream],
 ) -> tuple[float, dict[str, mx.array]]:
     """The loss in nats a token, and its gradient by full path of each trainable array.
 
+    Passes run side by side on the streams; how many there are does not change the result.
     Blocks below the lowest adapted one cost a forward pass only: mlx follows gradients from the adapter's arrays up.
     """
     trained = sum(len(example.tokens) - example.start for example in examples)
@@ -67,12 +74,17 @@ def loss_and_gradients(
 
     gradient_of = nn.value_and_grad(model, loss)
     total, gradients = 0.0, dict[str, mx.array]()
-    for chunk in _passes(examples, tokens_per_pass):
-        value, tree = gradient_of(*map(mx.array, _arrays(chunk)))
-        found = dict(tree_flatten(tree))
-        gradients = {path: gradient + gradients[path] if gradients else gradient for path, gradient in found.items()}
-        mx.eval(value, gradients)
-        total += value.item()
+    for chunks in _groups(_passes(examples, tokens_per_pass), len(streams)):
+        found = []
+        for chunk, stream in zip(chunks, streams, strict=False):
+            with mx.stream(stream):
+                found.append(gradient_of(*map(mx.array, _arrays(chunk))))
+        mx.eval(found)
+        for value, tree in found:
+            total += value.item()
+            flat = dict(tree_flatten(tree))
+            gradients = {path: gradients[path] + gradient if gradients else gradient for path, gradient in flat.items()}
+        mx.eval(gradients)
     return total, gradients
 
 
@@ -90,6 +102,11 @@ def _passes(examples: Sequence[Example], tokens: int) -> Iterator[list[Example]]
             chunk = []
         chunk.append(example)
     yield chunk
+
+
+def _groups(chunks: Iterator[list[Example]], size: int) -> Iterator[list[list[Example]]]:
+    while group := list(islice(chunks, size)):
+        yield group
 
 
 def _arrays(chunk: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -57,8 +57,8 @@ class OptimizerSettings:
     epsilon: float = 1e-8
     max_gradient_norm: float | None = field(default=1.0, validator=validators.optional(validators.gt(0.0)))
     """Gradients are scaled down to this global norm; None leaves them."""
-    tokens_per_pass: int = field(default=4096, validator=validators.ge(1))
-    """Tokens, padding included, whose activations are held at once; a batch takes as many passes as it needs."""
+    tokens_per_pass: int = field(default=2048, validator=validators.ge(1))
+    """Tokens, padding included, whose activations a thread holds at once; a batch takes as many passes as it needs."""
 
 
 class Adapter:

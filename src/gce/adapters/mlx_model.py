@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -63,7 +62,7 @@ def load_mlx_model(
         optimizer: how the adapter learns.
         seed: of the adapter's initial values and dropout.
         max_batch: sequences that are sampled at once, at most.
-        threads: of the CPU work; None for one on each usable core.
+        threads: of work on the CPU; None for one on each usable core. Their number does not change any result.
 
     On a CPU under Linux weights are float32, and a fast BLAS is put under mlx where it is installed.
     Raises ModelError where there is no such model, or it cannot be used.
@@ -72,9 +71,11 @@ def load_mlx_model(
     if device == "cpu":
         mx.set_default_device(mx.cpu)
     on_cpu = mx.default_device() == mx.Device(mx.cpu)
-    blas = use_fast_blas(threads) if on_cpu else None
-    if on_cpu and not any(map(shutil.which, ("c++", "g++", "clang++"))):
-        mx.disable_compile()  # Fused kernels are compiled at run time there.
+    # One BLAS thread: the threads are spent on whole sequences, which scales better and repeats exactly.
+    blas = use_fast_blas(1) if on_cpu else None
+    if on_cpu and sys.platform.startswith("linux"):
+        # There mlx runs the system's C++ compiler for each fused kernel: seconds, for no gain that was measurable.
+        mx.disable_compile()
     directory = _directory(path_or_repo)
     try:
         model, config = load_model(directory, lazy=True)
@@ -126,6 +127,8 @@ class MlxModel:
         self._base_digest = base_digest
         self._adapter = adapter
         self._threads = threads
+        on_cpu = mx.default_device() == mx.Device(mx.cpu)
+        self._streams = [mx.new_stream(mx.cpu) for _ in range(threads)] if on_cpu else [mx.default_stream(mx.gpu)]
         self._head = split_head(model)
         self._stop = frozenset(int(token) for token in tokenizer.eos_token_ids)
         if tokenizer.eos_token_id is None:
@@ -219,6 +222,7 @@ class MlxModel:
                 self._head,
                 [example for example in fitting if example.start < len(example.tokens)],
                 tokens_per_pass=self._adapter.settings.tokens_per_pass,
+                streams=self._streams,
             )
         norm = float(np.sqrt(sum(float(mx.sum(mx.square(gradient))) for gradient in gradients.values())))
         self._adapter.step(gradients, norm=norm)

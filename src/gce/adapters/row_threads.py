@@ -1,4 +1,4 @@
-"""Splits a decoder's rows over threads, in lockstep, so that what comes out does not depend on their timing.
+"""Deals a decoder's rows in blocks to threads, in lockstep: neither their timing nor their number changes a result.
 
 Knows rows and threads only. It pays where the work releases the interpreter's lock, as numpy's does.
 """
@@ -16,19 +16,19 @@ from gce.adapters.numpy_llama import Array, NumpyLlama, Prefix
 
 __all__ = ["RowThreads"]
 
-_FEWEST = 8
-"""Rows for which another thread is not worth its overhead."""
+_BLOCK = 32
+"""Rows of a block at most. Fixed, for how many rows are multiplied at once shows in the last bits."""
 
 
 class RowThreads:
-    """Rows 0, 1, ... dealt in blocks to several decoders, each stepped by a thread of its own."""
+    """Rows 0, 1, ... in blocks, each a decoder of its own."""
 
     def __init__(self, make: Callable[[int], NumpyLlama], rows: int, *, threads: int) -> None:
         """`make` gives a decoder with that many rows."""
-        count = max(1, min(threads, rows // _FEWEST))
-        self._parts = [make(len(block)) for block in np.array_split(np.arange(rows), count)]
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(count) if count > 1 else None
+        blocks = np.array_split(np.arange(rows), -(-rows // _BLOCK))
+        self._parts = [make(len(block)) for block in blocks]
+        workers = min(threads, len(blocks))
+        self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
 
     @property
     def rows(self) -> int:
@@ -80,8 +80,8 @@ class RowThreads:
         raise IndexError(row)
 
     def _run(self, jobs: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]]) -> list[Any]:
-        # Threads of this kind and threads inside the BLAS would fight for the same cores.
-        with numpy_blas_threads(max(1, self._threads // len(jobs))):
+        # Threads inside the BLAS would fight with these for the same cores.
+        with numpy_blas_threads(1):
             if self._pool is None or len(jobs) == 1:
                 return [function(*arguments) for function, arguments in jobs]
             return [future.result() for future in [self._pool.submit(f, *arguments) for f, arguments in jobs]]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gce.app.resolve import find_preset, find_task, find_tiers
-from gce.app.terminal import share_cell, table
+from gce.app.terminal import interval_cell, table
 from gce.domain.randomness import key
 from gce.domain.serialization import to_plain
 from gce.domain.shortcuts import PolicyScore, best_by_group, score_policies
@@ -87,14 +87,14 @@ def _print(
         for score in scores:
             by_policy.setdefault(score.policy, {})[score.group] = score.share
         rows = [
-            [name, *(share_cell(found[group]) if group in found else "-" for group in columns)]
+            [name, *(interval_cell(found[group]) if group in found else "-" for group in columns)]
             for name, found in by_policy.items()
         ]
         print("\n" + table([title, *columns], rows))
     print("\nbest blind answer of each group:")
     best = best_by_group(blind)
     for group, score in best.items():
-        print(f"  {group:<28} {share_cell(score.share):>20}  {score.policy}")
+        print(f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}")
     tiers = [score for group, score in best.items() if " " not in group]
     print(f"  {'mean of tiers':<28} {100 * sum(score.share.share for score in tiers) / len(tiers):>6.1f}")
     for score in passed:

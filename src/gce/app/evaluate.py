@@ -12,7 +12,7 @@ from gce.app.audit import best_of, reference_rows
 from gce.app.config import RunConfig
 from gce.app.evaluation import accuracy, ask
 from gce.app.resolve import find_model, find_preset, find_task, find_tiers
-from gce.app.terminal import Terminal, by_tier_rows, table
+from gce.app.terminal import Terminal, accuracy_table
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import mean_of_tiers
 from gce.domain.tasks import draw_problems
@@ -96,14 +96,13 @@ def run(arguments: argparse.Namespace) -> int:
                 print(json.dumps(record), file=file)
     found = accuracy(answers)
     floors, heuristics = reference_rows(task, preset, problems, fitted_to=100)
-    mean = mean_of_tiers(found.values())
     if arguments.json:
-        result = {"tiers": to_plain(found), "mean": to_plain(mean), "floors": to_plain(floors)}
+        result = {"tiers": to_plain(found), "mean": to_plain(mean_of_tiers(found.values())), "floors": to_plain(floors)}
         json.dump(result | {"heuristics": to_plain(heuristics), "n": arguments.n}, sys.stdout, indent=1)
         print()
     else:
-        rows = by_tier_rows({arguments.model: found, "best blind answer": best_of(floors), **heuristics}, tiers)
+        held_out = [tier.name for tier in task.tiers(preset) if tier.held_out]
+        rows = {arguments.model: found, "best blind answer": best_of(floors), **heuristics}
         print(f"{task.name}/{preset}, {arguments.split} problems, % right (95 % interval), n = {arguments.n} a tier")
-        print(table(["", *tiers], rows))
-        print(f"mean of tiers: {100 * mean.value:.1f} ({100 * mean.low:.1f}-{100 * mean.high:.1f})")
+        print(accuracy_table(rows, tiers, held_out))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from gce.adapters.cpsat import CpSatSolver
 from gce.app.resolve import find_preset, find_task, find_tiers
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import draw_problem
@@ -27,6 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=("train", "dev", "test"), default="train", help="default: train")
     parser.add_argument("--n", type=int, default=1, help="problems a tier (default 1)")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other problems")
+    parser.add_argument(
+        "--solver",
+        choices=("exact", "cpsat"),
+        default="exact",
+        help="what finds optimal makespans: the pure search (default) or CP-SAT; the problems are the same",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
@@ -36,9 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadInput(f"--n must be at least 1, got {arguments.n}")
     task = find_task(arguments.task)
     preset = find_preset(task, arguments.preset)
+    solve = CpSatSolver().solve if arguments.solver == "cpsat" else None
     for tier in find_tiers(task, preset, arguments.tiers):
         for index in range(arguments.n):
-            problem = draw_problem(task, preset, tier, arguments.split, index, seed=arguments.seed)
+            problem = draw_problem(task, preset, tier, arguments.split, index, seed=arguments.seed, solve=solve)
             if arguments.json:
                 print(json.dumps(to_plain(problem)))
             else:

@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
+from gce.domain.statistics import mean_of_tiers
 from gce.domain.types import Interval, IterationRecord
 
-__all__ = ["Silent", "Terminal", "by_tier_rows", "percent", "share_cell", "table"]
+__all__ = ["Silent", "Terminal", "accuracy_table", "interval_cell", "percent", "share_cell", "table"]
 
 BAR_WIDTH = 24
 SECONDS_BETWEEN_PAINTS = 0.1
@@ -98,9 +99,14 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}%"
 
 
-def share_cell(found: Interval) -> str:
-    """A share with its interval, as " 7.5 (4.1-12.3)"."""
-    return f"{100 * found.share:.1f} ({100 * found.low:.1f}-{100 * found.high:.1f})"
+def share_cell(share: float, low: float, high: float, *, digits: int = 1) -> str:
+    """A share with its interval in percent, as "7.5 (4.1-12.3)"."""
+    return f"{100 * share:.{digits}f} ({100 * low:.{digits}f}-{100 * high:.{digits}f})"
+
+
+def interval_cell(found: Interval, *, digits: int = 1) -> str:
+    """The same of a measured share."""
+    return share_cell(found.share, found.low, found.high, digits=digits)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -114,8 +120,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(head), line(["-" * width for width in widths]), *map(line, rows)])
 
 
-def by_tier_rows(rows: Mapping[str, Mapping[str, Interval]], tiers: Sequence[str]) -> list[list[str]]:
-    """A row for each name: its share with interval in every tier, a dash where it was not measured."""
-    return [
-        [name, *(share_cell(found[tier]) if tier in found else "-" for tier in tiers)] for name, found in rows.items()
-    ]
+def accuracy_table(rows: Mapping[str, Mapping[str, Interval]], tiers: Sequence[str], held_out: Sequence[str]) -> str:
+    """A row for each name: its share in every tier and their mean, with intervals; a dash where it was not measured."""
+    lines = []
+    for name, found in rows.items():
+        line = [name, *(interval_cell(found[tier], digits=0) if tier in found else "-" for tier in tiers)]
+        if set(tiers) <= set(found):
+            mean = mean_of_tiers([found[tier] for tier in tiers])
+            line.append(share_cell(mean.value, mean.low, mean.high))
+        else:
+            line.append("-")
+        lines.append(line)
+    return table(["", *(f"{tier}, held out" if tier in held_out else tier for tier in tiers), "mean"], lines)

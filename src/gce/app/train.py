@@ -25,11 +25,10 @@ from gce.app.config import RECIPES, RunConfig, from_plain, with_recipe
 from gce.app.evaluation import accuracy, ask
 from gce.app.loop import Run, RunState, iterate, resume
 from gce.app.resolve import find_model, find_preset, find_task
-from gce.app.terminal import Terminal, by_tier_rows, table
+from gce.app.terminal import Terminal, accuracy_table
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain as record_from_plain
 from gce.domain.serialization import to_plain
-from gce.domain.statistics import mean_of_tiers
 from gce.domain.targeting import choose_layers
 from gce.domain.tasks import Task, draw_problems
 from gce.domain.types import Interval, Problem, Split
@@ -179,7 +178,7 @@ def _place_adapter(config: RunConfig, task: Task, model: Any) -> tuple[int, ...]
     activations = model.activation_statistics(prompts)
     count = min(config.layers, len(activations))
     try:
-        layers = choose_layers(activations, count, config.targeting, key=key(config.seed, "layers"))
+        layers = choose_layers(activations, count, strategy=config.targeting, key=key(config.seed, "layers"))
     except ValueError as error:
         raise BadInput(str(error)) from error
     model.attach(layers)
@@ -297,13 +296,8 @@ def _print_result(terminal: Terminal, tiers: Sequence[str], summary: Mapping[str
     terminal.say("")
     if n:
         terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), n = {n} a tier")
-        cells = by_tier_rows(rows, tiers)
-        for line, found in zip(cells, rows.values(), strict=True):
-            mean = mean_of_tiers([found[tier] for tier in tiers]) if set(tiers) <= set(found) else None
-            line.append("-" if mean is None else f"{100 * mean.value:.1f} ({100 * mean.low:.1f}-{100 * mean.high:.1f})")
-        held_out = set(tiers) - set(summary["first_correct"])
-        head = ["", *(f"{tier}, held out" if tier in held_out else tier for tier in tiers), "mean"]
-        terminal.say(table(head, cells))
+        held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
+        terminal.say(accuracy_table(rows, tiers, held_out))
     terminal.say(
         f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} correct, {summary['buffer']:,} in the buffer, "
         f"{summary['updates']} updates; peak memory {summary['peak_bytes'] / 2**20:,.0f} MiB; {summary['seconds']:,.0f} s"

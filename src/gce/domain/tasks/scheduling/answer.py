@@ -163,7 +163,7 @@ def _pairs(plain: str, after: int, labels: frozenset[str]) -> Iterator[tuple[str
             whole = len(word) <= _MAX_DIGITS and not gap.endswith("-") and not _goes_on(plain, end)
             yield pending, int(word) if whole else None
             pending = None
-        elif word in labels and not plain[max(match.start() - 1, 0) : match.start()].isalpha():
+        elif word in labels and not plain[max(match.start() - 1, 0) : match.start()].isalpha():  # no foreign word's end
             pending = word
         elif not joined or word.lower() not in _FILLERS:
             pending = None
