@@ -1,7 +1,4 @@
-"""A generated problem, three answers, three verdicts: five seconds, no model.
-
-    python examples/quickstart_gce.py
-"""
+"""A generated problem, three answers, three verdicts: python examples/quickstart_gce.py, five seconds, no model."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 `export` writes the weights of the last checkpoint into DIR, also while training goes on; `install` puts them into the
 package and writes the card.
 
-Resumes from its own checkpoints to the same weights on the same machine: example i of a stage depends on (seed, stage, i)
-alone. Needs the extra `pretrain` (torch, transformers); everything else in this package does without them.
+Resumes from its own checkpoints to the same weights on the same machine: example i of a stage depends on (seed, stage,
+i) alone. Needs the extra `pretrain` (torch, transformers, tokenizers).
 """
 
 from __future__ import annotations
@@ -57,11 +57,13 @@ class Encoder:
     """Conversations to token ids, with the loss weight of each."""
 
     def __init__(self, tokenizer: Any) -> None:
+        """Look the special tokens up."""
         self.tokenizer = tokenizer
         self.end = tokenizer.token_to_id("<|end|>")
         self.roles = {role: tokenizer.token_to_id(f"<|{role}|>") for role in ("user", "assistant")}
 
     def __call__(self, turns: Conversation) -> tuple[list[int], list[float]]:
+        """Ids and weights, of even length."""
         ids: list[int] = []
         weights: list[float] = []
         for turn in turns:
@@ -105,6 +107,7 @@ class StepAccuracy:
     """Share of tokens predicted right, by the keyword they follow in a line of reasoning, on careful traces."""
 
     def __init__(self, encode: Encoder, seed: int, examples: int = 96) -> None:
+        """Draw the traces."""
         stage = evolve(STAGES[2], name="held-out", care=1.0, drills=0.0)
         self.rows = [encode(conversation(stage, seed, index)) for index in range(examples)]
         words = ("Order", "Free", " takes", " needs", " after", " out", " start", " end", " free", "Answer")
@@ -112,6 +115,7 @@ class StepAccuracy:
 
     @torch.no_grad()
     def __call__(self, model: Any) -> dict[str, float]:
+        """Share right by keyword."""
         right: Counter[str] = Counter()
         total: Counter[str] = Counter()
         for ids, weights in self.rows:
@@ -155,7 +159,7 @@ def train(directory: Path, seed: int, scale: float, threads: int) -> None:
         progress = stored["progress"]
     accuracy = StepAccuracy(encode, seed + 2)
     log = (directory / "log.jsonl").open("a")
-    began, losses = time.monotonic() - progress["seconds"], []
+    began, losses, now_rate = time.monotonic() - progress["seconds"], [], 0.0
     while progress["stage"] < len(stages):
         stage = stages[int(progress["stage"])]
         pool = int(progress["pool"])
@@ -208,8 +212,9 @@ def export(directory: Path, model: Any) -> None:
 
     weights = {name: value.contiguous() for name, value in model.state_dict().items() if name != "lm_head.weight"}
     save_file(weights, str(directory / "model.safetensors"), metadata={"format": "pt"})
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": model.config.vocab_size, **SHAPE}
-    config |= {"torch_dtype": "float32", "eos_token_id": 1, "pad_token_id": 0, "attention_bias": False, "mlp_bias": False}
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "float32"}
+    config |= {"vocab_size": model.config.vocab_size, "eos_token_id": 1, "pad_token_id": 0}
+    config |= {"attention_bias": False, "mlp_bias": False, **SHAPE}
     (directory / "config.json").write_text(json.dumps(config, indent=1))
 
 

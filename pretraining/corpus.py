@@ -16,9 +16,9 @@ from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, constraint_list, try_again
 from gce.domain.tasks.scheduling.dispatch import dispatch, dispatch_lines, due_hours, predecessors_first
-from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.instance import Instance, Job
 from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier, draw_instance
-from gce.domain.tasks.scheduling.reasoning import worked_response
+from gce.domain.tasks.scheduling.reasoning import order_text, worked_response
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import prompt_text
 from gce.domain.types import Message, Solution
@@ -41,6 +41,8 @@ class Stage:
     """Share of traces whose scheduler minds a given family of constraints."""
     drills: float
     """Share of examples that are drills of look-ups."""
+    plans: float = 0.0
+    """Share of examples that are drills of planning: the order line alone, or what each job comes after."""
     other_formats: float = 0.0
     """Share of examples in other formats: answers at once, examples in context, feedback, simulation."""
     pairs: float = 0.5
@@ -52,8 +54,8 @@ class Stage:
 STAGES = (
     Stage("look-ups", 300_000, (2, 4), care=0.9, drills=0.9, pairs=0.0, batch=768),
     Stage("steps", 3_000_000, (2, 5), care=0.9, drills=0.1, pairs=0.3, batch=2048),
-    Stage("traces", 8_000_000, (3, 10), care=0.8, drills=0.02, pairs=0.5, batch=4096),
-    Stage("careless", 4_000_000, (3, 10), care=0.36, drills=0.02, other_formats=0.12, pairs=0.5, batch=6144),
+    Stage("traces", 11_600_000, (3, 10), care=0.9, drills=0.02, plans=0.45, pairs=0.5, batch=4096),
+    Stage("careless", 1_800_000, (3, 10), care=0.36, drills=0.02, plans=0.1, other_formats=0.12, pairs=0.5, batch=6144),
 )
 
 OVERLOOKING = 0.85
@@ -81,7 +83,9 @@ def _tier(stage: Stage, rng: random.Random) -> tuple[Tier, str]:
     if tier.edges:
         edges = rng.randint(1, max(1, min(jobs * (jobs - 1) // 2, round(jobs * 0.8))))
         tier = evolve(tier, jobs=jobs, edges=edges)
-    return evolve(tier, jobs=jobs, durations=(1, rng.randint(3, 6)), slack=max(tier.slack, rng.choice((0.2, 0.4)))), preset
+    return evolve(
+        tier, jobs=jobs, durations=(1, rng.randint(3, 6)), slack=max(tier.slack, rng.choice((0.2, 0.4)))
+    ), preset
 
 
 def _instance(stage: Stage, rng: random.Random) -> Instance:
@@ -163,6 +167,36 @@ def _drill(rng: random.Random) -> Conversation:
     )
 
 
+ORDER_ONLY = "Write the order line only."
+PREDECESSORS_ONLY = "Write what each job comes after."
+
+
+def _plan_drill(rng: random.Random) -> Conversation:
+    """The order of due hours and predecessors, or the predecessors of each job, without the rest of the problem."""
+    labels = rng.sample(LABELS, rng.randint(3, 10))
+    families = rng.choice(("sequencing", "deadlines", "deadlines", "both"))
+    edges: list[tuple[str, str]] = []
+    if families != "deadlines":
+        plan = rng.sample(labels, len(labels))
+        pairs = [(plan[i], plan[j]) for i in range(len(plan)) for j in range(i + 1, len(plan))]
+        edges = rng.sample(pairs, rng.randint(1, max(1, min(len(pairs), round(0.8 * len(plan))))))
+    last = set(labels) - {before for before, _ in edges}
+    hours = {label: rng.randint(1, 40) for label in last} if families != "sequencing" else {}
+    jobs = [Job(label, rng.randint(1, 6), deadline=hours.get(label)) for label in labels]
+    instance = Instance(jobs, edges)
+    prompt = prompt_text(instance, rng).split("\n")[1:-1]
+    if edges and rng.random() < 0.4:
+        lines = []
+        for label in rng.sample(labels, len(labels)):
+            before = " ".join(instance.predecessors(label))
+            lines.append(f"Job {label} after {before}" if before else f"Job {label}")
+        return Message("user", "\n".join([*prompt, PREDECESSORS_ONLY])), Message("assistant", "\n".join(lines))
+    due = due_hours(instance)
+    order = sorted(labels, key=lambda label: (due[label] is None, due[label] or 0))
+    text = order_text(predecessors_first(instance, order), due)
+    return Message("user", "\n".join([*prompt, ORDER_ONLY])), Message("assistant", text)
+
+
 def _solved(stage: Stage, rng: random.Random, instance: Instance) -> Conversation:
     prompt = Message("user", prompt_text(instance, rng))
     return prompt, Message("assistant", careless_response(instance, rng, stage.care))
@@ -204,7 +238,11 @@ def conversation(stage: Stage, seed: int, index: int) -> Conversation:
     draw = rng.random()
     if draw < stage.drills:
         return _drill(rng)
-    if draw < stage.drills + stage.other_formats:
+    draw -= stage.drills
+    if draw < stage.plans:
+        return _plan_drill(rng)
+    draw -= stage.plans
+    if draw < stage.other_formats:
         return _other_format(stage, rng)
     return _solved(stage, rng, _instance(stage, rng))
 

@@ -28,8 +28,10 @@ CONSTANT = 3.0
 
 
 def give_look_ups(model: Any) -> None:
-    """In place, for a Llama model of `transformers` with four heads a block: block 0 looks 1, 2 and 3 tokens back;
-    heads 0 to 2 of blocks 1 to 3 find, for the token at hand, what stands 1, 2 and 3 places after its earlier copies.
+    """Set the heads in place, in a Llama model of `transformers` with four heads a block.
+
+    Heads 0 to 2 of block 0 look 1, 2 and 3 tokens back; those of blocks 1 to 3 find, for the token at hand, what
+    stands 1, 2 and 3 places after its earlier copies.
     """
     import torch
 

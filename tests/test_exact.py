@@ -25,9 +25,9 @@ def any_instances(max_jobs: int, max_duration: int = 5) -> st.SearchStrategy[Ins
 
 
 def packing() -> Instance:
-    """Ten jobs on four units without any order: a lower bound of 12 is easy, that 13 is needed takes a search."""
-    durations = (4, 2, 3, 3, 4, 1, 5, 5, 2, 2)
-    demands = ((1, 2), (1, 1), (1, 1), (2, 1), (2, 1), (1, 1), (2, 1), (1, 2), (2, 1), (2, 1))
+    """Ten jobs on four units without any order: 12 is an easy bound, 13 the optimum, the first schedule takes 14."""
+    durations = (5, 2, 1, 1, 2, 1, 3, 4, 5, 3)
+    demands = ((2, 1), (2, 1), (2, 1), (2, 2), (1, 1), (2, 2), (1, 2), (1, 2), (2, 1), (2, 2))
     jobs = [Job(label, *rest) for label, *rest in zip("ABCDEFGHIJ", durations, demands, strict=True)]
     return Instance(jobs, resources=[Resource("crew", 4), Resource("crane", 4)])
 
@@ -77,12 +77,46 @@ def test_a_job_that_takes_no_time_still_orders_its_neighbours():
     assert solution.starts == {"B": 2, "Z": 2, "A": 0, "D": 0}
 
 
-def test_alike_jobs_are_exchanged_only_when_nothing_is_lost():
-    """A and B are alike, but B is due first and A leads to the long C: B A C takes 10; without deadlines A goes first."""
+def test_alike_jobs_may_differ_in_their_deadlines():
+    """A and B are alike, but B is due first and A leads to the long C: B A C, 10. Without deadlines A goes first."""
     jobs = [Job("A", 2, [1]), Job("B", 2, [1], 2), Job("C", 6, [0])]
     instance = Instance(jobs, [("A", "C")], [Resource("crew", 1)])
     assert solve(instance).makespan == 10
     assert solve(instance.without("deadlines")).makespan == 8
+
+
+def test_alike_jobs_may_differ_in_what_waits_for_them():
+    """A is due at 4, B at 4 too, because of the long C: B goes first all the same, for 8 and not 10."""
+    jobs = [Job("A", 2, [1], 4), Job("B", 2, [1]), Job("C", 6, [0])]
+    assert solve(Instance(jobs, [("B", "C")], [Resource("crew", 1)])).makespan == 8
+
+
+def test_alike_jobs_may_differ_in_what_they_wait_for():
+    """A waits for P until 3 and leads to D as well: B goes before it, while the crew is idle, for 10 and not 12."""
+    jobs = [Job("P", 3, [0]), Job("A", 2, [1]), Job("B", 2, [1]), Job("C", 5, [0]), Job("D", 1, [0])]
+    edges = [("P", "A"), ("A", "C"), ("B", "C"), ("A", "D")]
+    assert solve(Instance(jobs, edges, [Resource("crew", 1)])).makespan == 10
+
+
+def test_a_deadline_of_a_job_without_demand_orders_those_that_have_one():
+    """X, due at 3, follows A (2): A goes before B though the long Y follows B, for 12 and not 10."""
+    jobs = [Job("A", 2, [1]), Job("B", 3, [1]), Job("X", 1, [0], 3), Job("Y", 7, [0])]
+    instance = Instance(jobs, [("A", "X"), ("B", "Y")], [Resource("crew", 1)])
+    assert solve(instance).makespan == 12
+    assert solve(instance.without("deadlines")).makespan == 10
+
+
+def test_two_orders_that_free_the_crew_at_once_may_differ_in_what_they_set_off():
+    """A and B have both ended at 4, whichever goes first, but the long X follows A: 12 after A B C, 14 after B A C."""
+    jobs = [Job("A", 2, [1]), Job("B", 2, [1], 5), Job("C", 6, [1]), Job("X", 10, [0])]
+    assert solve(Instance(jobs, [("A", "X")], [Resource("crew", 1)])).makespan == 12
+
+
+def test_work_beyond_a_deadline_does_not_count_against_it():
+    """A runs from 0 to 10, and what it does after 4 takes nothing from B, which is ready at 1 and due at 4."""
+    jobs = [Job("A", 10, [1], 10), Job("P", 1, [0]), Job("B", 2, [1], 4), Job("C", 5, [1])]
+    solution = solve(Instance(jobs, [("P", "B")], [Resource("crew", 2)]))
+    assert solution.starts == {"A": 0, "P": 0, "B": 1, "C": 3}
 
 
 def test_the_horizon_is_a_constraint():

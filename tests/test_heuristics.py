@@ -60,6 +60,12 @@ def test_latest_finish_times_start_from_the_horizon_and_keep_deadlines():
     assert latest_finish_times(evolve(building(), horizon=12)) == {"A": 10, "B": 8, "C": 12, "D": 5}
 
 
+def test_a_deadline_beyond_the_horizon_changes_nothing():
+    """B may end at 8 by its deadline; within 7 C must end at 7 and B at 5, D at its own deadline, 5."""
+    assert latest_finish_times(evolve(building(), horizon=7)) == {"A": 5, "B": 5, "C": 7, "D": 5}
+    assert latest_finish_times(Instance([Job("A", 1, deadline=20)], horizon=12)) == {"A": 12}
+
+
 def test_a_deadline_passes_on_to_predecessors():
     """C due at 5 and taking 2: A and B must end at 3."""
     jobs = [evolve(job, deadline=5 if job.label == "C" else None) for job in building().jobs]

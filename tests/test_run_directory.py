@@ -369,6 +369,16 @@ def test_a_failed_start_leaves_nothing(tmp_path, monkeypatch, step, error):
     assert names(tmp_path) == []
 
 
+def test_two_that_start_at_once_do_not_share_a_run(root, monkeypatch):
+    def flock(*_):
+        (root / "run.sqlite").write_text("the other was faster")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(BadInput, match="holds a run already"):
+        RunDirectory.create(root, CONFIG)
+    assert (root / "run.sqlite").read_text() == "the other was faster"
+
+
 def test_an_interrupted_start_can_be_started_again(root, monkeypatch):
     def die(*_):
         raise Killed

@@ -19,6 +19,7 @@ import pytest
 pytest.importorskip("safetensors")
 
 from gce.adapters.run_directory import STEPS, RunDirectory
+from gce.domain.types import ModelState
 from gce.errors import BadInput, DamagedStore, GceError
 from gce.testing.store_contract import assert_same_state, example_state
 
@@ -209,6 +210,7 @@ def test_a_full_disk_is_one_line_and_the_commit_can_be_tried_again(copy, step):
         )
         assert run.last()[0] == 2
         assert len(list(run.read("iterations"))) == 3
+        assert not list(copy.glob("checkpoints/*.tmp")), "a full disk gets its room back"
         run.commit(3, example_state(3), {"next": 4})
         assert len(list(run.read("iterations"))) == 4, "what was appended is not lost"
     is_as_of(copy, 3)
@@ -227,6 +229,25 @@ def test_a_full_disk_after_the_commit_is_a_warning(copy, step):
             fill(run, [4])
         assert run.checkpoints == (3, 4)
     is_as_of(copy, 4)
+
+
+def test_an_interrupted_commit_can_be_done_again_without_reopening(copy):
+    """Control-C in the midst of a checkpoint: none of its files gets into the next one."""
+
+    def on_step(step):
+        seen.append(step)
+        if seen.count("file") == 2:
+            raise KeyboardInterrupt
+
+    seen = []
+    with RunDirectory.open(copy, on_step=on_step) as run:
+        with pytest.raises(KeyboardInterrupt):
+            fill(run, [3])
+        bare = ModelState(arrays=example_state(3).arrays)
+        run.commit(3, bare, {"next": 4})
+        assert sorted(os.listdir(copy / "checkpoints" / "last")) == FILES[1:]
+        assert_same_state(run.last()[1], bare)
+        assert len(list(run.read("iterations"))) == 4
 
 
 LIMITED = """
@@ -328,6 +349,13 @@ def test_a_changed_bit_in_the_database_is_found_or_touches_nothing(whole, copy):
             assert "run.sqlite" in str(exc) and "\n" not in str(exc)
             found += 1
     assert found > len(places) / 4
+
+
+def test_damage_that_only_later_writes_would_meet_is_found(copy):
+    """The list of free room in a page is wrong: all can be read, but what is written next could go anywhere."""
+    flip(copy / "run.sqlite", 4096 + 1)
+    with pytest.raises(DamagedStore, match=r"run\.sqlite: .*free space"):
+        RunDirectory.open(copy)
 
 
 @pytest.mark.parametrize(
@@ -471,6 +499,20 @@ def test_discarding_what_is_not_there_is_refused(copy):
 def test_a_whole_run_can_go_back_too(copy):
     RunDirectory.open(copy, discard_after=1).close()
     is_as_of(copy, 1)
+
+
+def test_what_was_discarded_can_be_written_again(tmp_path):
+    """A stream that began after the iteration gone back to, and a link to a checkpoint that is no more."""
+    root = tmp_path / "run"
+    with RunDirectory.create(root, CONFIG) as run:
+        run.commit(0, None, {})
+        fill(run, [1])
+    with RunDirectory.open(root, discard_after=0) as run:
+        assert os.listdir(root / "checkpoints") == []
+        assert list(run.read("rollouts")) == []
+        fill(run, [1])
+        assert run.last()[0] == 1
+        assert run.checkpoints == (1,)
 
 
 def test_files_that_are_not_ours_are_left_alone(copy):

@@ -446,9 +446,9 @@ def test_time_does_not_grow_with_the_times():
     instance = Instance(
         (Job("A", 10**12, (1,)), Job("B", 10**12, (1,))), (("A", "B"),), (Resource("crew", 1),), horizon=10**13
     )
-    began = time.perf_counter()
+    began = time.process_time()
     assert kinds(judge(instance, {"A": 0, "B": 999_999})) == {"precedence": 1, "capacity": 1}
-    assert time.perf_counter() - began < 0.1
+    assert time.process_time() - began < 0.1
 
 
 MEGABYTE = 1_000_000
@@ -477,9 +477,9 @@ LONG = {
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_a_megabyte_of_anything_is_judged_in_linear_time(text):
     """A quadratic step would take hours; the bound leaves room for a slow machine."""
-    began = time.perf_counter()
+    began = time.process_time()
     verdict = verify(HOUSE, text)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     assert verdict.right == text.startswith(LINE)
 
 
@@ -491,9 +491,9 @@ def test_many_jobs_take_little_more_than_linear_time():
         (Resource("crew", 1),),
     )
     text = render({f"J{index}": index for index in range(count)})
-    began = time.perf_counter()
+    began = time.process_time()
     assert verify(instance, text).right
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     crowded = verify(instance, render({f"J{index}": 0 for index in range(count)}))
     assert crowded.measures["violations_precedence"] == count - 1
     assert all(len(violation.message) < 200 for violation in crowded.violations)

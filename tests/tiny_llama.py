@@ -1,7 +1,8 @@
-"""A tiny random Llama in the layout that mlx-lm loads, for tests."""
+"""A tiny random Llama, or a relative of it, in the layout that mlx-lm loads, for tests."""
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ TEMPLATE = (
     "{% for message in messages %}<{{ message['role'] }}> {{ message['content'] }} <end> {% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
-WORDS = [f"w{i}" for i in range(40)]
 
 
 def write_tiny_llama(
@@ -28,12 +28,15 @@ def write_tiny_llama(
     seed: int = 0,
     scale: float = 0.25,
     template: str | None = TEMPLATE,
+    family: str = "llama",
     **config: Any,
 ) -> Path:
-    """Write config, random weights and a word-level tokenizer with chat template and `<end>`; return `directory`."""
+    """Write config, random weights and a word-level tokenizer with chat template and `<end>`; return `directory`.
+
+    `family` is a module of mlx-lm's models that is made like a Llama; `config` adds what it needs.
+    """
     import mlx.core as mx
     from mlx.utils import tree_flatten
-    from mlx_lm.models.llama import Model, ModelArgs
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -49,7 +52,7 @@ def write_tiny_llama(
     (directory / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
 
     full = {
-        "model_type": "llama",
+        "model_type": family,
         "hidden_size": hidden,
         "num_hidden_layers": layers,
         "intermediate_size": 3 * hidden,
@@ -65,7 +68,8 @@ def write_tiny_llama(
     }
     (directory / "config.json").write_text(json.dumps(full))
     draw = np.random.Generator(np.random.Philox(seed))
-    model = Model(ModelArgs.from_dict(full))
+    kind = importlib.import_module(f"mlx_lm.models.{family}")
+    model = kind.Model(kind.ModelArgs.from_dict(full))
     weights = {}
     for path, array in tree_flatten(model.parameters()):
         noise = draw.standard_normal(array.shape) * scale

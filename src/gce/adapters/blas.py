@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
 import platform
 import struct
@@ -97,22 +98,20 @@ def _redirect(core: Any, directory: Path, threads: int | None) -> BlasReport:
     slots = _slot_addresses(mlx_library)
     if set(slots) != set(_SYMBOLS):
         return _inactive(f"{mlx_library.name} does not import {' '.join(sorted(set(_SYMBOLS) - set(slots)))}")
-    refusal = _refusal([address for places in slots.values() for address in places], targets)
+    wanted = {address: targets[name] for name, places in slots.items() for address in places}
+    refusal = _refusal(wanted)
     if refusal:
         return _inactive(refusal)
-    old = {address: _read(address) for places in slots.values() for address in places}
-    already = all(_read(address) == targets[name] for name, places in slots.items() for address in places)
+    already = _holds(wanted)
+    if not already:
+        old = {address: _read(address) for address in wanted}
+        _write(wanted)
+        wrong = _wrong_product(core) if _holds(wanted) else "the slots did not change"
+        if wrong:
+            _write(old)
+            return _inactive(f"put back mlx's own BLAS: {wrong}")
     if threads is not None:
         library.scipy_openblas_set_num_threads(ctypes.c_int(threads))
-    for name, places in slots.items():
-        for address in places:
-            _write(address, targets[name])
-    changed = all(_read(address) == targets[name] for name, places in slots.items() for address in places)
-    wrong = "the slots did not change" if not changed else _wrong_product(core)
-    if wrong:
-        for address, value in old.items():
-            _write(address, value)
-        return _inactive(f"put back mlx's own BLAS: {wrong}")
     return BlasReport(
         name=_describe(library),
         active=True,
@@ -139,8 +138,13 @@ def _read(address: int) -> int:
     return ctypes.c_uint64.from_address(address).value
 
 
-def _write(address: int, value: int) -> None:
-    ctypes.c_uint64.from_address(address).value = value
+def _write(values: Mapping[int, int]) -> None:
+    for address, value in values.items():
+        ctypes.c_uint64.from_address(address).value = value
+
+
+def _holds(values: Mapping[int, int]) -> bool:
+    return all(_read(address) == value for address, value in values.items())
 
 
 def _mappings() -> list[tuple[int, int, str, str]]:
@@ -153,23 +157,24 @@ def _mappings() -> list[tuple[int, int, str, str]]:
     return found
 
 
-def _refusal(slots: list[int], targets: Mapping[str, int]) -> str:
-    """Why nothing may be written, or an empty string."""
+def _refusal(wanted: Mapping[int, int]) -> str:
+    """Why these addresses may not be read and these values not written there, or an empty string."""
     mappings = _mappings()
 
     def permissions(address: int) -> str:
         return next((flags for start, end, flags, _ in mappings if start <= address < end), "")
 
-    for address in slots:
+    for address in wanted:
         if address % 8 or not permissions(address).startswith("rw"):
             return f"a slot of mlx's library lies in memory marked {permissions(address) or 'unmapped'!r}, not writable"
         if "x" not in permissions(_read(address)):
             return "a slot of mlx's library does not hold the address of code"
-    if not all("x" in permissions(target) for target in targets.values()):
+    if not all("x" in permissions(target) for target in wanted.values()):
         return "a symbol of OpenBLAS does not lie in code"
     return ""
 
 
+@functools.cache
 def _slot_addresses(path: Path) -> dict[str, list[int]]:
     """Where in this process the library at `path` keeps the addresses of the BLAS functions that it imports."""
     offsets, lowest = _slot_offsets(path.read_bytes())
@@ -193,10 +198,12 @@ def _slot_offsets(image: bytes) -> tuple[dict[str, list[int]], int]:
     (table,) = struct.unpack_from("<Q", image, 32)
     size, count = struct.unpack_from("<HH", image, 54)
     headers = [struct.unpack_from("<IIQQQQQQ", image, table + i * size) for i in range(count)]
-    loads = [(virtual, offset, length) for kind, _, offset, virtual, _, length, _, _ in headers if kind == _PT_LOAD]
+    loads: list[tuple[int, int, int]] = [
+        (virtual, offset, length) for kind, _, offset, virtual, _, length, _, _ in headers if kind == _PT_LOAD
+    ]
 
     def place(virtual: int) -> int:
-        return next(offset + virtual - start for start, offset, length in loads if start <= virtual < start + length)
+        return next(o + virtual - start for start, o, length in loads if start <= virtual < start + length)
 
     _, _, offset, _, _, length, _, _ = next(header for header in headers if header[0] == _PT_DYNAMIC)
     tags: dict[int, int] = {}
@@ -225,8 +232,8 @@ def _wrong_product(core: Any) -> str:
 
     draw = np.random.Generator(np.random.Philox(0))
     for dtype, tolerance in ((np.float32, 1e-4), (np.float64, 1e-10), (np.complex64, 1e-4)):
-        left = draw.standard_normal((2, 33, 70)).astype(dtype)
-        right = draw.standard_normal((2, 41, 70)).astype(dtype)
+        left: Any = draw.standard_normal((2, 33, 70)).astype(dtype)
+        right: Any = draw.standard_normal((2, 41, 70)).astype(dtype)
         if dtype is np.complex64:
             left, right = left * (1 + 2j), right * (3 - 1j)
         with core.stream(core.cpu):
@@ -239,6 +246,7 @@ def _wrong_product(core: Any) -> str:
     return ""
 
 
+@functools.cache
 def _numpy_openblas() -> list[tuple[Any, Any]]:
     """Setter and getter of the thread number of each OpenBLAS in this process, that under mlx aside."""
     import numpy  # noqa: F401  (its BLAS must be loaded before it can be found)

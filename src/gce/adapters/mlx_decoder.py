@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from mlx_lm.models import llama
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
-from gce.adapters.numpy_llama import Array, BlockWeights, LlamaWeights, NumpyLlama
+from gce.adapters.draws import Array
+from gce.adapters.mlx_llama import llama_weights
+from gce.adapters.numpy_llama import NumpyLlama
 from gce.adapters.row_threads import RowThreads
 
-__all__ = ["BatchDecoder", "Decoder", "SequenceDecoder", "draw", "llama_weights", "make_decoder"]
+__all__ = ["BatchDecoder", "Decoder", "SequenceDecoder", "draw", "make_decoder"]
 
 _GROWTH = 256
 """Columns by which the key-value buffers grow."""
@@ -29,7 +30,10 @@ _GROWTH = 256
 class Decoder(Protocol):
     """Rows that each hold a sequence and take one token a step."""
 
-    rows: int
+    @property
+    def rows(self) -> int:
+        """How many there are, idle ones included."""
+        ...
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
         """A prefix for each prompt, opaque, to be placed in any number of rows."""
@@ -48,7 +52,7 @@ class Decoder(Protocol):
         ...
 
     def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-        """Append one token to each row and draw the next, as `gce.adapters.numpy_llama.draw` says."""
+        """Append one token to each row and draw the next, as `gce.adapters.draws.draw` says."""
         ...
 
 
@@ -64,7 +68,7 @@ def make_decoder(model: nn.Module, rows: int, longest: int, *, threads: int) -> 
 
 
 def draw(logits: mx.array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-    """What `gce.adapters.numpy_llama.draw` does, on mlx's device, with one synchronisation."""
+    """What `gce.adapters.draws.draw` does, on mlx's device, with one synchronisation."""
     logits = logits.astype(mx.float32)
     shifted = logits - mx.max(logits, axis=-1, keepdims=True)
     normal = mx.log(mx.sum(mx.exp(shifted), axis=-1))
@@ -107,8 +111,9 @@ class _RowCache:
 
     def __init__(self, positions: _RowPositions) -> None:
         self._positions = positions
-        self.keys: mx.array | None = None
-        self.values: mx.array | None = None
+        # (rows, heads, columns, head size); without columns until the first keys show heads and sizes.
+        self.keys: Any = None
+        self.values: Any = None
 
     @property
     def offset(self) -> mx.array:
@@ -236,51 +241,3 @@ class SequenceDecoder:
         """One pass over the row."""
         logits = self._model(mx.array(tokens.astype(np.int32))[:, None], cache=self._cache)[:, -1]
         return draw(logits, uniforms, temperatures)
-
-
-def llama_weights(model: nn.Module) -> LlamaWeights | None:
-    """The weights of a plain float32 Llama, as `NumpyLlama` takes them; None for any other model."""
-    if type(model) is not llama.Model:
-        return None
-    arguments = model.args
-    ropes = [layer.self_attn.rope for layer in model.layers]
-    matrices = [module for _, module in model.named_modules() if hasattr(module, "weight")]
-    if (
-        any(layer.use_sliding for layer in model.layers)
-        or any(type(rope) is not nn.RoPE or rope.traditional or rope.scale != 1 for rope in ropes)
-        or any(type(module) not in (nn.Linear, nn.Embedding, nn.RMSNorm) for module in matrices)
-        or any(module.weight.dtype != mx.float32 or "bias" in module for module in matrices)
-    ):
-        return None
-    inner = model.model
-    embedding = np.array(inner.embed_tokens.weight)
-    head = inner.embed_tokens if arguments.tie_word_embeddings else model.lm_head
-    size = inner.layers[0].self_attn.head_dim
-    return LlamaWeights(
-        embedding=embedding,
-        blocks=tuple(_block_weights(layer, size) for layer in model.layers),
-        head=_columns([head], inner.norm),
-        heads=arguments.num_attention_heads,
-        kv_heads=arguments.num_key_value_heads,
-        head_size=size,
-        epsilon=arguments.rms_norm_eps,
-        rope_base=arguments.rope_theta,
-    )
-
-
-def _block_weights(layer: nn.Module, size: int) -> BlockWeights:
-    attention, mlp = layer.self_attn, layer.mlp
-    mixed = _columns([attention.q_proj, attention.k_proj, attention.v_proj], layer.input_layernorm)
-    mixed[:, : attention.n_heads * size] *= np.float32(size**-0.5)
-    return BlockWeights(
-        queries_keys_values=mixed,
-        output=_columns([attention.o_proj]),
-        gate_up=_columns([mlp.gate_proj, mlp.up_proj], layer.post_attention_layernorm),
-        down=_columns([mlp.down_proj]),
-    )
-
-
-def _columns(linears: Iterable[nn.Module], norm: nn.Module | None = None) -> Array:
-    """The linears side by side as one matrix of (inputs, outputs), with the weights of the norm before them."""
-    matrix: Array = np.ascontiguousarray(np.concatenate([np.array(linear.weight) for linear in linears]).T)
-    return matrix if norm is None else matrix * np.array(norm.weight)[:, None]

@@ -11,7 +11,6 @@ import contextlib
 import copy
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,18 @@ from attrs import field, frozen, validators
 from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.tuner.lora import LoRALinear
 from mlx_lm.tuner.utils import remove_lora_layers
+from safetensors.numpy import save
 
+from gce.adapters.durable_files import write_file
 from gce.domain.types import ModelState
 from gce.errors import ModelError
 
 __all__ = ["Adapter", "LoraSettings", "OptimizerSettings"]
+
+
+def _positive_or_none(_record: Any, attribute: Any, value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise ValueError(f"expected {attribute.name} above 0 or None, got {value!r}")
 
 
 @frozen
@@ -55,7 +61,7 @@ class OptimizerSettings:
     weight_decay: float = field(default=0.0, validator=validators.ge(0.0))
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
-    max_gradient_norm: float | None = field(default=1.0, validator=validators.optional(validators.gt(0.0)))
+    max_gradient_norm: float | None = field(default=1.0, validator=_positive_or_none)
     """Gradients are scaled down to this global norm; None leaves them."""
     tokens_per_pass: int = field(default=2048, validator=validators.ge(1))
     """Tokens, padding included, whose activations a thread holds at once; a batch takes as many passes as it needs."""
@@ -106,7 +112,7 @@ class Adapter:
 
     def parameters(self) -> dict[str, mx.array]:
         """The adapter's arrays by full path."""
-        return dict(tree_flatten(self.model.trainable_parameters()))
+        return _flat(self.model.trainable_parameters())
 
     def step(self, gradients: Mapping[str, mx.array], *, norm: float) -> None:
         """One optimizer step on gradients by full path, whose global norm is `norm`."""
@@ -152,7 +158,7 @@ class Adapter:
         Later updates do not change it. Weights of fewer bits keep their adapters, which would drown in rounding.
         """
         if self._merged is None:
-            shared = {id(array): array for _, array in tree_flatten(self.model.parameters())}
+            shared = {id(array): array for array in _flat(self.model.parameters()).values()}
             twin = copy.deepcopy(self.model, shared)
             layers = {path: module for path, module in twin.named_modules() if isinstance(module, LoRALinear)}
             with _random_state_untouched():
@@ -173,7 +179,10 @@ class Adapter:
 
     def state(self) -> ModelState:
         """A copy of adapter and optimizer."""
-        return ModelState(arrays={name: np.array(array) for name, array in self._arrays().items()}, settings=self._plain())
+        return ModelState(
+            arrays={name: np.array(array) for name, array in self._arrays().items()},
+            settings={"layers": list(self.layers), "adapter_config": self._config()},
+        )
 
     def restore(self, state: ModelState) -> None:
         """Continue from `state`; where nothing is attached, its blocks are attached first."""
@@ -194,26 +203,12 @@ class Adapter:
         mx.eval(self.parameters(), self._optimizer.state)
         self._merged = None
 
-    def write(self, directory: Path, *, base: str) -> None:
+    def write(self, directory: Path) -> None:
         """Write `adapters.safetensors` and `adapter_config.json`, each whole or not at all."""
         directory.mkdir(parents=True, exist_ok=True)
-        weights = directory / ".adapters.partial.safetensors"
-        mx.save_safetensors(str(weights), self.parameters(), {"format": "mlx"})
-        _put(weights, directory / "adapters.safetensors")
-        config = {
-            "fine_tune_type": "lora",
-            "model": base,
-            "num_layers": len(self.layers),
-            "lora_parameters": {
-                "rank": self.lora.rank,
-                "scale": self.lora.scale,
-                "dropout": self.lora.dropout,
-                "keys": list(self.modules),
-            },
-        }
-        text = directory / ".adapter_config.partial.json"
-        text.write_text(json.dumps(config, indent=2) + "\n")
-        _put(text, directory / "adapter_config.json")
+        arrays = {path: np.array(array) for path, array in sorted(self.parameters().items())}
+        write_file(directory / "adapters.safetensors", save(arrays))
+        write_file(directory / "adapter_config.json", (json.dumps(self._config(), indent=2) + "\n").encode())
 
     def _new_optimizer(self) -> optimizers.AdamW:
         return optimizers.AdamW(
@@ -238,8 +233,10 @@ class Adapter:
             raise ModelError(f"expected linears of block {layer} among {', '.join(sorted(linears))}, got {unknown!r}")
         return {f"{prefix}.{key}": linears[key] for key in keys}
 
-    def _new_layer(self, path: str, linear: nn.Module) -> LoRALinear:
-        layer = LoRALinear.from_base(linear, r=self.lora.rank, dropout=self.lora.dropout, scale=self.lora.scale)
+    def _new_layer(self, path: str, linear: Any) -> LoRALinear:
+        layer: LoRALinear = LoRALinear.from_base(
+            linear, r=self.lora.rank, dropout=self.lora.dropout, scale=self.lora.scale
+        )
         inputs = layer.lora_a.shape[0]
         generator = np.random.Generator(np.random.Philox([self._seed, crc32(path.encode())]))
         bound = inputs**-0.5
@@ -254,13 +251,17 @@ class Adapter:
             arrays.update({f"optimizer.{path}.{name}": moment for name, moment in state[path].items()})
         return arrays
 
-    def _plain(self) -> dict[str, Any]:
+    def _config(self) -> dict[str, Any]:
+        """What mlx-lm reads from `adapter_config.json`; with full paths as keys it does not look at `num_layers`."""
         return {
-            "layers": list(self.layers),
-            "rank": self.lora.rank,
-            "scale": self.lora.scale,
-            "dropout": self.lora.dropout,
-            "keys": list(self.modules),
+            "fine_tune_type": "lora",
+            "num_layers": len(self.layers),
+            "lora_parameters": {
+                "rank": self.lora.rank,
+                "scale": self.lora.scale,
+                "dropout": self.lora.dropout,
+                "keys": list(self.modules),
+            },
         }
 
     def _check(self, state: ModelState) -> None:
@@ -276,21 +277,16 @@ class Adapter:
 
 @contextlib.contextmanager
 def _random_state_untouched() -> Iterator[None]:
-    """mlx's global generator is afterwards where it was before."""
-    high, low = np.array(mx.random.state[0]).tolist()
+    """Afterwards mlx's global generator is where it was before."""
+    state: Any = mx.random.state
+    (key,) = state
+    high, low = np.array(key).tolist()
     try:
         yield
     finally:
         mx.random.seed(high << 32 | low)  # A seed is its key, as two words.
 
 
-def _put(temporary: Path, final: Path) -> None:
-    """Make a finished file durable under its final name."""
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(final)
-    directory = os.open(final.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+def _flat(tree: Any) -> dict[str, mx.array]:
+    """Arrays by full path."""
+    return dict(tree_flatten(tree))

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -31,14 +31,15 @@ try:
     import mlx.core as mx
     import mlx.nn as nn
     from mlx.utils import tree_flatten
-    from mlx_lm.utils import load_model, load_tokenizer
+
+    from gce.adapters.mlx_decoder import Decoder, make_decoder
+    from gce.adapters.mlx_files import Base, load_base
+    from gce.adapters.mlx_learner import Example, loss_and_gradients, split_head
+    from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings
+    from gce.adapters.mlx_probe import block_statistics
+    from gce.adapters.mlx_sampler import Job, Rollout, roll_out
 except ImportError as error:
     raise MissingExtra((error.name or "mlx").split(".")[0], "mlx") from error
-
-from gce.adapters.mlx_decoder import Decoder, make_decoder
-from gce.adapters.mlx_learner import Example, loss_and_gradients, split_head
-from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings
-from gce.adapters.mlx_sampler import Job, Rollout, roll_out
 
 __all__ = ["LoraSettings", "MlxModel", "OptimizerSettings", "load_mlx_model"]
 
@@ -50,7 +51,7 @@ def load_mlx_model(
     lora: LoraSettings | None = None,
     optimizer: OptimizerSettings | None = None,
     seed: int = 0,
-    max_batch: int = 64,
+    max_batch: int = 128,
     threads: int | None = None,
 ) -> MlxModel:
     """Load a model from a directory in the Hugging Face layout, or from the hub by its name.
@@ -76,28 +77,9 @@ def load_mlx_model(
     if on_cpu and sys.platform.startswith("linux"):
         # There mlx runs the system's C++ compiler for each fused kernel: seconds, for no gain that was measurable.
         mx.disable_compile()
-    directory = _directory(path_or_repo)
-    try:
-        model, config = load_model(directory, lazy=True)
-        tokenizer = load_tokenizer(directory, eos_token_ids=config.get("eos_token_id"))
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise ModelError(f"could not load a model from {str(path_or_repo)!r}: {error}") from error
-    if not tokenizer.has_chat_template:
-        raise ModelError(f"expected a model with a chat template, {str(path_or_repo)!r} has none")
-    if on_cpu and sys.platform.startswith("linux"):
-        model.set_dtype(mx.float32)
-    mx.eval(model.parameters())
-    return MlxModel(
-        model,
-        tokenizer,
-        name=str(path_or_repo),
-        base_digest=_digest(directory),
-        context=int(config.get("max_position_embeddings") or sys.maxsize),
-        adapter=Adapter(model, lora or LoraSettings(), optimizer or OptimizerSettings(), seed=seed),
-        max_batch=max_batch,
-        threads=threads,
-        blas=blas,
-    )
+    base = load_base(path_or_repo, single_precision=on_cpu and sys.platform.startswith("linux"))
+    adapter = Adapter(base.model, lora or LoraSettings(), optimizer or OptimizerSettings(), seed=seed)
+    return MlxModel(base, adapter, max_batch=max_batch, threads=threads, blas=blas)
 
 
 class MlxModel:
@@ -105,35 +87,28 @@ class MlxModel:
 
     def __init__(
         self,
-        model: nn.Module,
-        tokenizer: Any,
-        *,
-        name: str,
-        base_digest: str,
-        context: int,
+        base: Base,
         adapter: Adapter,
+        *,
         max_batch: int,
         threads: int,
         blas: BlasReport | None,
     ) -> None:
-        self.name = name
-        self.context = context
+        self.context = base.context or sys.maxsize
         """Tokens that a prompt and its completion may have together."""
         self.blas = blas
         """What serves matrix products; None away from the CPU."""
-        self.max_batch = max_batch
-        self._model = model
-        self._tokenizer = tokenizer
-        self._base_digest = base_digest
+        self._model = base.model
+        self._tokenizer = base.tokenizer
+        self._base_digest = base.digest
         self._adapter = adapter
+        self._max_batch = max_batch
         self._threads = threads
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         self._streams = [mx.new_stream(mx.cpu) for _ in range(threads)] if on_cpu else [mx.default_stream(mx.gpu)]
-        self._head = split_head(model)
-        self._stop = frozenset(int(token) for token in tokenizer.eos_token_ids)
-        if tokenizer.eos_token_id is None:
-            raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
-        self._end = int(tokenizer.eos_token_id)
+        self._head = split_head(base.model)
+        self._stop = frozenset(int(token) for token in base.tokenizer.eos_token_ids)
+        self._end = int(base.tokenizer.eos_token_id)
 
     @property
     def blocks(self) -> int:
@@ -158,7 +133,8 @@ class MlxModel:
     @property
     def total_parameters(self) -> int:
         """Numbers in base and adapter; a packed word of quantized weights counts once."""
-        return sum(array.size for _, array in tree_flatten(self._model.parameters()))
+        arrays: dict[str, mx.array] = dict(tree_flatten(self._model.parameters()))
+        return sum(array.size for array in arrays.values())
 
     @property
     def policy(self) -> str:
@@ -201,7 +177,7 @@ class MlxModel:
                 hidden = to_hidden(tokens[None, :-1])
         logits = to_logits(hidden[0, len(prompt) - 1 :]).astype(mx.float32)
         negative = nn.losses.cross_entropy(logits, tokens[len(prompt) :])
-        return tuple((-negative).tolist())
+        return tuple(float(value) for value in np.array(-negative))
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
         """See `gce.ports.model.Learner`."""
@@ -238,28 +214,14 @@ class MlxModel:
 
     def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
         """See `gce.ports.model.Probe`."""
-        sums = np.zeros((self.blocks, 2))
-        numbers = 0
-        with self._adapter.off(), _watched(self._model.layers) as seen:
-            for messages in prompts:
-                tokens = mx.array([self.prompt_tokens(messages)])
-                seen.clear()
-                hidden = self._head[0](tokens)
-                squares = [[mx.sum(mx.square(out)), mx.sum(mx.square(out - into))] for into, out in seen]
-                mx.eval(hidden, squares)
-                sums += np.array([[float(square) for square in pair] for pair in squares])
-                numbers += seen[0][1].size
-        means = sums / max(numbers, 1)
-        return tuple(
-            LayerActivation(layer=layer, mean_square=float(mean), update_mean_square=float(update))
-            for layer, (mean, update) in enumerate(means)
-        )
+        with self._adapter.off():
+            return block_statistics(self._model, (self.prompt_tokens(messages) for messages in prompts))
 
     def write_checkpoint(self, directory: str | Path) -> None:
         """Write the adapter so that `mlx_lm.load(base, adapter_path=directory)` reads it."""
         if not self._adapter.layers:
             raise ModelError("expected an adapter to write: call attach(layers)")
-        self._adapter.write(Path(directory), base=self.name)
+        self._adapter.write(Path(directory))
 
     def _completions(self, requests: Sequence[SampleRequest], model: nn.Module, policy: str) -> Iterator[Completion]:
         tokens: dict[tuple[Message, ...], tuple[int, ...]] = {}
@@ -279,7 +241,7 @@ class MlxModel:
         def make(rows: int, longest: int) -> Decoder:
             return make_decoder(model, rows, longest, threads=self._threads)
 
-        for rollout in roll_out([job for _, job in asked], make, stop=self._stop, max_rows=self.max_batch):
+        for rollout in roll_out([job for _, job in asked], make, stop=self._stop, max_rows=self._max_batch):
             request, job = asked[rollout.job]
             yield self._completion(request.key, job.prompt, rollout, policy)
 
@@ -304,65 +266,6 @@ class MlxModel:
             prompt = self.prompt_tokens(messages)
             written = self.text_tokens(completion.text, end=completion.finish_reason == "stop")
         return Example(tokens=(*prompt, *written), start=len(prompt), weight=weight)
-
-
-class _watched:  # noqa: N801  (used as a context manager, like a function)
-    """Records what goes into each block and what comes out, in the list that it gives."""
-
-    def __init__(self, blocks: list[nn.Module]) -> None:
-        self._blocks = blocks
-        self._originals = list(blocks)
-
-    def __enter__(self) -> list[tuple[mx.array, mx.array]]:
-        seen: list[tuple[mx.array, mx.array]] = []
-        self._blocks[:] = [_Watched(block, seen) for block in self._originals]
-        return seen
-
-    def __exit__(self, *_: object) -> None:
-        self._blocks[:] = self._originals
-
-
-class _Watched:
-    """A block that reports to `seen`; in all else it is the block."""
-
-    def __init__(self, block: nn.Module, seen: list[tuple[mx.array, mx.array]]) -> None:
-        self._block = block
-        self._seen = seen
-
-    def __call__(self, x: mx.array, *arguments: Any, **options: Any) -> mx.array:
-        out = self._block(x, *arguments, **options)
-        self._seen.append((x, out))
-        return out
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._block, name)
-
-
-def _directory(path_or_repo: str | Path) -> Path:
-    """A local directory with the model's files."""
-    path = Path(path_or_repo)
-    if path.is_dir():
-        return path
-    name = str(path_or_repo)
-    if path.is_absolute() or name.count("/") != 1:
-        raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"could not find or fetch the model {name!r}: {error}") from error
-
-
-def _digest(directory: Path) -> str:
-    """SHA-256 over names and contents of the files that make the base what it is."""
-    found = hashlib.sha256()
-    for path in sorted([directory / "config.json", *directory.glob("model*.safetensors")]):
-        found.update(f"{path.name} {path.stat().st_size} ".encode())
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                found.update(block)
-    return found.hexdigest()
 
 
 def _usable_cores() -> int:

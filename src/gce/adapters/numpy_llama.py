@@ -1,20 +1,20 @@
 """Decodes a Llama with numpy alone: several times faster than mlx on Linux, whose CPU kernels are scalar there.
 
 Rows that share a prompt share its keys and values too, so that memory is read once for up to eight of them. Knows
-weights, positions and random numbers; it does not know requests, tokenizers, mlx, or where weights come from.
+weights, positions and uniform numbers; it does not know requests, tokenizers, mlx, or where weights come from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-__all__ = ["BlockWeights", "LlamaWeights", "NumpyLlama", "Prefix", "draw"]
+from gce.adapters.draws import Array, draw
 
-Array = np.ndarray[Any, np.dtype[Any]]
+__all__ = ["BlockWeights", "LlamaWeights", "NumpyLlama", "Prefix"]
+
 Attend = Callable[[int, Array, Array, Array], Array | None]
 
 _SHARE = 8
@@ -61,28 +61,6 @@ class Prefix:
     length: int
     keys: tuple[Array, ...]
     values: tuple[Array, ...]
-
-
-def draw(logits: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-    """One token for each row of `logits`, by the inverse of the cumulative distribution; temperature 0 takes the best.
-
-    Returns the tokens, their log-probabilities at temperature 1, and those under the distribution drawn from.
-    `uniforms` lie in [0, 1], for they may have been rounded up.
-    """
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    normal = np.log(np.exp(shifted).sum(axis=-1))
-    tokens = logits.argmax(axis=-1)
-    sampling = np.zeros(len(logits), np.float32)
-    warm = np.flatnonzero(temperatures)
-    if len(warm):
-        weights = np.exp(shifted[warm] / temperatures[warm, None])
-        cumulative = weights.cumsum(axis=-1)
-        total = cumulative[:, -1]
-        # Strictly below the total, so that the token taken has weight.
-        point = np.minimum(uniforms[warm], np.float32(1 - 2**-24)) * total
-        tokens[warm] = (cumulative > point[:, None]).argmax(axis=-1)
-        sampling[warm] = np.log(weights[np.arange(len(warm)), tokens[warm]] / total)
-    return tokens, shifted[np.arange(len(logits)), tokens] - normal, sampling
 
 
 class NumpyLlama:
@@ -281,7 +259,8 @@ class NumpyLlama:
 def _normed(x: Array, epsilon: float) -> Array:
     """`x` over its root mean square, row by row."""
     square = np.einsum("ij,ij->i", x, x)
-    return x * (1 / np.sqrt(square / np.float32(x.shape[1]) + np.float32(epsilon)))[:, None]
+    scale: Array = 1 / np.sqrt(square / np.float32(x.shape[1]) + np.float32(epsilon))
+    return x * scale[:, None]
 
 
 def _causal_attention(queries: Array, keys: Array, values: Array) -> Array:

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from gce.adapters.blas import numpy_blas_threads
-from gce.adapters.numpy_llama import Array, NumpyLlama, Prefix
+from gce.adapters.draws import Array
+from gce.adapters.numpy_llama import NumpyLlama, Prefix
 
 __all__ = ["RowThreads"]
 
-_BLOCK = 32
-"""Rows of a block at most. Fixed, for how many rows are multiplied at once shows in the last bits."""
+_BLOCK = 64
+"""Rows of a block at most. How many rows are multiplied at once shows in the last bits, so threads do not decide it."""
 
 
 class RowThreads:
@@ -25,7 +26,8 @@ class RowThreads:
 
     def __init__(self, make: Callable[[int], NumpyLlama], rows: int, *, threads: int) -> None:
         """`make` gives a decoder with that many rows."""
-        blocks = np.array_split(np.arange(rows), -(-rows // _BLOCK))
+        fewest = 2 if rows > _BLOCK // 2 else 1
+        blocks = np.array_split(np.arange(rows), max(fewest, -(-rows // _BLOCK)))
         self._parts = [make(len(block)) for block in blocks]
         workers = min(threads, len(blocks))
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None

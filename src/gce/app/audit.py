@@ -91,8 +91,10 @@ def _print(
             for name, found in by_policy.items()
         ]
         print("\n" + table([title, *columns], rows))
-    print("\nbest blind answer of each group:")
     best = best_by_group(blind)
+    if not best:
+        return
+    print("\nbest blind answer of each group:")
     for group, score in best.items():
         print(f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}")
     tiers = [score for group, score in best.items() if " " not in group]
@@ -107,7 +109,7 @@ def _print(
 def reference_rows(
     task: Task, preset: str, problems: Sequence[Problem], *, fitted_to: int
 ) -> tuple[dict[str, dict[str, Interval]], dict[str, dict[str, Interval]]]:
-    """Shares of blind answers and of heuristics by tier on given problems, fixed answers fitted to training problems."""
+    """Shares of blind answers and heuristics by tier on given problems, fixed answers fitted to training problems."""
     tiers = dict.fromkeys(problem.tier for problem in problems)
     training: list[Problem] = []
     for tier in tiers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -38,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     try:
         status = importlib.import_module(f"gce.app.{parsed.command}").run(parsed)
+        sys.stdout.flush()
     except GceError as error:
         print(f"gce {parsed.command}: {error}", file=sys.stderr)
         return 2
@@ -45,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"\ngce {parsed.command}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
+        # Whoever read has read enough; Python flushes standard output once more as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return int(status)
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from attrs import evolve, field, fields, frozen, validators
 
 from gce.domain.buffer import Weighting
 from gce.domain.sampling import Policy
+from gce.domain.targeting import Strategy
 from gce.errors import BadInput
 
 __all__ = ["RECIPES", "RunConfig", "from_plain", "with_recipe"]
 
 _positive = validators.ge(1)
+_positive_or_none: Any = validators.optional(_positive)
 _unit = validators.and_(validators.ge(0.0), validators.le(1.0))
+
+
+def _one_of(names: Any) -> Any:
+    return validators.in_(get_args(names))
 
 
 @frozen(kw_only=True)
@@ -27,9 +33,9 @@ class RunConfig:
     model: str = "gce-tiny"
     recipe: str = "gce"
     seed: int = field(default=0, validator=validators.ge(0))
-    device: str | None = None
+    device: str | None = field(default=None, validator=validators.in_((None, "cpu")))
     """`cpu` forces the CPU; None takes the backend's default."""
-    threads: int | None = None
+    threads: int | None = field(default=None, validator=_positive_or_none)
     """Threads of CPU work; None for one on each core."""
 
     iterations: int = field(default=12, validator=_positive)
@@ -40,27 +46,27 @@ class RunConfig:
     rollouts: int = field(default=8, validator=_positive)
     """Samples of each problem (K)."""
     temperature: float = field(default=0.8, validator=validators.ge(0.0))
-    max_tokens: int | None = None
+    max_tokens: int | None = field(default=None, validator=_positive_or_none)
     """Generated tokens at most; None takes the task's."""
-    pool: int | None = field(default=None, validator=validators.optional(_positive))
+    pool: int | None = field(default=None, validator=_positive_or_none)
     """Revisit this many problems a tier in turn; None draws fresh ones each iteration."""
-    sampling: Policy = "adaptive"
+    sampling: Policy = field(default="adaptive", validator=_one_of(Policy))
     floor: float = field(default=0.25, validator=_unit)
     """Share of an even split that every training tier gets at least."""
     second_wave: int = field(default=0, validator=validators.ge(0))
     """Further rollouts an iteration for problems that are undecided, or unsolved, after the first wave."""
 
-    per_problem: int | None = field(default=4, validator=validators.optional(_positive))
+    per_problem: int | None = field(default=4, validator=_positive_or_none)
     """Correct traces kept of one problem."""
     deduplicate: bool = True
     accumulate: bool = True
     """Whether traces of earlier iterations stay in the buffer."""
-    weighting: Weighting = "uniform-tier"
+    weighting: Weighting = field(default="uniform-tier", validator=_one_of(Weighting))
     """How tiers share a batch."""
 
     updates: int = field(default=16, validator=validators.ge(0))
     """Optimizer steps an iteration."""
-    epochs: int | None = None
+    epochs: int | None = field(default=None, validator=_positive_or_none)
     """Passes over the whole buffer an iteration, instead of `updates` drawn batches."""
     batch: int = field(default=16, validator=_positive)
     """Traces in one optimizer step."""
@@ -70,11 +76,11 @@ class RunConfig:
     rank: int = field(default=16, validator=_positive)
     scale: float = field(default=2.0, validator=validators.gt(0.0))
     """Factor of the adapter's output (alpha / rank elsewhere)."""
-    dropout: float = field(default=0.0, validator=_unit)
+    dropout: float = field(default=0.0, validator=validators.and_(validators.ge(0.0), validators.lt(1.0)))
     """In updates only."""
     layers: int = field(default=4, validator=_positive)
     """Blocks that are adapted."""
-    targeting: str = "probe"
+    targeting: Strategy = field(default="probe", validator=_one_of(Strategy))
     """probe, last, random or all."""
 
     dev: int = field(default=40, validator=validators.ge(0))
@@ -104,6 +110,8 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Settings by name; `isopro` is the reference's: 84 rollouts an iteration, the whole buffer, the last 8 blocks."""
+_IN_PLACE_OF = {"problems": "problems_by_tier", "updates": "epochs"}
+"""Who gives the one does not want the recipe's other."""
 
 
 def with_recipe(recipe: str, given: Mapping[str, Any]) -> RunConfig:
@@ -115,7 +123,8 @@ def with_recipe(recipe: str, given: Mapping[str, Any]) -> RunConfig:
     if recipe not in RECIPES:
         raise BadInput(f"no recipe {recipe!r}: choose one of {', '.join(RECIPES)}")
     try:
-        return evolve(RunConfig(recipe=recipe), **{**RECIPES[recipe], **given})
+        settings = {**RECIPES[recipe], **{_IN_PLACE_OF[name]: None for name in given if name in _IN_PLACE_OF}, **given}
+        return evolve(RunConfig(recipe=recipe), **settings)
     except (ValueError, TypeError) as error:
         raise BadInput(str(error.args[0] if error.args else error)) from error
 
@@ -126,4 +135,7 @@ def from_plain(data: Mapping[str, Any]) -> RunConfig:
     unknown = sorted(set(data) - known)
     if unknown:
         raise BadInput(f"the run was made by another version: unknown settings {', '.join(unknown)}")
-    return RunConfig(**data)
+    try:
+        return RunConfig(**data)
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"the run's settings cannot be used: {error.args[0]}") from error

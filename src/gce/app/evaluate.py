@@ -5,19 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from gce.adapters.checkpoint_files import state_of_files
 from gce.app.audit import best_of, reference_rows
-from gce.app.config import RunConfig
-from gce.app.evaluation import accuracy, ask
+from gce.app.config import with_recipe
+from gce.app.evaluation import Judged, accuracy, ask
 from gce.app.resolve import find_model, find_preset, find_task, find_tiers
 from gce.app.terminal import Terminal, accuracy_table
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import mean_of_tiers
-from gce.domain.tasks import draw_problems
-from gce.errors import BadInput
-from gce.ports.model import Sampler
+from gce.domain.tasks import Task, draw_problems
+from gce.domain.types import ModelState
+from gce.errors import BadInput, GceError
+from gce.ports.model import Learner, Sampler
 
 __all__ = ["add_arguments", "run"]
 
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
     parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
     parser.add_argument("--model", default="gce-tiny", help="gce-tiny, a directory, a hub name, or module:FACTORY")
-    parser.add_argument("--adapter", type=Path, help="a run's checkpoints/last, or any adapter that mlx-lm reads")
+    parser.add_argument("--adapter", type=Path, help="a run's checkpoints/last, what it learned")
     parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
     parser.add_argument("--split", choices=("test", "dev"), default="test", help="tune on dev, report on test")
     parser.add_argument("--n", type=int, default=200, help="problems a tier (default 200)")
@@ -50,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of sampling, where the temperature is not 0")
     parser.add_argument("--device", choices=("cpu",), help="force the CPU")
     parser.add_argument("--threads", type=int, help="of CPU work (default: one for each core)")
-    parser.add_argument("--answers", type=Path, help="write every answer and its verdict to this file, a JSON object a line")
+    parser.add_argument("--answers", type=Path, help="write answers and verdicts to this file, a JSON object a line")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -61,14 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
     task = find_task(arguments.task)
     preset = find_preset(task, arguments.preset)
     tiers = find_tiers(task, preset, arguments.tiers)
-    config = RunConfig(model=arguments.model, device=arguments.device, threads=arguments.threads)
-    model: Any = find_model(config, task)
-    if not isinstance(model, Sampler):
-        raise BadInput(f"model {arguments.model} cannot be evaluated: it has no sample method")
-    if arguments.adapter is not None:
-        if not hasattr(model, "load_adapter"):
-            raise BadInput(f"model {arguments.model} takes no adapter: leave out --adapter")
-        model.load_adapter(arguments.adapter)
+    if arguments.answers is not None and not arguments.answers.parent.is_dir():
+        raise BadInput(f"cannot write {arguments.answers}: {arguments.answers.parent} is no directory")
+    model = _model(arguments, task, preset)
     problems = [
         problem for tier in tiers for problem in draw_problems(task, preset, tier, arguments.split, arguments.n)
     ]
@@ -84,16 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         on_answer=advance,
     )
     if arguments.answers is not None:
-        with arguments.answers.open("w", encoding="utf-8") as file:
-            for answer in answers:
-                record = {
-                    "problem": answer.problem.key,
-                    "prompt": to_plain(answer.problem.prompt),
-                    "text": answer.completion.text,
-                    "right": answer.right,
-                    "verdicts": to_plain(answer.verdicts),
-                }
-                print(json.dumps(record), file=file)
+        _write_answers(arguments.answers, answers)
     found = accuracy(answers)
     floors, heuristics = reference_rows(task, preset, problems, fitted_to=100)
     if arguments.json:
@@ -106,3 +94,53 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{task.name}/{preset}, {arguments.split} problems, % right (95 % interval), n = {arguments.n} a tier")
         print(accuracy_table(rows, tiers, held_out))
     return 0
+
+
+def _model(arguments: argparse.Namespace, task: Task, preset: str) -> Sampler:
+    """The model, with what it learned where --adapter says."""
+    names = ("model", "device", "threads", "temperature", "max_tokens", "seed")
+    given = {name: getattr(arguments, name) for name in names}
+    learned = None if arguments.adapter is None else _learned(arguments.adapter)
+    shape = {} if learned is None else learned.settings.get("adapter_config", {}).get("lora_parameters", {})
+    given |= {name: shape[name] for name in ("rank", "scale") if name in shape}
+    model = find_model(with_recipe("gce", {"task": arguments.task, "preset": preset, **given}), task)
+    if not isinstance(model, Sampler):
+        raise BadInput(f"model {arguments.model} cannot be evaluated: it has no sample method")
+    if learned is None:
+        return model
+    if not isinstance(model, Learner):
+        raise BadInput(f"model {arguments.model} takes no adapter: leave out --adapter")
+    try:
+        model.restore(learned)
+    except (ValueError, GceError) as error:
+        raise BadInput(f"{arguments.adapter} was made for another model than {arguments.model}: {error}") from error
+    return model
+
+
+def _learned(directory: Path) -> ModelState:
+    """What a checkpoint holds."""
+    try:
+        names = ("adapters.safetensors", "optimizer.safetensors", "state.json")
+        return state_of_files({name: (directory / name).read_bytes() for name in names})
+    except GceError:
+        raise
+    except OSError as error:
+        raise BadInput(f"cannot read {error.filename}: {error.strerror}: give a run's checkpoints/last") from error
+    except Exception as error:  # safetensors has errors of its own.
+        raise BadInput(f"the checkpoint {directory} is damaged: {error}") from error
+
+
+def _write_answers(path: Path, answers: Sequence[Judged]) -> None:
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            for answer in answers:
+                record = {
+                    "problem": answer.problem.key,
+                    "prompt": to_plain(answer.problem.prompt),
+                    "text": answer.completion.text,
+                    "right": answer.right,
+                    "verdicts": to_plain(answer.verdicts),
+                }
+                print(json.dumps(record), file=file)
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}") from error

@@ -104,7 +104,11 @@ def resume(run: Run) -> RunState:
     iteration, model_state, loop = last
     if model_state is not None:
         run.model.restore(model_state)
-    traces = (from_plain(Trace, record) for record in run.store.read("traces"))
+    traces = (
+        from_plain(Trace, record)
+        for record in run.store.read("traces")
+        if run.config.accumulate or record["iteration"] == iteration
+    )
     return evolve(
         state,
         iteration=iteration,

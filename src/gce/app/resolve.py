@@ -58,7 +58,10 @@ def find_model(config: RunConfig, task: Task) -> Any:
     A factory `module:FACTORY` is called with the run's configuration and the task. Everything else is loaded with mlx.
     """
     if ":" in config.model and not Path(config.model).exists():
-        return _attribute(config.model, "model")(config, task)
+        factory = _attribute(config.model, "model")
+        if not callable(factory):
+            raise BadInput(f"{config.model} is {type(factory).__name__}, expected a function of settings and task")
+        return factory(config, task)
     path = shipped_model_path() if config.model == SHIPPED_MODEL else config.model
     try:
         from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
@@ -91,8 +94,9 @@ def _attribute(name: str, what: str) -> Any:
     sys.path.insert(0, "")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise BadInput(f"cannot import {module_name!r} for the {what} {name!r}: {error}") from error
+    except Exception as error:  # Importing runs code that is not ours.
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise BadInput(f"cannot import {module_name!r} for the {what} {name!r}: {said}") from error
     finally:
         sys.path.remove("")
     try:

@@ -67,17 +67,18 @@ class Terminal:
         if not self._headed:
             self._headed = True
             self.say("Training rollouts that were right, by tier; greedy accuracy on dev problems in brackets.")
-            self.say(f"{'iter':>7}  " + "".join(f"{tier:>14}" for tier in tiers) + "   buffer  updates    loss  seconds")
+            columns = "".join(f"{tier:>14}" for tier in tiers)
+            self.say(f"{'iter':>7}  {columns}   buffer  updates    loss  seconds")
         cells = ""
         for tier in tiers:
             count = record.tiers[tier]
             dev = f" [{percent(record.dev[tier].share)}]" if tier in record.dev else ""
             cells += f"{percent(count.correct / count.rollouts) + dev:>14}"
-        held_out = [f"{tier} [{percent(found.share)}]" for tier, found in record.dev.items() if tier not in record.tiers]
+        others = [f"{tier} [{percent(found.share)}]" for tier, found in record.dev.items() if tier not in tiers]
         loss = "      -" if record.loss is None else f"{record.loss:7.3f}"
         self.say(
-            f"{record.iteration:>3}/{self.iterations:<3}  {cells}{sum(record.buffer.values()):>9}{record.updates:>9} {loss}"
-            f"{sum(record.seconds.values()):9.1f}  {' '.join(held_out)}".rstrip()
+            f"{record.iteration:>3}/{self.iterations:<3}  {cells}{sum(record.buffer.values()):>9}{record.updates:>9} "
+            f"{loss}{sum(record.seconds.values()):9.1f}  {' '.join(others)}".rstrip()
         )
 
     def _paint(self, name: str, done: int, total: int, seconds: float) -> None:

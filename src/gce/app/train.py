@@ -6,6 +6,7 @@ Also `python -m gce.app.train`. Reads the configuration, picks adapters, runs th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import platform
@@ -110,30 +111,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; 0 when the run is complete."""
-    given = {
-        name: value for name, value in vars(arguments).items() if name not in ("run_dir", "resume", "json", "command", "run")
-    }
+    others = ("run_dir", "resume", "json", "command")
+    given = {name: value for name, value in vars(arguments).items() if name not in others}
     clock = SystemClock()
-    if arguments.resume:
-        if arguments.run_dir is None:
-            raise BadInput("--resume needs --run-dir: which run is to go on?")
-        store = RunDirectory.open(arguments.run_dir)
-        config = evolve(from_plain(store.config["settings"]), **_only_more_iterations(given))
-        task = find_task(config.task)
-        model = _checked_model(config, task)
-        model_layers = store.config["layers"]
-        model.attach(model_layers)
-    else:
-        config = with_recipe(given.pop("recipe", "gce"), given)
-        task = find_task(config.task)
-        config = evolve(config, preset=find_preset(task, config.preset))
-        _check_tiers(config, task)
-        model = _checked_model(config, task)
-        model_layers = _place_adapter(config, task, model)
-        directory = arguments.run_dir or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
-        stored = {"settings": to_plain(config), "layers": list(model_layers), "versions": _versions()}
-        store = RunDirectory.create(directory, stored)
-    with store:
+    with contextlib.ExitStack() as stack:
+        if arguments.resume:
+            if arguments.run_dir is None:
+                raise BadInput("--resume needs --run-dir: which run is to go on?")
+            store = stack.enter_context(RunDirectory.open(arguments.run_dir))
+            config = _settings_again(store, given)
+            task = find_task(config.task)
+            model = _checked_model(config, task)
+            if store.config["layers"]:
+                model.attach(store.config["layers"])
+        else:
+            config = with_recipe(given.pop("recipe", "gce"), given)
+            task = find_task(config.task)
+            config = evolve(config, preset=find_preset(task, config.preset))
+            _check_tiers(config, task)
+            model = _checked_model(config, task)
+            layers = _place_adapter(config, task, model)
+            directory = arguments.run_dir or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
+            stored = {"settings": to_plain(config), "layers": list(layers), "versions": _versions()}
+            store = stack.enter_context(RunDirectory.create(directory, stored))
         summary = _train(config, task, model, store, clock)
         store.write_summary(summary)
     if arguments.json:
@@ -142,11 +142,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _only_more_iterations(given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings_again(store: RunDirectory, given: Mapping[str, Any]) -> RunConfig:
+    """The settings that the run was started with; only the number of iterations may be another."""
     others = sorted(set(given) - {"iterations"})
     if others:
-        raise BadInput(f"a resumed run keeps its settings: leave out {', '.join('--' + name for name in others)}")
-    return dict(given)
+        flags = ", ".join("--" + name.replace("_", "-") for name in others)
+        raise BadInput(f"a resumed run keeps its settings: leave out {flags}")
+    if not {"settings", "layers"} <= set(store.config):
+        raise BadInput(f"expected a run that gce train made in {store.path}, got another program's")
+    return from_plain({**store.config["settings"], **given})
 
 
 def _checked_model(config: RunConfig, task: Task) -> Any:
@@ -162,13 +166,13 @@ def _check_tiers(config: RunConfig, task: Task) -> None:
     unknown = sorted(set(config.problems_by_tier or ()) - set(training))
     if unknown:
         raise BadInput(f"recipe {config.recipe} samples tiers that {task.name} has not: {', '.join(unknown)}")
-    if config.problems < len(training):
-        raise BadInput(f"--problems must be at least {len(training)}, one for each training tier, got {config.problems}")
+    if config.problems_by_tier is None and config.problems < len(training):
+        raise BadInput(f"expected --problems from {len(training)}, one for each training tier, got {config.problems}")
 
 
 def _place_adapter(config: RunConfig, task: Task, model: Any) -> tuple[int, ...]:
     """Choose the blocks by probing real task prompts, or as asked; a model without blocks keeps what it has."""
-    if not isinstance(model, Probe):
+    if not isinstance(model, Probe) or not hasattr(model, "attach"):
         return ()
     prompts = [
         problem.prompt
@@ -208,13 +212,18 @@ def _train(config: RunConfig, task: Task, model: Any, store: RunDirectory, clock
     before = _stored_before(store)
     if before is None:
         before = _measured(config, task, model, test, "before", terminal)
-        store.append("evaluations", {"moment": "before", "tiers": to_plain(before)})
+        seconds = clock.now() - began
+        store.append("evaluations", {"moment": "before", "tiers": to_plain(before), "seconds": seconds})
     earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))
+    earlier += sum(record["seconds"] for record in store.read("evaluations"))
     dev = _problems(config, task, "dev", config.dev)
     loop = Run(config, task, model, store, clock, terminal, dev)
-    state = resume(loop)
-    for state, _ in iterate(loop, state):  # noqa: B007  (the last state is what counts)
-        pass
+    try:
+        state = resume(loop)
+    except ValueError as error:
+        raise BadInput(f"{config.model} is not the model that the run began with: {error}") from error
+    for next_state, _ in iterate(loop, state):
+        state = next_state
     after = _measured(config, task, model, test, "after", terminal)
     floors, heuristics = reference_rows(task, config.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
     summary = _summary(config, task, model, state, before, after, floors, heuristics)
@@ -290,7 +299,9 @@ def _summary(
     }
 
 
-def _print_result(terminal: Terminal, tiers: Sequence[str], summary: Mapping[str, Any], rows: Mapping[str, Any]) -> None:
+def _print_result(
+    terminal: Terminal, tiers: Sequence[str], summary: Mapping[str, Any], rows: Mapping[str, Any]
+) -> None:
     """The table at the end: before and after beside blind answers and heuristics, on the same test problems."""
     n = max((found.n for found in rows["before"].values()), default=0)
     terminal.say("")
@@ -299,8 +310,9 @@ def _print_result(terminal: Terminal, tiers: Sequence[str], summary: Mapping[str
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         terminal.say(accuracy_table(rows, tiers, held_out))
     terminal.say(
-        f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} correct, {summary['buffer']:,} in the buffer, "
-        f"{summary['updates']} updates; peak memory {summary['peak_bytes'] / 2**20:,.0f} MiB; {summary['seconds']:,.0f} s"
+        f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} correct, {summary['buffer']:,} in the "
+        f"buffer, {summary['updates']} updates; peak memory {summary['peak_bytes'] / 2**20:,.0f} MiB; "
+        f"{summary['seconds']:,.0f} s"
     )
 
 

@@ -62,11 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"right": judged.right, "verdicts": to_plain(judged.verdicts), "steps": to_plain(steps)}))
     else:
         for step in steps:
-            print(f"{step.status:>10}  {step.text}" + (f"   <- {step.reason}" if step.reason else ""))
+            print(_shown(f"{step.status:>10}  {step.text}" + (f"   <- {step.reason}" if step.reason else "")))
         for verdict in judged.verdicts:
             print(f"{verdict.evaluator} {verdict.version}: {verdict.status.replace('_', ' ')}")
             for violation in verdict.violations:
-                print(f"  {violation.kind}: {violation.message}")
+                print(_shown(f"  {violation.kind}: {violation.message}"))
     if any(verdict.status == "no_verdict" for verdict in judged.verdicts):
         return 3
     return 0 if judged.right else 1
@@ -82,6 +82,11 @@ def _read(name: str) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+def _shown(line: str) -> str:
+    """What an answer says may hold anything; what is printed can be encoded."""
+    return line.encode("utf-8", "backslashreplace").decode()
+
+
 def _json(text: str, name: str) -> Any:
     try:
         return json.loads(text)
@@ -92,6 +97,7 @@ def _json(text: str, name: str) -> Any:
 def _problem(task: Task, data: Any) -> Problem:
     if not isinstance(data, dict) or "instance" not in data:
         raise BadInput("expected a problem as `gce generate --json` prints it: an object with an instance")
+    instance: Any
     try:
         instance = from_plain(task.instance_type, data["instance"])
     except (ValueError, TypeError, KeyError) as error:

@@ -10,16 +10,20 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.heuristics import HEURISTICS, earliest_starts
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.verify import judge
 from gce.domain.tasks.task import Policy
 from gce.domain.types import Problem
 
 __all__ = ["blind_policies", "families", "heuristic_policies"]
+
+Arrange = Callable[[Sequence[str]], list[str]]
+"""Which label gets the first fixed start, which the second, and so on."""
 
 CLIMBED = 10
 """Fixed answers that are improved by coordinate ascent, the best of the training solutions."""
@@ -39,20 +43,16 @@ def _one_crew(instance: Instance) -> bool:
     return [resource.capacity for resource in instance.resources] == [1]
 
 
-def _answer(starts: Mapping[str, int]) -> str:
-    return render(starts)
-
-
 def _one_after_another(instance: Instance, order: Sequence[str]) -> str:
     starts, now = {}, 0
     for label in order:
         starts[label] = now
         now += instance.job(label).duration
-    return _answer({label: starts[label] for label in instance.labels})
+    return render({label: starts[label] for label in instance.labels})
 
 
 def _all_at_zero(problem: Problem, _rng: random.Random) -> str:
-    return _answer(dict.fromkeys(problem.instance.labels, 0))
+    return render(dict.fromkeys(problem.instance.labels, 0))
 
 
 def _label_order(problem: Problem, _rng: random.Random) -> str:
@@ -72,18 +72,18 @@ def _topological_order(problem: Problem, _rng: random.Random) -> str | None:
 
 def _random_starts(problem: Problem, rng: random.Random) -> str:
     horizon = problem.instance.horizon or sum(job.duration for job in problem.instance.jobs)
-    return _answer({job.label: rng.randint(0, max(0, horizon - job.duration)) for job in problem.instance.jobs})
+    return render({job.label: rng.randint(0, max(0, horizon - job.duration)) for job in problem.instance.jobs})
 
 
 def _prompt_example(problem: Problem, _rng: random.Random) -> str:
-    return problem.prompt[-1].content.rpartition("Answer: ")[2].join(("Answer: ", ""))
+    return "Answer: " + problem.prompt[-1].content.rpartition("Answer: ")[2]
 
 
 def _earliest_without_resources(problem: Problem, _rng: random.Random) -> str | None:
     # On sequencing alone this is the solution, so it counts as a heuristic there.
     if families(problem.instance) <= {"sequencing"} and not problem.instance.resources:
         return None
-    return _answer(earliest_starts(problem.instance))
+    return render(earliest_starts(problem.instance))
 
 
 def _without(family: str) -> Policy:
@@ -91,7 +91,7 @@ def _without(family: str) -> Policy:
         if family not in families(problem.instance):
             return None
         starts = solve(problem.instance.without(family)).starts
-        return None if starts is None else _answer({label: starts[label] for label in problem.instance.labels})
+        return None if starts is None else render({label: starts[label] for label in problem.instance.labels})
 
     return policy
 
@@ -118,7 +118,7 @@ def blind_policies(training: Sequence[Problem]) -> Mapping[str, Policy]:
 class _FixedAnswers:
     """The best answer that depends on the number of jobs alone, for each tier; fitted when first asked."""
 
-    def __init__(self, training: Sequence[Problem], arrange: Callable[[Sequence[str]], list[str]]) -> None:
+    def __init__(self, training: Sequence[Problem], arrange: Arrange) -> None:
         self.arrange = arrange
         self.training: dict[str, list[Instance]] = defaultdict(list)
         for problem in training:
@@ -130,39 +130,78 @@ class _FixedAnswers:
         if not instances:
             return None
         if problem.tier not in self.fitted:
-            self.fitted[problem.tier] = self._fit(problem.tier, instances)
+            self.fitted[problem.tier] = _fit(problem.tier, instances, self.arrange)
         labels = self.arrange(problem.instance.labels)
-        return _answer(dict(zip(labels, self.fitted[problem.tier], strict=True)))
+        return render(dict(zip(labels, self.fitted[problem.tier], strict=True)))
 
-    def _passes(self, instance: Instance, values: Sequence[int]) -> bool:
-        return not judge(instance, dict(zip(self.arrange(instance.labels), values, strict=True)))
 
-    def _fit(self, tier: str, instances: Sequence[Instance]) -> list[int]:
-        solutions = []
-        for instance in instances:
-            starts = solve(instance).starts
-            if starts is not None:
-                solutions.append([starts[label] for label in self.arrange(instance.labels)])
-        score = {tuple(values): self._count(instances, values) for values in solutions}
-        best = sorted(score, key=lambda values: (-score[values], values))[:CLIMBED]
-        rng = python_generator("fixed answers", tier)
-        climbed = [self._climb(instances, list(values), score[values], rng) for values in best]
-        return max(climbed)[1]
+def _fit(tier: str, instances: Sequence[Instance], arrange: Arrange) -> list[int]:
+    """The starts that solve most instances: the best of their own solutions, and what climbing makes of those."""
+    solutions = []
+    for instance in instances:
+        starts = solve(instance).starts
+        if starts is not None:
+            solutions.append([starts[label] for label in arrange(instance.labels)])
+    stack = _Stack(instances, arrange)
+    score = {tuple(values): stack.solved(values) for values in solutions}
+    best = sorted(score, key=lambda values: (-score[values], values))[:CLIMBED]
+    rng = python_generator("fixed answers", tier)
+    climbed = [_climb(stack, list(values), score[values], rng) for values in best]
+    return max(climbed)[1]
 
-    def _count(self, instances: Sequence[Instance], values: Sequence[int]) -> int:
-        return sum(self._passes(instance, values) for instance in instances)
 
-    def _climb(
-        self, instances: Sequence[Instance], values: list[int], count: int, rng: random.Random
-    ) -> tuple[int, list[int]]:
-        """One round over the coordinates in random order, each set to its best value."""
-        latest = max(instance.horizon or 0 for instance in instances)
-        for coordinate in rng.sample(range(len(values)), len(values)):
-            for value in range(latest):
-                trial = [*values[:coordinate], value, *values[coordinate + 1 :]]
-                if (found := self._count(instances, trial)) > count:
-                    values, count = trial, found
-        return count, values
+def _climb(stack: _Stack, values: list[int], count: int, rng: random.Random) -> tuple[int, list[int]]:
+    """One round over the coordinates in random order, each set to its best value."""
+    for coordinate in rng.sample(range(len(values)), len(values)):
+        for value in range(stack.latest_end):
+            trial = [*values[:coordinate], value, *values[coordinate + 1 :]]
+            if (found := stack.solved(trial)) > count:
+                values, count = trial, found
+    return count, values
+
+
+class _Stack:
+    """Instances of one number of jobs as arrays, jobs as arranged: the rules of the verifier, for all of them at once."""
+
+    def __init__(self, instances: Sequence[Instance], arrange: Arrange) -> None:
+        labels = [arrange(instance.labels) for instance in instances]
+        count, jobs = len(instances), len(labels[0])
+        kinds = max(len(instance.resources) for instance in instances)
+        self.latest_end = max(instance.horizon or 0 for instance in instances)
+        self.durations = np.zeros((count, jobs), np.int64)
+        self.due = np.full((count, jobs), np.iinfo(np.int64).max)
+        self.precedes = np.zeros((count, jobs, jobs), bool)
+        """Whether the job of the second index must have ended when that of the third starts."""
+        self.demands = np.zeros((count, kinds, jobs), np.int64)
+        self.capacities = np.zeros((count, kinds, 1), np.int64)
+        for index, instance in enumerate(instances):
+            place = {label: at for at, label in enumerate(labels[index])}
+            for job in instance.jobs:
+                at = place[job.label]
+                self.durations[index, at] = job.duration
+                self.demands[index, : len(job.demands), at] = job.demands
+                hours = [hour for hour in (job.deadline, instance.horizon) if hour is not None]
+                if hours:
+                    self.due[index, at] = min(hours)
+            for before, after in instance.precedence:
+                self.precedes[index, place[before], place[after]] = True
+            for kind, resource in enumerate(instance.resources):
+                self.capacities[index, kind] = resource.capacity
+
+    def solved(self, values: Sequence[int]) -> int:
+        """How many instances these starts solve.
+
+        Few survive the deadlines and the precedence, so only those are asked for what is held at each start: that
+        is where the load on a resource can rise.
+        """
+        starts = np.array(values)
+        ends = starts + self.durations
+        left = np.flatnonzero((ends <= self.due).all(axis=1))
+        early = ends[left][:, :, None] > starts
+        left = left[~(early & self.precedes[left]).any(axis=(1, 2))]
+        runs = (starts <= starts[:, None]) & (ends[left][:, None, :] > starts[:, None])
+        held = self.demands[left] @ runs.transpose(0, 2, 1)
+        return int((held <= self.capacities[left]).all(axis=(1, 2)).sum())
 
 
 def heuristic_policies(_training: Sequence[Problem]) -> Mapping[str, Policy]:
@@ -171,7 +210,7 @@ def heuristic_policies(_training: Sequence[Problem]) -> Mapping[str, Policy]:
     def policy(name: str) -> Policy:
         def answer(problem: Problem, rng: random.Random) -> str:
             starts = HEURISTICS[name](problem.instance, rng)
-            return _answer({label: starts[label] for label in problem.instance.labels})
+            return render({label: starts[label] for label in problem.instance.labels})
 
         return answer
 

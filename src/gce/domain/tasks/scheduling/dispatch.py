@@ -47,15 +47,15 @@ def due_hours(instance: Instance) -> dict[str, int | None]:
 def predecessors_first(instance: Instance, order: Sequence[str]) -> list[str]:
     """`order` with every job moved behind its predecessors, which are pulled forward when needed."""
     listed: dict[str, None] = {}
-
-    def visit(label: str) -> None:
-        if label not in listed:
-            for before in instance.predecessors(label):
-                visit(before)
-            listed[label] = None
-
     for label in order:
-        visit(label)
+        wanted = [label]
+        while wanted:
+            for before in instance.predecessors(wanted[-1]):
+                if before not in listed:
+                    wanted.append(before)
+                    break
+            else:
+                listed[wanted.pop()] = None
     return list(listed)
 
 
@@ -86,9 +86,12 @@ def dispatch_lines(
             lines.append(Line(label, job.duration, None, after, (), ready, ends[label], None))
             continue
         outs: list[tuple[str, int, tuple[int, ...]]] = []
-        while running and (now < ready or any(map(gt, job.demands, free))):
+        while running:
+            fits = not any(map(gt, job.demands, free))
+            if fits and now >= ready:
+                break
             first = min(running, key=ends.__getitem__)
-            if ends[first] > ready and not any(map(gt, job.demands, free)):
+            if fits and ends[first] > ready:
                 break
             running.remove(first)
             now = max(now, ends[first])

@@ -8,7 +8,7 @@ successor may start, and a resource unit is free again, at s + duration. Terms f
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -35,7 +35,7 @@ def _edges(edges: Iterable[Iterable[str]]) -> tuple[tuple[str, str], ...]:
     for edge in found:
         if len(edge) != 2:
             raise ValueError(f"a precedence edge is (before, after), got {edge!r}")
-    return found  # type: ignore[return-value]  (pairs, as just checked)
+    return found  # type: ignore[return-value]  # pairs, as just checked
 
 
 def _jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
@@ -185,7 +185,7 @@ class Instance:
         """Labels that may start only when `label` has ended."""
         return self._successors[label]
 
-    def makespan(self, starts: dict[str, int]) -> int:
+    def makespan(self, starts: Mapping[str, int]) -> int:
         """When the last job ends, for a start of every job."""
         return max(starts[job.label] + job.duration for job in self.jobs)
 

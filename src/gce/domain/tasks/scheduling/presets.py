@@ -41,7 +41,7 @@ class Tier:
     capacities: tuple[int, int] = (1, 1)
     demands: tuple[int, int] = (1, 1)
     slack: float = 0.0
-    """Grounded: horizon = optimal makespan x (1 + slack), rounded. Paper: horizon = int(sum of durations x slack) + 1."""
+    """Grounded: horizon = optimal makespan x (1 + slack), rounded. Paper: int(sum of durations x slack) + 1."""
     deadline_slack: tuple[int, int] = (0, 0)
     """Grounded: hours between a job's end in the plan and its deadline."""
     deadlines: bool = False

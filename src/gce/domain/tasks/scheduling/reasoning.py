@@ -6,14 +6,18 @@
     line      = "Job " LABEL " takes " NUMBER [ " needs" units ] [ " after" { " " LABEL " " END } ]
                 { " out " LABEL " " END " free" units } " start " NUMBER " end " NUMBER [ " free" units ]
 
-DUE is the job's own deadline or the earliest among the jobs that come after it. `after` names the predecessors and
-the hours at which they end; each `out` names the running job that ends next and what is free once it is out; `free`
-at the end of a line is what is left while the job runs. A verdict never depends on any of this.
+DUE, END and NUMBER are ASCII digits, six at most. DUE is the job's own deadline or the earliest among the jobs that
+come after it. `after` names the predecessors and the hours at which they end; each `out` names the running job that
+ends next and what is free once it is out; `free` at the end of a line is what is left while the job runs, counting
+ended jobs as running until they are out. `needs`, `out` and that `free` stand in a line together or not at all. A
+predecessor called `out` or `start` cannot be told from the grammar's own words. A verdict never depends on any of
+this.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import add, sub
 
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.dispatch import Line, dispatch_lines, due_hours
@@ -29,9 +33,7 @@ LONGEST_CHECKED = 100_000
 def order_text(order: Sequence[str], due: Mapping[str, int | None] | None = None) -> str:
     """The order line; with `due`, each job's hour beside it where it has one."""
     hours = due or {}
-    return "Order: " + ", ".join(
-        label if (hour := hours.get(label)) is None else f"{label} {hour}" for label in order
-    )
+    return "Order: " + ", ".join(label if (hour := hours.get(label)) is None else f"{label} {hour}" for label in order)
 
 
 def _units(values: Sequence[int]) -> str:
@@ -71,6 +73,10 @@ def worked_response(
     return "\n".join(text)
 
 
+class _Unreadable(Exception):
+    """The line does not follow the grammar."""
+
+
 class _State:
     """What the lines checked so far have established."""
 
@@ -80,50 +86,43 @@ class _State:
         self.free = tuple(resource.capacity for resource in instance.resources)
         self.starts: dict[str, int] = {}
         self.ends: dict[str, int] = {}
-        self.running: list[str] = []
+        self.running: set[str] = set()
 
 
 def check_steps(instance: Instance, text: str) -> tuple[Step, ...]:
     """Judge each step of the reasoning before the answer: true, false with a reason, or unreadable.
 
     A line is one step. It is true if everything it says holds of the instance and of the lines before it, and it
-    leaves out nothing that binds its job. The hours that earlier lines wrote are taken as written, so that one slip
-    counts once. Lines that follow no form of the grammar are unreadable. Never raises; linear in the text.
+    leaves out nothing that binds its job; a start later than need be is no falsehood. The hours that earlier lines
+    wrote are taken as written, so that one slip counts once. Lines that follow no form of the grammar are unreadable
+    and establish nothing. Never raises; linear in the text.
     """
     state = _State(instance)
     steps = []
     for line in text[:LONGEST_CHECKED].split("\n"):
         words = line.split()
-        if not words or words[0] == "Answer:":
-            continue
-        if words[0] == "Order:":
-            check = _check_order
-        elif words[0] == "Free":
-            check = _check_free
-        elif words[0] == "Job":
-            check = _check_line
-        else:
-            steps.append(Step(line, "unreadable", "no form of the step grammar begins like this"))
-            continue
-        try:
-            reason = check(state, words)
-        except _Unreadable as unreadable:
-            steps.append(Step(line, "unreadable", str(unreadable)))
-        else:
-            steps.append(Step(line, "false" if reason else "true", reason))
+        if words and words[0] != "Answer:":
+            try:
+                reason = _check(state, words)
+            except _Unreadable as unreadable:
+                steps.append(Step(line, "unreadable", str(unreadable)))
+            else:
+                steps.append(Step(line, "false" if reason else "true", reason))
     if len(text) > LONGEST_CHECKED:
         steps.append(Step("", "unreadable", f"text after {LONGEST_CHECKED} characters is not checked"))
     return tuple(steps)
 
 
-class _Unreadable(Exception):
-    """The line does not follow the grammar."""
-
-
-def _number(word: str) -> int:
-    if not (word.isascii() and word.isdigit() and len(word) <= 6):
-        raise _Unreadable(f"expected a number, got {word[:20]!r}")
-    return int(word)
+def _check(state: _State, words: list[str]) -> str:
+    """The first thing wrong with a line, or nothing."""
+    match words[0]:
+        case "Order:":
+            return _check_order(state, words[1:])
+        case "Free":
+            return _check_free(state, words)
+        case "Job":
+            return _check_line(state, _read_line(words, len(state.free)))
+    raise _Unreadable("no form of the step grammar begins like this")
 
 
 class _Words:
@@ -140,8 +139,8 @@ class _Words:
 
     def expect(self, word: str) -> None:
         if not self.accept(word):
-            found = self.words[self.at][:20] if self.at < len(self.words) else "the end of the line"
-            raise _Unreadable(f"expected {word!r}, got {found!r}")
+            found = repr(self.words[self.at][:20]) if self.at < len(self.words) else "the end of the line"
+            raise _Unreadable(f"expected {word!r}, got {found}")
 
     def take(self) -> str:
         if self.at >= len(self.words):
@@ -149,29 +148,66 @@ class _Words:
         self.at += 1
         return self.words[self.at - 1]
 
-    def numbers(self, count: int) -> tuple[int, ...]:
-        return tuple(_number(self.take()) for _ in range(count))
+    def number(self) -> int:
+        return _number(self.take())
 
-    def at_label(self, state: _State) -> bool:
-        return self.at < len(self.words) and self.words[self.at] in state.due
+    def numbers(self, count: int) -> tuple[int, ...]:
+        return tuple(self.number() for _ in range(count))
+
+    def before(self, *words: str) -> bool:
+        return self.at < len(self.words) and self.words[self.at] in words
 
     def end(self) -> None:
         if self.at < len(self.words):
             raise _Unreadable(f"expected the end of the line, got {self.words[self.at][:20]!r}")
 
 
+def _number(word: str) -> int:
+    if not (word.isascii() and word.isdigit() and len(word) <= 6):
+        raise _Unreadable(f"expected a number, got {word[:20]!r}")
+    return int(word)
+
+
+def _read_line(words: list[str], resources: int) -> Line:
+    """What a job's line says, whether or not it is so."""
+    reader = _Words(words)
+    label = reader.take()
+    reader.expect("takes")
+    duration = reader.number()
+    demands = reader.numbers(resources) if resources and reader.accept("needs") else None
+    after: list[tuple[str, int]] = []
+    if reader.accept("after"):
+        while not reader.before("out", "start"):
+            after.append((reader.take(), reader.number()))
+    outs: list[tuple[str, int, tuple[int, ...]]] = []
+    while demands is not None and reader.accept("out"):
+        other, hour = reader.take(), reader.number()
+        reader.expect("free")
+        outs.append((other, hour, reader.numbers(resources)))
+    reader.expect("start")
+    start = reader.number()
+    reader.expect("end")
+    end = reader.number()
+    free = None
+    if demands is not None:
+        reader.expect("free")
+        free = reader.numbers(resources)
+    reader.end()
+    return Line(label, duration, demands, tuple(after), tuple(outs), start, end, free)
+
+
 def _check_order(state: _State, words: list[str]) -> str:
     listed: set[str] = set()
     latest = 0
-    for item in " ".join(words[1:]).split(", "):
+    for item in " ".join(words).split(", "):
         label, _, hour = item.partition(" ")
         if label not in state.due:
             return f"there is no job {label[:20]!r}"
         if label in listed:
             return f"job {label} is listed twice"
-        waiting = [before for before in state.instance.predecessors(label) if before not in listed]
-        if waiting:
-            return f"job {label} is listed before {waiting[0]}, which must have ended"
+        waiting = next((before for before in state.instance.predecessors(label) if before not in listed), None)
+        if waiting is not None:
+            return f"job {label} is listed before {waiting}, which must have ended"
         if hour:
             due = _number(hour)
             if due != state.due[label]:
@@ -180,94 +216,84 @@ def _check_order(state: _State, words: list[str]) -> str:
                 return f"job {label}, due by {due}, is listed after one due by {latest}"
             latest = due
         listed.add(label)
-    missing = [label for label in state.due if label not in listed]
-    return f"job {missing[0]} is not listed" if missing else ""
+    missing = next((label for label in state.instance.labels if label not in listed), None)
+    return "" if missing is None else f"job {missing} is not listed"
 
 
 def _check_free(state: _State, words: list[str]) -> str:
     reader = _Words(words)
     free = reader.numbers(len(state.free))
     reader.end()
-    return "" if free == state.free else f"{free} is not the capacity {state.free}"
+    return "" if free == state.free else f"{_listed(free)} is not what is free"
 
 
-def _check_line(state: _State, words: list[str]) -> str:
+def _check_line(state: _State, line: Line) -> str:
     """The first thing wrong in a job's line, or nothing; what the line wrote is carried on either way."""
-    reader = _Words(words)
-    label = reader.take()
+    label = line.label
     if label not in state.due:
         return f"there is no job {label[:20]!r}"
-    job = state.instance.job(label)
-    resources = len(state.instance.resources)
-    wrong: list[str] = []
-    if label in state.ends:
-        wrong.append(f"job {label} was planned before")
-
-    reader.expect("takes")
-    (duration,) = reader.numbers(1)
-    if duration != job.duration:
-        wrong.append(f"job {label} does not take {duration}")
-
-    minds_resources = bool(resources) and reader.accept("needs")
-    if minds_resources:
-        if reader.numbers(resources) != job.demands:
-            wrong.append(f"these are not the units that {label} needs")
-    elif any(job.demands):
-        wrong.append(f"what {label} needs is overlooked")
-
-    ready, named = 0, set()
-    if reader.accept("after"):
-        while reader.at_label(state):
-            before = reader.take()
-            (end,) = reader.numbers(1)
-            named.add(before)
-            ready = max(ready, end)
-            if state.ends.get(before) != end:
-                wrong.append(f"no line says that {before} ends at {end}")
-    if named != set(state.instance.predecessors(label)):
-        wrong.append(f"these are not the jobs that {label} comes after")
-
-    now = max((state.starts[other] for other in state.running), default=0)
-    while minds_resources and reader.accept("out"):
-        wrong += _check_out(state, reader)
-        now = max(now, *(end for end in [_number(reader.words[reader.at - resources - 2])]))
-
-    reader.expect("start")
-    (start,) = reader.numbers(1)
-    reader.expect("end")
-    (end,) = reader.numbers(1)
-    if start < ready or (minds_resources and start < now):
-        wrong.append(f"{label} cannot start at {start}")
-    if end != start + duration:
-        wrong.append(f"{start} and {duration} do not make {end}")
-    if minds_resources:
-        reader.expect("free")
-        free = reader.numbers(resources)
-        if any(left < need for left, need in zip(state.free, job.demands, strict=True)):
+    wrong = _wrong_facts(state, line)
+    ready = max((end for _, end in line.after), default=0)
+    if line.demands is not None:
+        ready = max([ready, *(state.starts[other] for other in state.running), *(end for _, end, _ in line.outs)])
+        for out in line.outs:
+            wrong += _take_out(state, *out)
+    if line.start < ready:
+        wrong.append(f"{label} cannot start at {line.start}")
+    if line.end != line.start + line.duration:
+        wrong.append(f"{line.start} and {line.duration} do not make {line.end}")
+    if line.free is not None:
+        left = tuple(map(sub, state.free, state.instance.job(label).demands))
+        if any(units < 0 for units in left):
             wrong.append(f"{label} does not fit into what is free")
-        if free != tuple(left - need for left, need in zip(state.free, job.demands, strict=True)):
-            wrong.append(f"{free} is not what is left free")
-        state.free = free
-        state.running.append(label)
-    reader.end()
-    state.starts[label], state.ends[label] = start, end
+        if line.free != left:
+            wrong.append(f"{_listed(line.free)} is not what is left free")
+        state.free = line.free
+        state.running.add(label)
+    state.starts[label], state.ends[label] = line.start, line.end
     return wrong[0] if wrong else ""
 
 
-def _check_out(state: _State, reader: _Words) -> list[str]:
-    label = reader.take()
-    (end,) = reader.numbers(1)
-    reader.expect("free")
-    free = reader.numbers(len(state.free))
-    if label not in state.running:
-        return [f"job {label[:20]!r} is not running"]
+def _wrong_facts(state: _State, line: Line) -> list[str]:
+    """What the line says of its job, and of earlier lines, that is not so."""
+    label, job = line.label, state.instance.job(line.label)
     wrong = []
-    if end != state.ends[label]:
-        wrong.append(f"job {label} does not end at {end}")
-    if any(state.ends[other] < state.ends[label] for other in state.running):
-        wrong.append(f"another job ends before {label}")
-    state.running.remove(label)
-    if free != tuple(left + held for left, held in zip(state.free, state.instance.job(label).demands, strict=True)):
-        wrong.append(f"{free} is not what is free when {label} is out")
+    if label in state.ends:
+        wrong.append(f"job {label} was planned before")
+    if line.duration != job.duration:
+        wrong.append(f"job {label} does not take {line.duration}")
+    if line.demands is None and any(job.demands):
+        wrong.append(f"what {label} needs is overlooked")
+    if line.demands is not None and line.demands != job.demands:
+        wrong.append(f"{_listed(line.demands)} is not what {label} needs")
+    before = set(state.instance.predecessors(label))
+    for other, end in line.after:
+        if other not in before:
+            wrong.append(f"job {label} does not come after {other[:20]!r}")
+        elif state.ends.get(other) != end:
+            wrong.append(f"no line says that {other} ends at {end}")
+    overlooked = before - {other for other, _ in line.after}
+    if overlooked:
+        wrong.append(f"job {label} comes after {min(overlooked)}, which is overlooked")
+    return wrong
+
+
+def _take_out(state: _State, label: str, end: int, free: tuple[int, ...]) -> list[str]:
+    """What is wrong with one `out`; from then on the job is out and as much is free as was written."""
+    wrong = []
+    if label not in state.running:
+        wrong.append(f"job {label[:20]!r} is not running")
+    else:
+        if end != state.ends[label]:
+            wrong.append(f"job {label} does not end at {end}")
+        if any(state.ends[other] < state.ends[label] for other in state.running):
+            wrong.append(f"another job ends before {label}")
+        if free != tuple(map(add, state.free, state.instance.job(label).demands)):
+            wrong.append(f"{_listed(free)} is not what is free when {label} is out")
+        state.running.remove(label)
     state.free = free
     return wrong
+
+
+def _listed(units: Sequence[int]) -> str:
+    return " ".join(map(str, units))

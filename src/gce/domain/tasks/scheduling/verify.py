@@ -77,9 +77,9 @@ def judge(instance: Instance, starts: Mapping[str, int]) -> tuple[Violation, ...
 
     A start that the grammar could not write (negative, no `int`, above 999999) is a `grammar` violation.
     """
-    unwritable = [label for label, start in starts.items() if not _writable(start)]
+    unwritable = {label: start for label, start in starts.items() if not _writable(start)}
     if unwritable:
-        starts = {label: start for label, start in starts.items() if _writable(start)}
+        starts = {label: start for label, start in starts.items() if label not in unwritable}
     ends = _ends(instance, starts)
     violations, _ = _tally(chain(_ungrammatical(unwritable), _faults(instance, starts, ends, unwritable)))
     return violations
@@ -139,11 +139,11 @@ def _ungrammatical(labels: Iterable[str]) -> Iterator[Violation]:
 
 
 def _duplicate(instance: Instance, times: Mapping[str, int]) -> Iterator[Violation]:
-    for job in instance.jobs:
-        count = times.get(job.label)
-        if count:
-            message = f"Job {job.label} has {count} starts; each job has exactly one."
-            yield Violation("duplicate", message, (job.label,), count, 1)
+    if times:
+        for label in instance.labels:
+            if label in times:
+                message = f"Job {label} has {times[label]} starts; each job has exactly one."
+                yield Violation("duplicate", message, (label,), times[label], 1)
 
 
 def _missing(instance: Instance, ends: Mapping[str, int], unusable: Collection[str]) -> Iterator[Violation]:
@@ -176,10 +176,10 @@ def _capacity(instance: Instance, starts: Mapping[str, int], ends: Mapping[str, 
     for index, resource in enumerate(instance.resources):
         changes: list[tuple[int, int]] = []
         for job in instance.jobs:
-            units = job.demands[index]
-            if units and job.label in ends:
-                changes.append((starts[job.label], units))
-                changes.append((ends[job.label], -units))
+            label, units = job.label, job.demands[index]
+            if units and label in ends:
+                changes.append((starts[label], units))
+                changes.append((ends[label], -units))
         changes.sort()  # at one time what is given back comes first, so touching intervals do not overlap
         load, worst, moment = 0, resource.capacity, None
         for time, units in changes:

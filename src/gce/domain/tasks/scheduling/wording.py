@@ -43,8 +43,12 @@ RESOURCES: tuple[Callable[[str, str, str], str], ...] = (
     lambda capacities, names, uses: (
         f"At any time there are {capacities} and no more. A job holds some while it runs ( {names} ): {uses}."
     ),
-    lambda capacities, names, uses: f"Never use more than {capacities} at once. Use of each running job ( {names} ): {uses}.",
-    lambda capacities, names, uses: f"Available at every hour: {capacities}. Held by a job while it runs ( {names} ): {uses}.",
+    lambda capacities, names, uses: (
+        f"Never use more than {capacities} at once. Use of each running job ( {names} ): {uses}."
+    ),
+    lambda capacities, names, uses: (
+        f"Available at every hour: {capacities}. Held by a job while it runs ( {names} ): {uses}."
+    ),
 )
 
 DEADLINES: tuple[Callable[[Sequence[tuple[str, int]]], str], ...] = (

@@ -1,0 +1,78 @@
+"""A model's files: where they lie, what they hold, how they are loaded. Knows no adapters and runs no model."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from attrs import frozen
+from mlx_lm.utils import load_model, load_tokenizer
+
+from gce.errors import ModelError
+
+__all__ = ["Base", "load_base"]
+
+
+@frozen(eq=False)
+class Base:
+    """A model as it comes, in memory."""
+
+    model: nn.Module
+    tokenizer: Any
+    context: int | None
+    """Tokens that prompt and completion may have together; None where the files do not say."""
+    digest: str
+    """SHA-256 over names and contents of config and weights."""
+
+
+def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
+    """Load from a directory in the Hugging Face layout, or from the hub by name, as float32 if asked for.
+
+    Raises ModelError where there is no such model, or it cannot hold a conversation.
+    """
+    name = str(path_or_repo)
+    directory = _directory(path_or_repo)
+    try:
+        model, config = load_model(directory, lazy=True)
+        tokenizer = load_tokenizer(directory, eos_token_ids=config.get("eos_token_id"))
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ModelError(f"could not load a model from {name!r}: {error}") from error
+    if not tokenizer.has_chat_template:
+        raise ModelError(f"expected a model with a chat template, {name!r} has none")
+    if tokenizer.eos_token_id is None:
+        raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
+    if single_precision:
+        model.set_dtype(mx.float32)
+    mx.eval(model.parameters())
+    context = config.get("max_position_embeddings")
+    return Base(model, tokenizer, int(context) if context else None, _digest(directory))
+
+
+def _directory(path_or_repo: str | Path) -> Path:
+    """A local directory with the model's files."""
+    path = Path(path_or_repo)
+    if path.is_dir():
+        return path
+    name = str(path_or_repo)
+    if path.is_absolute() or name.count("/") != 1:
+        raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"could not find or fetch the model {name!r}: {error}") from error
+
+
+def _digest(directory: Path) -> str:
+    """SHA-256 over names and contents of the files that make the base what it is."""
+    found = hashlib.sha256()
+    for path in sorted([directory / "config.json", *directory.glob("model*.safetensors")]):
+        found.update(f"{path.name} {path.stat().st_size} ".encode())
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+    return found.hexdigest()

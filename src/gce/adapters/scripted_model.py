@@ -1,0 +1,187 @@
+"""A model that says what a function tells it to: the fake of the Model port, with all four capabilities.
+
+Tokens are code points, and 0x110000 for the end. Log-probabilities are those of a model of frequencies whose counts are
+the adapter (code points equal modulo 256 share one): learning adds counts, so what was learned becomes likelier. What
+the model says does not follow from them; a function that looks at `steps` can make it say other things once it has
+learned. Knows no vendor and no task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gce.domain.types import (
+    Completion,
+    LayerActivation,
+    Message,
+    ModelState,
+    SampleRequest,
+    TrainingBatch,
+    UpdateReport,
+)
+
+__all__ = ["ScriptedModel"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_END = 0x110000
+_COUNTS = 257
+
+
+class ScriptedModel:
+    """Answers each request with `answer(request)`. Has `Sampler`, `Scorer`, `Learner` and `Probe`."""
+
+    def __init__(
+        self, answer: Callable[[SampleRequest], str], *, context: int = 1 << 20, blocks: int = 4, name: str = "scripted"
+    ) -> None:
+        """A model of `context` tokens for prompt and completion together, which says it has `blocks` blocks."""
+        self.context = context
+        self.blocks = blocks
+        self.layers: tuple[int, ...] = tuple(range(blocks))
+        """What `attach` was told; it makes no difference."""
+        self._answer = answer
+        self._name = name
+        self._counts = np.zeros(_COUNTS)
+        self._steps = np.zeros((), np.int64)
+
+    @property
+    def steps(self) -> int:
+        """Updates so far."""
+        return int(self._steps)
+
+    @property
+    def policy(self) -> str:
+        """Names what it has learned."""
+        return hashlib.sha256(self._name.encode() + self._counts.tobytes()).hexdigest()
+
+    @property
+    def adapted_modules(self) -> tuple[str, ...]:
+        """The counts, under the block that they pretend to be in."""
+        return tuple(f"blocks.{layer}.counts" for layer in self.layers)
+
+    @property
+    def trainable_parameters(self) -> int:
+        """The counts."""
+        return self._counts.size
+
+    @property
+    def total_parameters(self) -> int:
+        """The counts, and the uniform base that they are added to."""
+        return 2 * self._counts.size
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """Start learning anew; the blocks are only noted."""
+        self.layers = tuple(sorted(layers))
+        self._counts = np.zeros_like(self._counts)
+        self._steps = np.zeros_like(self._steps)
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """See `gce.ports.model.Sampler`. In the order of the requests."""
+        requests = list(requests)
+        keys = [request.key for request in requests]
+        if len(set(keys)) != len(keys):
+            twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+            raise ValueError(f"expected one request for each key, got {twice!r} twice")
+        return self._completions(requests, self._log_shares(), self.policy)
+
+    def log_probabilities(
+        self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
+    ) -> tuple[float, ...]:
+        """See `gce.ports.model.Scorer`."""
+        shares = self._log_shares() if adapter else np.full(_COUNTS, -np.log(_COUNTS))
+        return _looked_up(shares, (*map(ord, continuation), _END))
+
+    def update(self, batch: TrainingBatch) -> UpdateReport:
+        """See `gce.ports.model.Learner`. Adds each trained token's weight to its count, never below 0."""
+        shares = self._log_shares()
+        loss, tokens, dropped = 0.0, 0, 0
+        change = np.zeros_like(self._counts)
+        for trace, weight in zip(batch.traces, batch.weights, strict=True):
+            completion = trace.completion
+            written = completion.token_ids
+            if written is None:
+                written = (*map(ord, completion.text), *([_END] if completion.finish_reason == "stop" else []))
+            if len(self.prompt_tokens(trace.messages)) + len(written) > self.context:
+                dropped += 1
+                continue
+            loss -= weight * sum(_looked_up(shares, written))
+            tokens += len(written)
+            np.add.at(change, _places(written), weight)
+        if not tokens:
+            return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
+        self._counts = np.maximum(self._counts + change, 0)
+        self._steps = np.array(self._steps + 1)
+        norm = float(np.linalg.norm(change)) / tokens
+        return UpdateReport(loss=loss / tokens, tokens=tokens, gradient_norm=norm, dropped=dropped)
+
+    def state(self) -> ModelState:
+        """See `gce.ports.model.Learner`."""
+        arrays = {"adapter.counts": self._counts.copy(), "optimizer.step": np.array(self._steps)}
+        return ModelState(arrays=arrays, settings={"layers": list(self.layers)})
+
+    def restore(self, state: ModelState) -> None:
+        """See `gce.ports.model.Learner`."""
+        expected = self.state().arrays
+        got = state.arrays
+        if {name: (a.shape, a.dtype) for name, a in expected.items()} != {
+            n: (a.shape, a.dtype) for n, a in got.items()
+        }:
+            shapes = {name: array.shape for name, array in got.items()}
+            raise ValueError(
+                f"expected arrays { ({name: array.shape for name, array in expected.items()}) }, got {shapes}"
+            )
+        self._counts, self._steps = got["adapter.counts"].copy(), got["optimizer.step"].copy()
+        self.layers = tuple(state.settings.get("layers", self.layers))
+
+    def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
+        """See `gce.ports.model.Probe`. Block i adds to the mean square of the scaled tokens its (i + 1)-th part."""
+        tokens = [token for messages in prompts for token in self.prompt_tokens(messages)]
+        size = float(np.mean(np.square(np.array(tokens) / _END))) if tokens else 0.0
+        found = []
+        for layer in range(self.blocks):
+            added = size / (layer + 1)
+            size += added
+            found.append(LayerActivation(layer=layer, mean_square=size, update_mean_square=added))
+        return tuple(found)
+
+    def prompt_tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The conversation, each turn closed by an end token."""
+        return tuple(t for message in messages for t in (*map(ord, f"{message.role}: {message.content}"), _END))
+
+    def _log_shares(self) -> Array:
+        shares: Array = np.log((1 + self._counts) / (len(self._counts) + self._counts.sum()))
+        return shares
+
+    def _completions(self, requests: Sequence[SampleRequest], shares: Array, policy: str) -> Iterator[Completion]:
+        for request in requests:
+            prompt = self.prompt_tokens(request.messages)
+            limit = min(request.max_tokens, self.context - len(prompt))
+            if limit < 1:
+                yield Completion(request.key, "", "error", policy, prompt_token_ids=prompt)
+                continue
+            written = (*map(ord, self._answer(request)), _END)[:limit]
+            stopped = written[-1] == _END
+            found = _looked_up(shares, written)
+            yield Completion(
+                key=request.key,
+                text="".join(map(chr, written[: -1 if stopped else None])),
+                finish_reason="stop" if stopped else "length",
+                policy=policy,
+                prompt_token_ids=prompt,
+                token_ids=written,
+                log_probabilities=found,
+                sampling_log_probabilities=found,
+            )
+
+
+def _places(tokens: Sequence[int]) -> list[int]:
+    """Where each token is counted."""
+    return [_COUNTS - 1 if token == _END else token % (_COUNTS - 1) for token in tokens]
+
+
+def _looked_up(shares: Array, tokens: Sequence[int]) -> tuple[float, ...]:
+    return tuple(shares[_places(tokens)].tolist())

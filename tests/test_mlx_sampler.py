@@ -1,0 +1,270 @@
+"""Continuous batching changes nothing but the time: each rollout is what the model alone would write."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+mx = pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
+pytest.importorskip("tokenizers")
+
+from mlx_lm.generate import generate_step  # noqa: E402
+from tiny_llama import write_tiny_llama  # noqa: E402
+
+from gce.adapters import mlx_model  # noqa: E402
+from gce.adapters.mlx_decoder import BatchDecoder, SequenceDecoder, make_decoder  # noqa: E402
+from gce.adapters.mlx_llama import llama_weights  # noqa: E402
+from gce.adapters.mlx_sampler import Job, roll_out  # noqa: E402
+from gce.adapters.numpy_llama import NumpyLlama  # noqa: E402
+from gce.adapters.row_threads import RowThreads  # noqa: E402
+from gce.domain.types import Message, SampleRequest  # noqa: E402
+
+DECODERS = {
+    "numpy": lambda model, rows, longest: NumpyLlama(llama_weights(model), rows, longest),
+    "threads": lambda model, rows, longest: RowThreads(
+        lambda count: NumpyLlama(llama_weights(model), count, longest), rows, threads=2
+    ),
+    "batch": lambda model, rows, longest: BatchDecoder(model, rows),
+    "sequence": lambda model, rows, longest: SequenceDecoder(model),
+}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return write_tiny_llama(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def loaded(directory):
+    return mlx_model.load_mlx_model(directory, device="cpu", threads=2)
+
+
+@pytest.fixture(scope="module")
+def model(loaded):
+    return loaded._model
+
+
+def jobs_of(*, prompts: int = 5, each: int = 3, temperature: float = 0.8, limit: int = 20) -> list[Job]:
+    """Prompts of different lengths, the samples of one prompt apart from each other."""
+    rng = np.random.Generator(np.random.Philox(5))
+    texts = [tuple(rng.integers(5, 45, size=2 + 3 * place).tolist()) for place in range(prompts)]
+    return [
+        Job(texts[place], seed=100 * turn + place, temperature=temperature, limit=limit - turn)
+        for turn in range(each)
+        for place in range(prompts)
+    ]
+
+
+def rolled(model, jobs, *, decoder="numpy", stop=frozenset({1}), max_rows=8):
+    found = list(roll_out(jobs, lambda r, n: DECODERS[decoder](model, r, n), stop=stop, max_rows=max_rows))
+    assert sorted(rollout.job for rollout in found) == list(range(len(jobs)))
+    return sorted(found, key=lambda rollout: rollout.job)
+
+
+def full_forward(model, prompt, tokens, temperature=1.0):
+    """Log-probabilities of `tokens` after `prompt` in one pass without any cache."""
+    logits = np.array(model(mx.array([[*prompt, *tokens]]))[0]).astype(np.float64)[len(prompt) - 1 : -1] / temperature
+    logits -= logits.max(axis=-1, keepdims=True)
+    return (logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True)))[np.arange(len(tokens)), list(tokens)]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_greedy_rows_write_what_mlx_lm_writes_one_at_a_time(model, decoder):
+    jobs = jobs_of(temperature=0.0)
+    for job, rollout in zip(jobs, rolled(model, jobs, decoder=decoder), strict=True):
+        expected = []
+        for token, _ in generate_step(mx.array(job.prompt), model, max_tokens=job.limit):
+            expected.append(int(token))
+            if token == 1:
+                break
+        assert rollout.tokens == tuple(expected)
+        assert rollout.stopped == (expected[-1] == 1)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_log_probabilities_are_those_of_a_full_forward_pass(model, decoder):
+    """Shared prefixes, refilled rows and compacted buffers hold the keys and values that a pass without them has."""
+    jobs = jobs_of(prompts=6, each=4)
+    for job, rollout in zip(jobs, rolled(model, jobs, decoder=decoder, max_rows=5), strict=True):
+        expected = full_forward(model, job.prompt, rollout.tokens)
+        assert rollout.log_probabilities == pytest.approx(expected, abs=2e-4)
+        expected = full_forward(model, job.prompt, rollout.tokens, temperature=0.8)
+        assert rollout.sampling_log_probabilities == pytest.approx(expected, abs=2e-4)
+
+
+@pytest.mark.parametrize("decoder", ["numpy", "batch"])
+def test_buffers_grow_past_their_first_room(tmp_path, decoder):
+    """300 new tokens, where there is room for 256 at first; the longest prompt has 280 tokens, over a query block."""
+    model = mlx_model.load_mlx_model(write_tiny_llama(tmp_path, layers=2, context=1024), device="cpu")._model
+    rng = np.random.Generator(np.random.Philox(9))
+    prompts = [tuple(rng.integers(5, 45, size=size).tolist()) for size in (4, 280)]
+    jobs = [Job(prompt, seed, 0.8, 300) for seed, prompt in enumerate(prompts)]
+    for job, rollout in zip(jobs, rolled(model, jobs, decoder=decoder, stop=frozenset()), strict=True):
+        assert len(rollout.tokens) == 300
+        expected = full_forward(model, job.prompt, rollout.tokens)
+        assert rollout.log_probabilities == pytest.approx(expected, abs=5e-4)
+
+
+@pytest.mark.parametrize("decoder", ["numpy", "threads", "batch"])
+def test_refilled_rows_write_what_rows_without_refill_write(model, decoder):
+    jobs = jobs_of(prompts=6, each=8)
+    many = rolled(model, jobs, decoder=decoder, max_rows=len(jobs))
+    for few in (rolled(model, jobs, decoder=decoder, max_rows=rows) for rows in (1, 3, 40)):
+        assert [rollout.tokens for rollout in few] == [rollout.tokens for rollout in many]
+        for one, other in zip(few, many, strict=True):
+            assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=2e-4)
+
+
+def test_more_samples_of_one_prompt_than_share_its_keys(model):
+    """20 samples of one prompt take three copies of its keys and values, beside one of another prompt."""
+    jobs = [Job((3, 7, 8, 9), seed, 0.9, 12) for seed in range(20)] + [Job((4, 5, 6, 7, 8), 1, 0.9, 12)]
+    for job, rollout in zip(jobs, rolled(model, jobs, max_rows=21), strict=True):
+        expected = full_forward(model, job.prompt, rollout.tokens)
+        assert rollout.log_probabilities == pytest.approx(expected, abs=2e-4)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_prompt_of_one_token_has_no_prefix(model, decoder):
+    jobs = [Job((7,), 1, 0.8, 6), Job((7,), 2, 0.8, 6), Job((8,), 3, 0.8, 6)]
+    for job, rollout in zip(jobs, rolled(model, jobs, decoder=decoder), strict=True):
+        expected = full_forward(model, job.prompt, rollout.tokens)
+        assert rollout.log_probabilities == pytest.approx(expected, abs=2e-4)
+
+
+def test_a_rollout_depends_on_its_own_seed_alone(model):
+    jobs = jobs_of()
+    together = rolled(model, jobs)
+    for job, rollout in zip(jobs, together, strict=True):
+        (alone,) = rolled(model, [job])
+        assert alone.tokens == rollout.tokens
+    reseeded = rolled(model, [Job(job.prompt, job.seed + 7_777, job.temperature, job.limit) for job in jobs])
+    assert sum(a.tokens != b.tokens for a, b in zip(reseeded, together, strict=True)) > len(jobs) // 2
+
+
+def test_tokens_come_in_the_shares_that_the_model_gives_them(model):
+    """First tokens of 2,000 rollouts against the model's own distribution, within five standard errors."""
+    count, prompt = 2_000, (3, 7, 8, 9)
+    first = Counter(rollout.tokens[0] for rollout in rolled(model, [Job(prompt, s, 1.0, 1) for s in range(count)]))
+    shares = np.exp([full_forward(model, prompt, (token,))[0] for token in range(45)])
+    for token, share in enumerate(shares):
+        assert abs(first[token] - count * share) <= 5 * np.sqrt(count * share * (1 - share)) + 1
+
+
+def test_a_rollout_ends_with_the_end_token_or_at_its_limit(model):
+    found = rolled(model, jobs_of(prompts=6, each=6, limit=25))
+    assert {rollout.stopped for rollout in found} == {True, False}
+    for job, rollout in zip(jobs_of(prompts=6, each=6, limit=25), found, strict=True):
+        assert 1 not in rollout.tokens[:-1]
+        assert rollout.stopped == (rollout.tokens[-1] == 1)
+        assert rollout.stopped or len(rollout.tokens) == job.limit
+        assert len(rollout.tokens) == len(rollout.log_probabilities) == len(rollout.sampling_log_probabilities)
+
+
+def test_each_rollout_comes_as_soon_as_it_is_finished(model):
+    jobs = [Job((3, 7, 8), 0, 0.8, 30), Job((3, 7, 8), 1, 0.8, 2), Job((3, 7, 9), 2, 0.8, 1)]
+    make = lambda rows, longest: DECODERS["numpy"](model, rows, longest)  # noqa: E731
+    assert [rollout.job for rollout in roll_out(jobs, make, stop=(), max_rows=8)] == [2, 1, 0]
+
+
+def test_a_prompt_is_computed_once_for_all_its_samples(model):
+    """And prompts of near-equal length go through the model together."""
+    seen = []
+
+    class Counting(NumpyLlama):
+        def prefill(self, prompts):
+            seen.append([tuple(prompt) for prompt in prompts])
+            return super().prefill(prompts)
+
+    jobs = jobs_of(prompts=4, each=6)
+    list(roll_out(jobs, lambda r, n: Counting(llama_weights(model), r, n), stop={1}, max_rows=12))
+    computed = [prompt for prompts in seen for prompt in prompts]
+    assert sorted(computed) == sorted({job.prompt[:-1] for job in jobs})
+    assert len(seen) < len(computed)
+    assert len(computed[0]) == max(len(job.prompt) - 1 for job in jobs), "the longest first"
+
+
+def test_the_number_of_threads_changes_no_bit(model):
+    jobs = jobs_of(prompts=20, each=4)
+    found = []
+    for threads in (1, 2, 3):
+
+        def make(rows, longest, threads=threads):
+            return RowThreads(lambda count: NumpyLlama(llama_weights(model), count, longest), rows, threads=threads)
+
+        found.append(list(roll_out(jobs, make, stop={1}, max_rows=70)))
+    assert found[0] == found[1] == found[2]
+
+
+def load(tmp_path, **config):
+    return mlx_model.load_mlx_model(write_tiny_llama(tmp_path, **config), device="cpu", threads=1)
+
+
+@pytest.mark.skipif(not mlx_model.sys.platform.startswith("linux"), reason="elsewhere mlx's own kernels are fast")
+def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(model):
+    assert isinstance(make_decoder(model, 4, 9, threads=1), RowThreads)
+
+
+@pytest.mark.parametrize(
+    ("family", "config"),
+    [
+        ("llama", {"attention_bias": True}),
+        ("llama", {"rope_traditional": True}),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}),
+        ("qwen2", {}),
+        ("qwen3", {"head_dim": 8}),
+        ("gemma", {"head_dim": 8}),
+    ],
+)
+def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, family, config):
+    model = load(tmp_path, family=family, **config)._model
+    assert llama_weights(model) is None
+    assert isinstance(make_decoder(model, 4, 9, threads=1), BatchDecoder)
+    jobs = jobs_of(prompts=3, each=3, limit=12)
+    for job, rollout in zip(jobs, rolled(model, jobs, decoder="batch", max_rows=4), strict=True):
+        expected = full_forward(model, job.prompt, rollout.tokens)
+        assert rollout.log_probabilities == pytest.approx(expected, abs=5e-4)
+
+
+def test_a_model_with_other_caches_is_decoded_one_sequence_at_a_time(tmp_path):
+    kinds = ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]
+    model = load(tmp_path, layer_types=kinds, sliding_window=4)._model
+    decoder = make_decoder(model, 4, 9, threads=1)
+    assert isinstance(decoder, SequenceDecoder)
+    jobs = jobs_of(prompts=3, each=2, limit=12)
+    found = sorted(roll_out(jobs, lambda rows, longest: decoder, stop={1}, max_rows=8), key=lambda r: r.job)
+    for job, rollout in zip(jobs, found, strict=True):
+        expected = full_forward(model, job.prompt, rollout.tokens)
+        assert rollout.log_probabilities == pytest.approx(expected, abs=5e-4)
+
+
+@pytest.mark.parametrize("config", [{"tied": False}, {"kv_heads": 4}, {"kv_heads": 1}, {"head_dim": 16}])
+def test_numpy_decodes_every_shape_of_plain_llama(tmp_path, config):
+    model = load(tmp_path, **config)._model
+    assert llama_weights(model) is not None
+    jobs = jobs_of(prompts=3, each=3, limit=12)
+    for job, rollout in zip(jobs, rolled(model, jobs, max_rows=4), strict=True):
+        expected = full_forward(model, job.prompt, rollout.tokens)
+        assert rollout.log_probabilities == pytest.approx(expected, abs=5e-4)
+
+
+def test_a_conversation_that_fills_the_context_is_cut_there(tmp_path):
+    """`<user> w1 w2 <end> <assistant>` is 5 tokens; a context of 9 leaves 4."""
+    model = load(tmp_path, context=9, seed=3)
+    messages = (Message("user", "w1 w2"),)
+    assert len(model.prompt_tokens(messages)) == 5
+    found = list(model.sample([SampleRequest(f"{seed}", messages, seed, 1.0, 100) for seed in range(30)]))
+    assert max(len(completion.token_ids) for completion in found) == 4
+    assert {c.finish_reason for c in found if c.token_ids[-1] != 1} == {"length"}
+
+
+def test_text_is_what_was_written_without_the_end_token(loaded):
+    requests = [SampleRequest(f"{seed}", (Message("user", "w1 w2"),), seed, 1.0, 30) for seed in range(20)]
+    found = list(loaded.sample(requests))
+    assert {completion.finish_reason for completion in found} == {"stop", "length"}
+    vocabulary = loaded._tokenizer.get_vocab()
+    for completion in found:
+        written = completion.token_ids[:-1] if completion.finish_reason == "stop" else completion.token_ids
+        assert tuple(vocabulary[word] for word in completion.text.split()) == written

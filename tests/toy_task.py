@@ -1,0 +1,59 @@
+"""A task of one's own, as a user would write it: add two numbers, up to a multiple of the tier's modulus."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+from attrs import evolve, frozen
+
+from gce.adapters.scripted_model import ScriptedModel
+from gce.domain.tasks.task import Task, TaskTier
+from gce.domain.types import Message, Problem, SampleRequest, Verdict, Violation
+
+MODULI = {"T0": 2, "T1": 3, "T2": 5}
+
+
+@frozen
+class Addition:
+    """What is the remainder of a + b?"""
+
+    a: int
+    b: int
+    modulus: int
+
+
+def verify(problem: Problem, completion, _evidence=None) -> tuple[Verdict, ...]:
+    """Right where the last word is w and a number that leaves the same remainder."""
+    found = re.search(r"(?:^|\s)w([0-9]{1,3})$", completion.text)
+    if found is None:
+        return (Verdict("wrong", 0.0, "sum", "1", violations=(Violation("grammar", "The last word is no number."),)),)
+    rest = (int(found[1]) - problem.instance.a - problem.instance.b) % problem.instance.modulus
+    violations = (Violation("sum", f"{found[1]} is off by {rest}.", found=rest, bound=0),) if rest else ()
+    return (Verdict("wrong" if rest else "right", float(not rest), "sum", "1", violations=violations),)
+
+
+def careless(_config, _task) -> ScriptedModel:
+    """A model that adds right in two of three answers, in words that differ from rollout to rollout."""
+
+    def answer(request: SampleRequest) -> str:
+        a, b, _ = (int(word[1:]) for word in request.messages[0].content.split())
+        return f"w{request.seed % 7} w{a + b}" if request.seed % 3 else "about w1 or so"
+
+    return ScriptedModel(answer)
+
+
+ADDITION = Task(
+    name="addition",
+    presets={"small": (TaskTier("T0"), TaskTier("T1"), TaskTier("T2", held_out=True))},
+    draw=lambda _preset, tier, rng, _solve: Addition(rng.randrange(40), rng.randrange(40), MODULI[tier]),
+    prompt=lambda found, _rng: (Message("user", f"w{found.a} w{found.b} w{found.modulus}"),),
+    digest=lambda found: blake2b(repr(found).encode(), digest_size=8).hexdigest(),
+    verify=verify,
+    instance_type=Addition,
+    blind=lambda _training: {"always 0": lambda _problem, _rng: "w0"},
+    heuristics=lambda _training: {"adds": lambda problem, _rng: f"w{problem.instance.a + problem.instance.b}"},
+    blind_limits={"T0": 0.9, "T1": 0.7, "*": 0.5},
+)
+UNSURE = evolve(ADDITION, verify=lambda *_: (Verdict("no_verdict", None, "sum", "1"),))
+PLAIN = evolve(ADDITION, blind=lambda _: {}, heuristics=lambda _: {}, blind_limits={})
