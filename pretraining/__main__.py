@@ -26,7 +26,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pretraining.card import write_card
 from pretraining.corpus import STAGES, Conversation, Stage, conversation, text_of
-from pretraining.start import give_look_ups
+from pretraining.start import give_look_ups, order_numbers
 from pretraining.tokenizer import train_tokenizer, write_tokenizer
 
 SHAPE = {
@@ -149,6 +149,7 @@ def train(directory: Path, seed: int, scale: float, threads: int) -> None:
     torch.manual_seed(seed)
     model = LlamaForCausalLM(LlamaConfig(**SHAPE, vocab_size=vocabulary, attn_implementation="sdpa", use_cache=False))
     give_look_ups(model)
+    order_numbers(model, encode.tokenizer)
     optimizer = torch.optim.AdamW(model.parameters(), PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.05, fused=True)
     progress = {"stage": 0, "pool": 0, "tokens": 0, "stage_tokens": 0, "step": 0, "seconds": 0.0}
     checkpoint = directory / "checkpoint.pt"

@@ -4,6 +4,9 @@ A look-up ("K 3 ... K" -> 3) takes two steps: each value learns which label stan
 that value. Gradient descent finds neither step while the other is missing, and small models wait for millions of
 tokens. Both steps are given at the start, as a mimetic initialization (Trockman and Kolter, 2023); which look-up is
 called for where, and everything else, is left to be learned. All weights stay trainable.
+
+Numbers get embeddings in which near ones are alike, so that "the next larger one" is a direction to be found and not a
+table to be memorized.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["give_look_ups"]
+__all__ = ["give_look_ups", "order_numbers"]
 
 FAST = 5
 """Rotary frequencies that tell neighbours apart; the others hardly turn from one token to the next."""
@@ -74,3 +77,24 @@ def give_look_ups(model: Any) -> None:
                 copied = frame()
                 attention.v_proj.weight[rows] = copied.T
                 attention.o_proj.weight[:, rows] = copied * deviation * 2.0
+
+
+PERIODS = (200, 80, 40, 20, 10)
+NUMBER_SIZE = 3.0
+"""Of the channels that carry a number's value, in units of the others' standard deviation."""
+
+
+def order_numbers(model: Any, tokenizer: Any) -> None:
+    """Set channels 1 to 11 of the embeddings of " 0" to " 99" in place: the value, and waves of several periods."""
+    import torch
+
+    with torch.no_grad():
+        weight = model.model.embed_tokens.weight
+        for number in range(100):
+            channels = [number / 20 - 1.0]
+            for period in PERIODS:
+                angle = 2 * math.pi * number / period
+                channels += [math.sin(angle), math.cos(angle)]
+            size = NUMBER_SIZE * model.config.initializer_range
+            row = tokenizer.encode(f" {number}").ids[0]
+            weight[row, 1 : 1 + len(channels)] = size * torch.tensor(channels)

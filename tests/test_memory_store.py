@@ -47,6 +47,11 @@ def test_a_refused_value_is_named_by_where_it_is():
         MemoryStore().append("a", {"by_tier": {3: "x"}})
 
 
+def test_a_number_too_long_to_be_written_is_refused():
+    with pytest.raises(TypeError, match="record: expected plain data, got some that JSON cannot hold"):
+        MemoryStore().append("a", {"whole": 10**5000})
+
+
 @pytest.mark.parametrize("name", ["", "a\0b", "\ud800", "a\nb"])
 def test_a_stream_needs_a_printable_name(name):
     with pytest.raises(ValueError, match="name of a stream"):

@@ -369,6 +369,13 @@ def test_a_failed_start_leaves_nothing(tmp_path, monkeypatch, step, error):
     assert names(tmp_path) == []
 
 
+def test_a_new_run_is_on_the_disk_before_it_is_used(root, monkeypatch):
+    synced = set()
+    monkeypatch.setattr("os.fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
+    RunDirectory.create(root, CONFIG).close()
+    assert {path.stat().st_ino for path in (root.parent, root, root / "head.json")} <= synced
+
+
 def test_two_that_start_at_once_do_not_share_a_run(root, monkeypatch):
     def flock(*_):
         (root / "run.sqlite").write_text("the other was faster")

@@ -18,6 +18,7 @@ import pytest
 
 pytest.importorskip("safetensors")
 
+from gce.adapters.run_database import reading_failed
 from gce.adapters.run_directory import STEPS, RunDirectory
 from gce.domain.types import ModelState
 from gce.errors import BadInput, DamagedStore, GceError
@@ -250,6 +251,20 @@ def test_an_interrupted_commit_can_be_done_again_without_reopening(copy):
         assert len(list(run.read("iterations"))) == 4
 
 
+def test_a_checkpoint_that_cannot_be_deleted_whole_is_never_seen_half_gone(copy, monkeypatch):
+    def fail(path, **_):
+        (path / "state.json").unlink()
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    with RunDirectory.open(copy) as run:
+        with monkeypatch.context() as patched, pytest.warns(RuntimeWarning, match="Device or resource busy"):
+            patched.setattr("shutil.rmtree", fail)
+            fill(run, [3])
+        assert (copy / "checkpoints" / "iteration-0001.old").is_dir()
+        fill(run, [4])
+        assert sorted(os.listdir(copy / "checkpoints")) == ["iteration-0003", "iteration-0004", "last"]
+
+
 LIMITED = """
 import resource, signal, sys
 sys.path.insert(0, sys.argv[2])
@@ -377,6 +392,35 @@ def alter(root, statement):
     with sqlite3.connect(root / "run.sqlite") as database:
         database.execute(statement)
     database.close()
+
+
+def test_a_stream_damaged_while_the_run_is_open_is_not_read_short(copy):
+    with RunDirectory.open(copy) as run:
+        alter(copy, "DELETE FROM records WHERE stream = 'rollouts' AND sequence = 3")
+        with pytest.raises(DamagedStore, match=r"run\.sqlite: records of 'rollouts' are damaged"):
+            list(run.read("rollouts"))
+        alter(copy, "UPDATE records SET body = 'half' WHERE stream = 'iterations' AND sequence = 2")
+        with pytest.raises(DamagedStore, match="records of 'iterations' are damaged"):
+            list(run.read("iterations"))
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "advice"),
+    [
+        (sqlite3.SQLITE_BUSY, GceError, "end that one"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, GceError, "end that one"),
+        (sqlite3.SQLITE_FULL, GceError, "make room"),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, GceError, "make room"),
+        (sqlite3.SQLITE_CORRUPT, DamagedStore, "put back a copy"),
+    ],
+)
+def test_what_sqlite_cannot_read_is_damage_only_where_nothing_else_explains_it(copy, monkeypatch, code, kind, advice):
+    exc = sqlite3.OperationalError("of several\nlines")
+    exc.sqlite_errorcode = code
+    found = reading_failed(copy / "run.sqlite", exc)
+    assert type(found) is kind and advice in str(found) and "of several lines" in str(found)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert type(reading_failed(copy / "run.sqlite", exc)) is GceError
 
 
 @pytest.mark.parametrize(
@@ -519,6 +563,9 @@ def test_files_that_are_not_ours_are_left_alone(copy):
     (copy / "notes.txt").write_text("mine")
     (copy / "checkpoints" / "best").mkdir()
     (copy / "checkpoints" / "iteration-0007.tmp").mkdir()
+    for name in ("head.json.tmp", "summary.json.tmp"):
+        (copy / name).write_text("half")
     RunDirectory.open(copy).close()
+    assert not list(copy.glob("*.tmp"))
     assert (copy / "notes.txt").read_text() == "mine"
     assert sorted(os.listdir(copy / "checkpoints")) == ["best", "iteration-0001", "iteration-0002", "last"]

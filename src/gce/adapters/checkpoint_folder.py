@@ -94,9 +94,9 @@ def link_last(home: Path, iteration: int | None) -> None:
 def delete_checkpoint(home: Path, iteration: int) -> None:
     """Delete a checkpoint, if there."""
     path = home / checkpoint_name(iteration)
+    doomed = path.with_name(path.name + ".old")
+    remove(doomed)
     if path.is_dir():
-        doomed = path.with_name(path.name + ".old")
-        remove(doomed)
         os.rename(path, doomed)
         remove(doomed)
 

@@ -74,7 +74,7 @@ def _new_solver(cp_model: Any) -> Any:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = _SEED
-    # Of ten settings tried on 10 to 12 jobs these proved every optimum within 2 s; the default took 40 s for some.
+    # Of six settings tried on 80 instances of 10 to 12 jobs these took the least time, half of what the defaults took.
     solver.parameters.linearization_level = 0
     solver.parameters.search_branching = cp_model.PORTFOLIO_SEARCH
     return solver

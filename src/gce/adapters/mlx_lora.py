@@ -87,8 +87,8 @@ class Adapter:
     def attach(self, layers: Sequence[int]) -> None:
         """Adapt these blocks, and only these, from fresh initial values and with a fresh optimizer.
 
-        The values depend on the seed and the module's path alone. Raises ModelError, and changes nothing, where a
-        block or a linear does not exist.
+        The values depend on the seed and the module's path alone. Raises ModelError where a block does not exist, and
+        then changes nothing, or a linear, and then nothing is adapted.
         """
         blocks = self.model.layers
         if len(set(layers)) != len(layers) or not all(0 <= layer < len(blocks) for layer in layers):

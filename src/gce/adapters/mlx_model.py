@@ -6,6 +6,7 @@ Knows text, chat templates and the records of the domain; token work is done by 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import sys
@@ -58,7 +59,7 @@ def load_mlx_model(
 
     Args:
         path_or_repo: a directory with config.json, model*.safetensors, tokenizer.json and tokenizer_config.json.
-        device: `cpu` keeps everything on the CPU; None takes mlx's default device.
+        device: `cpu` makes the CPU mlx's default device in this process; None takes the default as it is.
         lora: the adapter's shape; blocks may also be chosen later, by `MlxModel.attach`.
         optimizer: how the adapter learns.
         seed: of the adapter's initial values and dropout.
@@ -104,8 +105,6 @@ class MlxModel:
         self._adapter = adapter
         self._max_batch = max_batch
         self._threads = threads
-        on_cpu = mx.default_device() == mx.Device(mx.cpu)
-        self._streams = [mx.new_stream(mx.cpu) for _ in range(threads)] if on_cpu else [mx.default_stream(mx.gpu)]
         self._head = split_head(base.model)
         self._stop = frozenset(int(token) for token in base.tokenizer.eos_token_ids)
         self._end = int(base.tokenizer.eos_token_id)
@@ -198,7 +197,7 @@ class MlxModel:
                 self._head,
                 [example for example in fitting if example.start < len(example.tokens)],
                 tokens_per_pass=self._adapter.settings.tokens_per_pass,
-                streams=self._streams,
+                streams=_streams(self._threads),
             )
         norm = float(np.sqrt(sum(float(mx.sum(mx.square(gradient))) for gradient in gradients.values())))
         self._adapter.step(gradients, norm=norm)
@@ -266,6 +265,15 @@ class MlxModel:
             prompt = self.prompt_tokens(messages)
             written = self.text_tokens(completion.text, end=completion.finish_reason == "stop")
         return Example(tokens=(*prompt, *written), start=len(prompt), weight=weight)
+
+
+@functools.cache
+def _streams(threads: int) -> tuple[mx.Stream, ...]:
+    """On a CPU as many streams as threads, for each has a thread of its own; elsewhere the default one."""
+    device = mx.default_device()
+    if device != mx.Device(mx.cpu):
+        return (mx.default_stream(device),)
+    return tuple(mx.new_stream(device) for _ in range(threads))
 
 
 def _usable_cores() -> int:

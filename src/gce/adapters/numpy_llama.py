@@ -88,6 +88,7 @@ class NumpyLlama:
         """Keys and values of each prompt, in one pass over all of them."""
         lengths = [len(prompt) for prompt in prompts]
         count, width = len(prompts), max(lengths)
+        wide = self._weights.heads * self._weights.head_size
         tokens = np.zeros((count, width), np.int64)
         for row, prompt in zip(tokens, prompts, strict=True):
             row[: len(prompt)] = prompt
@@ -98,7 +99,7 @@ class NumpyLlama:
             kept.append((keys, values))
             if len(kept) == len(self._weights.blocks):
                 return None  # Nobody asks for what the last block puts out here.
-            return _causal_attention(queries, keys, values).reshape(count * width, -1)
+            return _causal_attention(queries, keys, values).reshape(count * width, wide)
 
         self._forward(tokens.reshape(-1), np.tile(np.arange(width), count), attend)
         return [
@@ -214,7 +215,6 @@ class NumpyLlama:
         np.exp(own, out=own)
         total = own.sum(axis=-1, keepdims=True)
 
-        scores[rows] = 0
         together = scores[..., :width][sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, width)
         shared = together @ self._prompt_values[block][:slots, :, :width]
         result = np.zeros_like(padded)
@@ -239,7 +239,7 @@ class NumpyLlama:
             turned = mixed[:, : cosine.shape[1]]
             halves = turned.reshape(len(tokens), heads + kv_heads, 2, size // 2)
             turned = turned * cosine + halves[:, :, ::-1].reshape(cosine.shape) * sine
-            queries, keys = np.split(turned.reshape(len(tokens), -1, size), [heads], axis=1)
+            queries, keys = np.split(turned.reshape(len(tokens), heads + kv_heads, size), [heads], axis=1)
             values = mixed[:, cosine.shape[1] :].reshape(len(tokens), kv_heads, size)
             attended = attend(index, queries, keys, values)
             if attended is None:

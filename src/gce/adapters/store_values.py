@@ -65,7 +65,7 @@ def check_stream(stream: str) -> None:
 
 def check_iteration(iteration: int, last: int | None) -> None:
     """ValueError unless `iteration` is a whole number from 0 that exceeds `last`."""
-    if not isinstance(iteration, int) or isinstance(iteration, bool) or not 0 <= iteration < 2**63:
+    if not isinstance(iteration, int) or not 0 <= iteration < 2**63:
         raise ValueError(f"expected an iteration >= 0, got {iteration!r}")
     if last is not None and iteration <= last:
         raise ValueError(f"expected an iteration after {last}, the last one committed, got {iteration!r}")

@@ -211,6 +211,7 @@ def _check_refused_commits(store: Store) -> None:
     for state, error in (
         (ModelState(arrays={"lora_a": one}), ValueError),
         (ModelState(arrays={"adapter.": one}), ValueError),
+        (ModelState(arrays={"adapter.__metadata__": one}), ValueError),
         (ModelState(arrays={"adapter.x": np.array(["text"])}), ValueError),
         (ModelState(arrays={"adapter.x": np.array([None])}), ValueError),
         (ModelState(arrays={"adapter.x": one}, settings={"scale": float("nan")}), TypeError),

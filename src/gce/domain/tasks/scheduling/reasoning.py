@@ -1,10 +1,10 @@
 """Written reasoning: one line a job, every look-up and every sum spelled out, and a checker that judges each step.
 
     reasoning = [order newline] [free newline] { line newline }
-    order     = "Order: " item { ", " item }        ; item = LABEL [ " " DUE ], jobs in the order of planning
+    order     = "Order: " item { ", " item }        ; item = [ DUE " " ] LABEL, jobs in the order of planning
     free      = "Free" units                        ; units = { " " NUMBER }, one for each resource
     line      = "Job " LABEL " takes " NUMBER [ " needs" units ] [ " after" { " " LABEL " " END } ]
-                { " out " LABEL " " END " free" units } " start " NUMBER " end " NUMBER [ " free" units ]
+                { " out " END " " LABEL " free" units } " start " NUMBER " end " NUMBER [ " free" units ]
 
 DUE, END and NUMBER are ASCII digits, six at most. DUE is the job's own deadline or the earliest among the jobs that
 come after it. `after` names the predecessors and the hours at which they end; each `out` names the running job that
@@ -33,7 +33,7 @@ LONGEST_CHECKED = 100_000
 def order_text(order: Sequence[str], due: Mapping[str, int | None] | None = None) -> str:
     """The order line; with `due`, each job's hour beside it where it has one."""
     hours = due or {}
-    return "Order: " + ", ".join(label if (hour := hours.get(label)) is None else f"{label} {hour}" for label in order)
+    return "Order: " + ", ".join(label if (hour := hours.get(label)) is None else f"{hour} {label}" for label in order)
 
 
 def _units(values: Sequence[int]) -> str:
@@ -46,7 +46,7 @@ def _line_text(line: Line) -> str:
         parts.append(f" needs{_units(line.demands)}")
     if line.after:
         parts.append(" after" + "".join(f" {label} {end}" for label, end in line.after))
-    parts.extend(f" out {label} {end} free{_units(free)}" for label, end, free in line.outs)
+    parts.extend(f" out {end} {label} free{_units(free)}" for label, end, free in line.outs)
     parts.append(f" start {line.start} end {line.end}")
     if line.free is not None:
         parts.append(f" free{_units(line.free)}")
@@ -181,7 +181,7 @@ def _read_line(words: list[str], resources: int) -> Line:
             after.append((reader.take(), reader.number()))
     outs: list[tuple[str, int, tuple[int, ...]]] = []
     while demands is not None and reader.accept("out"):
-        other, hour = reader.take(), reader.number()
+        hour, other = reader.number(), reader.take()
         reader.expect("free")
         outs.append((other, hour, reader.numbers(resources)))
     reader.expect("start")
@@ -200,7 +200,7 @@ def _check_order(state: _State, words: list[str]) -> str:
     listed: set[str] = set()
     latest = 0
     for item in " ".join(words).split(", "):
-        label, _, hour = item.partition(" ")
+        hour, _, label = item.rpartition(" ")
         if label not in state.due:
             return f"there is no job {label[:20]!r}"
         if label in listed:

@@ -64,9 +64,10 @@ HORIZON: tuple[Callable[[int], str], ...] = (
 )
 
 HOW_TO_ANSWER = (
-    "Reason first if you like. The last line gives each job's start hour, in this form: Answer: JOB HOUR, JOB HOUR",
-    "You may write out your steps. End with one line that has every job and its start hour, like this: "
+    "Reason first if you like. The last line gives each job's start hour, and no other line has its first word: "
     "Answer: JOB HOUR, JOB HOUR",
+    "You may write out your steps. End with one line that has every job and its start hour; its first word comes only "
+    "there: Answer: JOB HOUR, JOB HOUR",
 )
 
 ANSWER_ONLY = "Write one line only, with every job and its start hour, like this: Answer: JOB HOUR, JOB HOUR"

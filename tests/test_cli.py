@@ -1,0 +1,401 @@
+"""The command line but for training: what it prints, how it exits, and what it says of bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from gce.app import cli, resolve
+from gce.domain.tasks import TASKS, draw_problem
+from gce.domain.tasks.scheduling.answer import render
+from gce.domain.tasks.scheduling.exact import solve
+
+TOY = ("--task", "toy_task:ADDITION")
+
+
+class Ran(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+Gce = Callable[..., Ran]
+
+
+@pytest.fixture
+def gce(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Gce:
+    """Run a command in this process, with bytes on its standard input."""
+
+    def run(*arguments: str | Path, stdin: bytes = b"") -> Ran:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        try:
+            status = cli.main([str(argument) for argument in arguments])
+        except SystemExit as stopped:
+            status = int(stopped.code or 0)
+        return Ran(status, *capsys.readouterr())
+
+    return run
+
+
+def one_line(ran: Ran, command: str) -> str:
+    """The error of a command that refused: one line on standard error, nothing on standard output."""
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith(f"gce {command}: ") and ran.err.count("\n") == 1, ran.err
+    return ran.err
+
+
+# Help
+
+
+def test_help_lists_every_command(gce: Gce) -> None:
+    ran = gce("--help")
+    assert ran.status == 0
+    assert all(f"\n    {name} " in ran.out for name in cli.COMMANDS)
+    assert set(cli.COMMANDS) == {"train", "evaluate", "generate", "verify", "audit", "path", "doctor"}
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_explains_itself_and_prints_json_for_programs(gce: Gce, command: str) -> None:
+    ran = gce(command, "--help")
+    assert ran.status == 0
+    assert f"usage: gce {command}" in ran.out and "--json" in ran.out
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit"])
+def test_what_works_on_a_task_takes_any_task(gce: Gce, command: str) -> None:
+    assert "--task" in gce(command, "--help").out
+    assert "no task 'knitting'" in one_line(gce(command, "--task", "knitting", stdin=b'{"problem":{},"answer":""}'), command)
+
+
+def test_an_unknown_command_or_option_exits_with_2(gce: Gce) -> None:
+    assert gce("knit").status == 2
+    assert gce("generate", "--colour", "red").status == 2
+    assert gce().status == 2
+
+
+# generate
+
+
+def test_generate_prints_prompts_for_people(gce: Gce) -> None:
+    ran = gce("generate", "--tiers", "T1", "--n", "2")
+    assert ran.status == 0
+    assert ran.out.count("--- scheduling/grounded/train/T1/0/") == 2
+    problem = draw_problem(TASKS["scheduling"], "grounded", "T1", "train", 0)
+    assert problem.prompt[0].content in ran.out
+
+
+def test_generate_prints_an_object_a_line_for_programs(gce: Gce) -> None:
+    ran = gce("generate", *TOY, "--n", "2", "--split", "dev", "--json")
+    records = [json.loads(line) for line in ran.out.splitlines()]
+    assert [record["tier"] for record in records] == ["T0", "T0", "T1", "T1", "T2", "T2"]
+    assert all({"key", "prompt", "instance", "facts", "digest"} <= set(record) for record in records)
+    assert {record["split"] for record in records} == {"dev"}
+
+
+def test_another_seed_gives_other_problems_and_the_same_seed_the_same(gce: Gce) -> None:
+    one, again, other = (gce("generate", "--tiers", "T2", "--seed", seed, "--json").out for seed in ("0", "0", "1"))
+    assert one == again != other
+
+
+def test_both_solvers_give_the_same_problems(gce: Gce) -> None:
+    pytest.importorskip("ortools")
+    exact, cpsat = (gce("generate", "--tiers", "T3", "--solver", name, "--json").out for name in ("exact", "cpsat"))
+    assert exact == cpsat != ""
+
+
+def test_generate_does_not_load_a_model_s_backend() -> None:
+    code = (
+        "import sys; from gce.app.cli import main; main(['generate', '--tiers', 'T1', '--json']);"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    loaded = set(ran.stdout.splitlines()[-1].split())
+    assert "gce" in loaded, ran.stderr
+    assert not loaded & {"mlx", "mlx_lm", "ortools", "safetensors", "torch", "transformers"}
+
+
+def test_who_closes_the_pipe_early_sees_no_traceback() -> None:
+    """As `head` does."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "gce.app.cli", "generate", "--tiers", "T1", "--json"]
+    try:
+        ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=120)
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("command", ["generate", "audit", "evaluate"])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--n", "0"), "got 0"),
+        (("--preset", "hard"), "has no preset 'hard': choose one of grounded, paper"),
+        (("--tiers", "T1", "T9"), "has no tier 'T9': choose from T0, T1"),
+    ],
+)
+def test_unknown_names_and_numbers_are_one_line(gce: Gce, command: str, arguments: tuple[str, ...], said: str) -> None:
+    assert said in one_line(gce(command, *arguments), command)
+
+
+def test_without_ortools_its_extra_is_named(gce: Gce, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("ortools")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ortools", None)
+    error = one_line(gce("generate", "--solver", "cpsat"), "generate")
+    assert "ortools is not installed: run  pip install 'gce[solver]'" in error
+
+
+# verify
+
+
+@pytest.fixture(scope="module")
+def problem() -> Any:
+    return draw_problem(TASKS["scheduling"], "grounded", "T1", "train", 0)
+
+
+@pytest.fixture
+def right(problem: Any) -> str:
+    """The answer line of an optimal schedule."""
+    starts = solve(problem.instance).starts
+    return render({label: starts[label] for label in problem.instance.labels})
+
+
+@pytest.fixture
+def problem_file(gce: Gce, tmp_path: Path) -> Path:
+    file = tmp_path / "problem.json"
+    file.write_text(gce("generate", "--tiers", "T1", "--json").out)
+    return file
+
+
+def test_a_generated_problem_is_verified_right_and_wrong(gce: Gce, problem_file: Path, right: str) -> None:
+    answer = problem_file.with_name("answer.txt")
+    answer.write_text(right + "\n")
+    found = gce("verify", problem_file, answer)
+    assert (found.status, found.err) == (0, "")
+    assert re.fullmatch(r"\S+ \S+: right\n", found.out)
+    answer.write_text("Answer: A 0\n")
+    wrong = gce("verify", problem_file, answer)
+    assert wrong.status == 1
+    assert ": wrong\n  " in wrong.out
+
+
+def test_the_answer_or_the_problem_or_both_come_from_standard_input(
+    gce: Gce, problem_file: Path, right: str
+) -> None:
+    answer = problem_file.with_name("answer.txt")
+    answer.write_text(right)
+    data = problem_file.read_bytes()
+    both = json.dumps({"problem": json.loads(data), "answer": right}).encode()
+    assert gce("verify", problem_file, "-", stdin=right.encode()).status == 0
+    assert gce("verify", problem_file, stdin=right.encode()).status == 0
+    assert gce("verify", "-", answer, stdin=data).status == 0
+    assert gce("verify", stdin=both).status == 0
+    assert gce("verify", problem_file, stdin=b"Answer: none").status == 1
+    assert gce("verify", stdin=both.replace(b"Answer: ", b"Reply: ")).status == 1
+
+
+def test_verdicts_are_json_for_programs(gce: Gce, problem_file: Path, right: str) -> None:
+    found = json.loads(gce("verify", problem_file, "--json", stdin=right.encode()).out)
+    assert found["right"] is True and found["steps"] == []
+    assert [verdict["status"] for verdict in found["verdicts"]] == ["right"]
+    found = json.loads(gce("verify", problem_file, "--json", stdin=b"so what").out)
+    assert found["right"] is False
+    assert [violation["kind"] for violation in found["verdicts"][0]["violations"]] == ["missing-answer"]
+
+
+def test_written_reasoning_is_judged_step_by_step(gce: Gce, problem_file: Path, right: str) -> None:
+    ran = gce("verify", problem_file, "--steps", "--json", stdin=b"I guess.\n" + right.encode())
+    assert ran.status == 0
+    assert [step["status"] for step in json.loads(ran.out)["steps"]] == ["unreadable"]
+    assert "unreadable  I guess." in gce("verify", problem_file, "--steps", stdin=b"I guess.\n" + right.encode()).out
+
+
+def test_a_task_that_cannot_say_exits_with_3(gce: Gce, tmp_path: Path) -> None:
+    file = tmp_path / "problem.json"
+    file.write_text(gce("generate", *TOY, "--tiers", "T0", "--json").out)
+    ran = gce("verify", "--task", "toy_task:UNSURE", file, stdin=b"w1")
+    assert ran == Ran(3, "sum 1: no verdict\n", "")
+    ran = gce("verify", "--task", "toy_task:UNSURE", file, "--json", stdin=b"w1")
+    assert (ran.status, json.loads(ran.out)["right"]) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is not JSON"),
+        (b"{", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[]", "expected a problem as `gce generate --json` prints it"),
+        (b"{}", "expected a problem as `gce generate --json` prints it"),
+        (b'{"instance": 3}', "the problem's instance is not valid"),
+        (b'{"instance": {"jobs": []}}', "the problem's instance is not valid"),
+    ],
+)
+def test_what_is_no_problem_exits_with_2(gce: Gce, tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "problem.json"
+    file.write_bytes(content)
+    assert said in one_line(gce("verify", file, stdin=b"Answer: A 0"), "verify")
+
+
+def test_a_problem_that_breaks_its_own_rules_exits_with_2(gce: Gce, problem_file: Path) -> None:
+    data = json.loads(problem_file.read_text())
+    data["instance"]["jobs"][0]["duration"] = -1
+    problem_file.write_text(json.dumps(data))
+    assert "the problem's instance is not valid" in one_line(gce("verify", problem_file), "verify")
+
+
+@pytest.mark.parametrize("stdin", [b"", b"3", b"{}", b'{"problem": {}}', b'{"answer": "x"}', b'{"problem":{},"answer":1}'])
+def test_what_is_no_pair_on_standard_input_exits_with_2(gce: Gce, stdin: bytes) -> None:
+    one_line(gce("verify", stdin=stdin), "verify")
+
+
+def test_two_things_cannot_both_be_standard_input(gce: Gce) -> None:
+    for arguments in (("-", "-"), ("-",)):
+        assert "cannot both be standard input" in one_line(gce("verify", *arguments), "verify")
+
+
+def test_a_file_that_is_absent_or_a_directory_exits_with_2(gce: Gce, tmp_path: Path, problem_file: Path) -> None:
+    assert "cannot read" in one_line(gce("verify", tmp_path / "nothing.json"), "verify")
+    assert "cannot read" in one_line(gce("verify", tmp_path), "verify")
+    assert "cannot read" in one_line(gce("verify", problem_file, tmp_path / "nothing.txt"), "verify")
+
+
+@pytest.mark.parametrize("answer", [b"\xff\xfe\x00", b"Answer: \xed\xa0\x80 1", b"\x00", "Answer: Ⅷ 1".encode()])
+def test_any_bytes_are_an_answer_and_a_wrong_one(
+    gce: Gce, problem_file: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Printed to a strict UTF-8 stream, as a pipe is."""
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, encoding="utf-8"))
+    assert gce("verify", problem_file, "--steps", stdin=b"Look:\n" + answer).status == 1
+    assert "wrong" in printed.getvalue().decode("utf-8")
+
+
+# audit
+
+
+def test_the_audit_of_an_own_task_prints_rows_and_passes_within_its_limits(gce: Gce) -> None:
+    """Always 0 is right in 1/2, 1/3 and 1/5 of the tiers, whose limits are 0.9, 0.7 and 0.5."""
+    ran = gce("audit", *TOY, "--n", "100", "--fit", "1")
+    assert ran.status == 0
+    assert "always 0" in ran.out and "adds" in ran.out and "n = 100 a tier" in ran.out
+    assert "above the limit" not in ran.out
+
+
+def test_a_blind_answer_above_its_limit_is_named_and_exits_with_1(gce: Gce) -> None:
+    """With n = 1 the upper bound is at least 79 %, even of none right."""
+    ran = gce("audit", *TOY, "--n", "1", "--fit", "1", "--tiers", "T2")
+    assert ran.status == 1
+    assert "above the limit of 50 %: always 0 on T2, upper bound" in ran.out
+
+
+def test_the_audit_is_json_for_programs(gce: Gce) -> None:
+    found = json.loads(gce("audit", *TOY, "--n", "5", "--fit", "1", "--json").out)
+    assert set(found) == {"task", "preset", "blind", "heuristics", "above_limit"}
+    assert [(row["policy"], row["tier"], row["share"]["correct"]) for row in found["heuristics"]] == [
+        ("adds", "T0", 5),
+        ("adds", "T1", 5),
+        ("adds", "T2", 5),
+    ]
+
+
+def test_a_task_without_blind_answers_can_be_audited(gce: Gce) -> None:
+    assert gce("audit", "--task", "toy_task:PLAIN", "--n", "1", "--fit", "1").status == 0
+
+
+def test_scheduling_is_audited_by_tier_and_subtype(gce: Gce) -> None:
+    found = json.loads(gce("audit", "--n", "8", "--fit", "4", "--tiers", "T0", "T4", "--json").out)
+    groups = {row["group"] for row in found["blind"]}
+    assert {"T0", "T4"} <= groups
+    assert any(group.startswith("T4 ") and "+" in group for group in groups)
+    assert found["task"] == "scheduling" and found["heuristics"]
+
+
+# path
+
+
+def test_path_prints_where_the_shipped_model_lies(gce: Gce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolve.resources, "files", lambda package: tmp_path)
+    assert "the shipped model is missing" in one_line(gce("path"), "path")
+    folder = tmp_path / "data" / "gce-tiny"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").touch()
+    assert gce("path") == Ran(0, f"{folder}\n", "")
+    assert json.loads(gce("path", "--json").out) == {"path": str(folder)}
+
+
+# evaluate
+
+
+SCRIPTED = ("--model", "toy_task:careless")
+
+
+def test_evaluate_prints_a_table_beside_blind_answers_and_heuristics(gce: Gce) -> None:
+    ran = gce("evaluate", *TOY, *SCRIPTED, "--n", "30")
+    assert ran.status == 0
+    head, columns, _, model, blind, adds = ran.out.splitlines()
+    assert "addition/small, test problems" in head and "n = 30 a tier" in head
+    assert columns.split()[:2] == ["T0", "T1"] and "T2, held out" in columns
+    assert model.startswith("toy_task:careless")
+    assert blind.startswith("best blind answer")
+    assert adds.split()[:2] == ["adds", "100"]
+
+
+def test_evaluate_is_json_for_programs_and_writes_every_answer(gce: Gce, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    ran = gce("evaluate", *TOY, *SCRIPTED, "--n", "4", "--tiers", "T2", "--answers", file, "--json")
+    found = json.loads(ran.out)
+    assert set(found) == {"tiers", "mean", "floors", "heuristics", "n"}
+    assert set(found["tiers"]) == {"T2"} and found["tiers"]["T2"]["n"] == 4
+    answers = [json.loads(line) for line in file.read_text().splitlines()]
+    assert sum(answer["right"] for answer in answers) == found["tiers"]["T2"]["correct"]
+    assert all(set(answer) == {"problem", "prompt", "text", "right", "verdicts"} for answer in answers)
+
+
+def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_path: Path) -> None:
+    def prompts(split: str) -> list[Any]:
+        gce("evaluate", *TOY, *SCRIPTED, "--n", "3", "--split", split, "--answers", tmp_path / split, "--json")
+        return [json.loads(line)["prompt"] for line in (tmp_path / split).read_text().splitlines()]
+
+    assert prompts("test") == prompts("test") != prompts("dev")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--model", "toy_task:MODULI"), "expected a function"),
+        ((*SCRIPTED, "--samples", "0"), "got 200 and 0"),
+        ((*SCRIPTED, "--max-tokens", "0"), "'max_tokens' must be >= 1: 0"),
+        ((*SCRIPTED, "--temperature", "-1"), "'temperature' must be >= 0.0: -1.0"),
+        ((*SCRIPTED, "--threads", "0"), "'threads' must be >= 1: 0"),
+        ((*SCRIPTED, "--adapter", "no/such/folder"), "cannot read no/such/folder/adapters.safetensors"),
+        ((*SCRIPTED, "--answers", "no/such/folder/answers"), "no/such/folder is no directory"),
+    ],
+)
+def test_evaluate_refuses_in_one_line(gce: Gce, arguments: tuple[str, ...], said: str) -> None:
+    assert said in one_line(gce("evaluate", *TOY, *arguments), "evaluate")
+
+
+# errors
+
+
+def test_an_interrupt_is_one_line_and_exits_with_130(gce: Gce, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gce.app.path.shipped_model_path", interrupted)
+    assert gce("path") == Ran(130, "", "\ngce path: interrupted\n")

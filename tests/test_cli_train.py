@@ -1,0 +1,548 @@
+"""`gce train` from the command line to the files it leaves: what repeats, what resumes, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gce.adapters.run_directory import RunDirectory
+from gce.app import cli
+
+pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+
+TESTS = Path(__file__).parent
+TOY = ("--task", "toy_task:ADDITION")
+SCRIPTED = (*TOY, "--model", "toy_task:careless")
+SIZES = (
+    *("--problems", "5", "--rollouts", "2", "--iterations", "2", "--updates", "2"),
+    *("--dev", "1", "--test", "1", "--max-tokens", "12"),
+)
+FIELDS = set(
+    re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", (TESTS.parent / "docs/summary.md").read_text(), re.M)))
+)
+
+
+def train(*arguments: str | Path, run: Path | None = None) -> int:
+    try:
+        directory = () if run is None else ("--run-dir", str(run))
+        return cli.main(["train", *map(str, arguments), *directory])
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
+
+
+def in_a_process(code: str, *arguments: str | Path, hash_seed: int) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, after `code`."""
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": str(hash_seed),
+        "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
+    }
+    script = f"import sys\n{code}\nfrom gce.app.cli import main\nsys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def summary_of(run: Path) -> dict[str, Any]:
+    """What must repeat of summary.json."""
+    summary = json.loads((run / "summary.json").read_text())
+    return {name: value for name, value in summary.items() if name not in ("seconds", "peak_bytes")}
+
+
+def records_of(run: Path) -> dict[str, list[Any]]:
+    """What must repeat of the stored records: all but times."""
+    with RunDirectory.open(run) as store:
+        streams = {name: list(store.read(name)) for name in ("iterations", "rollouts", "traces", "evaluations")}
+    for record in streams["iterations"] + streams["evaluations"]:
+        record["seconds"] = None
+    return streams
+
+
+def adapter_of(run: Path) -> bytes:
+    return (run / "checkpoints" / "last" / "adapters.safetensors").read_bytes()
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert records_of(one) == records_of(other)
+    assert adapter_of(one) == adapter_of(other)
+    assert summary_of(one) == summary_of(other)
+
+
+def refused(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line on standard error."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("gce train: ") and err.count("\n") == 1, err
+    return err
+
+
+# What it prints and leaves
+
+
+def test_help_teaches_with_examples_also_as_a_module(capsys: pytest.CaptureFixture[str]) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "120"}
+    command = [sys.executable, "-m", "gce.app.train", "--help"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "examples:\n  gce train " in ran.stdout
+    for option in ("--run-dir", "--seed", "--preset", "--iterations", "--resume", "--task", "--model", "--json"):
+        assert option in ran.stdout
+    assert "(default 0.8)" in ran.stdout
+
+
+def test_a_run_prints_lines_and_a_table_and_leaves_its_summary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(*SCRIPTED, *SIZES, "--test", "30", run=tmp_path / "run") == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "toy_task:careless on addition/small, seed 0, run" in err
+    assert re.search(r"^ *1/2 ", err, re.M) and re.search(r"^ *2/2 ", err, re.M)
+    assert "n = 30 a tier" in err and "T2, held out" in err
+    for row in ("before", "after", "best blind answer", "adds"):
+        assert re.search(rf"^{row}  ", err, re.M), row
+    assert "20 rollouts, " in err
+    assert set(os.listdir(tmp_path / "run")) >= {"run.sqlite", "checkpoints", "summary.json"}
+
+
+def test_the_summary_on_standard_output_is_that_of_the_file_with_the_documented_fields(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(*SCRIPTED, *SIZES, "--json", run=tmp_path / "run") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary == json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert len(FIELDS) > 15 and set(summary) == FIELDS
+    assert summary["format"] == 1
+    for moment in ("before", "after"):
+        assert {tier: found["n"] for tier, found in summary[moment].items()} == {"T0": 1, "T1": 1, "T2": 1}
+        assert set(summary[moment]["T0"]) == {"n", "correct", "low", "high"}
+    assert set(summary["first_correct"]) == {"T0", "T1"}, "tiers that training samples"
+    assert summary["rollouts"] == 20 and summary["iterations"] == 2
+    assert summary["config"]["task"] == "toy_task:ADDITION" and summary["config"]["preset"] == "small"
+    assert summary["floors"]["always 0"]["T0"]["n"] == summary["heuristics"]["adds"]["T0"]["n"] == 1
+    assert summary["peak_bytes"] > 2**20 and summary["seconds"] >= 0
+    assert {"python", "machine", "system"} <= set(summary["versions"])
+
+
+def test_records_are_open_to_any_sql_tool(tmp_path: Path) -> None:
+    assert train(*SCRIPTED, *SIZES, run=tmp_path / "run") == 0
+    records = records_of(tmp_path / "run")
+    assert {name: len(found) for name, found in records.items() if name != "traces"} == {
+        "iterations": 2,
+        "rollouts": 20,
+        "evaluations": 1,
+    }
+    assert sum(record["admitted"] for record in records["rollouts"]) == len(records["traces"]) > 0
+
+
+def test_without_test_and_dev_problems_a_run_is_short_and_complete(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(*SCRIPTED, *SIZES, "--test", "0", "--dev", "0", "--json", run=tmp_path / "run") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["before"] == summary["after"] == summary["floors"] == {}
+
+
+def test_a_run_goes_to_a_folder_named_by_the_time_where_none_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert train(*SCRIPTED, *SIZES) == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    assert re.fullmatch(r"\d{8}-\d{6}", run.name) and (run / "summary.json").is_file()
+
+
+# What repeats
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_other_problems(tmp_path: Path) -> None:
+    for name, seed in (("one", "1"), ("again", "1"), ("other", "2")):
+        assert train(*SCRIPTED, *SIZES, "--seed", seed, run=tmp_path / name) == 0
+    assert_same_run(tmp_path / "one", tmp_path / "again")
+    one, other = (records_of(tmp_path / name) for name in ("one", "other"))
+    assert not {r["problem"] for r in one["rollouts"]} & {r["problem"] for r in other["rollouts"]}
+    assert one["evaluations"][0]["tiers"]["T0"]["n"] == 1
+    assert adapter_of(tmp_path / "one") != adapter_of(tmp_path / "other")
+
+
+def test_a_run_of_one_iteration_that_is_resumed_with_more_is_one_run(tmp_path: Path) -> None:
+    """All iterations look at dev problems, so that the last one is no exception."""
+    sizes = (*SIZES, "--dev-every", "1")
+    assert train(*SCRIPTED, *sizes, run=tmp_path / "whole") == 0
+    assert train(*SCRIPTED, *sizes, "--iterations", "1", run=tmp_path / "halves") == 0
+    assert train("--resume", "--iterations", "2", run=tmp_path / "halves") == 0
+    assert_same_run(tmp_path / "whole", tmp_path / "halves")
+
+
+def test_a_finished_run_that_is_resumed_only_writes_its_summary_again(tmp_path: Path) -> None:
+    assert train(*SCRIPTED, *SIZES, run=tmp_path / "run") == 0
+    before, records = summary_of(tmp_path / "run"), records_of(tmp_path / "run")
+    (tmp_path / "run" / "summary.json").unlink()
+    assert train("--resume", run=tmp_path / "run") == 0
+    assert (summary_of(tmp_path / "run"), records_of(tmp_path / "run")) == (before, records)
+
+
+def test_the_reference_s_recipe_runs_on_scheduling(tmp_path: Path) -> None:
+    """21 problems, 4 answers each; the paper's tiers."""
+    recipe = ("--recipe", "isopro", "--preset", "paper", "--iterations", "1", "--test", "0", "--dev", "0")
+    assert train(*recipe, "--model", "test_cli_train:silent", run=tmp_path / "run") == 0
+    summary = summary_of(tmp_path / "run")
+    assert (summary["rollouts"], summary["correct_traces"], summary["updates"]) == (84, 0, 0)
+    assert summary["first_correct"] == dict.fromkeys(["T0", "T1", "T2", "T3", "T4"])
+
+
+def silent(_config: Any, _task: Any) -> Any:
+    """A model that says nothing."""
+    from gce.adapters.scripted_model import ScriptedModel
+
+    return ScriptedModel(lambda request: "")
+
+
+def listener(_config: Any, _task: Any) -> Any:
+    """A model that can only be asked."""
+
+    class Listener:
+        def sample(self, requests: Any) -> Iterator[Any]:
+            return iter(())
+
+    return Listener()
+
+
+def blockless(config: Any, task: Any) -> Any:
+    """A model that samples and learns, and has no blocks to choose from."""
+    from toy_task import careless
+
+    inner = careless(config, task)
+    methods = {name: staticmethod(getattr(inner, name)) for name in ("sample", "update", "state", "restore")}
+    return type("Blockless", (), methods)()
+
+
+def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    arguments = (*TOY, "--model", "test_cli_train:blockless", *SIZES, "--dev-every", "1")
+    assert train(*arguments, run=whole) == 0
+    assert train(*arguments, "--iterations", "1", run=halves) == 0
+    assert train("--resume", "--iterations", "2", run=halves) == 0
+    assert_same_run(whole, halves)
+    assert summary_of(whole)["trainable_parameters"] == 0
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--task", "knitting"), "no task 'knitting'"),
+        (("--task", "toy_task:MODULI"), "is dict, expected a gce.Task"),
+        ((*SCRIPTED, "--preset", "hard"), "task addition has no preset 'hard': choose one of small"),
+        (("--preset", "hard"), "task scheduling has no preset 'hard': choose one of grounded, paper"),
+        ((*TOY, "--model", "toy_task:nothing"), "module toy_task has no 'nothing'"),
+        ((*TOY, "--model", "test_cli_train:listener"), "cannot be trained: it has no learner methods"),
+        (("--recipe", "best"), "no recipe 'best': choose one of gce, isopro"),
+        ((*SCRIPTED, "--recipe", "isopro"), "recipe isopro samples tiers that addition has not: T2, T3, T4"),
+        ((*SCRIPTED, "--problems", "1"), "--problems from 2, one for each training tier, got 1"),
+        ((*SCRIPTED, "--seed", "-1"), "'seed' must be >= 0: -1"),
+        ((*SCRIPTED, "--max-tokens", "0"), "'max_tokens' must be >= 1: 0"),
+    ],
+)
+def test_unknown_names_and_numbers_are_one_line_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    assert train(*arguments, run=tmp_path / "run") == 2
+    assert said in refused(capsys)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("option", ["--sampling", "--weighting", "--targeting", "--device", "--tier"])
+def test_an_unknown_choice_is_refused_with_the_usage(tmp_path: Path, option: str) -> None:
+    assert train(*SCRIPTED, option, "best", run=tmp_path / "run") == 2
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_unknown_model_is_one_line_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("mlx.core")
+    assert train(*TOY, "--model", "./no-such-model", run=tmp_path / "run") == 2
+    assert "no-such-model" in refused(capsys)
+    (tmp_path / "empty").mkdir()
+    assert train(*TOY, "--model", tmp_path / "empty", run=tmp_path / "run") == 2
+    assert "config.json" in refused(capsys)
+    assert os.listdir(tmp_path) == ["empty"]
+
+
+def test_without_mlx_one_line_names_the_extra_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("mlx", "gce.adapters.mlx"))]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("mlx", "mlx.core", "mlx_lm"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert train(*TOY, "--model", tmp_path, run=tmp_path / "run") == 2
+    assert "mlx is not installed: run  pip install 'gce[" in refused(capsys)
+    assert os.listdir(tmp_path) == []
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and not file.is_symlink()
+    }
+
+
+def test_an_existing_run_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    assert train(*SCRIPTED, *SIZES, run=run) == 0
+    before = snapshot(run)
+    capsys.readouterr()
+    assert train(*SCRIPTED, *SIZES, run=run) == 2
+    assert "holds a run already: give --resume to go on with it, or another --run-dir" in refused(capsys)
+    assert snapshot(run) == before
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    assert train(*SCRIPTED, *SIZES, run=tmp_path) == 2
+    assert "expected a new or empty directory" in refused(capsys)
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+
+
+def test_a_run_cannot_lie_under_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert train(*SCRIPTED, *SIZES, run=tmp_path / "file" / "run") == 2
+    assert "cannot start a run in" in refused(capsys)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    assert train(*SCRIPTED, *SIZES, run=tmp_path / "closed" / "run") == 2
+    assert "Permission denied" in refused(capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--resume", "--seed", "1"), "a resumed run keeps its settings: leave out --seed"),
+        (("--resume", "--learning-rate", "1", "--max-tokens", "9"), "leave out --learning-rate, --max-tokens"),
+        (("--resume", "--iterations", "0"), "'iterations' must be >= 1: 0"),
+    ],
+)
+def test_a_resumed_run_keeps_its_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    run = tmp_path / "run"
+    assert train(*SCRIPTED, *SIZES, run=run) == 0
+    before = snapshot(run)
+    capsys.readouterr()
+    assert train(*arguments, run=run) == 2
+    assert said in refused(capsys)
+    assert snapshot(run) == before
+
+
+def test_to_resume_there_must_be_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--resume") == 2
+    assert "--resume needs --run-dir" in refused(capsys)
+    assert train("--resume", run=tmp_path / "nothing") == 2
+    assert "expected a run in" in refused(capsys)
+    assert os.listdir(tmp_path) == []
+    with RunDirectory.create(tmp_path / "theirs", {"colour": "red"}):
+        pass
+    assert train("--resume", run=tmp_path / "theirs") == 2
+    assert "expected a run that gce train made" in refused(capsys)
+
+
+@pytest.mark.parametrize("name", ["adapters.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_corrupt_checkpoint_is_one_line_and_stays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    run = tmp_path / "run"
+    assert train(*SCRIPTED, *SIZES, run=run) == 0
+    file = run / "checkpoints" / "last" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    before = snapshot(run)
+    capsys.readouterr()
+    assert train("--resume", "--iterations", "3", run=run) == 2
+    assert name in refused(capsys)
+    assert snapshot(run) == before
+
+
+# A real model, tiny and random
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama of four blocks whose words are the toy task's numbers."""
+    pytest.importorskip("mlx.core")
+    from tiny_llama import write_tiny_llama
+
+    return write_tiny_llama(tmp_path_factory.mktemp("model") / "tiny")
+
+
+Trained = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A finished run of the tiny model with these options, made once."""
+    home = tmp_path_factory.mktemp("runs")
+
+    def run(*options: str) -> Path:
+        path = home / ("".join(options) or "default")
+        if not path.exists():
+            assert train(*TOY, "--model", tiny, *SIZES, "--layers", "2", *options, run=path) == 0
+        return path
+
+    return run
+
+
+def test_a_tiny_model_learns_something(trained: Trained) -> None:
+    """Or the tests below would compare runs in which nothing happened."""
+    summary = summary_of(trained())
+    assert summary["updates"] == 4 and summary["correct_traces"] > 0
+    assert 0 < summary["trainable_share"] < 1 and summary["trainable_parameters"] > 0
+    blocks = {name.split(".")[2] for name in summary["adapted_modules"]}
+    assert len(blocks) == 2
+
+
+def test_another_process_with_other_hashes_ends_with_the_same_bytes(
+    trained: Trained, tiny: Path, tmp_path: Path
+) -> None:
+    arguments = ("train", *TOY, "--model", tiny, *SIZES, "--layers", "2", "--run-dir", tmp_path / "run")
+    ran = in_a_process("", *arguments, hash_seed=1)
+    assert ran.returncode == 0, ran.stderr
+    assert_same_run(trained(), tmp_path / "run")
+
+
+def test_a_killed_process_is_resumed_to_the_same_bytes(trained: Trained, tiny: Path, tmp_path: Path) -> None:
+    """Killed for good, by a signal that nothing can catch, in the middle of the second iteration's rollouts."""
+    run = tmp_path / "run"
+    arguments = ("train", *TOY, "--model", tiny, *SIZES, "--layers", "2", "--run-dir", run)
+    code = (
+        "import os, signal, gce.app.loop as loop\n"
+        "judge, count = loop.judge, [0]\n"
+        "def counted(*given):\n"
+        "    count[0] += 1\n"
+        "    if count[0] == 13: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return judge(*given)\n"
+        "loop.judge = counted"
+    )
+    ran = in_a_process(code, *arguments, hash_seed=2)
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    assert not (run / "summary.json").exists()
+    assert len(records_of(run)["iterations"]) == 1
+    assert train("--resume", run=run) == 0
+    assert_same_run(trained(), run)
+
+
+def test_evaluation_does_not_disturb_training(trained: Trained) -> None:
+    blind = trained("--dev", "0", "--test", "0")
+    assert adapter_of(trained()) == adapter_of(blind)
+    looking, without = records_of(trained()), records_of(blind)
+    assert looking["rollouts"] == without["rollouts"]
+    assert any(record["dev"] for record in looking["iterations"])
+
+
+def test_another_seed_gives_another_adapter(trained: Trained) -> None:
+    other = trained("--seed", "1")
+    assert adapter_of(trained()) != adapter_of(other)
+
+
+@pytest.mark.parametrize("options", [(), ("--targeting", "random", "--seed", "1"), ("--targeting", "all")])
+def test_plain_mlx_lm_loads_the_last_checkpoint_and_gives_the_same_logits(
+    trained: Trained, tiny: Path, options: tuple[str, ...]
+) -> None:
+    """Compared where the run's model scores: log-probabilities of 40 words in turn, within 1e-4."""
+    import mlx.core as mx
+    import mlx_lm
+
+    from gce.adapters.mlx_model import LoraSettings, load_mlx_model
+    from gce.domain.types import Message
+
+    run = trained(*options)
+    with RunDirectory.open(run) as store:
+        _, state, _ = store.last()
+    model = load_mlx_model(tiny, lora=LoraSettings(rank=16, scale=2.0))
+    model.restore(state)
+    assert model.policy == summary_of(run)["policy"]
+    assert set(model.adapted_modules) == set(summary_of(run)["adapted_modules"])
+    assert len(model.layers) == (4 if "all" in options else 2)
+
+    plain, _ = mlx_lm.load(str(tiny), adapter_path=str(run / "checkpoints" / "last"))
+    messages = (Message("user", "w3 w4 w2"),)
+    words = " ".join(f"w{number}" for number in range(40))
+    prompt, written = model.prompt_tokens(messages), model.text_tokens(words, end=True)
+    tokens = mx.array([*prompt, *written])
+    logits = plain(tokens[None, :-1])[0, len(prompt) - 1 :].astype(mx.float32)
+    expected = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+    expected = np.array(mx.take_along_axis(expected, tokens[len(prompt) :, None], axis=-1))[:, 0]
+    np.testing.assert_allclose(model.log_probabilities(messages, words), expected, atol=1e-4)
+    base = np.array(model.log_probabilities(messages, words, adapter=False))
+    assert np.abs(base - expected).max() > 1e-3, "the adapter makes a difference"
+
+
+def test_random_blocks_need_not_be_neighbours_and_follow_the_seed(trained: Trained) -> None:
+    """Seed 1 draws two blocks that are not the last two, so that `num_layers` alone could not name them."""
+    modules = summary_of(trained("--targeting", "random", "--seed", "1"))["adapted_modules"]
+    blocks = sorted({int(name.split(".")[2]) for name in modules})
+    assert len(blocks) == 2 and blocks != [2, 3]
+
+
+def test_evaluate_measures_what_a_run_learned(
+    trained: Trained, tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same test problem a tier as the run's own table; and the base without the adapter."""
+    run = trained()
+    arguments = ["evaluate", *TOY, "--model", str(tiny), "--n", "1", "--max-tokens", "12", "--json"]
+    for extra, moment in (([], "before"), (["--adapter", str(run / "checkpoints" / "last")], "after")):
+        capsys.readouterr()
+        assert cli.main([*arguments, *extra]) == 0
+        assert json.loads(capsys.readouterr().out)["tiers"] == summary_of(run)[moment]
+
+
+def test_an_adapter_that_is_damaged_or_of_another_model_is_one_line(
+    trained: Trained, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tiny_llama import write_tiny_llama
+
+    last = trained() / "checkpoints" / "last"
+    small = write_tiny_llama(tmp_path / "small", hidden=16)
+    shutil.copytree(last, tmp_path / "damaged")
+    (tmp_path / "damaged" / "adapters.safetensors").write_bytes(b"\0" * 7)
+    for model, adapter, said in (
+        (small, last, "was made for another model than"),
+        (tiny, tmp_path / "damaged", "is damaged"),
+    ):
+        capsys.readouterr()
+        assert cli.main(["evaluate", *TOY, "--n", "1", "--model", str(model), "--adapter", str(adapter)]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and said in err and err.count("\n") == 1
+
+
+def test_a_run_is_not_resumed_with_another_model_of_the_same_name(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tiny_llama import write_tiny_llama
+
+    base = shutil.copytree(tiny, tmp_path / "base")
+    sizes = (*SIZES, "--iterations", "1", "--test", "0", "--dev", "0")
+    assert train(*TOY, "--model", base, *sizes, run=tmp_path / "run") == 0
+    write_tiny_llama(base, hidden=16)
+    capsys.readouterr()
+    assert train("--resume", "--iterations", "2", run=tmp_path / "run") == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "is not the model that the run began with" in err.splitlines()[-1]

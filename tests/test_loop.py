@@ -1,0 +1,478 @@
+"""The loop with a scripted model: counts worked by hand, and runs that end the same whatever interrupts them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve, frozen
+from toy_task import ADDITION, careless
+
+from gce.adapters.clocks import FakeClock
+from gce.adapters.memory_store import MemoryStore
+from gce.adapters.run_directory import RunDirectory
+from gce.adapters.scripted_model import ScriptedModel
+from gce.app.config import RunConfig
+from gce.app.loop import Run, RunState, iterate, resume
+from gce.app.terminal import Silent
+from gce.domain.serialization import from_plain, to_plain
+from gce.domain.tasks import draw_problems
+from gce.domain.types import (
+    Completion,
+    IterationRecord,
+    ModelState,
+    Problem,
+    SampleRequest,
+    Trace,
+    TrainingBatch,
+    UpdateReport,
+)
+from gce.ports.store import Store
+
+SMALL = RunConfig(
+    task="toy_task:ADDITION",
+    preset="small",
+    iterations=2,
+    problems=4,
+    rollouts=6,
+    sampling="uniform",
+    per_problem=2,
+    updates=3,
+    batch=4,
+)
+Answer = Callable[[SampleRequest], str]
+
+
+class Interrupted(Exception):
+    """What stands for a kill."""
+
+
+class Listening(ScriptedModel):
+    """A scripted model that remembers what it was asked and taught, and takes a second for each sample."""
+
+    def __init__(self, answer: Answer, clock: FakeClock | None = None) -> None:
+        super().__init__(answer)
+        self.asked: list[SampleRequest] = []
+        self.taught: list[tuple[Trace, ...]] = []
+        self.clock = clock or FakeClock()
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        self.asked += requests
+        for completion in super().sample(requests):
+            self.clock.advance(1.0)
+            yield completion
+
+    def update(self, batch: TrainingBatch) -> UpdateReport:
+        self.taught.append(batch.traces)
+        self.clock.advance(10.0)
+        return super().update(batch)
+
+
+def add(request: SampleRequest) -> int:
+    """What the prompt asks for."""
+    a, b, modulus = (int(word[1:]) for word in request.messages[0].content.split())
+    return (a + b) % modulus
+
+
+def number_of(request: SampleRequest) -> int:
+    return int(request.key.rpartition("/")[2])
+
+
+def six_kinds(request: SampleRequest) -> str:
+    """Right; the same with other whitespace; right; right in other words; wrong; no number."""
+    right = add(request)
+    texts = [f"a w{right}", f"a \n w{right}", f"b w{right}", f"c w{right}", f"w{right + 1}", "no idea"]
+    return texts[number_of(request) % 6]
+
+
+def problems(split: str, count: int) -> tuple[Problem, ...]:
+    tiers = [tier.name for tier in ADDITION.tiers("small")]
+    return tuple(found for tier in tiers for found in draw_problems(ADDITION, "small", tier, split, count))
+
+
+def a_run(config: RunConfig, model: Any, store: Store | None = None, dev: tuple[Problem, ...] = ()) -> Run:
+    clock = model.clock if isinstance(model, Listening) else FakeClock()
+    return Run(config, ADDITION, model, store or MemoryStore(), clock, Silent(), dev)
+
+
+@frozen
+class Finished:
+    """All that a run leaves."""
+
+    state: RunState
+    records: list[IterationRecord]
+    store: Store
+    learned: ModelState
+
+
+def finish(run: Run) -> Finished:
+    state, records = resume(run), []
+    for latest, record in iterate(run, state):
+        state = latest
+        records.append(record)
+    return Finished(state, records, run.store, run.model.state())
+
+
+def timeless(records: Sequence[IterationRecord]) -> list[IterationRecord]:
+    return [evolve(record, seconds={}) for record in records]
+
+
+def stored(store: Store) -> dict[str, list[dict[str, Any]]]:
+    streams = {name: list(store.read(name)) for name in ("iterations", "rollouts", "traces")}
+    for record in streams["iterations"]:
+        record["seconds"] = {}
+    return streams
+
+
+def same_state(one: ModelState, other: ModelState) -> bool:
+    return one.settings == other.settings and {n: a.tobytes() for n, a in one.arrays.items()} == {
+        n: a.tobytes() for n, a in other.arrays.items()
+    }
+
+
+def assert_same_end(one: Finished, other: Finished) -> None:
+    assert stored(one.store) == stored(other.store)
+    assert one.state == other.state
+    assert same_state(one.learned, other.learned)
+
+
+def test_counts_of_an_iteration_worked_by_hand() -> None:
+    """Two problems in each of two tiers, six answers each: four right in three wordings, and room for two traces."""
+    found = finish(a_run(SMALL, Listening(six_kinds)))
+    first, second = found.records
+    assert list(first.tiers) == ["T0", "T1"]
+    for count in first.tiers.values():
+        assert (count.rollouts, count.correct, count.problems) == (12, 8, 2)
+        assert (count.all_right, count.all_wrong) == (0, 0)
+        assert (count.unparsed, count.truncated, count.distinct) == (2, 0, 6)
+    # Bytes and the end: 5, 7, 5, 5, 3 and 8 where every sum is one digit, as remainders of 2 and 3 are.
+    assert first.tiers["T0"].mean_tokens == first.tiers["T1"].mean_tokens == 33 / 6
+    assert (first.admitted, first.buffer) == (8, {"T0": 4, "T1": 4})
+    assert (second.admitted, second.buffer) == (8, {"T0": 8, "T1": 8})
+    assert (first.updates, first.dropped, first.dev) == (3, 0, {})
+    assert first.loss is not None and first.gradient_norm is not None and first.entropy is not None
+
+    state = found.state
+    assert (state.iteration, state.rollouts, state.correct, state.updates) == (2, 48, 32, 6)
+    assert state.drawn == {"T0": 4, "T1": 4}
+    assert state.first_correct == {"T0": 1, "T1": 1}
+
+
+def test_the_buffer_takes_the_first_of_equal_traces_and_stops_at_the_cap() -> None:
+    found = finish(a_run(evolve(SMALL, iterations=1), Listening(six_kinds)))
+    texts = Counter(trace.completion.text.split()[0] for trace in found.state.buffer)
+    assert texts == {"a": 4, "b": 4}
+    assert all(number == 2 for number in Counter(trace.problem for trace in found.state.buffer).values())
+    admitted = [record["key"] for record in found.store.read("rollouts") if record["admitted"]]
+    assert admitted == [trace.key for trace in found.state.buffer]
+    assert admitted == [record["key"] for record in found.store.read("traces")]
+
+
+def test_without_cap_and_deduplication_every_right_answer_is_kept() -> None:
+    kept = evolve(SMALL, per_problem=None, deduplicate=False)
+    assert finish(a_run(kept, Listening(six_kinds))).records[0].buffer == {"T0": 8, "T1": 8}
+    unique = evolve(SMALL, per_problem=None)
+    assert finish(a_run(unique, Listening(six_kinds))).records[0].buffer == {"T0": 6, "T1": 6}
+
+
+def test_the_record_that_is_stored_is_the_one_that_is_handed_out() -> None:
+    found = finish(a_run(SMALL, Listening(six_kinds)))
+    assert [from_plain(IterationRecord, record) for record in found.store.read("iterations")] == found.records
+
+
+def test_seconds_are_those_of_the_clock_by_stage() -> None:
+    """24 samples of a second, 3 updates of ten, 3 dev problems of a second."""
+    run = a_run(evolve(SMALL, dev_every=2), Listening(six_kinds), dev=problems("dev", 1))
+    first, second = finish(run).records
+    assert first.seconds == {"sample": 24.0, "train": 30.0, "evaluate": 0.0}
+    assert second.seconds == {"sample": 24.0, "train": 30.0, "evaluate": 3.0}
+
+
+def test_what_is_asked_follows_from_the_settings() -> None:
+    model = Listening(six_kinds)
+    finish(a_run(evolve(SMALL, temperature=0.5, max_tokens=9, iterations=1), model))
+    assert {(request.temperature, request.max_tokens) for request in model.asked} == {(0.5, 9)}
+    assert len({request.seed for request in model.asked}) == len(model.asked) == 24
+
+
+def test_an_answer_cut_at_the_limit_is_counted_as_truncated() -> None:
+    """Five bytes of "no idea" are not all of it, and "a \\n w1" loses its number."""
+    found = finish(a_run(evolve(SMALL, max_tokens=5, iterations=1), Listening(six_kinds)))
+    assert [count.truncated for count in found.records[0].tiers.values()] == [4, 4]
+    assert [count.correct for count in found.records[0].tiers.values()] == [6, 6]
+
+
+def test_training_draws_fresh_problems_and_never_a_held_out_tier() -> None:
+    model = Listening(six_kinds)
+    found = finish(a_run(evolve(SMALL, iterations=5), model, dev=problems("dev", 2)))
+    drawn = Counter((record["problem"], record["iteration"]) for record in found.store.read("rollouts"))
+    assert len({problem for problem, _ in drawn}) == len(drawn) == 20
+    assert {record["tier"] for record in found.store.read("rollouts")} == {"T0", "T1"}
+    assert {"/train/" in record["problem"] for record in found.store.read("rollouts")} == {True}
+    assert {trace.tier for traces in model.taught for trace in traces} == {"T0", "T1"}
+    assert set(found.records[1].dev) == {"T0", "T1", "T2"}, "the held-out tier is looked at"
+
+
+def test_dev_problems_are_answered_greedily_every_few_iterations_and_at_the_end() -> None:
+    model = Listening(lambda request: f"w{add(request)}" if "/T2/" in request.key else "w1")
+    run = a_run(evolve(SMALL, iterations=5, dev_every=2), model, dev=problems("dev", 3))
+    records = finish(run).records
+    assert [bool(record.dev) for record in records] == [False, True, False, True, True]
+    assert (records[1].dev["T2"].n, records[1].dev["T2"].correct) == (3, 3)
+    looked = [request for request in model.asked if "/dev/" in request.key]
+    assert len(looked) == 27 and {request.temperature for request in looked} == {0.0}
+
+
+def test_a_pool_revisits_its_problems_and_the_cap_holds_over_iterations() -> None:
+    """Iterations 1 and 2 see the same two problems a tier, whose places in the buffer are then taken."""
+    model = Listening(six_kinds)
+    found = finish(a_run(evolve(SMALL, pool=2), model))
+    by_iteration = [
+        {record["problem"] for record in found.store.read("rollouts") if record["iteration"] == number}
+        for number in (1, 2)
+    ]
+    assert by_iteration[0] == by_iteration[1] and len(by_iteration[0]) == 4
+    assert [record.admitted for record in found.records] == [8, 0]
+    assert found.state.drawn == {"T0": 4, "T1": 4}
+    assert len({request.seed for request in model.asked}) == 48, "asked again, not answered again the same way"
+
+
+def test_a_pool_smaller_than_a_tier_s_share_asks_each_problem_once_an_iteration() -> None:
+    found = finish(a_run(evolve(SMALL, pool=1, iterations=1), Listening(six_kinds)))
+    assert [count.problems for count in found.records[0].tiers.values()] == [1, 1]
+    assert found.state.rollouts == 12
+
+
+def test_the_adaptive_plan_goes_where_answers_are_undecided() -> None:
+    """Ten problems, T0 always right and T1 always undecided: 5 and 5; then 2 each as a floor and 6 by 1/7 to 6/7."""
+    config = evolve(SMALL, sampling="adaptive", problems=10, rollouts=2, iterations=2)
+    model = Listening(
+        lambda request: f"w{add(request)}" if "/T0/" in request.key or number_of(request) else "no idea"
+    )
+    found = finish(a_run(config, model))
+    assert [{tier: count.problems for tier, count in record.tiers.items()} for record in found.records] == [
+        {"T0": 5, "T1": 5},
+        {"T0": 3, "T1": 7},
+    ]
+    assert found.records[0].tiers["T0"].all_right == 5
+    assert found.state.history.undecided["T0"] == 0.0
+    assert finish(a_run(evolve(config, sampling="uniform"), model)).records[1].tiers["T0"].problems == 5
+
+
+def test_a_second_wave_goes_to_the_undecided_problem_with_seeds_of_its_own() -> None:
+    """One problem a tier, two rollouts each; T1 is all right, so T0 gets both further ones, as samples 2 and 3."""
+    model = Listening(
+        lambda request: f"w{add(request)}" if "/T1/" in request.key or number_of(request) == 0 else "no idea"
+    )
+    found = finish(a_run(evolve(SMALL, problems=2, rollouts=2, second_wave=2, iterations=1), model))
+    assert {tier: count.rollouts for tier, count in found.records[0].tiers.items()} == {"T0": 4, "T1": 2}
+    assert [request.key.rpartition("/")[2] for request in model.asked] == ["0", "1", "0", "1", "2", "3"]
+    assert len({request.seed for request in model.asked}) == 6
+
+
+def test_without_accumulation_the_buffer_holds_the_iteration_alone() -> None:
+    model = Listening(six_kinds)
+    found = finish(a_run(evolve(SMALL, accumulate=False, iterations=3), model))
+    assert [record.buffer for record in found.records] == [{"T0": 4, "T1": 4}] * 3
+    assert [{trace.iteration for trace in traces} for traces in model.taught] == [{n} for n in (1, 2, 3) for _ in "abc"]
+
+
+def test_without_accumulation_a_problem_that_comes_back_is_learned_again() -> None:
+    found = finish(a_run(evolve(SMALL, accumulate=False, pool=2), Listening(six_kinds)))
+    assert [record.admitted for record in found.records] == [8, 8]
+
+
+def test_epochs_pass_over_the_whole_buffer_instead_of_drawn_batches() -> None:
+    """The reference's recipe: batches of one, each trace once an epoch."""
+    model = Listening(six_kinds)
+    found = finish(a_run(evolve(SMALL, epochs=2, batch=1), model))
+    assert [record.updates for record in found.records] == [16, 32]
+    taught = Counter(trace.key for (trace,) in model.taught)
+    first = {record["key"] for record in found.store.read("traces") if record["iteration"] == 1}
+    assert taught == {trace.key: 4 if trace.key in first else 2 for trace in found.state.buffer}
+
+
+@pytest.mark.parametrize(
+    ("weighting", "least", "most"), [("uniform-tier", 20, 20), ("equal", 26, 33), ("failure-rate", 34, 39)]
+)
+def test_tiers_share_the_batches_as_the_weighting_says(weighting: str, least: int, most: int) -> None:
+    """T0: 8 traces, none wrong. T1: 24 traces, half wrong. T1 gets 1/2, 3/4 or 0.5 / (0.5 + 0.05) of 40 places."""
+
+    def answer(request: SampleRequest) -> str:
+        number = number_of(request)
+        if "/T0/" in request.key:
+            return f"w{add(request)}"
+        return f"{number} w{add(request)}" if number % 2 else "no idea"
+
+    model = Listening(answer)
+    config = evolve(SMALL, per_problem=None, problems=16, updates=10, iterations=1, weighting=weighting)
+    assert finish(a_run(config, model)).records[0].buffer == {"T0": 8, "T1": 24}
+    places = Counter(trace.tier for traces in model.taught for trace in traces)
+    assert places.total() == 40 and least <= places["T1"] <= most
+
+
+def test_without_a_right_answer_nothing_is_learned_and_nothing_breaks() -> None:
+    model = Listening(lambda request: "no idea")
+    before = model.state()
+    found = finish(a_run(SMALL, model))
+    for record in found.records:
+        assert (record.updates, record.loss, record.gradient_norm) == (0, None, None)
+        assert (record.admitted, record.buffer) == (0, {})
+        assert all(count.all_wrong == 2 for count in record.tiers.values())
+    assert found.state.first_correct == {}
+    assert same_state(before, found.learned)
+
+
+def test_the_first_correct_iteration_of_each_tier_is_kept() -> None:
+    def late(request: SampleRequest) -> str:
+        number = int(request.key.partition("/")[0])
+        return f"w{add(request)}" if number >= (2 if "/T1/" in request.key else 3) else "no idea"
+
+    assert finish(a_run(evolve(SMALL, iterations=4), Listening(late))).state.first_correct == {"T0": 3, "T1": 2}
+
+
+def test_with_no_updates_the_model_stays_as_it_was() -> None:
+    model = Listening(six_kinds)
+    before = model.state()
+    found = finish(a_run(evolve(SMALL, updates=0), model))
+    assert (found.records[0].updates, found.records[0].loss, found.state.updates) == (0, None, 0)
+    assert same_state(before, found.learned)
+
+
+def test_no_finishing_order_of_rollouts_changes_a_run() -> None:
+    class Backwards(Listening):
+        def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+            return iter(list(super().sample(requests))[::-1])
+
+    assert_same_end(finish(a_run(SMALL, Listening(six_kinds))), finish(a_run(SMALL, Backwards(six_kinds))))
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_other_problems() -> None:
+    one, again, other = (
+        finish(a_run(evolve(SMALL, seed=seed), careless(None, None))) for seed in (1, 1, 2)
+    )
+    assert_same_end(one, again)
+    mine, theirs = ({record["problem"] for record in run.store.read("rollouts")} for run in (one, other))
+    assert not mine & theirs
+    prompts = ({str(trace.messages) for trace in run.state.buffer} for run in (one, other))
+    assert len(set.intersection(*prompts)) < 4
+
+
+def test_looking_at_dev_problems_disturbs_nothing() -> None:
+    looking = finish(a_run(evolve(SMALL, dev_every=1), careless(None, None), dev=problems("dev", 4)))
+    blind = finish(a_run(SMALL, careless(None, None)))
+    assert all(record.dev for record in looking.records) and not any(record.dev for record in blind.records)
+    assert same_state(looking.learned, blind.learned)
+    assert looking.state == blind.state
+    assert [evolve(record, dev={}) for record in looking.records] == blind.records
+
+
+def dies_in(iteration: int, model: ScriptedModel, *, after: int = 5) -> ScriptedModel:
+    """`model`, killed after a few rollouts of an iteration."""
+    answer = model._answer
+    left = [after]
+
+    def mortal(request: SampleRequest) -> str:
+        if request.key.startswith(f"{iteration}/"):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Interrupted
+        return answer(request)
+
+    model._answer = mortal
+    return model
+
+
+@pytest.mark.parametrize("killed_in", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"accumulate": False, "pool": 3},
+        {"sampling": "adaptive", "second_wave": 5, "weighting": "failure-rate"},
+        {"epochs": 1},
+    ],
+    ids=["default", "pool", "adaptive", "epochs"],
+)
+def test_a_killed_run_ends_as_one_that_was_not(killed_in: int, change: dict[str, Any]) -> None:
+    """Killed in the middle of a wave, which is then drawn again whole."""
+    config = evolve(SMALL, iterations=4, dev_every=2, **change)
+    dev = problems("dev", 2)
+    whole = finish(a_run(config, careless(None, None), dev=dev))
+    store = MemoryStore()
+    with pytest.raises(Interrupted):
+        finish(a_run(config, dies_in(killed_in, careless(None, None)), store, dev))
+    assert len(list(store.read("iterations"))) == killed_in - 1
+    rest = finish(a_run(config, careless(None, None), store.reopen(), dev))
+    assert_same_end(whole, rest)
+    assert timeless(rest.records) == timeless(whole.records)[killed_in - 1 :]
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_a_finished_run_resumes_to_its_end(accumulate: bool) -> None:
+    config = evolve(SMALL, accumulate=accumulate)
+    whole = finish(a_run(config, careless(None, None)))
+    again = finish(a_run(config, careless(None, None), whole.store))
+    assert again.records == []
+    assert_same_end(whole, again)
+
+
+def test_more_iterations_may_be_asked_for_later() -> None:
+    longer = evolve(SMALL, iterations=4)
+    store = finish(a_run(SMALL, careless(None, None))).store
+    assert_same_end(finish(a_run(longer, careless(None, None), store)), finish(a_run(longer, careless(None, None))))
+
+
+def test_a_killed_run_in_a_directory_ends_as_one_in_memory_that_was_not(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    config = evolve(SMALL, iterations=3)
+    whole = finish(a_run(config, careless(None, None)))
+    path = tmp_path / "run"
+    with RunDirectory.create(path, to_plain(config)) as store, pytest.raises(Interrupted):
+        finish(a_run(config, dies_in(3, careless(None, None)), store))
+    with RunDirectory.open(path) as store:
+        assert_same_end(whole, finish(a_run(config, careless(None, None), store)))
+
+
+def test_a_killed_run_of_a_real_model_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    pytest.importorskip("mlx.core")
+    from tiny_llama import write_tiny_llama
+
+    from gce.adapters.mlx_model import LoraSettings, load_mlx_model
+
+    base = write_tiny_llama(tmp_path / "base", layers=2, hidden=16)
+    config = evolve(SMALL, iterations=3, problems=2, rollouts=4, updates=2, max_tokens=6)
+
+    def model() -> Any:
+        return load_mlx_model(base, lora=LoraSettings(rank=4, layers=(1,), dropout=0.1), seed=3, threads=1)
+
+    class Mortal:
+        """The model until the second iteration is half sampled."""
+
+        def __init__(self) -> None:
+            self.model = model()
+
+        def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+            for count, completion in enumerate(self.model.sample(requests)):
+                if completion.key.startswith("3/") and count == 3:
+                    raise Interrupted
+                yield completion
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.model, name)
+
+    with RunDirectory.create(tmp_path / "whole", {}) as store:
+        whole = finish(a_run(config, model(), store))
+        assert whole.state.updates > 0, "a run that learns nothing proves nothing"
+        with RunDirectory.create(tmp_path / "killed", {}) as killed, pytest.raises(Interrupted):
+            finish(a_run(config, Mortal(), killed))
+        with RunDirectory.open(tmp_path / "killed") as killed:
+            assert killed.last()[0] == 2
+            assert_same_end(whole, finish(a_run(config, model(), killed)))
+    names = ["adapters.safetensors", "optimizer.safetensors", "adapter_config.json", "state.json"]
+    folders = (tmp_path / run / "checkpoints" / "last" for run in ("whole", "killed"))
+    one, other = ([(folder / name).read_bytes() for name in names] for folder in folders)
+    assert one == other

@@ -1,0 +1,218 @@
+"""A model loaded with mlx keeps to the port, says what it is, and refuses what it cannot use in one line."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+mx = pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
+pytest.importorskip("tokenizers")
+
+from tiny_llama import write_tiny_llama  # noqa: E402
+
+from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model  # noqa: E402
+from gce.domain.types import Message, SampleRequest, Trace, TrainingBatch  # noqa: E402
+from gce.errors import ModelError  # noqa: E402
+from gce.ports.model import Learner, Probe, Sampler, Scorer  # noqa: E402
+from gce.testing.model_contract import assert_same_arrays, check_model  # noqa: E402
+
+PROMPTS = [(Message("user", "w1 w2"),), (Message("system", "w3"), Message("user", "w4 w5 w6"))]
+TOO_LONG = (Message("user", "w1 " * 70),)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return write_tiny_llama(tmp_path_factory.mktemp("model"), layers=3, words=20, context=64)
+
+
+def load(directory, *layers, seed=0, threads=2, **lora):
+    return load_mlx_model(
+        directory,
+        device="cpu",
+        lora=LoraSettings(rank=4, layers=tuple(layers), **lora),
+        optimizer=OptimizerSettings(learning_rate=0.02, tokens_per_pass=128),
+        seed=seed,
+        threads=threads,
+    )
+
+
+def requests_of(count=6, *, temperature=0.8):
+    return [SampleRequest(f"{i}", PROMPTS[i % 2], i, temperature, 12) for i in range(count)]
+
+
+def batch_of(model, count=6):
+    requests = {request.key: request for request in requests_of(count)}
+    found = sorted(model.sample(list(requests.values())), key=lambda completion: completion.key)
+    traces = [Trace(c.key, "p", "T0", 0, requests[c.key].messages, c, (), c.key) for c in found]
+    return TrainingBatch(tuple(traces), (1.0,) * len(traces))
+
+
+def without_tokens(batch):
+    """As from a backend that tells nothing but text."""
+    bare = {"prompt_token_ids": None, "token_ids": None, "log_probabilities": None}
+    traces = tuple(evolve(trace, completion=evolve(trace.completion, **bare)) for trace in batch.traces)
+    return evolve(batch, traces=traces)
+
+
+def test_it_has_all_four_capabilities_and_keeps_to_the_port(directory):
+    model = load(directory)
+    assert isinstance(model, Sampler) and isinstance(model, Scorer)
+    assert isinstance(model, Learner) and isinstance(model, Probe)
+    check_model(lambda: load(directory, 0, 2), prompts=PROMPTS, too_long=TOO_LONG)
+
+
+def test_same_seed_same_bytes_with_and_without_sampling_in_between(directory):
+    """Two updates; one model is evaluated before, between and after them, greedily and not, on other threads."""
+    quiet, busy = load(directory, 0, 2, dropout=0.2), load(directory, 0, 2, dropout=0.2, threads=1)
+    batch = batch_of(quiet)
+    for _ in range(2):
+        list(busy.sample(requests_of(temperature=0.0)))
+        busy.log_probabilities(PROMPTS[0], "w1", adapter=False)
+        busy.activation_statistics(PROMPTS)
+        assert busy.update(batch) == quiet.update(batch)
+    list(busy.sample(requests_of()))
+    assert_same_arrays(busy.state(), quiet.state())
+    assert busy.policy == quiet.policy
+    other = load(directory, 0, 2, seed=1)
+    assert other.policy != load(directory, 0, 2).policy
+
+
+def test_learning_makes_the_traces_likelier(directory):
+    model = load(directory, 0, 1, 2)
+    batch = batch_of(model)
+    losses = [model.update(batch).loss for _ in range(6)]
+    assert losses[-1] < losses[0] - 0.1
+
+
+def test_traces_without_token_ids_are_read_from_their_text(directory):
+    """Chat template, then the text, then the end token where the model stopped by itself: the same numbers."""
+    with_ids, with_text = load(directory, 1), load(directory, 1)
+    batch = batch_of(with_ids)
+    assert {trace.completion.finish_reason for trace in batch.traces} == {"stop", "length"}
+    assert with_text.update(without_tokens(batch)) == with_ids.update(batch)
+    assert_same_arrays(with_text.state(), with_ids.state())
+
+
+def test_an_empty_completion_trains_nothing(directory):
+    model = load(directory, 1)
+    (completion,) = model.sample([SampleRequest("k", TOO_LONG, 0)])
+    trace = Trace("k", "p", "T0", 0, PROMPTS[0], evolve(completion, token_ids=()), (), "k")
+    report = model.update(TrainingBatch((trace,), (1.0,)))
+    assert report.tokens == 0
+
+
+def test_an_update_needs_an_adapter(directory):
+    model = load(directory)
+    with pytest.raises(ModelError, match="call attach"):
+        model.update(batch_of(model))
+    with pytest.raises(ModelError, match="call attach"):
+        model.write_checkpoint(directory / "nowhere")
+
+
+def test_sampling_uses_the_adapter(directory):
+    model = load(directory, 0, 1, 2)
+    batch = batch_of(model)
+    for _ in range(5):
+        model.update(batch)
+    for completion in model.sample(requests_of()):
+        prompt = PROMPTS[int(completion.key) % 2]
+        scores = model.log_probabilities(prompt, completion.text)[: len(completion.token_ids)]
+        assert completion.log_probabilities == pytest.approx(scores, abs=1e-3)
+        bare = model.log_probabilities(prompt, completion.text, adapter=False)[: len(completion.token_ids)]
+        assert completion.log_probabilities != pytest.approx(bare, abs=1e-2)
+
+
+def test_the_policy_names_base_and_adapter(directory, tmp_path):
+    model = load(directory, 1)
+    before = model.policy
+    batch = batch_of(model)
+    assert {trace.completion.policy for trace in batch.traces} == {before}
+    model.update(batch)
+    assert model.policy != before
+    other = write_tiny_llama(tmp_path, layers=3, words=20, context=64, seed=9)
+    assert load(other).policy != load(directory).policy
+    assert load(directory).policy == load(shutil.copytree(directory, tmp_path / "copy")).policy
+
+
+def test_parameters_are_counted(directory):
+    """Rank 4 on q, o (32 x 32), k, v (32 x 16), gate, up (32 x 96) and down (96 x 32) of one block.
+
+    The base: 25 x 32 embeddings; three blocks of these matrices and two norms of 32; a last norm.
+    """
+    model = load(directory, 1)
+    adapter = 4 * (2 * (32 + 32) + 2 * (32 + 16) + 3 * (32 + 96))
+    block = 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 96 + 2 * 32
+    assert model.trainable_parameters == adapter
+    assert model.total_parameters == adapter + 25 * 32 + 3 * block + 32
+    assert (model.blocks, model.layers, model.context, len(model.adapted_modules)) == (3, (1,), 64, 7)
+
+
+def test_prompts_go_through_the_chat_template(directory):
+    model = load(directory)
+    vocabulary = model._tokenizer.get_vocab()
+    words = ["<system>", "w3", "<end>", "<user>", "w4", "w5", "w6", "<end>", "<assistant>"]
+    assert model.prompt_tokens(PROMPTS[1]) == tuple(vocabulary[word] for word in words)
+    assert model.text_tokens("w1 w2", end=True) == tuple(vocabulary[word] for word in ("w1", "w2", "<end>"))
+
+
+def test_activation_statistics_are_mean_squares_of_block_outputs(directory):
+    model = load(directory)
+    llama = model._model.model
+    outs, adds = np.zeros((2, 3)), np.zeros((2, 3))
+    counts = []
+    for row, prompt in enumerate(PROMPTS):
+        tokens = model.prompt_tokens(prompt)
+        hidden = llama.embed_tokens(mx.array([tokens]))
+        for layer, block in enumerate(llama.layers):
+            out = block(hidden, "causal", None)
+            outs[row, layer] = np.square(np.array(out)).mean()
+            adds[row, layer] = np.square(np.array(out - hidden)).mean()
+            hidden = out
+        counts.append(len(tokens))
+    found = model.activation_statistics(PROMPTS)
+    assert [record.mean_square for record in found] == pytest.approx(np.average(outs, axis=0, weights=counts))
+    assert [record.update_mean_square for record in found] == pytest.approx(np.average(adds, axis=0, weights=counts))
+    assert [type(block) for block in llama.layers] == [type(llama.layers[0])] * 3
+    assert all(record.mean_square == 0 for record in model.activation_statistics([]))
+
+
+def test_a_name_that_is_no_directory_and_no_repository_is_refused(tmp_path):
+    for name in (str(tmp_path / "absent"), "absent", "a/b/c"):
+        with pytest.raises(ModelError, match="expected a model's directory or a name like 'owner/model', got"):
+            load_mlx_model(name)
+
+
+def test_a_repository_that_cannot_be_fetched_is_refused():
+    with pytest.raises(ModelError, match="could not find or fetch the model 'nobody/nothing'"):
+        load_mlx_model("nobody/nothing", device="cpu")
+
+
+@pytest.mark.parametrize("broken", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_damaged_files_are_refused(directory, tmp_path, broken):
+    copy = shutil.copytree(directory, tmp_path / "model")
+    (copy / broken).write_bytes(b"{" * 100)
+    with pytest.raises(ModelError, match="could not load a model from"):
+        load(copy)
+
+
+def test_an_empty_directory_is_no_model(tmp_path):
+    with pytest.raises(ModelError, match="could not load a model from"):
+        load(tmp_path)
+
+
+def test_a_model_without_chat_template_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="chat template"):
+        load(write_tiny_llama(tmp_path, layers=1, template=None))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere weights stay as they are")
+def test_weights_of_fewer_bits_become_float32_on_a_linux_cpu(directory, tmp_path):
+    copy = shutil.copytree(directory, tmp_path / "model")
+    weights = {name: array.astype(mx.bfloat16) for name, array in mx.load(str(copy / "model.safetensors")).items()}
+    mx.save_safetensors(str(copy / "model.safetensors"), weights, {"format": "mlx"})
+    assert load(copy)._model.model.norm.weight.dtype == mx.float32

@@ -1,0 +1,131 @@
+"""What a person sees: cells, tables, a line for each iteration, and bars where the stream is a terminal."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+from attrs import evolve
+
+from gce.app.terminal import Silent, Terminal, accuracy_table, interval_cell, percent, share_cell, table
+from gce.domain.statistics import wilson
+from gce.domain.types import Interval, IterationRecord, TierCount
+
+
+def counted(rollouts: int, correct: int) -> TierCount:
+    return TierCount(rollouts, correct, 1, 0, 0, 0, 0, 0, 1.0)
+
+
+RECORD = IterationRecord(
+    iteration=3,
+    tiers={"T0": counted(8, 6), "T1": counted(8, 1)},
+    buffer={"T0": 12, "T1": 5},
+    admitted=4,
+    updates=16,
+    loss=0.25,
+    gradient_norm=1.0,
+    entropy=0.5,
+    dropped=0,
+    dev={"T0": Interval(40, 20, 0.35, 0.65), "T5": Interval(40, 2, 0.01, 0.17)},
+    seconds={"sample": 2.0, "train": 1.5, "evaluate": 0.25},
+)
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_shares_are_percentages() -> None:
+    assert percent(0.074) == "7%"
+    assert share_cell(0.075, 0.0412, 0.1229) == "7.5 (4.1-12.3)"
+    assert interval_cell(Interval(200, 15, 0.0412, 0.1229), digits=0) == "8 (4-12)"
+
+
+def test_a_table_is_as_wide_as_its_widest_cells() -> None:
+    assert table(["", "T0", "mean"], [["before", "5", "10.5"], ["a", "100", "-"]]).splitlines() == [
+        "         T0  mean",
+        "------  ---  ----",
+        "before    5  10.5",
+        "a       100     -",
+    ]
+
+
+def test_the_accuracy_table_has_intervals_a_mean_and_a_dash_where_nothing_was_measured() -> None:
+    """Mean of 50 % and 100 %: 75; without T1 there is no mean."""
+    rows = {
+        "after": {"T0": wilson(5, 10), "T1": wilson(10, 10)},
+        "ignores all": {"T0": wilson(0, 10)},
+    }
+    head, _, after, blind = accuracy_table(rows, ["T0", "T1"], ["T1"]).splitlines()
+    assert "T1, held out" in head and "T0, held out" not in head and head.endswith("mean")
+    assert after.split()[:5] == ["after", "50", "(24-76)", "100", "(72-100)"]
+    assert after.split()[5] == "75.0"
+    assert blind.split() == ["ignores", "all", "0", "(0-28)", "-", "-"]
+
+
+def test_an_iteration_is_one_line_and_the_head_comes_once() -> None:
+    stream = io.StringIO()
+    terminal = Terminal(12, stream)
+    terminal.iteration(RECORD)
+    terminal.iteration(evolve(RECORD, iteration=4, loss=None, dev={}))
+    explained, head, third, fourth = stream.getvalue().splitlines()
+    assert "dev problems in brackets" in explained
+    assert head.split() == ["iter", "T0", "T1", "buffer", "updates", "loss", "seconds"]
+    assert third.split() == ["3/12", "75%", "[50%]", "12%", "17", "16", "0.250", "3.8", "T5", "[5%]"]
+    assert fourth.split() == ["4/12", "75%", "12%", "17", "16", "-", "3.8"]
+    # Columns stand under their heads.
+    for name, shown in (("T0", "75% [50%]"), ("T1", "12%"), ("buffer", "17"), ("loss", "0.250")):
+        assert head.index(name) + len(name) == third.index(shown) + len(shown)
+
+
+def test_nothing_but_whole_lines_is_written_where_no_terminal_is() -> None:
+    stream = io.StringIO()
+    terminal = Terminal(1, stream)
+    advance = terminal.stage("sample", 2)
+    advance()
+    advance()
+    assert stream.getvalue() == ""
+    terminal.say("done")
+    assert stream.getvalue() == "done\n"
+
+
+def test_a_bar_shows_how_many_how_fast_and_how_long_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 of 4 after 2 seconds: half a step a second, 6 seconds left, a quarter of the bar."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    screen = Screen()
+    advance = Terminal(1, screen).stage("sample", 4)
+    now[0] += 2.0
+    advance()
+    assert screen.getvalue() == f"\r\x1b[K   sample [{'#' * 6}{'.' * 18}] 1/4  0.5/s  6 s left"
+    painted = screen.getvalue()
+    now[0] += 0.01
+    advance()
+    assert screen.getvalue() == painted, "painted again after a hundredth of a second"
+    advance()
+    advance()
+    last = screen.getvalue().removeprefix(painted)
+    assert "4/4" in last and last.endswith("\r\x1b[K"), "the full bar is wiped"
+
+
+def test_a_line_does_not_run_into_a_bar() -> None:
+    screen = Screen()
+    Terminal(1, screen).say("hello")
+    assert screen.getvalue() == "\r\x1b[Khello\n"
+
+
+def test_a_stage_of_nothing_shows_nothing_and_breaks_nothing() -> None:
+    screen = Screen()
+    Terminal(1, screen).stage("train", 0)
+    assert screen.getvalue() == ""
+
+
+def test_silent_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    silent = Silent()
+    silent.stage("sample", 3)()
+    silent.iteration(RECORD)
+    assert capsys.readouterr() == ("", "")
