@@ -58,6 +58,7 @@ def test_group_relative_weights_of_verdicts_have_unit_spread(verdicts):
 def test_decided_groups_are_dropped():
     groups = {"easy": [1, 1], "open": [1, 0], "hard": [0, 0], "partly": [0.5, 0.5], "none": []}
     assert drop_decided(groups) == {"open": (1, 0), "partly": (0.5, 0.5)}
+    assert "none" not in drop_decided(groups, all_right=False, all_wrong=False)
     assert list(drop_decided(groups, all_right=False)) == ["easy", "open", "partly"]
     assert list(drop_decided(groups, all_wrong=False)) == ["open", "hard", "partly"]
 

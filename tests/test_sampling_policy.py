@@ -88,6 +88,13 @@ class TestPlan:
         history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 8)}])
         assert plan(history, ("T0", "T1"), problems=20) == {"T0": 10, "T1": 10}
 
+    def test_the_floor_by_hand_for_a_tier_that_teaches_nothing(self):
+        """An even share of 20 for two tiers is 10; a quarter of it 2.5, rounded up."""
+        history = told([{"T0": count(10_000, 10_000, 0), "T1": count(10_000, 0, 0)}])
+        assert plan(history, ("T0", "T1"), problems=20) == {"T0": 3, "T1": 17}
+        assert plan(history, ("T0", "T1"), problems=20, floor=0.0) == {"T0": 1, "T1": 19}
+        assert plan(history, ("T0", "T1"), problems=21, floor=1.0) == {"T0": 10, "T1": 11}
+
     @given(HISTORIES, st.lists(st.sampled_from(TIERS), min_size=1, unique=True), st.data())
     def test_it_adds_up_and_keeps_the_floor(self, iterations, tiers, data):
         problems = data.draw(st.integers(len(tiers), 300))

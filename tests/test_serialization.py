@@ -7,8 +7,10 @@ import json
 import subprocess
 import sys
 from types import MappingProxyType
+from typing import Literal
 
 import pytest
+from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -234,6 +236,19 @@ def test_a_whole_number_is_taken_where_a_float_is_due():
         -1.0,
         -0.5,
     )
+
+
+@frozen
+class OneOrText:
+    """A user's own record."""
+
+    value: Literal[1, "one"]
+
+
+def test_a_boolean_is_not_one_of_the_numbers_allowed():
+    assert from_plain(OneOrText, {"value": 1}) == OneOrText(1)
+    with pytest.raises(ValueError, match=r"OneOrText.value: expected one of 1, 'one', got True"):
+        from_plain(OneOrText, {"value": True})
 
 
 COMPLETION = Completion(key="k", text="", finish_reason="stop", policy="base")
