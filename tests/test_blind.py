@@ -74,7 +74,7 @@ def test_one_unit_crew_is_no_family():
 
 
 def test_answers_that_read_next_to_nothing():
-    """T K B in the prompt, B K T by label, K B T or the like in topological order (K and B are free; K stands first)."""
+    """T K B in the prompt, B K T by label; K T B in topological order, for T stands before B and is free after K."""
     said = answers(HOUSE)
     assert said["every job at 0"] == "Answer: T 0, K 0, B 0"
     assert said["one after another, prompt order"] == "Answer: T 0, K 4, B 7"
@@ -142,7 +142,7 @@ def test_a_fixed_answer_is_fitted_by_rank_or_by_place():
     by_rank, by_place = policies["best fixed answer, by label rank"], policies["best fixed answer, by prompt position"]
     assert by_rank(training[0], rng) == "Answer: A 2, B 0"
     assert by_rank(training[1], rng) == "Answer: C 2, D 0"
-    assert by_place(training[0], rng).replace("A", "D").replace("B", "C") == by_place(training[1], rng)
+    assert (by_place(training[0], rng), by_place(training[1], rng)) == ("Answer: A 2, B 0", "Answer: D 2, C 0")
 
 
 def test_a_fixed_answer_needs_training_problems_of_its_tier():
@@ -152,40 +152,35 @@ def test_a_fixed_answer_needs_training_problems_of_its_tier():
 
 
 def test_climbing_finds_what_no_training_solution_has():
-    """Deadlines force 0 for A in one, for B in the other; each solution alone fails the other, 0 and 0 fits both."""
-    one = Instance([Job("A", 1, (), 1), Job("B", 1)], [], [], 5)
-    two = Instance([Job("A", 1), Job("B", 1, (), 1)], [], [], 5)
+    """A leads to B in one problem, to C in the other, whose solutions start the third job at 0: B 2, C 2 fits both."""
+    jobs = [Job("A", 2), Job("B", 1), Job("C", 1)]
+    one, two = Instance(jobs, [("A", "B")], [], 3), Instance(jobs, [("A", "C")], [], 3)
+    assert solve(one).starts == {"A": 0, "B": 2, "C": 0}
+    assert solve(two).starts == {"A": 0, "B": 0, "C": 2}
     text = answers(one, [problem(one), problem(two)])["best fixed answer, by prompt position"]
-    assert text == "Answer: A 0, B 0"
+    assert text == "Answer: A 0, B 2, C 2"
 
 
 def fitted_slowly(tier: str, instances: Sequence[Instance], arrange: Callable[[Sequence[str]], list[str]]) -> list[int]:
     """What fitting is said to do, with the verifier asked about every instance every time."""
 
-    def count(values: Sequence[int]) -> int:
-        return sum(
-            not judge(instance, dict(zip(arrange(instance.labels), values, strict=True))) for instance in instances
-        )
+    @cache
+    def count(values: tuple[int, ...]) -> int:
+        return sum(not judge(one, dict(zip(arrange(one.labels), values, strict=True))) for one in instances)
 
+    hours = range(max(instance.horizon for instance in instances))
     solutions = {tuple(solve(instance).starts[label] for label in arrange(instance.labels)) for instance in instances}
     rng = python_generator("fixed answers", tier)
     climbed = []
     for values in sorted(solutions, key=lambda values: (-count(values), values))[:CLIMBED]:
-        best = list(values)
-        for coordinate in rng.sample(range(len(best)), len(best)):
-            trials = [[*best[:coordinate], value, *best[coordinate + 1 :]] for value in range(latest(instances))]
-            top = max(trials, key=count)
-            if count(top) > count(best):
-                best = top
-        climbed.append((count(best), best))
+        for coordinate in rng.sample(range(len(values)), len(values)):
+            trials = [(*values[:coordinate], hour, *values[coordinate + 1 :]) for hour in hours]
+            values = max([values, *trials], key=count)
+        climbed.append((count(values), list(values)))
     return max(climbed)[1]
 
 
-def latest(instances: Sequence[Instance]) -> int:
-    return max(instance.horizon for instance in instances)
-
-
-@pytest.mark.parametrize(("tier", "count"), [("T0", 25), ("T2", 12), ("T4", 6)])
+@pytest.mark.parametrize(("tier", "count"), [("T0", 12), ("T2", 7), ("T4", 5)])
 def test_fitting_gives_what_the_verifier_would(tier: str, count: int):
     """The same starts as a search that asks the verifier, over problems with and without resources."""
     training = draw_problems(SCHEDULING, "grounded", tier, "train", count, seed=9)
@@ -216,10 +211,14 @@ def test_counting_agrees_with_the_verifier(data: st.DataObject):
 
 
 @cache
+def drawn(tier: str, seed: int) -> tuple[Problem, ...]:
+    return draw_problems(SCHEDULING, "grounded", tier, "train", 60, seed=seed)
+
+
+@cache
 def scores(tier: str) -> tuple[tuple[PolicyScore, ...], tuple[PolicyScore, ...]]:
     """Blind answers and heuristics on 60 problems, fixed answers fitted to 60 others."""
-    training = draw_problems(SCHEDULING, "grounded", tier, "train", 60, seed=1)
-    problems = draw_problems(SCHEDULING, "grounded", tier, "train", 60, seed=2)
+    training, problems = drawn(tier, 1), drawn(tier, 2)
     blind = score_policies(SCHEDULING, blind_policies(training), problems, subtypes=True)
     return blind, score_policies(SCHEDULING, heuristic_policies(training), problems)
 
@@ -235,7 +234,7 @@ def test_blind_answers_fail(tier: str):
 @pytest.mark.parametrize("tier", TIERS)
 def test_every_blind_answer_is_a_readable_answer(tier: str):
     """A blind answer must fail for what it says, not for how it is written; the example alone is refused."""
-    (one, *_) = training = draw_problems(SCHEDULING, "grounded", tier, "train", 5, seed=1)
+    (one, *_) = training = drawn(tier, 1)[:5]
     for name, policy in blind_policies(training).items():
         text = policy(one, python_generator("read"))
         if text is not None and name != "the prompt's own example":

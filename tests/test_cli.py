@@ -75,7 +75,9 @@ def test_every_command_explains_itself_and_prints_json_for_programs(gce: Gce, co
 @pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit"])
 def test_what_works_on_a_task_takes_any_task(gce: Gce, command: str) -> None:
     assert "--task" in gce(command, "--help").out
-    assert "no task 'knitting'" in one_line(gce(command, "--task", "knitting", stdin=b'{"problem":{},"answer":""}'), command)
+    assert "no task 'knitting'" in one_line(
+        gce(command, "--task", "knitting", stdin=b'{"problem":{},"answer":""}'), command
+    )
 
 
 def test_an_unknown_command_or_option_exits_with_2(gce: Gce) -> None:
@@ -192,9 +194,7 @@ def test_a_generated_problem_is_verified_right_and_wrong(gce: Gce, problem_file:
     assert ": wrong\n  " in wrong.out
 
 
-def test_the_answer_or_the_problem_or_both_come_from_standard_input(
-    gce: Gce, problem_file: Path, right: str
-) -> None:
+def test_the_answer_or_the_problem_or_both_come_from_standard_input(gce: Gce, problem_file: Path, right: str) -> None:
     answer = problem_file.with_name("answer.txt")
     answer.write_text(right)
     data = problem_file.read_bytes()
@@ -258,7 +258,9 @@ def test_a_problem_that_breaks_its_own_rules_exits_with_2(gce: Gce, problem_file
     assert "the problem's instance is not valid" in one_line(gce("verify", problem_file), "verify")
 
 
-@pytest.mark.parametrize("stdin", [b"", b"3", b"{}", b'{"problem": {}}', b'{"answer": "x"}', b'{"problem":{},"answer":1}'])
+@pytest.mark.parametrize(
+    "stdin", [b"", b"3", b"{}", b'{"problem": {}}', b'{"answer": "x"}', b'{"problem":{},"answer":1}']
+)
 def test_what_is_no_pair_on_standard_input_exits_with_2(gce: Gce, stdin: bytes) -> None:
     one_line(gce("verify", stdin=stdin), "verify")
 

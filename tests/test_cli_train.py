@@ -502,9 +502,7 @@ def test_random_blocks_need_not_be_neighbours_and_follow_the_seed(trained: Train
     assert len(blocks) == 2 and blocks != [2, 3]
 
 
-def test_evaluate_measures_what_a_run_learned(
-    trained: Trained, tiny: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_measures_what_a_run_learned(trained: Trained, tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same test problem a tier as the run's own table; and the base without the adapter."""
     run = trained()
     arguments = ["evaluate", *TOY, "--model", str(tiny), "--n", "1", "--max-tokens", "12", "--json"]

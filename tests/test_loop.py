@@ -249,9 +249,7 @@ def test_a_pool_smaller_than_a_tier_s_share_asks_each_problem_once_an_iteration(
 def test_the_adaptive_plan_goes_where_answers_are_undecided() -> None:
     """Ten problems, T0 always right and T1 always undecided: 5 and 5; then 2 each as a floor and 6 by 1/7 to 6/7."""
     config = evolve(SMALL, sampling="adaptive", problems=10, rollouts=2, iterations=2)
-    model = Listening(
-        lambda request: f"w{add(request)}" if "/T0/" in request.key or number_of(request) else "no idea"
-    )
+    model = Listening(lambda request: f"w{add(request)}" if "/T0/" in request.key or number_of(request) else "no idea")
     found = finish(a_run(config, model))
     assert [{tier: count.problems for tier, count in record.tiers.items()} for record in found.records] == [
         {"T0": 5, "T1": 5},
@@ -351,9 +349,7 @@ def test_no_finishing_order_of_rollouts_changes_a_run() -> None:
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_other_problems() -> None:
-    one, again, other = (
-        finish(a_run(evolve(SMALL, seed=seed), careless(None, None))) for seed in (1, 1, 2)
-    )
+    one, again, other = (finish(a_run(evolve(SMALL, seed=seed), careless(None, None))) for seed in (1, 1, 2))
     assert_same_end(one, again)
     mine, theirs = ({record["problem"] for record in run.store.read("rollouts")} for run in (one, other))
     assert not mine & theirs

@@ -8,11 +8,11 @@ pytest.importorskip("mlx.core")
 pytest.importorskip("mlx_lm")
 pytest.importorskip("tokenizers")
 
-from tiny_llama import write_tiny_llama  # noqa: E402
+from tiny_llama import write_tiny_llama
 
-from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model  # noqa: E402
-from gce.domain.types import Completion, Message, Trace, TrainingBatch  # noqa: E402
-from gce.errors import ModelError  # noqa: E402
+from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
+from gce.domain.types import Completion, Message, Trace, TrainingBatch
+from gce.errors import ModelError
 
 ASKED = (Message("user", "w1 w2"),)
 

@@ -181,6 +181,12 @@ def test_activation_statistics_are_mean_squares_of_block_outputs(directory):
     assert all(record.mean_square == 0 for record in model.activation_statistics([]))
 
 
+@pytest.mark.parametrize("option", ["threads", "max_batch"])
+def test_no_thread_and_no_row_is_too_few(directory, option):
+    with pytest.raises(ValueError, match=f"expected {option} of at least 1, got 0"):
+        load_mlx_model(directory, **{option: 0})
+
+
 def test_a_name_that_is_no_directory_and_no_repository_is_refused(tmp_path):
     for name in (str(tmp_path / "absent"), "absent", "a/b/c"):
         with pytest.raises(ModelError, match="expected a model's directory or a name like 'owner/model', got"):

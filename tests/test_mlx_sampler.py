@@ -15,7 +15,7 @@ from mlx_lm.generate import generate_step  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
 from gce.adapters import mlx_model  # noqa: E402
-from gce.adapters.mlx_decoder import BatchDecoder, SequenceDecoder, make_decoder  # noqa: E402
+from gce.adapters.mlx_decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
 from gce.adapters.mlx_llama import llama_weights  # noqa: E402
 from gce.adapters.mlx_sampler import Job, roll_out  # noqa: E402
 from gce.adapters.numpy_llama import NumpyLlama  # noqa: E402
@@ -205,7 +205,7 @@ def load(tmp_path, **config):
 
 @pytest.mark.skipif(not mlx_model.sys.platform.startswith("linux"), reason="elsewhere mlx's own kernels are fast")
 def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(model):
-    assert isinstance(make_decoder(model, 4, 9, threads=1), RowThreads)
+    assert isinstance(decoder_maker(model, threads=1)(4, 9), RowThreads)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(model):
 def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, family, config):
     model = load(tmp_path, layers=2, family=family, **config)._model
     assert llama_weights(model) is None
-    assert isinstance(make_decoder(model, 4, 9, threads=1), BatchDecoder)
+    assert isinstance(decoder_maker(model, threads=1)(4, 9), BatchDecoder)
     jobs = jobs_of(prompts=3, each=2, limit=8)
     for job, rollout in zip(jobs, rolled(model, jobs, decoder="batch", max_rows=4), strict=True):
         expected = full_forward(model, job.prompt, rollout.tokens)
@@ -232,7 +232,7 @@ def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, famil
 def test_a_model_with_other_caches_is_decoded_one_sequence_at_a_time(tmp_path):
     kinds = ["sliding_attention", "full_attention"]
     model = load(tmp_path, layers=2, layer_types=kinds, sliding_window=4)._model
-    decoder = make_decoder(model, 4, 9, threads=1)
+    decoder = decoder_maker(model, threads=1)(4, 9)
     assert isinstance(decoder, SequenceDecoder)
     jobs = jobs_of(prompts=3, each=2, limit=8)
     found = sorted(roll_out(jobs, lambda rows, longest: decoder, stop={1}, max_rows=8), key=lambda r: r.job)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import pytest
-from attrs import frozen
+from attrs import field, frozen, validators
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -249,6 +249,19 @@ def test_a_boolean_is_not_one_of_the_numbers_allowed():
     assert from_plain(OneOrText, {"value": 1}) == OneOrText(1)
     with pytest.raises(ValueError, match=r"OneOrText.value: expected one of 1, 'one', got True"):
         from_plain(OneOrText, {"value": True})
+
+
+@frozen
+class Family:
+    """A user's own record."""
+
+    name: str = field(validator=validators.in_(("sequencing", "deadlines")))
+
+
+def test_a_validators_own_message_is_told_and_not_its_other_arguments():
+    with pytest.raises(ValueError) as refusal:
+        from_plain(Family, {"name": "resources"})
+    assert str(refusal.value) == "Family: 'name' must be in ('sequencing', 'deadlines') (got 'resources')"
 
 
 COMPLETION = Completion(key="k", text="", finish_reason="stop", policy="base")

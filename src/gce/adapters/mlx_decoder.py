@@ -1,6 +1,6 @@
 """Rows of growing sequences over any mlx-lm model: what the sampler steps.
 
-`make_decoder` picks the fastest that fits: numpy for a plain Llama on a Linux CPU, batched rows where the model keeps
+`decoder_maker` picks the fastest that fits: numpy for a plain Llama on a Linux CPU, batched rows where the model keeps
 plain key-value caches, one sequence at a time for every other cache. Knows models and positions, not requests.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import mlx.core as mx
@@ -21,7 +21,7 @@ from gce.adapters.mlx_llama import llama_weights
 from gce.adapters.numpy_llama import NumpyLlama
 from gce.adapters.row_threads import RowThreads
 
-__all__ = ["BatchDecoder", "Decoder", "SequenceDecoder", "draw", "make_decoder"]
+__all__ = ["BatchDecoder", "Decoder", "SequenceDecoder", "decoder_maker", "draw"]
 
 _GROWTH = 256
 """Columns by which the key-value buffers grow."""
@@ -56,15 +56,20 @@ class Decoder(Protocol):
         ...
 
 
-def make_decoder(model: nn.Module, rows: int, longest: int, *, threads: int) -> Decoder:
-    """A decoder of `rows` rows at most for prompts of at most `longest` tokens."""
+def decoder_maker(model: nn.Module, *, threads: int) -> Callable[[int, int], Decoder]:
+    """What makes decoders of this model, of so many rows at most, for prompts of so many tokens at most.
+
+    The model's weights must stay as they are while it is used.
+    """
     if sys.platform.startswith("linux") and mx.default_device() == mx.Device(mx.cpu):
         weights = llama_weights(model)
         if weights is not None:
-            return RowThreads(lambda count: NumpyLlama(weights, count, longest), rows, threads=threads)
+            return lambda rows, longest: RowThreads(
+                lambda count: NumpyLlama(weights, count, longest), rows, threads=threads
+            )
     if all(type(cache) is KVCache for cache in make_prompt_cache(model)):
-        return BatchDecoder(model, rows)
-    return SequenceDecoder(model)
+        return lambda rows, _: BatchDecoder(model, rows)
+    return lambda rows, _: SequenceDecoder(model)
 
 
 def draw(logits: mx.array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -33,7 +33,7 @@ try:
     import mlx.nn as nn
     from mlx.utils import tree_flatten
 
-    from gce.adapters.mlx_decoder import Decoder, make_decoder
+    from gce.adapters.mlx_decoder import Decoder, decoder_maker
     from gce.adapters.mlx_files import Base, load_base
     from gce.adapters.mlx_learner import Example, loss_and_gradients, split_head
     from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings
@@ -69,6 +69,9 @@ def load_mlx_model(
     On a CPU under Linux weights are float32, and a fast BLAS is put under mlx where it is installed.
     Raises ModelError where there is no such model, or it cannot be used.
     """
+    for name, value in (("max_batch", max_batch), ("threads", threads)):
+        if value is not None and value < 1:
+            raise ValueError(f"expected {name} of at least 1, got {value!r}")
     threads = threads if threads is not None else _usable_cores()
     if device == "cpu":
         mx.set_default_device(mx.cpu)
@@ -106,6 +109,8 @@ class MlxModel:
         self._max_batch = max_batch
         self._threads = threads
         self._head = split_head(base.model)
+        self._sampled: nn.Module | None = None
+        self._make_decoder: Callable[[int, int], Decoder]
         self._stop = frozenset(int(token) for token in base.tokenizer.eos_token_ids)
         self._end = int(base.tokenizer.eos_token_id)
 
@@ -171,7 +176,10 @@ class MlxModel:
         if len(set(keys)) != len(keys):
             twice = next(key for place, key in enumerate(keys) if key in keys[:place])
             raise ValueError(f"expected one request for each key, got {twice!r} twice")
-        return self._completions(requests, self._adapter.merged(), self.policy)
+        model = self._adapter.merged()
+        if self._sampled is not model:
+            self._sampled, self._make_decoder = model, decoder_maker(model, threads=self._threads)
+        return self._completions(requests, self._make_decoder, self.policy)
 
     def log_probabilities(
         self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
@@ -233,7 +241,9 @@ class MlxModel:
             raise ModelError("expected an adapter to write: call attach(layers)")
         self._adapter.write(Path(directory))
 
-    def _completions(self, requests: Sequence[SampleRequest], model: nn.Module, policy: str) -> Iterator[Completion]:
+    def _completions(
+        self, requests: Sequence[SampleRequest], make_decoder: Callable[[int, int], Decoder], policy: str
+    ) -> Iterator[Completion]:
         tokens: dict[tuple[Message, ...], tuple[int, ...]] = {}
         for request in requests:
             if request.messages not in tokens:
@@ -247,11 +257,8 @@ class MlxModel:
             else:
                 limit = min(request.max_tokens, room)
                 asked.append((request, Job(prompt, request.seed, request.temperature, limit)))
-
-        def make(rows: int, longest: int) -> Decoder:
-            return make_decoder(model, rows, longest, threads=self._threads)
-
-        for rollout in roll_out([job for _, job in asked], make, stop=self._stop, max_rows=self._max_batch):
+        jobs = [job for _, job in asked]
+        for rollout in roll_out(jobs, make_decoder, stop=self._stop, max_rows=self._max_batch):
             request, job = asked[rollout.job]
             yield self._completion(request.key, job.prompt, rollout, policy)
 

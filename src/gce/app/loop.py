@@ -360,5 +360,3 @@ def _commit(
         "updates": state.updates,
     }
     run.store.commit(record.iteration, run.model.state(), loop)
-
-

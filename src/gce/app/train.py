@@ -90,9 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--pool", int, "revisit a fixed set of this many problems a tier (default: fresh ones each time)")
     option("--sampling", str, "who gets rollouts: adaptive or uniform", choices=("adaptive", "uniform"))
     option("--second-wave", int, "further rollouts an iteration for undecided problems")
-    option(
-        "--weighting", str, "how tiers share a batch", choices=("uniform-tier", "equal", "failure-rate")
-    )
+    option("--weighting", str, "how tiers share a batch", choices=("uniform-tier", "equal", "failure-rate"))
     option("--updates", int, "optimizer steps an iteration")
     option("--batch", int, "traces in one step")
     option("--learning-rate", float, "of AdamW")

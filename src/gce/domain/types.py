@@ -178,9 +178,7 @@ class TrainingBatch:
     @weights.validator
     def _one_for_each(self, _attribute: Any, value: tuple[float, ...]) -> None:
         if len(value) != len(self.traces):
-            raise ValueError(
-                f"expected one weight for each of {len(self.traces)} traces, got {len(value)}"
-            )
+            raise ValueError(f"expected one weight for each of {len(self.traces)} traces, got {len(value)}")
 
 
 @frozen

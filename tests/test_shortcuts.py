@@ -1,0 +1,130 @@
+"""Scores of blind answers: counted by tier and subtype, judged by the task itself."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gce.domain.shortcuts import PolicyScore, best_by_group, score_policies
+from gce.domain.statistics import wilson
+from gce.domain.tasks import TASKS, Task, TaskTier, draw_problem
+from gce.domain.types import Completion, Evidence, Interval, Message, Problem, Verdict
+
+
+def parity(problem: Problem, completion: Completion, _evidence: Evidence | None) -> tuple[Verdict, ...]:
+    """Right where the answer says `odd` or `even` as the number is; no verdict on what is neither."""
+    if completion.text not in ("odd", "even"):
+        return (Verdict("no_verdict", None, "parity", "1"),)
+    right = (completion.text == "odd") == bool(problem.instance % 2)
+    return (Verdict("right" if right else "wrong", float(right), "parity", "1"),)
+
+
+PARITY = Task(
+    name="parity",
+    presets={"plain": (TaskTier("small"), TaskTier("large"))},
+    draw=lambda preset, tier, rng, solve: rng.randrange(10 if tier == "small" else 1000),
+    prompt=lambda instance, rng: (Message("user", f"Is {instance} odd or even?"),),
+    digest=lambda instance: f"{instance:032x}",
+    verify=parity,
+    instance_type=int,
+    group=lambda instance: "digit" if instance < 10 else "",
+)
+"""A task of a user's own: numbers, odd or even."""
+
+
+def numbers(tier: str, *values: int) -> list[Problem]:
+    return [
+        Problem(f"{tier}/{value}", "parity", tier, "test", value, PARITY.prompt(value, random.Random(0)), str(value))
+        for value in values
+    ]
+
+
+def odd(problem: Problem, rng: random.Random) -> str:
+    return "odd"
+
+
+def shares(scores: tuple[PolicyScore, ...]) -> dict[tuple[str, str], tuple[int, int]]:
+    return {(score.policy, score.group): (score.share.correct, score.share.n) for score in scores}
+
+
+def test_shares_are_counted_by_tier_in_the_order_given():
+    problems = [*numbers("large", 11, 12, 13), *numbers("small", 2, 4, 5)]
+    scores = score_policies(PARITY, {"odd": odd}, problems)
+    assert shares(scores) == {("odd", "large"): (2, 3), ("odd", "small"): (1, 3)}
+    assert [score.tier for score in scores] == ["large", "small"]
+    assert scores[0].share == wilson(2, 3)
+
+
+def test_subtypes_are_counted_beside_their_tier():
+    """Digits form a subtype of either tier; larger numbers belong to none."""
+    problems = [*numbers("large", 1, 11, 12), *numbers("small", 2, 3, 5)]
+    scores = score_policies(PARITY, {"odd": odd}, problems, subtypes=True)
+    assert shares(scores) == {
+        ("odd", "large"): (2, 3),
+        ("odd", "large digit"): (1, 1),
+        ("odd", "small"): (2, 3),
+        ("odd", "small digit"): (2, 3),
+    }
+    assert {score.group: score.tier for score in scores}["large digit"] == "large"
+
+
+def test_problems_to_which_a_policy_does_not_apply_are_left_out():
+    """Neither right nor wrong; a policy that applies to nothing has no row."""
+
+    def only_small(problem: Problem, rng: random.Random) -> str | None:
+        return "odd" if problem.tier == "small" else None
+
+    problems = [*numbers("large", 11), *numbers("small", 2, 3)]
+    policies = {"small": only_small, "never": lambda problem, rng: None}
+    assert shares(score_policies(PARITY, policies, problems)) == {("small", "small"): (1, 2)}
+
+
+def test_what_gets_no_verdict_is_not_right():
+    policies = {"mute": lambda problem, rng: "I do not know"}
+    assert shares(score_policies(PARITY, policies, numbers("small", 1, 2))) == {("mute", "small"): (0, 2)}
+
+
+def test_each_draw_has_its_own_generator():
+    """Named by seed, policy and problem: the same whatever else is asked, and in whatever order."""
+    seen: dict[tuple[str, str], float] = {}
+
+    def note(name):
+        def policy(problem: Problem, rng: random.Random) -> str:
+            seen[name, problem.key] = rng.random()
+            return "odd"
+
+        return policy
+
+    problems = numbers("small", 1, 2, 3)
+    score_policies(PARITY, {"a": note("a"), "b": note("b")}, problems)
+    first = dict(seen)
+    score_policies(PARITY, {"b": note("b")}, problems[::-1])
+    assert seen == first
+    assert len(set(first.values())) == 6
+    score_policies(PARITY, {"a": note("a")}, problems, seed=1)
+    assert seen != first
+
+
+def test_the_best_of_a_group_is_the_first_of_the_largest_shares():
+    def score(policy: str, group: str, correct: int, n: int) -> PolicyScore:
+        return PolicyScore(policy, group, group, Interval(n, correct, 0.0, 1.0))
+
+    scores = [score("a", "T0", 1, 4), score("b", "T0", 2, 4), score("c", "T0", 1, 2), score("a", "T1", 0, 9)]
+    best = best_by_group(scores)
+    assert {group: found.policy for group, found in best.items()} == {"T0": "b", "T1": "a"}
+    assert best_by_group([]) == {}
+
+
+@pytest.mark.parametrize("policies", ["blind", "heuristics"])
+def test_scheduling_says_which_policies_it_has(policies: str):
+    """Each applies to one of three problems at least, and what it answers is judged by the task's verifier."""
+    task = TASKS["scheduling"]
+    problems = [draw_problem(task, "grounded", tier, "train", 0) for tier in ("T0", "T2", "T5")]
+    found = getattr(task, policies)(problems)
+    scores = score_policies(task, found, problems)
+    assert {score.policy for score in scores} == set(found)
+    for score in scores:
+        (problem,) = [problem for problem in problems if problem.tier == score.tier]
+        assert score.share.n == 1
+        assert score.group == problem.tier

@@ -1,0 +1,266 @@
+"""Tasks and their problems: splits that never meet, draws that repeat anywhere, and the way in through `import gce`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from attrs import evolve
+
+import gce
+from gce.domain.serialization import from_plain, to_plain
+from gce.domain.tasks import TASKS, Task, TaskTier, draw_problem, draw_problems, judge
+from gce.domain.tasks.scheduling.answer import render
+from gce.domain.tasks.scheduling.canonical import canonical_digest
+from gce.domain.tasks.scheduling.dispatch import predecessors_first
+from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.reasoning import worked_response
+from gce.domain.types import Completion, Message, Verdict, Violation
+
+SCHEDULING = TASKS["scheduling"]
+
+COIN = Task(
+    name="coin",
+    presets={"fair": (TaskTier("one"), TaskTier("hard", held_out=True)), "loaded": (TaskTier("one"),)},
+    draw=lambda preset, tier, rng, solve: rng.randrange(4),
+    prompt=lambda instance, rng: (Message("user", f"Is {instance} a {rng.choice(('head', 'tail'))}?"),),
+    digest=lambda instance: f"{instance:08x}" + "0" * 24,
+    verify=lambda problem, completion, evidence: (Verdict("right", 1.0, "coin", "1"),),
+    instance_type=int,
+)
+"""Four problems: 0 and 1 may be trained on, 2 is for dev, 3 for test."""
+
+
+def answer(problem: gce.Problem) -> str:
+    return render(solve(problem.instance).starts)
+
+
+# What a task has
+
+
+def test_only_what_is_required_has_to_be_given():
+    """The rest has defaults that do nothing: no steps, no facts, no groups, no policies; all right is admitted."""
+    problem = draw_problem(COIN, "fair", "one", "train", 0)
+    right, wrong = (
+        Verdict("right", 1.0, "a", "1"),
+        Verdict("wrong", 0.0, "b", "1", {}, (Violation("odd", "It is odd."),)),
+    )
+    assert COIN.request(problem, Completion("key", "head", "stop", "policy")) is None
+    assert COIN.check_steps(problem, "anything") == ()
+    assert COIN.feedback(wrong) == "It is odd."
+    assert [COIN.admit(verdicts) for verdicts in ((right,), (right, right), (right, wrong), ())] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert COIN.admit((right, Verdict("no_verdict", None, "c", "1"))) is False
+    assert (COIN.facts(3), COIN.group(3), COIN.blind(()), COIN.heuristics(())) == ({}, "", {}, {})
+
+
+def test_training_leaves_out_what_is_held_out():
+    assert [tier.name for tier in COIN.tiers("fair")] == ["one", "hard"]
+    assert COIN.training_tiers("fair") == ("one",)
+    for preset in SCHEDULING.presets:
+        assert SCHEDULING.training_tiers(preset) == ("T0", "T1", "T2", "T3", "T4")
+    with pytest.raises(KeyError):
+        COIN.tiers("unfair")
+
+
+# Drawing problems
+
+
+def test_a_problem_says_where_it_came_from():
+    problem = draw_problem(SCHEDULING, "grounded", "T1", "dev", 7, seed=3)
+    assert problem.key == "scheduling/grounded/dev/T1/3/7"
+    assert (problem.task, problem.tier, problem.split) == ("scheduling", "T1", "dev")
+    assert problem.digest == canonical_digest(problem.instance)
+    assert problem.facts == {"jobs": 5, "horizon": problem.instance.horizon}
+    assert [message.role for message in problem.prompt] == ["user"]
+
+
+def test_many_are_drawn_one_by_one():
+    """The first ten hold the first five, however many are asked for."""
+    ten = draw_problems(SCHEDULING, "grounded", "T0", "train", 10)
+    assert draw_problems(SCHEDULING, "grounded", "T0", "train", 5) == ten[:5]
+    assert draw_problem(SCHEDULING, "grounded", "T0", "train", 7) == ten[7]
+    assert draw_problems(SCHEDULING, "grounded", "T0", "train", 0) == ()
+
+
+def test_seed_split_tier_and_number_give_other_problems():
+    problem = draw_problem(SCHEDULING, "grounded", "T2", "train", 0)
+    others = [
+        draw_problem(SCHEDULING, "grounded", "T2", "train", 1),
+        draw_problem(SCHEDULING, "grounded", "T2", "train", 0, seed=1),
+        draw_problem(SCHEDULING, "grounded", "T2", "test", 0),
+        draw_problem(SCHEDULING, "paper", "T2", "train", 0),
+    ]
+    assert len({one.digest for one in [problem, *others]}) == 5
+
+
+@pytest.mark.parametrize(("preset", "tier"), [("grounded", "T0"), ("grounded", "T1"), ("paper", "T0"), ("paper", "T1")])
+def test_no_problem_is_in_two_splits(preset: str, tier: str):
+    """The smallest spaces, where chance would not keep them apart: names differ even so; in one split they recur."""
+    found = {
+        split: {problem.digest for problem in draw_problems(SCHEDULING, preset, tier, split, 150)}
+        for split in ("train", "dev", "test")
+    }
+    assert not found["train"] & found["dev"]
+    assert not found["train"] & found["test"]
+    assert not found["dev"] & found["test"]
+    if tier == "T0":
+        assert len(found["train"]) < 150
+
+
+def test_splits_own_quarters_of_the_digests():
+    """Train two, dev one, test one."""
+    found = {
+        split: Counter(int(draw_problem(COIN, "fair", "one", split, index).instance) for index in range(40))
+        for split in ("train", "dev", "test")
+    }
+    assert {split: set(counts) for split, counts in found.items()} == {"train": {0, 1}, "dev": {2}, "test": {3}}
+    assert min(found["train"].values()) > 5
+
+
+def test_a_task_whose_digests_never_reach_a_split_is_told_so():
+    """All digests alike: train problems come, test problems never do."""
+    stuck = evolve(COIN, digest=lambda instance: "0" * 32)
+    assert draw_problem(stuck, "fair", "one", "train", 0).digest == "0" * 32
+    with pytest.raises(ValueError, match="task coin, tier one: 1000 draws gave no problem for the test split"):
+        draw_problem(stuck, "fair", "one", "test", 0)
+
+
+def test_the_wording_is_drawn_after_the_problem():
+    """Problems are the same whatever a prompt draws."""
+    plain = evolve(SCHEDULING, prompt=lambda instance, rng: (Message("user", "Plan."),))
+    for index in range(5):
+        one, two = (draw_problem(task, "grounded", "T3", "train", index) for task in (SCHEDULING, plain))
+        assert (one.instance, one.digest) == (two.instance, two.digest)
+
+
+def test_an_exact_solver_may_be_given():
+    """It is asked for each draw; here a wrapper around the one used otherwise."""
+    asked: list[Instance] = []
+
+    def counting(instance: Instance) -> object:
+        asked.append(instance)
+        return solve(instance)
+
+    given = draw_problem(SCHEDULING, "grounded", "T4", "dev", 0, solve=counting)
+    assert given == draw_problem(SCHEDULING, "grounded", "T4", "dev", 0)
+    assert asked
+
+
+DRAWS = """
+import json, sys
+from gce.domain.serialization import to_plain
+from gce.domain.tasks import TASKS, draw_problem
+task = TASKS["scheduling"]
+print(json.dumps([
+    to_plain(draw_problem(task, preset, tier.name, "test", 3, seed=5))
+    for preset in task.presets for tier in task.tiers(preset)
+]))
+"""
+
+
+def test_problems_are_the_same_in_every_process():
+    """Under two settings of PYTHONHASHSEED, and here."""
+    here = [
+        to_plain(draw_problem(SCHEDULING, preset, tier.name, "test", 3, seed=5))
+        for preset in SCHEDULING.presets
+        for tier in SCHEDULING.tiers(preset)
+    ]
+    for hash_seed in ("1", "4242"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        said = subprocess.run(
+            [sys.executable, "-c", DRAWS], env=environment, capture_output=True, text=True, check=True
+        )
+        assert json.loads(said.stdout) == json.loads(json.dumps(here))
+
+
+# Scheduling as a task
+
+
+def test_scheduling_puts_its_pieces_together():
+    problem = draw_problem(SCHEDULING, "grounded", "T5", "dev", 0)
+    completion = Completion("key", answer(problem), "stop", "policy")
+    (verdict,) = SCHEDULING.verify(problem, completion, None)
+    assert verdict.right and SCHEDULING.admit((verdict,))
+    assert SCHEDULING.request(problem, completion) is None
+    assert SCHEDULING.feedback(verdict) == "The answer is right: it keeps every constraint."
+    text = worked_response(problem.instance, predecessors_first(problem.instance, problem.instance.labels))
+    steps = SCHEDULING.check_steps(problem, text)
+    assert {step.status for step in steps} == {"true"} and len(steps) == 12
+    assert SCHEDULING.instance_type is Instance
+    assert from_plain(json.loads(json.dumps(to_plain(problem.instance))), SCHEDULING.instance_type) == problem.instance
+
+
+def test_groups_are_named_by_their_families():
+    """T4 has three; the others are named for what they hold."""
+    groups = {
+        SCHEDULING.group(problem.instance) for problem in draw_problems(SCHEDULING, "grounded", "T4", "train", 20)
+    }
+    assert groups == {"sequencing+resources", "resources+deadlines", "sequencing+deadlines"}
+    named = {
+        tier: SCHEDULING.group(draw_problem(SCHEDULING, "grounded", tier, "train", 0).instance)
+        for tier in ("T0", "T1", "T2", "T3", "T5")
+    }
+    assert named == {
+        "T0": "sequencing",
+        "T1": "sequencing",
+        "T2": "resources",
+        "T3": "deadlines",
+        "T5": "sequencing+resources+deadlines",
+    }
+
+
+def test_facts_are_numbers():
+    instance = draw_problem(SCHEDULING, "grounded", "T0", "train", 0).instance
+    assert SCHEDULING.facts(instance) == {"jobs": 4, "horizon": instance.horizon}
+    assert SCHEDULING.facts(evolve(instance, horizon=None)) == {"jobs": 4, "horizon": -1.0}
+
+
+def test_every_tier_has_a_limit_for_blind_answers():
+    assert SCHEDULING.blind_limits == {"T0": 0.25, "*": 0.10}
+
+
+# The way in
+
+
+def test_judging_takes_a_problem_and_a_text():
+    problem = draw_problem(SCHEDULING, "grounded", "T2", "train", 0)
+    assert judge(problem, answer(problem)).right
+    wrong = judge(problem, render(dict.fromkeys(problem.instance.labels, 0)))
+    assert (wrong.status, {violation.kind for violation in wrong.violations}) == ("wrong", {"capacity"})
+    assert judge(problem, "I do not know.").violations[0].kind == "missing-answer"
+
+
+def test_judging_knows_the_shipped_tasks_only():
+    problem = draw_problem(COIN, "fair", "one", "train", 0)
+    with pytest.raises(KeyError, match="coin"):
+        judge(problem, "head")
+
+
+def test_the_package_offers_all_of_it():
+    """Every name of `gce.__all__` is there, and is what its module holds."""
+    assert gce.judge is judge
+    assert gce.draw_problem is draw_problem
+    assert gce.TASKS is TASKS
+    assert list(gce.__all__) == sorted(gce.__all__)
+    for name in gce.__all__:
+        assert getattr(gce, name) is not None
+        assert name in dir(gce)
+    with pytest.raises(AttributeError, match="module 'gce' has no attribute 'solve_everything'"):
+        _ = gce.solve_everything
+
+
+def test_the_lines_in_the_package_docstring_run():
+    """Draw, judge, admit."""
+    problem = gce.draw_problem(gce.TASKS["scheduling"], "grounded", "T2", "train", 0)
+    assert gce.judge(problem, "Answer: A 0").status == "wrong"
+    assert sum(gce.composition(gce.admit(gce.empty(), [])).values()) == 0
