@@ -306,7 +306,7 @@ def test_tiers_share_the_batches_as_the_weighting_says(weighting: str, least: in
         return f"{number} w{add(request)}" if number % 2 else "no idea"
 
     model = Listening(answer)
-    config = evolve(SMALL, per_problem=None, problems=16, updates=10, iterations=1, weighting=weighting)
+    config = evolve(SMALL, per_problem=None, problems=16, updates=10, reuse=100.0, iterations=1, weighting=weighting)
     assert finish(a_run(config, model)).records[0].buffer == {"T0": 8, "T1": 24}
     places = Counter(trace.tier for traces in model.taught for trace in traces)
     assert places.total() == 40 and least <= places["T1"] <= most
@@ -472,3 +472,11 @@ def test_a_killed_run_of_a_real_model_ends_with_the_same_bytes(tmp_path: Path) -
     folders = (tmp_path / run / "checkpoints" / "last" for run in ("whole", "killed"))
     one, other = ([(folder / name).read_bytes() for name in names] for folder in folders)
     assert one == other
+
+
+def test_few_traces_are_not_passed_over_more_often_than_asked() -> None:
+    """8 rollouts of which at most a few are right: 10 updates of 16 would read them dozens of times; reuse bounds it."""
+    config = evolve(SMALL, updates=10, reuse=1.0, batch=4, iterations=1)
+    ended = finish(a_run(config, careless(None, None)))
+    held = sum(ended.records[0].buffer.values())
+    assert 0 < held and ended.records[0].updates == min(10, -(-held // 4))

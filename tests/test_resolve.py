@@ -45,7 +45,7 @@ def test_a_module_that_breaks_while_it_is_imported_is_bad_input(
     (tmp_path / "half_a_task.py").write_text("TASK = (\n")
     (tmp_path / "angry_task.py").write_text("raise ValueError('two\\nlines')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(BadInput, match="half_a_task.*SyntaxError"):
+    with pytest.raises(BadInput, match=r"half_a_task.*SyntaxError"):
         find_task("half_a_task:TASK")
     with pytest.raises(BadInput, match="ValueError: two lines"):
         find_task("angry_task:TASK")
@@ -116,7 +116,7 @@ def test_the_shipped_model_is_a_folder_of_the_package_or_said_to_be_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resolve.resources, "files", lambda package: tmp_path / package)
-    with pytest.raises(ModelError, match="the shipped model is missing from .*: install the package again"):
+    with pytest.raises(ModelError, match=r"the shipped model is missing from .*: install the package again"):
         shipped_model_path()
     folder = tmp_path / "gce" / "data" / "gce-tiny"
     folder.mkdir(parents=True)

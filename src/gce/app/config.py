@@ -66,6 +66,8 @@ class RunConfig:
 
     updates: int = field(default=16, validator=validators.ge(0))
     """Optimizer steps an iteration."""
+    reuse: float = field(default=4.0, validator=validators.gt(0.0))
+    """Passes over the buffer that one iteration may make at most: few traces are not learned by heart."""
     epochs: int | None = field(default=None, validator=_positive_or_none)
     """Passes over the whole buffer an iteration, instead of `updates` drawn batches."""
     batch: int = field(default=16, validator=_positive)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from math import ceil
 from typing import Any, Protocol
 
 from attrs import evolve, frozen
@@ -299,9 +300,8 @@ def _learn(
         batches = [batch for _ in range(config.epochs) for batch in epoch(buffer, rng, config.batch)]
     else:
         failure = {tier: 1 - counts[tier].correct / counts[tier].rollouts for tier in composition(buffer)}
-        batches = [
-            draw(buffer, rng, config.batch, weighting=config.weighting, failure=failure) for _ in range(config.updates)
-        ]
+        updates = min(config.updates, ceil(config.reuse * len(buffer) / config.batch))
+        batches = [draw(buffer, rng, config.batch, weighting=config.weighting, failure=failure) for _ in range(updates)]
     advance = run.watcher.stage("train", len(batches))
     for batch in batches:
         yield run.model.update(TrainingBatch(batch, (1.0,) * len(batch)))

@@ -161,7 +161,7 @@ def _climb(stack: _Stack, values: list[int], count: int, rng: random.Random) -> 
 
 
 class _Stack:
-    """Instances of one number of jobs as arrays, jobs as arranged: the rules of the verifier, for all of them at once."""
+    """Instances of one size as arrays, jobs as arranged: the rules of the verifier, for all of them at once."""
 
     def __init__(self, instances: Sequence[Instance], arrange: Arrange) -> None:
         labels = [arrange(instance.labels) for instance in instances]
