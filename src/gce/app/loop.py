@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 from math import ceil
 from typing import Any, Protocol
 
@@ -286,7 +287,7 @@ def _admit(run: Run, state: RunState, number: int, judged: Sequence[Judged]) -> 
     ]
     before = state.buffer if run.config.accumulate else only(state.buffer, number)
     buffer = admit(before, traces)
-    return buffer, list(buffer)[len(before) :]
+    return buffer, list(islice(buffer, len(before), None))
 
 
 def _learn(
