@@ -206,7 +206,8 @@ class Adapter:
     def load(self, directory: Path) -> None:
         """Put in place what `directory` holds, whatever its blocks and rank; it can be sampled from, not trained."""
         self.detach()
-        load_adapters(self.model, str(directory))
+        with _random_state_untouched():
+            load_adapters(self.model, str(directory))
         self.model.eval()
         mx.eval(self.model.parameters())
 

@@ -300,7 +300,9 @@ def _learn(
     if config.epochs is not None:
         batches = [batch for _ in range(config.epochs) for batch in epoch(buffer, rng, config.batch)]
     else:
-        failure = {tier: 1 - counts[tier].correct / counts[tier].rollouts for tier in composition(buffer)}
+        # A tier that was not sampled this time counts as unsolved.
+        failure = dict.fromkeys(composition(buffer), 1.0)
+        failure |= {tier: 1 - count.correct / count.rollouts for tier, count in counts.items()}
         updates = min(config.updates, ceil(config.reuse * len(buffer) / config.batch))
         batches = [draw(buffer, rng, config.batch, weighting=config.weighting, failure=failure) for _ in range(updates)]
     advance = run.watcher.stage("train", len(batches))
