@@ -161,6 +161,17 @@ def test_climbing_finds_what_no_training_solution_has():
     assert text == "Answer: A 0, B 2, C 2"
 
 
+def test_climbing_starts_from_the_best_training_solutions():
+    """Eleven problems want A at 0 and B at an hour of its own, two want B first: only who starts there can stay there.
+
+    All must end by 20 and take 20 hours one after the other, so each has one solution, and none is a step away.
+    """
+    apart = [Instance([Job("A", hour), Job("B", 20 - hour)], [("A", "B")], [], 20) for hour in range(1, 12)]
+    alike = [Instance([Job("A", 10), Job("B", 10)], [("B", "A")], [], 20)] * 2
+    training = [problem(instance) for instance in apart + alike]
+    assert answers(alike[0], training)["best fixed answer, by prompt position"] == "Answer: A 10, B 0"
+
+
 def fitted_slowly(tier: str, instances: Sequence[Instance], arrange: Callable[[Sequence[str]], list[str]]) -> list[int]:
     """What fitting is said to do, with the verifier asked about every instance every time."""
 

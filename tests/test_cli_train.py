@@ -413,7 +413,7 @@ def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
 def test_a_tiny_model_learns_something(trained: Trained) -> None:
     """Or the tests below would compare runs in which nothing happened."""
     summary = summary_of(trained())
-    assert summary["updates"] == 4 and summary["correct_traces"] > 0
+    assert summary["updates"] >= 2 and summary["correct_traces"] > 0
     assert 0 < summary["trainable_share"] < 1 and summary["trainable_parameters"] > 0
     blocks = {name.split(".")[2] for name in summary["adapted_modules"]}
     assert len(blocks) == 2

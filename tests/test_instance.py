@@ -91,6 +91,12 @@ def test_the_topological_order_breaks_ties_as_the_prompt_does():
     assert house().topological_order == ("B", "A", "C", "D")
 
 
+def test_a_job_that_becomes_free_goes_before_those_after_it_in_the_prompt():
+    """X stands first and is free after A, so it comes before B, which was free all along."""
+    instance = Instance([Job(label, 1) for label in "XABC"], [("A", "X")])
+    assert instance.topological_order == ("A", "X", "B", "C")
+
+
 def test_neighbours_come_in_the_order_of_the_edges():
     assert house().predecessors("C") == ("A", "B")
     assert house().successors("C") == ("D",)

@@ -94,7 +94,7 @@ def dispatch_lines(
             if fits and ends[first] > ready:
                 break
             running.remove(first)
-            now = max(now, ends[first])
+            now = ends[first]
             free = tuple(map(add, free, instance.job(first).demands))
             outs.append((first, ends[first], free))
         now = max(now, ready)

@@ -9,9 +9,8 @@
 DUE, END and NUMBER are ASCII digits, six at most. DUE is the job's own deadline or the earliest among the jobs that
 come after it. `after` names the predecessors and the hours at which they end; each `out` names the running job that
 ends next and what is free once it is out; `free` at the end of a line is what is left while the job runs, counting
-ended jobs as running until they are out. `needs`, `out` and that `free` stand in a line together or not at all. A
-predecessor called `out` or `start` cannot be told from the grammar's own words. A verdict never depends on any of
-this.
+ended jobs as running until they are out. That `free` stands where `needs` does, and `out` nowhere else. A predecessor
+called `out` or `start` cannot be told from the grammar's own words. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
