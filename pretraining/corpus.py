@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from attrs import evolve, frozen
 
 from gce.domain.randomness import python_generator
-from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, constraint_list, try_again
-from gce.domain.tasks.scheduling.dispatch import dispatch, dispatch_lines, due_hours, predecessors_first
+from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first
 from gce.domain.tasks.scheduling.instance import Instance, Job
 from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier, draw_instance
 from gce.domain.tasks.scheduling.reasoning import order_text, worked_response
@@ -53,9 +52,9 @@ class Stage:
 
 STAGES = (
     Stage("look-ups", 250_000, (2, 4), care=0.9, drills=0.7, plans=0.2, pairs=0.0, batch=768),
-    Stage("steps", 1_500_000, (2, 5), care=0.9, drills=0.1, plans=0.4, pairs=0.3, batch=2048),
-    Stage("traces", 5_800_000, (3, 10), care=0.9, drills=0.02, plans=0.3, pairs=0.5, batch=4096),
-    Stage("careless", 900_000, (3, 10), care=0.36, drills=0.02, plans=0.1, other_formats=0.1, pairs=0.5, batch=6144),
+    Stage("steps", 3_000_000, (2, 5), care=0.9, drills=0.05, plans=0.4, pairs=0.3, batch=2048),
+    Stage("traces", 24_000_000, (3, 10), care=0.9, drills=0.02, plans=0.2, pairs=0.5, batch=4096),
+    Stage("careless", 2_500_000, (3, 10), care=0.36, drills=0.02, plans=0.1, other_formats=0.1, pairs=0.5, batch=6144),
 )
 
 OVERLOOKING = 0.85
@@ -137,21 +136,25 @@ def careless_response(instance: Instance, rng: random.Random, care: float, *, an
         for label in instance.labels
         if not minds[family] and rng.random() < OVERLOOKING
     }
-    due = due_hours(instance) if minds["sequencing"] else {job.label: job.deadline for job in instance.jobs}
-    hours = due if minds["deadlines"] and any(hour is not None for hour in due.values()) else None
     order = _base_order(instance, rng)
-    if hours is not None:
-        order.sort(key=lambda label: (hours[label] is None, hours[label] or 0))
-    if minds["sequencing"]:
-        order = predecessors_first(instance, order)
-    careless = {
-        "minds_sequence": lambda label: ("sequencing", label) not in overlooked,
-        "minds_resources": lambda label: ("resources", label) not in overlooked,
-    }
-    if answer_only:
-        starts = {line.label: line.start for line in dispatch_lines(instance, order, **careless)}
-        return render({label: starts[label] for label in instance.labels})
-    return worked_response(instance, order, due=hours, free_line=minds["resources"], **careless)
+    deadlines = minds["deadlines"] and any(job.deadline is not None for job in instance.jobs)
+    if deadlines:
+        order = _by_deadline(instance, order)
+    response = worked_response(
+        instance,
+        order,
+        deadlines=deadlines,
+        minds_sequence=lambda label: ("sequencing", label) not in overlooked,
+        minds_resources=lambda label: ("resources", label) not in overlooked,
+        free_line=minds["resources"],
+    )
+    return response.rpartition("\n")[2] if answer_only else response
+
+
+def _by_deadline(instance: Instance, order: Sequence[str]) -> list[str]:
+    """Earliest deadline first; jobs without one keep their places behind."""
+    hours = {job.label: job.deadline for job in instance.jobs}
+    return sorted(order, key=lambda label: (hours[label] is None, hours[label] or 0))
 
 
 def _drill(rng: random.Random) -> Conversation:
@@ -168,33 +171,36 @@ def _drill(rng: random.Random) -> Conversation:
 
 
 ORDER_ONLY = "Write the order line only."
-PREDECESSORS_ONLY = "Write what each job comes after."
+PREDECESSORS_ONLY = "Write what some jobs come after."
+TIMES_ONLY = "Write when jobs start."
 
 
 def _plan_drill(rng: random.Random) -> Conversation:
-    """The order of due hours and predecessors, or the predecessors of each job, without the rest of the problem."""
+    """One part of planning without the rest of the problem: the order line, predecessors, or the way through them."""
     labels = rng.sample(LABELS, rng.randint(3, 10))
-    families = rng.choice(("sequencing", "deadlines", "deadlines", "both"))
+    kind = rng.choice(("order", "predecessors", "predecessors", "way"))
     edges: list[tuple[str, str]] = []
-    if families != "deadlines":
+    if kind != "order" or rng.random() < 0.3:
         plan = rng.sample(labels, len(labels))
         pairs = [(plan[i], plan[j]) for i in range(len(plan)) for j in range(i + 1, len(plan))]
         edges = rng.sample(pairs, rng.randint(1, max(1, min(len(pairs), round(0.8 * len(plan))))))
-    last = set(labels) - {before for before, _ in edges}
-    hours = {label: rng.randint(1, 40) for label in last} if families != "sequencing" else {}
+    first = {before for before, _ in edges}
+    hours = {label: rng.randint(1, 40) for label in labels if label not in first and kind != "predecessors"}
     jobs = [Job(label, rng.randint(1, 6), deadline=hours.get(label)) for label in labels]
     instance = Instance(jobs, edges)
     prompt = prompt_text(instance, rng).split("\n")[1:-1]
-    if edges and rng.random() < 0.4:
+    if kind == "order":
+        text = order_text(instance, _by_deadline(instance, labels), deadlines=True)
+        return Message("user", "\n".join([*prompt, ORDER_ONLY])), Message("assistant", text)
+    if kind == "predecessors":
         lines = []
-        for label in rng.sample(labels, len(labels)):
-            before = " ".join(instance.predecessors(label))
-            lines.append(f"Job {label} after {before}" if before else f"Job {label}")
-        return Message("user", "\n".join([*prompt, PREDECESSORS_ONLY])), Message("assistant", "\n".join(lines))
-    due = due_hours(instance)
-    order = sorted(labels, key=lambda label: (due[label] is None, due[label] or 0))
-    text = order_text(predecessors_first(instance, order), due)
-    return Message("user", "\n".join([*prompt, ORDER_ONLY])), Message("assistant", text)
+        for label in rng.choices(labels, k=QUESTIONS):
+            before = ", ".join(instance.predecessors(label))
+            lines.append(f"Job {label} after {before};" if before else f"Job {label} takes {label}")
+        return Message("user", "\n".join([*prompt[1:], PREDECESSORS_ONLY])), Message("assistant", "\n".join(lines))
+    order = _by_deadline(instance, labels)
+    text = worked_response(instance, order, deadlines=True).rpartition("\n")[0]
+    return Message("user", "\n".join([*prompt, TIMES_ONLY])), Message("assistant", text)
 
 
 def _solved(stage: Stage, rng: random.Random, instance: Instance) -> Conversation:

@@ -133,7 +133,8 @@ def test_who_closes_the_pipe_early_sees_no_traceback() -> None:
     os.close(reading)
     command = [sys.executable, "-m", "gce.app.cli", "generate", "--tiers", "T1", "--json"]
     try:
-        ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=120)
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=120, env=buffered)
     finally:
         os.close(writing)
     assert (ran.returncode, ran.stderr) == (0, b"")

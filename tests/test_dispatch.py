@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gce.domain.tasks.scheduling.dispatch import Line, dispatch, dispatch_lines, due_hours, predecessors_first
+from gce.domain.tasks.scheduling.dispatch import Line, Visit, dispatch, dispatch_lines, predecessors_first, visits
 from gce.domain.tasks.scheduling.heuristics import earliest_starts
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.verify import judge
@@ -30,26 +30,6 @@ def orders(instance: Instance) -> st.SearchStrategy[list[str]]:
     return st.permutations(instance.labels).map(lambda order: predecessors_first(instance, order))
 
 
-# Due hours
-
-
-def test_a_job_is_due_when_the_first_of_those_after_it_is():
-    """B and K lead to T, due at 12: B takes over 12, K keeps its own 9; M has its own 5."""
-    assert due_hours(HOUSE) == {"K": 9, "B": 12, "T": 12, "M": 5}
-
-
-def test_due_hours_pass_through_jobs_without_a_deadline():
-    """A leads to B to C, due at 7, and to D, due at 4. E stands alone and is never due."""
-    jobs = [Job("A", 1, (), 9), Job("B", 1), Job("C", 1, (), 7), Job("D", 1, (), 4), Job("E", 1)]
-    instance = Instance(jobs, [("A", "B"), ("B", "C"), ("A", "D")])
-    assert due_hours(instance) == {"A": 4, "B": 7, "C": 7, "D": 4, "E": None}
-
-
-def test_an_hour_of_0_is_an_hour():
-    """0 is due, not the lack of it."""
-    assert due_hours(Instance([Job("A", 0), Job("B", 0, (), 0)], [("A", "B")])) == {"A": 0, "B": 0}
-
-
 # Predecessors first
 
 
@@ -57,6 +37,24 @@ def test_predecessors_are_pulled_forward_just_before_they_are_needed():
     """T asks for B, then K, in the order of the edges; M keeps its place."""
     assert predecessors_first(HOUSE, "TMKB") == ["B", "K", "T", "M"]
     assert predecessors_first(HOUSE, "MKBT") == ["M", "K", "B", "T"]
+
+
+def test_who_asks_for_another_is_visited_again_right_after_it():
+    """T asks for B and then for K; both come up again in the order."""
+    assert visits(HOUSE, "TMKB") == [
+        Visit("T", "B"),
+        Visit("B"),
+        Visit("T", "K"),
+        Visit("K"),
+        Visit("T"),
+        Visit("M"),
+        Visit("K", again=True),
+        Visit("B", again=True),
+    ]
+
+
+def test_who_does_not_mind_the_sequence_asks_for_nobody():
+    assert visits(HOUSE, "TMKB", minds_sequence=lambda label: label != "T") == [Visit(label) for label in "TMKB"]
 
 
 @given(instance=instances(max_jobs=8), rng=st.randoms(use_true_random=False))

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gce.domain.randomness import python_generator
-from gce.domain.tasks.scheduling.dispatch import dispatch, due_hours, predecessors_first
+from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first, visits
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
@@ -25,23 +25,24 @@ HOUSE = Instance(
     resources=(Resource("workers", 3), Resource("machines", 2)),
     horizon=14,
 )
-"""T waits for B and K. By due hours: 5 M, 9 K, then B and T 12, since T comes after B."""
+"""T waits for B and K. By deadline: 5 M, 9 K, 12 T, and B, which has none, is pulled forward by T."""
 
 WORKED = """\
-Order: 5 M, 9 K, 12 B, 12 T
+Order: 5 M, 9 K, 12 T, B
 Free 3 2
-Job M takes 1 needs 1 1 start 0 end 1 free 2 1
-Job K takes 3 needs 2 1 start 0 end 3 free 0 0
-Job B takes 2 needs 1 1 out 1 M free 1 1 start 1 end 3 free 0 0
-Job T takes 4 needs 2 2 after B 3 K 3 out 3 K free 2 1 out 3 B free 3 2 start 3 end 7 free 1 0
+Job M takes M 1 needs M 1 1 left 2 1 start M 0 end M 1
+Job K takes K 3 needs K 2 1 left 0 0 start K 0 end K 3
+Job T after B, K; B before T
+Job B takes B 2 needs B 1 1 out 1 M free 1 1 left 0 0 start B 1 end B 3
+Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 out 3 K free 2 1 out 3 B free 3 2 left 1 0 start T 3 end T 7
+Job B planned
 Answer: K 0, B 1, T 3, M 0"""
 
 
-def by_due_hour(instance: Instance) -> list[str]:
-    """The most urgent first, those never due last, predecessors before all."""
-    due = due_hours(instance)
-    urgency = {label: (hour is None, hour or 0) for label, hour in due.items()}
-    return predecessors_first(instance, sorted(instance.labels, key=urgency.__getitem__))
+def by_deadline(instance: Instance) -> list[str]:
+    """The most urgent first, those without a deadline last."""
+    hours = {job.label: job.deadline for job in instance.jobs}
+    return sorted(instance.labels, key=lambda label: (hours[label] is None, hours[label] or 0))
 
 
 def statuses(instance: Instance, text: str) -> list[str]:
@@ -61,24 +62,41 @@ def only_fault(old: str, new: str) -> tuple[str, str]:
 
 def test_a_trace_worked_by_hand():
     """M leaves at 1 so that B fits; K, then B, at 3 so that T has two workers and both machines."""
-    assert worked_response(HOUSE, "MKBT", due=due_hours(HOUSE)) == WORKED
+    assert worked_response(HOUSE, "MKTB", deadlines=True) == WORKED
     assert verify(HOUSE, WORKED).right
 
 
 def test_without_resources_only_the_sequence_is_reasoned_about():
     assert worked_response(HOUSE.without("resources"), "KBTM") == (
         "Order: K, B, T, M\n"
-        "Job K takes 3 start 0 end 3\n"
-        "Job B takes 2 start 0 end 2\n"
-        "Job T takes 4 after B 2 K 3 start 3 end 7\n"
-        "Job M takes 1 start 0 end 1\n"
+        "Job K takes K 3 start K 0 end K 3\n"
+        "Job B takes B 2 start B 0 end B 2\n"
+        "Job T after B, K; B 2, K 3; takes T 4 start T 3 end T 7\n"
+        "Job M takes M 1 start M 0 end M 1\n"
         "Answer: K 0, B 0, T 3, M 0"
     )
 
 
-def test_the_order_line_gives_hours_to_those_that_have_one():
-    assert order_text("AB") == "Order: A, B"
-    assert order_text("ABC", {"A": 3, "B": None, "C": 0}) == "Order: 3 A, B, 0 C"
+def test_a_chain_is_visited_from_its_end():
+    """C asks for B, B for A; each is visited again once its predecessor is planned."""
+    chain = Instance([Job("C", 1), Job("B", 2), Job("A", 3)], [("A", "B"), ("B", "C")])
+    assert worked_response(chain, "CBA") == (
+        "Order: C, B, A\n"
+        "Job C after B; B before C\n"
+        "Job B after A; A before B\n"
+        "Job A takes A 3 start A 0 end A 3\n"
+        "Job B after A; A 3; takes B 2 start B 3 end B 5\n"
+        "Job C after B; B 5; takes C 1 start C 5 end C 6\n"
+        "Job B planned\n"
+        "Job A planned\n"
+        "Answer: C 5, B 3, A 0"
+    )
+
+
+def test_the_order_line_gives_deadlines_to_those_that_have_one():
+    instance = Instance([Job("A", 1, (), 3), Job("B", 1), Job("C", 0, (), 0)])
+    assert order_text(instance, "CAB") == "Order: C, A, B"
+    assert order_text(instance, "CAB", deadlines=True) == "Order: 0 C, 3 A, B"
 
 
 def test_care_left_out_is_left_out_of_the_lines():
@@ -92,10 +110,10 @@ def test_care_left_out_is_left_out_of_the_lines():
     )
     assert text == (
         "Order: M, K, B, T\n"
-        "Job M takes 1 needs 1 1 start 0 end 1 free 2 1\n"
-        "Job K takes 3 start 0 end 3\n"
-        "Job B takes 2 needs 1 1 start 0 end 2 free 1 0\n"
-        "Job T takes 4 needs 2 2 out 1 M free 2 1 out 2 B free 3 2 start 2 end 6 free 1 0\n"
+        "Job M takes M 1 needs M 1 1 left 2 1 start M 0 end M 1\n"
+        "Job K takes K 3 start K 0 end K 3\n"
+        "Job B takes B 2 needs B 1 1 left 1 0 start B 0 end B 2\n"
+        "Job T takes T 4 needs T 2 2 out 1 M free 2 1 out 2 B free 3 2 left 1 0 start T 2 end T 6\n"
         "Answer: K 0, B 0, T 2, M 0"
     )
     assert [(step.status, step.reason) for step in check_steps(HOUSE, text)] == [
@@ -110,10 +128,10 @@ def test_care_left_out_is_left_out_of_the_lines():
 @settings(max_examples=50)
 @given(instance=instances(), data=st.data())
 def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.DataObject):
-    """A line has `after`, `needs` and `free` exactly where its job minds them; the answer is in prompt order."""
+    """A visit has `after`, and a plan `needs` and `left`, exactly where its job minds them."""
     labels = st.sets(st.sampled_from(instance.labels))
     no_sequence, no_resources = data.draw(labels), data.draw(labels)
-    order = predecessors_first(instance, data.draw(st.permutations(instance.labels)))
+    order = data.draw(st.permutations(instance.labels))
     lines = worked_response(
         instance,
         order,
@@ -121,12 +139,20 @@ def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.Dat
         minds_resources=lambda label: label not in no_resources,
         free_line=False,
     ).split("\n")
-    assert len(lines) == len(order) + 2
-    for label, line in zip(order, lines[1:], strict=False):
-        minded = bool(instance.resources) and label not in no_resources
-        assert line.startswith(f"Job {label} takes ")
+    planned = []
+    for line in lines[1:-1]:
+        label = line.split()[1]
+        if line == f"Job {label} planned":
+            assert label in planned
+            continue
         assert (" after " in line) == (bool(instance.predecessors(label)) and label not in no_sequence)
-        assert (" needs " in line) == (line.count(" free ") == 1 + line.count(" out ")) == minded
+        assert (" before " in line) != (" takes " in line)
+        if " takes " in line:
+            minded = bool(instance.resources) and label not in no_resources
+            assert line.count(" needs ") == line.count(" left ") == minded
+            assert line.count(" free ") == line.count(" out ") <= minded * len(instance.jobs)
+            planned.append(label)
+    assert sorted(planned) == sorted(instance.labels)
     assert re.findall(r"(\w+) \d+", lines[-1]) == list(instance.labels)
 
 
@@ -134,7 +160,7 @@ def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.Dat
 
 
 def test_every_step_of_the_worked_trace_is_true_and_told_apart():
-    """Six steps, word for word; the answer is none of them."""
+    """Eight steps, word for word; the answer is none of them."""
     steps = check_steps(HOUSE, WORKED)
     assert [step.text for step in steps] == WORKED.split("\n")[:-1]
     assert {(step.status, step.reason) for step in steps} == {("true", "")}
@@ -142,42 +168,40 @@ def test_every_step_of_the_worked_trace_is_true_and_told_apart():
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_step_is_true_on_drawn_problems(preset: str):
-    """Sixty instances of each tier: in order of due hours with them, and in any order without."""
+    """Sixty instances of each tier: in order of deadlines with them, and in any order without."""
     for tier in PRESETS[preset]:
         for index in range(15):
             rng = python_generator("steps", preset, tier.name, index)
             instance = draw_instance(tier, preset, rng, solve)
-            any_order = predecessors_first(instance, rng.sample(instance.labels, tier.jobs))
-            count = 1 + bool(instance.resources) + tier.jobs
-            due = due_hours(instance)
-            assert statuses(instance, worked_response(instance, by_due_hour(instance), due=due)) == ["true"] * count
-            assert statuses(instance, worked_response(instance, any_order)) == ["true"] * count
+            for order, deadlines in ((rng.sample(instance.labels, tier.jobs), False), (by_deadline(instance), True)):
+                count = 1 + bool(instance.resources) + len(visits(instance, order))
+                assert statuses(instance, worked_response(instance, order, deadlines=deadlines)) == ["true"] * count
 
 
 @given(instance=instances(max_jobs=8), data=st.data())
 def test_every_step_is_true_on_any_instance(instance: Instance, data: st.DataObject):
     """Zero durations, unused resources, jobs without demand: nothing true is called false."""
-    order = predecessors_first(instance, data.draw(st.permutations(instance.labels)))
+    order = data.draw(st.permutations(instance.labels))
     assert set(statuses(instance, worked_response(instance, order))) == {"true"}
-    urgent = worked_response(instance, by_due_hour(instance), due=due_hours(instance))
+    urgent = worked_response(instance, by_deadline(instance), deadlines=True)
     assert set(statuses(instance, urgent)) == {"true"}
 
 
 def test_spacing_and_empty_lines_do_not_matter():
     text = WORKED.replace("\n", "\r\n\n \t\n").replace(" takes ", "   takes\t")
-    assert statuses(HOUSE, text) == ["true"] * 6
+    assert statuses(HOUSE, text) == ["true"] * 8
 
 
 def test_a_job_without_demand_may_leave_out_what_it_needs():
     """It holds nothing, so nothing is overlooked."""
     instance = Instance([Job("A", 2, [1]), Job("Z", 3, [0])], [], [Resource("crew", 1)])
-    lines = "Job A takes 2 needs 1 start 0 end 2 free 0\nJob Z takes 3 start 0 end 3\n"
+    lines = "Job A takes A 2 needs A 1 left 0 start A 0 end A 2\nJob Z takes Z 3 start Z 0 end Z 3\n"
     assert statuses(instance, lines) == ["true", "true"]
 
 
 def test_waiting_longer_than_needed_is_no_falsehood():
     """M could start at 0 and starts at 2."""
-    assert statuses(HOUSE, "Job M takes 1 needs 1 1 start 2 end 3 free 2 1") == ["true"]
+    assert statuses(HOUSE, "Job M takes M 1 needs M 1 1 left 2 1 start M 2 end M 3") == ["true"]
 
 
 # False steps
@@ -187,39 +211,46 @@ def test_waiting_longer_than_needed_is_no_falsehood():
     ("old", "new", "reason"),
     [
         ("Free 3 2", "Free 2 3", "2 3 is not what is free"),
-        ("Job K takes 3", "Job K takes 4", "job K does not take 4"),
-        ("Job K takes 3", "Job K takes 0", "job K does not take 0"),
-        ("K takes 3 needs 2 1", "K takes 3 needs 1 1", "1 1 is not what K needs"),
-        ("B 3 K 3 out", "B 3 K 2 out", "no line says that K ends at 2"),
-        ("B 3 K 3 out", "B 4 K 3 out", "no line says that B ends at 4"),
-        ("after B 3 K 3 out", "after B 3 out", "job T comes after K, which is overlooked"),
-        ("after B 3 K 3 out", "after out", "job T comes after B, which is overlooked"),
-        (" after B 3 K 3 out", " out", "job T comes after B, which is overlooked"),
-        ("after B 3 K 3 out", "after B 3 K 3 M 1 out", "job T does not come after 'M'"),
-        ("after B 3 K 3 out", "after B 3 K 3 Z 1 out", "job T does not come after 'Z'"),
+        ("takes K 3", "takes K 4", "job K does not take 4"),
+        ("takes K 3", "takes K 0", "job K does not take 0"),
+        ("needs K 2 1", "needs K 1 1", "1 1 is not what K needs"),
+        ("B 3, K 3; takes", "B 3, K 2; takes", "no line says that K ends at 2"),
+        ("B 3, K 3; takes", "B 4, K 3; takes", "no line says that B ends at 4"),
+        ("B 3, K 3; takes", "B 3; takes", "when K ends is left out"),
+        ("after B, K; B 3, K 3; takes", "after B; B 3; takes", "job T comes after K, which is overlooked"),
+        ("after B, K; B 3, K 3; takes", "takes", "job T comes after B, which is overlooked"),
+        ("after B, K; B 3,", "after B, K, M; B 3, M 1,", "job T does not come after 'M'"),
+        ("after B, K; B 3,", "after B, K, Z; B 3, Z 1,", "job T does not come after 'Z'"),
+        ("B 3, K 3; takes", "B 3, K 3, M 1; takes", "'M' is not among what T comes after"),
+        ("after B, K; B before T", "after B; B before T", "job T comes after K, which is overlooked"),
+        ("after B, K; B before T", "after B, K; K before T", "job K is planned already"),
+        ("after B, K; B before T", "after B, K; M before T", "'M' is not among what T comes after"),
+        ("after B, K; B before T", "after B, K; K 2, B before T", "no line says that K ends at 2"),
+        ("Job B planned", "Job Z planned", "no line has planned 'Z'"),
+        ("\nJob K", "\nJob T planned\nJob K", "no line has planned 'T'"),
+        ("Job B planned", "Job T after B, K; B before T", "job B is planned already"),
         ("out 1 M free 1 1", "out 2 M free 1 1", "job M does not end at 2"),
         ("out 1 M free 1 1", "out 1 M free 1 2", "1 2 is not what is free when M is out"),
         ("out 1 M free 1 1", "out 1 M free 1 1 out 1 M free 1 1", "job 'M' is not running"),
-        ("start 1 end 3 free 0 0", "start 0 end 3 free 0 0", "B cannot start at 0"),
-        ("start 3 end 7", "start 2 end 7", "T cannot start at 2"),
-        ("start 3 end 7", "start 2 end 6", "T cannot start at 2"),
-        ("start 3 end 7", "start 3 end 8", "3 and 4 do not make 8"),
-        ("end 7 free 1 0", "end 7 free 1 1", "1 1 is not what is left free"),
-        ("end 7 free 1 0", "end 7 free 3 2", "3 2 is not what is left free"),
-        ("\nJob B", "\nJob Z takes 1 start 0 end 1\nJob B", "there is no job 'Z'"),
+        ("start B 1 end B 3", "start B 0 end B 3", "B cannot start at 0"),
+        ("start T 3 end T 7", "start T 2 end T 7", "T cannot start at 2"),
+        ("start T 3 end T 7", "start T 2 end T 6", "T cannot start at 2"),
+        ("start T 3 end T 7", "start T 3 end T 8", "3 and 4 do not make 8"),
+        ("left 1 0 start T", "left 1 1 start T", "1 1 is not what is left free"),
+        ("left 1 0 start T", "left 3 2 start T", "3 2 is not what is left free"),
+        ("\nJob B takes", "\nJob Z takes Z 1 start Z 0 end Z 1\nJob B takes", "there is no job 'Z'"),
         (
             "\nAnswer",
-            "\nJob M takes 1 needs 1 1 out 7 T free 3 2 start 7 end 8 free 2 1\nAnswer",
+            "\nJob M takes M 1 needs M 1 1 out 7 T free 3 2 left 2 1 start M 7 end M 8\nAnswer",
             "job M was planned before",
         ),
-        ("5 M, 9 K", "4 M, 9 K", "job M is not due by 4"),
-        ("12 B, 12 T", "B, 9 T", "job T is not due by 9"),
+        ("5 M, 9 K", "4 M, 9 K", "4 is not the deadline of M"),
+        ("12 T, B", "12 T, 9 B", "9 is not the deadline of B"),
         ("5 M, 9 K", "9 K, 5 M", "job M, due by 5, is listed after one due by 9"),
-        ("9 K, 12 B, 12 T", "K, T, B", "job T is listed before B, which must have ended"),
         ("5 M, 9 K", "5 M, 5 M, 9 K", "job M is listed twice"),
-        ("5 M, 9 K, 12 B, 12 T", "9 K, 12 B, 12 T", "job M is not listed"),
+        ("5 M, 9 K, 12 T, B", "9 K, 12 T, B", "job M is not listed"),
         ("5 M, 9 K", "5 M, Z, 9 K", "there is no job 'Z'"),
-        ("5 M, 9 K, 12 B, 12 T", "", "there is no job ''"),
+        ("5 M, 9 K, 12 T, B", "", "there is no job ''"),
     ],
 )
 def test_each_kind_of_false_step_is_found_with_its_reason(old: str, new: str, reason: str):
@@ -239,35 +270,39 @@ def test_each_kind_of_false_step_is_found_with_its_reason(old: str, new: str, re
 def test_a_job_taken_out_wrongly_is_found_where_it_happens(old: str, new: str, reason: str):
     """Who is still running is then another question, so later lines may be false too; none before is."""
     steps = check_steps(HOUSE, WORKED.replace(old, new))
-    assert [step.status for step in steps[:5]] == ["true"] * 4 + ["false"]
-    assert steps[4].reason == reason
+    assert [step.status for step in steps[:6]] == ["true"] * 5 + ["false"]
+    assert steps[5].reason == reason
 
 
 def test_what_a_job_needs_cannot_be_left_out():
     """And what it did not take is not expected to come back."""
-    steps = check_steps(HOUSE, "Job M takes 1 start 0 end 1\nJob K takes 3 needs 2 1 start 0 end 3 free 1 1")
+    text = "Job M takes M 1 start M 0 end M 1\nJob K takes K 3 needs K 2 1 left 1 1 start K 0 end K 3"
+    steps = check_steps(HOUSE, text)
     assert [(step.status, step.reason) for step in steps] == [("false", "what M needs is overlooked"), ("true", "")]
 
 
 def test_a_job_cannot_start_before_the_latest_start_among_the_running():
     """Free units are counted for what runs from the last start on, so an earlier start proves nothing."""
-    text = "Job M takes 1 needs 1 1 start 2 end 3 free 2 1\nJob B takes 2 needs 1 1 start 1 end 3 free 1 0"
+    later = "Job M takes M 1 needs M 1 1 left 2 1 start M 2 end M 3\n"
+    text = later + "Job B takes B 2 needs B 1 1 left 1 0 start B 1 end B 3"
     assert check_steps(HOUSE, text)[1].reason == "B cannot start at 1"
 
 
 def test_a_predecessor_that_no_line_planned_has_no_end():
-    text = "Job T takes 4 needs 2 2 after B 3 K 3 start 3 end 7 free 1 0"
+    text = "Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 left 1 0 start T 3 end T 7"
     assert check_steps(HOUSE, text)[0].reason == "no line says that B ends at 3"
 
 
 def test_a_deadline_for_a_job_without_one_is_false():
-    assert check_steps(Instance([Job("A", 1)]), "Order: 5 A")[0].reason == "job A is not due by 5"
+    assert check_steps(Instance([Job("A", 1)]), "Order: 5 A")[0].reason == "5 is not the deadline of A"
 
 
 def test_one_slip_counts_once():
     """K is said to end at 4, wrongly; lines that go on from what was written are true."""
-    head, _, _ = WORKED.replace("start 0 end 3 free 0 0", "start 0 end 4 free 0 0").partition("Job T")
-    slip = head + "Job T takes 4 needs 2 2 after B 3 K 4 out 3 B free 1 1 out 4 K free 3 2 start 4 end 8 free 1 0"
+    slip = WORKED.replace("start K 0 end K 3", "start K 0 end K 4")
+    slip = slip.replace("B 3, K 3; takes", "B 3, K 4; takes")
+    slip = slip.replace("out 3 K free 2 1 out 3 B free 3 2", "out 3 B free 1 1 out 4 K free 3 2")
+    slip = slip.replace("start T 3 end T 7", "start T 4 end T 8")
     assert [step.reason for step in check_steps(HOUSE, slip) if step.status != "true"] == ["0 and 3 do not make 4"]
 
 
@@ -279,7 +314,7 @@ def test_no_number_or_name_changes_unnoticed(data: st.DataObject):
     rng = python_generator("changes", seed)
     preset = rng.choice(sorted(PRESETS))
     instance = draw_instance(rng.choice(PRESETS[preset]), preset, rng, solve)
-    text = worked_response(instance, by_due_hour(instance), due=due_hours(instance)).rpartition("\n")[0]
+    text = worked_response(instance, by_deadline(instance), deadlines=True).rpartition("\n")[0]
     spots = list(re.finditer(r"\b([A-Z]|\d+)\b", text))
     spot = data.draw(st.sampled_from(spots))
     others = st.integers(0, 30).map(str) if spot[0].isdigit() else st.sampled_from(instance.labels)
@@ -300,26 +335,40 @@ def test_no_number_or_name_changes_unnoticed(data: st.DataObject):
         ("Job", "the line ends too early"),
         ("Job M", "expected 'takes', got the end of the line"),
         ("Job M lasts 1", "expected 'takes', got 'lasts'"),
-        ("Job M takes", "the line ends too early"),
-        ("Job M takes one", "expected a number, got 'one'"),
-        ("Job M takes -1", "expected a number, got '-1'"),
-        ("Job M takes 1.5", "expected a number, got '1.5'"),
-        ("Job M takes ١", "expected a number, got '١'"),
-        ("Job M takes ²", "expected a number, got '²'"),
-        ("Job M takes 1234567", "expected a number, got '1234567'"),
-        ("Job M takes " + "9" * 5_000, f"expected a number, got '{'9' * 20}'"),
-        ("Job M takes 1 needs 1 start 0 end 1 free 2 1", "expected a number, got 'start'"),
-        ("Job M takes 1 needs 1 1 1 start 0 end 1 free 2 1", "expected 'start', got '1'"),
-        ("Job M takes 1 needs 1 1 start 0 end 1", "expected 'free', got the end of the line"),
-        ("Job M takes 1 start 0 end 1 free 2 1", "expected the end of the line, got 'free'"),
-        ("Job M takes 1 out 3 K free 2 1 start 0 end 1", "expected 'start', got 'out'"),
-        ("Job M takes 1 needs 1 1 out 3 K start 0 end 1 free 2 1", "expected 'free', got 'start'"),
-        ("Job M takes 1 needs 1 1 out K 3 free 2 1 start 0 end 1 free 2 1", "expected a number, got 'K'"),
-        ("Job M takes 1 needs 1 1 after K", "the line ends too early"),
-        ("Job M takes 1 needs 1 1 after K start 0 end 1 free 2 1", "expected a number, got 'start'"),
-        ("Job M takes 1 needs 1 1 start 0 end 1 free 2 1.", "expected a number, got '1.'"),
-        ("Job M takes 1 needs 1 1 start 0 end 1 free 2 1 done", "expected the end of the line, got 'done'"),
-        ("Job M takes 1 needs 1 1 start 0 end", "the line ends too early"),
+        ("Job M planned 1", "expected the end of the line, got '1'"),
+        ("Job M takes", "expected 'M', got the end of the line"),
+        ("Job M takes K 1", "expected 'M', got 'K'"),
+        ("Job M takes M", "the line ends too early"),
+        ("Job M takes M one", "expected a number, got 'one'"),
+        ("Job M takes M -1", "expected a number, got '-1'"),
+        ("Job M takes M 1.5", "expected a number, got '1.5'"),
+        ("Job M takes M ١", "expected a number, got '١'"),
+        ("Job M takes M ²", "expected a number, got '²'"),
+        ("Job M takes M 1234567", "expected a number, got '1234567'"),
+        ("Job M takes M " + "9" * 5_000, f"expected a number, got '{'9' * 20}'"),
+        ("Job M takes M 1 needs M 1 left 2 1 start M 0 end M 1", "expected a number, got 'left'"),
+        ("Job M takes M 1 needs M 1 1 1 left 2 1 start M 0 end M 1", "expected 'left', got '1'"),
+        ("Job M takes M 1 needs K 1 1 left 2 1 start M 0 end M 1", "expected 'M', got 'K'"),
+        ("Job M takes M 1 needs M 1 1 start M 0 end M 1", "expected 'left', got 'start'"),
+        ("Job M takes M 1 left 2 1 start M 0 end M 1", "expected 'start', got 'left'"),
+        ("Job M takes M 1 out 3 K free 2 1 start M 0 end M 1", "expected 'start', got 'out'"),
+        ("Job M takes M 1 needs M 1 1 out 3 K left 2 1 start M 0 end M 1", "expected 'free', got 'left'"),
+        ("Job M takes M 1 needs M 1 1 out K 3 free 2 1 left 1 1 start M 0 end M 1", "expected a number, got 'K'"),
+        ("Job M takes M 1 start K 0 end M 1", "expected 'M', got 'K'"),
+        ("Job M takes M 1 start M 0 end K 1", "expected 'M', got 'K'"),
+        ("Job M takes M 1 start M 0 end M 1.", "expected a number, got '1.'"),
+        ("Job M takes M 1 start M 0 end M 1 done", "expected the end of the line, got 'done'"),
+        ("Job M takes M 1 start M 0 end", "expected 'M', got the end of the line"),
+        ("Job T after", "the line ends too early"),
+        ("Job T after B", "expected ',' or ';' after 'B'"),
+        ("Job T after B K;", "expected ',' or ';' after 'B'"),
+        ("Job T after B, K;", "the line ends too early"),
+        ("Job T after B, K; B", "the line ends too early"),
+        ("Job T after B, K; B before", "expected 'T', got the end of the line"),
+        ("Job T after B, K; B before K", "expected 'T', got 'K'"),
+        ("Job T after B, K; B before T takes T 4", "expected the end of the line, got 'takes'"),
+        ("Job T after B, K; B 3 K 3; takes T 4", "expected ',' or ';' after '3'"),
+        ("Job T after B, K; B three, K 3; takes T 4", "expected a number, got 'three'"),
         ("Free 3", "the line ends too early"),
         ("Free 3 2 1", "expected the end of the line, got '1'"),
         ("Order: five M, K, B, T", "expected a number, got 'five'"),
@@ -333,12 +382,12 @@ def test_unreadable_lines_say_what_was_expected(line: str, reason: str):
 
 def test_unreadable_lines_establish_nothing():
     """M goes out in a line that breaks off; the next line may still take it out."""
-    broken = WORKED.replace("\nJob B", "\nJob B takes 2 needs 1 1 out 1 M free 1 1 start\nJob B")
-    assert statuses(HOUSE, broken) == ["true"] * 4 + ["unreadable"] + ["true"] * 2
+    broken = WORKED.replace("\nJob B takes", "\nJob B takes B 2 needs B 1 1 out 1 M free 1 1 left\nJob B takes")
+    assert statuses(HOUSE, broken) == ["true"] * 5 + ["unreadable"] + ["true"] * 3
 
 
 def test_a_resource_is_not_needed_where_there_is_none():
-    line = "Job K takes 3 needs 2 1 start 0 end 3 free 0 0"
+    line = "Job K takes K 3 needs K 2 1 left 0 0 start K 0 end K 3"
     assert statuses(HOUSE.without("resources"), line) == ["unreadable"]
 
 
@@ -384,17 +433,20 @@ def test_a_job_called_like_the_grammar_does_not_confuse_other_lines():
         "Order: ",
         "Order: M, K\n",
         "5 M, ",
-        "Job M takes 1 needs 1 1 start 0 end 1 free 2 1\n",
+        "Job M takes M 1 needs M 1 1 left 2 1 start M 0 end M 1\n",
+        "Job T after B, K; B before T\n",
+        "Job T after" + 30_000 * " B," + "\n",
+        "Job T after B;" + 30_000 * " B 3,",
         "Job Z",
         "Free 3 2\n",
         " out 1 M free 2 1",
-        "Job M takes 1 needs 1 1" + 50 * " out 1 M free 2 1" + "\n",
+        "Job M takes M 1 needs M 1 1" + 50 * " out 1 M free 2 1" + "\n",
         "\ud800\x00\u202e",
     ],
 )
 def test_a_megabyte_is_judged_at_once(piece: str):
     """At most a second of processor time, whatever is repeated; all but the beginning is one unreadable step."""
-    text = "Job M takes 1 needs 1 1" + piece * (1_000_000 // len(piece))
+    text = "Job M takes M 1 needs M 1 1" + piece * (1_000_000 // len(piece))
     begun = time.process_time()
     steps = check_steps(HOUSE, text)
     assert time.process_time() - begun < 1.0
@@ -409,7 +461,8 @@ def test_time_is_linear_where_a_job_is_planned_again_and_again():
     rng = random.Random(0)
 
     def seconds(lines: int) -> float:
-        text = "\n".join(f"Job {rng.choice(labels)} takes 1 needs 1 start 0 end 1 free 0" for _ in range(lines))
+        drawn = [rng.choice(labels) for _ in range(lines)]
+        text = "\n".join(f"Job {x} takes {x} 1 needs {x} 1 left 0 start {x} 0 end {x} 1" for x in drawn)
         begun = time.process_time()
         check_steps(instance, text)
         return time.process_time() - begun

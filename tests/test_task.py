@@ -193,7 +193,8 @@ def test_scheduling_puts_its_pieces_together():
     assert verdict.right and SCHEDULING.admit((verdict,))
     assert SCHEDULING.request(problem, completion) is None
     assert SCHEDULING.feedback(verdict) == "The answer is right: it keeps every constraint."
-    text = worked_response(problem.instance, predecessors_first(problem.instance, problem.instance.labels))
+    order = predecessors_first(problem.instance, problem.instance.labels)
+    text = worked_response(problem.instance, order)
     steps = SCHEDULING.check_steps(problem, text)
     assert {step.status for step in steps} == {"true"} and len(steps) == 12
     assert SCHEDULING.instance_type is Instance

@@ -23,7 +23,7 @@ import numpy as np
 from attrs import field, frozen, validators
 from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.tuner.lora import LoRALinear
-from mlx_lm.tuner.utils import load_adapters, remove_lora_layers
+from mlx_lm.tuner.utils import remove_lora_layers
 from safetensors.numpy import save
 
 from gce.adapters.durable_files import write_file
@@ -202,14 +202,6 @@ class Adapter:
         self._optimizer.state.update(optimizer, step=arrays["optimizer.step"])
         mx.eval(self.parameters(), self._optimizer.state)
         self._merged = None
-
-    def load(self, directory: Path) -> None:
-        """Put in place what `directory` holds, whatever its blocks and rank; it can be sampled from, not trained."""
-        self.detach()
-        with _random_state_untouched():
-            load_adapters(self.model, str(directory))
-        self.model.eval()
-        mx.eval(self.model.parameters())
 
     def write(self, directory: Path) -> None:
         """Write `adapters.safetensors` and `adapter_config.json`, each whole or not at all."""

@@ -149,17 +149,6 @@ class MlxModel:
         """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
         self._adapter.attach(layers)
 
-    def load_adapter(self, directory: str | Path) -> None:
-        """Answer with an adapter that mlx-lm reads, in place of the own one; for sampling and scoring, not training.
-
-        Raises ModelError where there is none, or it does not fit the model; then the bare base is left.
-        """
-        try:
-            self._adapter.load(Path(directory))
-        except (OSError, ValueError, KeyError, AttributeError, RuntimeError) as error:
-            self._adapter.detach()
-            raise ModelError(f"could not load an adapter from {str(directory)!r}: {error}") from error
-
     def prompt_tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The conversation through the chat template, up to where the model is to write."""
         turns = [{"role": message.role, "content": message.content} for message in messages]

@@ -164,7 +164,7 @@ def _check_tiers(config: RunConfig, task: Task) -> None:
     unknown = sorted(set(config.problems_by_tier or ()) - set(training))
     if unknown:
         raise BadInput(f"recipe {config.recipe} samples tiers that {task.name} has not: {', '.join(unknown)}")
-    if config.problems_by_tier is None and config.problems < len(training):
+    if config.problems < len(training):
         raise BadInput(f"expected --problems from {len(training)}, one for each training tier, got {config.problems}")
 
 

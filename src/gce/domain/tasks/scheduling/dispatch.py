@@ -14,7 +14,7 @@ from attrs import frozen
 
 from gce.domain.tasks.scheduling.instance import Instance
 
-__all__ = ["Line", "dispatch", "dispatch_lines", "due_hours", "predecessors_first"]
+__all__ = ["Line", "Visit", "dispatch", "dispatch_lines", "predecessors_first", "visits"]
 
 
 @frozen
@@ -35,28 +35,47 @@ class Line:
     """Units free while this job runs beside those before it."""
 
 
-def due_hours(instance: Instance) -> dict[str, int | None]:
-    """Each job's own deadline or the earliest one among the jobs that come after it, directly or not."""
-    due: dict[str, int | None] = {}
-    for label in reversed(instance.topological_order):
-        hours = [due[after] for after in instance.successors(label)] + [instance.job(label).deadline]
-        due[label] = min((hour for hour in hours if hour is not None), default=None)
-    return due
+@frozen
+class Visit:
+    """A look at one job on the way through an order: its turn has come, or another must be planned before."""
+
+    label: str
+    before: str | None = None
+    """The first predecessor not planned yet; it is visited next."""
+    again: bool = False
+    """Was planned on an earlier job's behalf."""
+
+
+def visits(
+    instance: Instance, order: Sequence[str], *, minds_sequence: Callable[[str], bool] = lambda _: True
+) -> list[Visit]:
+    """How someone goes through `order` who plans every job behind its predecessors, pulling those forward.
+
+    A job whose predecessor is pulled forward is visited again right after it. Each job has one visit with neither
+    `before` nor `again`: that is when it is planned.
+    """
+    planned: set[str] = set()
+    found = []
+    for label in order:
+        if label in planned:
+            found.append(Visit(label, again=True))
+            continue
+        wanted = [label]
+        while wanted:
+            now = wanted[-1]
+            predecessors = instance.predecessors(now) if minds_sequence(now) else ()
+            before = next((other for other in predecessors if other not in planned), None)
+            found.append(Visit(now, before))
+            if before is None:
+                planned.add(wanted.pop())
+            else:
+                wanted.append(before)
+    return found
 
 
 def predecessors_first(instance: Instance, order: Sequence[str]) -> list[str]:
     """`order` with every job moved behind its predecessors, which are pulled forward when needed."""
-    listed: dict[str, None] = {}
-    for label in order:
-        wanted = [label]
-        while wanted:
-            for before in instance.predecessors(wanted[-1]):
-                if before not in listed:
-                    wanted.append(before)
-                    break
-            else:
-                listed[wanted.pop()] = None
-    return list(listed)
+    return [visit.label for visit in visits(instance, order) if visit.before is None and not visit.again]
 
 
 def dispatch_lines(

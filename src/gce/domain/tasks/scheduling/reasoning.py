@@ -1,25 +1,31 @@
-"""Written reasoning: one line a job, every look-up and every sum spelled out, and a checker that judges each step.
+"""Written reasoning: one line a visit, every look-up and every sum spelled out, and a checker that judges each step.
 
-    reasoning = [order newline] [free newline] { line newline }
-    order     = "Order: " item { ", " item }        ; item = [ DUE " " ] LABEL, jobs in the order of planning
+    reasoning = [order newline] [free newline] { visit newline }
+    order     = "Order: " item { ", " item }        ; item = [ DEADLINE " " ] LABEL, in the order of visiting
     free      = "Free" units                        ; units = { " " NUMBER }, one for each resource
-    line      = "Job " LABEL " takes " NUMBER [ " needs" units ] [ " after" { " " LABEL " " END } ]
-                { " out " END " " LABEL " free" units } " start " NUMBER " end " NUMBER [ " free" units ]
+    visit     = "Job " LABEL ( " planned" | [ after ] ( before | plan ) )
+    after     = " after " LABEL { ", " LABEL } ";"  ; all that LABEL comes after
+    before    = { hour "," } " " LABEL " before " LABEL
+    plan      = [ hour { "," hour } ";" ] " takes " LABEL " " NUMBER [ needs ] " start " LABEL " " NUMBER
+                " end " LABEL " " NUMBER
+    hour      = " " LABEL " " NUMBER                ; when a job named in `after` ends
+    needs     = " needs " LABEL units { " out " NUMBER " " LABEL " free" units } " left" units
 
-DUE, END and NUMBER are ASCII digits, six at most. DUE is the job's own deadline or the earliest among the jobs that
-come after it. `after` names the predecessors and the hours at which they end; each `out` names the running job that
-ends next and what is free once it is out; `free` at the end of a line is what is left while the job runs, counting
-ended jobs as running until they are out. That `free` stands where `needs` does, and `out` nowhere else. A predecessor
-called `out` or `start` cannot be told from the grammar's own words. A verdict never depends on any of this.
+DEADLINE and NUMBER are ASCII digits, six at most. `before` ends a visit where a job named in `after` is not planned
+yet: that job is visited next, then this one again. `planned` says that an earlier line planned the job. Each `out`
+names the running job that ends next and what is free once it is out; `left` is what is free while the job runs beside
+those not out. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import add, sub
 
+from attrs import frozen
+
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.dispatch import Line, dispatch_lines, due_hours
+from gce.domain.tasks.scheduling.dispatch import Line, dispatch_lines, visits
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.types import Step
 
@@ -29,26 +35,24 @@ LONGEST_CHECKED = 100_000
 """Characters of a response that are checked; the rest is one unreadable step."""
 
 
-def order_text(order: Sequence[str], due: Mapping[str, int | None] | None = None) -> str:
-    """The order line; with `due`, each job's hour beside it where it has one."""
-    hours = due or {}
-    return "Order: " + ", ".join(label if (hour := hours.get(label)) is None else f"{hour} {label}" for label in order)
+def order_text(instance: Instance, order: Sequence[str], *, deadlines: bool = False) -> str:
+    """The order line; with `deadlines`, each job's own beside it where it has one."""
+    hours = {label: instance.job(label).deadline if deadlines else None for label in order}
+    return "Order: " + ", ".join(label if hour is None else f"{hour} {label}" for label, hour in hours.items())
 
 
 def _units(values: Sequence[int]) -> str:
     return "".join(f" {value}" for value in values)
 
 
-def _line_text(line: Line) -> str:
-    parts = [f"Job {line.label} takes {line.duration}"]
-    if line.demands is not None:
-        parts.append(f" needs{_units(line.demands)}")
-    if line.after:
-        parts.append(" after" + "".join(f" {label} {end}" for label, end in line.after))
-    parts.extend(f" out {end} {label} free{_units(free)}" for label, end, free in line.outs)
-    parts.append(f" start {line.start} end {line.end}")
-    if line.free is not None:
-        parts.append(f" free{_units(line.free)}")
+def _plan_text(line: Line) -> str:
+    parts = [",".join(f" {label} {end}" for label, end in line.after) + ";"] if line.after else []
+    parts.append(f" takes {line.label} {line.duration}")
+    if line.demands is not None and line.free is not None:
+        parts.append(f" needs {line.label}{_units(line.demands)}")
+        parts.extend(f" out {end} {label} free{_units(free)}" for label, end, free in line.outs)
+        parts.append(f" left{_units(line.free)}")
+    parts.append(f" start {line.label} {line.start} end {line.label} {line.end}")
     return "".join(parts)
 
 
@@ -56,19 +60,39 @@ def worked_response(
     instance: Instance,
     order: Sequence[str],
     *,
-    due: Mapping[str, int | None] | None = None,
+    deadlines: bool = False,
     minds_sequence: Callable[[str], bool] = lambda _: True,
     minds_resources: Callable[[str], bool] = lambda _: True,
     free_line: bool = True,
 ) -> str:
-    """Reasoning and answer of list scheduling in `order`, with every constraint minded unless said otherwise."""
-    lines = dispatch_lines(instance, order, minds_sequence=minds_sequence, minds_resources=minds_resources)
-    text = [order_text(order, due)]
+    """Reasoning and answer of list scheduling in `order`, with every constraint minded unless said otherwise.
+
+    Predecessors need not stand first in `order`; they are pulled forward. `deadlines` writes them into the order line.
+    """
+    way = visits(instance, order, minds_sequence=minds_sequence)
+    planned = [visit.label for visit in way if visit.before is None and not visit.again]
+    lines = dispatch_lines(instance, planned, minds_sequence=minds_sequence, minds_resources=minds_resources)
+    plans = {line.label: line for line in lines}
+    ends: dict[str, int] = {}
+    text = [order_text(instance, order, deadlines=deadlines)]
     if instance.resources and free_line:
         text.append(f"Free{_units([resource.capacity for resource in instance.resources])}")
-    text.extend(map(_line_text, lines))
-    starts = {line.label: line.start for line in lines}
-    text.append(render({label: starts[label] for label in instance.labels}))
+    for visit in way:
+        line = f"Job {visit.label}"
+        if visit.again:
+            text.append(f"{line} planned")
+            continue
+        predecessors = instance.predecessors(visit.label) if minds_sequence(visit.label) else ()
+        if predecessors:
+            line += f" after {', '.join(predecessors)};"
+        if visit.before is None:
+            line += _plan_text(plans[visit.label])
+            ends[visit.label] = plans[visit.label].end
+        else:
+            known = predecessors[: predecessors.index(visit.before)]
+            line += "".join(f" {other} {ends[other]}," for other in known) + f" {visit.before} before {visit.label}"
+        text.append(line)
+    text.append(render({label: plans[label].start for label in instance.labels}))
     return "\n".join(text)
 
 
@@ -81,7 +105,6 @@ class _State:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.due = due_hours(instance)
         self.free = tuple(resource.capacity for resource in instance.resources)
         self.starts: dict[str, int] = {}
         self.ends: dict[str, int] = {}
@@ -120,7 +143,7 @@ def _check(state: _State, words: list[str]) -> str:
         case "Free":
             return _check_free(state, words)
         case "Job":
-            return _check_line(state, _read_line(words, len(state.free)))
+            return _check_visit(state, _Words(words))
     raise _Unreadable("no form of the step grammar begins like this")
 
 
@@ -153,8 +176,15 @@ class _Words:
     def numbers(self, count: int) -> tuple[int, ...]:
         return tuple(self.number() for _ in range(count))
 
-    def before(self, *words: str) -> bool:
-        return self.at < len(self.words) and self.words[self.at] in words
+    def item(self) -> tuple[str, bool]:
+        """A word of a list without the sign behind it, and whether it is the last: "," goes on, ";" ends."""
+        word = self.take()
+        if word[-1] not in ",;":
+            raise _Unreadable(f"expected ',' or ';' after {word[:20]!r}")
+        return word[:-1], word[-1] == ";"
+
+    def peek(self, ahead: int) -> str | None:
+        return self.words[self.at + ahead] if self.at + ahead < len(self.words) else None
 
     def end(self) -> None:
         if self.at < len(self.words):
@@ -167,53 +197,82 @@ def _number(word: str) -> int:
     return int(word)
 
 
-def _read_line(words: list[str], resources: int) -> Line:
-    """What a job's line says, whether or not it is so."""
-    reader = _Words(words)
-    label = reader.take()
+@frozen
+class _Predecessors:
+    """What a visit says of the jobs that its own comes after."""
+
+    after: tuple[str, ...]
+    ends: tuple[tuple[str, int], ...]
+    before: str | None
+
+
+def _read_predecessors(reader: _Words, label: str) -> _Predecessors:
+    """The predecessors named, the hours at which they end, and the one to be planned before, if any."""
+    if not reader.accept("after"):
+        return _Predecessors((), (), None)
+    after: list[str] = []
+    last = False
+    while not last:
+        other, last = reader.item()
+        after.append(other)
+    ends: list[tuple[str, int]] = []
+    last = False
+    while not last:
+        if reader.peek(1) == "before":
+            before = reader.take()
+            reader.expect("before")
+            reader.expect(label)
+            reader.end()
+            return _Predecessors(tuple(after), tuple(ends), before)
+        other = reader.take()
+        hour, last = reader.item()
+        ends.append((other, _number(hour)))
+    return _Predecessors(tuple(after), tuple(ends), None)
+
+
+def _read_plan(reader: _Words, label: str, after: tuple[tuple[str, int], ...], resources: int) -> Line:
+    """What a plan says, whether or not it is so."""
     reader.expect("takes")
+    reader.expect(label)
     duration = reader.number()
-    demands = reader.numbers(resources) if resources and reader.accept("needs") else None
-    after: list[tuple[str, int]] = []
-    if reader.accept("after"):
-        while not reader.before("out", "start"):
-            after.append((reader.take(), reader.number()))
+    demands = free = None
     outs: list[tuple[str, int, tuple[int, ...]]] = []
-    while demands is not None and reader.accept("out"):
-        hour, other = reader.number(), reader.take()
-        reader.expect("free")
-        outs.append((other, hour, reader.numbers(resources)))
+    if resources and reader.accept("needs"):
+        reader.expect(label)
+        demands = reader.numbers(resources)
+        while reader.accept("out"):
+            hour, other = reader.number(), reader.take()
+            reader.expect("free")
+            outs.append((other, hour, reader.numbers(resources)))
+        reader.expect("left")
+        free = reader.numbers(resources)
     reader.expect("start")
+    reader.expect(label)
     start = reader.number()
     reader.expect("end")
+    reader.expect(label)
     end = reader.number()
-    free = None
-    if demands is not None:
-        reader.expect("free")
-        free = reader.numbers(resources)
     reader.end()
-    return Line(label, duration, demands, tuple(after), tuple(outs), start, end, free)
+    return Line(label, duration, demands, after, tuple(outs), start, end, free)
 
 
 def _check_order(state: _State, words: list[str]) -> str:
+    labels = set(state.instance.labels)
     listed: set[str] = set()
     latest = 0
     for item in " ".join(words).split(", "):
         hour, _, label = item.rpartition(" ")
-        if label not in state.due:
+        if label not in labels:
             return f"there is no job {label[:20]!r}"
         if label in listed:
             return f"job {label} is listed twice"
-        waiting = next((before for before in state.instance.predecessors(label) if before not in listed), None)
-        if waiting is not None:
-            return f"job {label} is listed before {waiting}, which must have ended"
         if hour:
-            due = _number(hour)
-            if due != state.due[label]:
-                return f"job {label} is not due by {due}"
-            if due < latest:
-                return f"job {label}, due by {due}, is listed after one due by {latest}"
-            latest = due
+            deadline = _number(hour)
+            if deadline != state.instance.job(label).deadline:
+                return f"{deadline} is not the deadline of {label}"
+            if deadline < latest:
+                return f"job {label}, due by {deadline}, is listed after one due by {latest}"
+            latest = deadline
         listed.add(label)
     missing = next((label for label in state.instance.labels if label not in listed), None)
     return "" if missing is None else f"job {missing} is not listed"
@@ -226,35 +285,46 @@ def _check_free(state: _State, words: list[str]) -> str:
     return "" if free == state.free else f"{_listed(free)} is not what is free"
 
 
-def _check_line(state: _State, line: Line) -> str:
-    """The first thing wrong in a job's line, or nothing; what the line wrote is carried on either way."""
-    label = line.label
-    if label not in state.due:
+def _check_visit(state: _State, reader: _Words) -> str:
+    """The first thing wrong in a visit, or nothing; what a plan wrote is carried on either way."""
+    label = reader.take()
+    if reader.accept("planned"):
+        reader.end()
+        return "" if label in state.ends else f"no line has planned {label[:20]!r}"
+    listed = _read_predecessors(reader, label)
+    line = None if listed.before is not None else _read_plan(reader, label, listed.ends, len(state.free))
+    if label not in state.instance.labels:
         return f"there is no job {label[:20]!r}"
-    wrong = _wrong_facts(state, line)
-    ready = max((end for _, end in line.after), default=0)
-    if line.demands is not None:
-        ready = max([ready, *(state.starts[other] for other in state.running), *(end for _, end, _ in line.outs)])
-        for out in line.outs:
-            wrong += _take_out(state, *out)
-    if line.start < ready:
-        wrong.append(f"{label} cannot start at {line.start}")
-    if line.end != line.start + line.duration:
-        wrong.append(f"{line.start} and {line.duration} do not make {line.end}")
-    if line.free is not None:
-        left = tuple(map(sub, state.free, state.instance.job(label).demands))
-        if any(units < 0 for units in left):
-            wrong.append(f"{label} does not fit into what is free")
-        if line.free != left:
-            wrong.append(f"{_listed(line.free)} is not what is left free")
-        state.free = line.free
-        state.running.add(label)
-    state.starts[label], state.ends[label] = line.start, line.end
+    wrong = _wrong_predecessors(state, label, listed)
+    if line is not None:
+        wrong += _check_plan(state, line)
     return wrong[0] if wrong else ""
 
 
-def _wrong_facts(state: _State, line: Line) -> list[str]:
-    """What the line says of its job, and of earlier lines, that is not so."""
+def _wrong_predecessors(state: _State, label: str, listed: _Predecessors) -> list[str]:
+    """What a visit says of predecessors that is not so, or leaves out."""
+    wrong = []
+    before = state.instance.predecessors(label)
+    wrong += [f"job {label} does not come after {other[:20]!r}" for other in listed.after if other not in before]
+    wrong += [f"job {label} comes after {other}, which is overlooked" for other in before if other not in listed.after]
+    wrong += [
+        f"no line says that {other[:20]} ends at {end}" for other, end in listed.ends if state.ends.get(other) != end
+    ]
+    named = {other for other, _ in listed.ends}
+    wrong += [f"{other[:20]!r} is not among what {label} comes after" for other in named.difference(listed.after)]
+    if listed.before is None:
+        wrong += [f"when {other[:20]} ends is left out" for other in listed.after if other not in named]
+    elif listed.before not in listed.after:
+        wrong.append(f"{listed.before[:20]!r} is not among what {label} comes after")
+    elif listed.before in state.ends:
+        wrong.append(f"job {listed.before} is planned already")
+    if listed.before is not None and label in state.ends:
+        wrong.append(f"job {label} was planned before")
+    return wrong
+
+
+def _check_plan(state: _State, line: Line) -> list[str]:
+    """What is wrong in a plan; the state goes on from what it wrote."""
     label, job = line.label, state.instance.job(line.label)
     wrong = []
     if label in state.ends:
@@ -265,15 +335,24 @@ def _wrong_facts(state: _State, line: Line) -> list[str]:
         wrong.append(f"what {label} needs is overlooked")
     if line.demands is not None and line.demands != job.demands:
         wrong.append(f"{_listed(line.demands)} is not what {label} needs")
-    before = set(state.instance.predecessors(label))
-    for other, end in line.after:
-        if other not in before:
-            wrong.append(f"job {label} does not come after {other[:20]!r}")
-        elif state.ends.get(other) != end:
-            wrong.append(f"no line says that {other} ends at {end}")
-    overlooked = before - {other for other, _ in line.after}
-    if overlooked:
-        wrong.append(f"job {label} comes after {min(overlooked)}, which is overlooked")
+    ready = max((end for _, end in line.after), default=0)
+    if line.demands is not None:
+        ready = max([ready, *(state.starts[other] for other in state.running), *(end for _, end, _ in line.outs)])
+        for out in line.outs:
+            wrong += _take_out(state, *out)
+    if line.start < ready:
+        wrong.append(f"{label} cannot start at {line.start}")
+    if line.end != line.start + line.duration:
+        wrong.append(f"{line.start} and {line.duration} do not make {line.end}")
+    if line.free is not None:
+        left = tuple(map(sub, state.free, job.demands))
+        if any(units < 0 for units in left):
+            wrong.append(f"{label} does not fit into what is free")
+        if line.free != left:
+            wrong.append(f"{_listed(line.free)} is not what is left free")
+        state.free = line.free
+        state.running.add(label)
+    state.starts[label], state.ends[label] = line.start, line.end
     return wrong
 
 
