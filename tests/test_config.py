@@ -42,6 +42,10 @@ def test_problems_and_updates_that_were_given_are_not_silently_overruled_by_the_
     ("name", "value"),
     [
         ("iterations", 0),
+        ("until", 1.1),
+        ("minutes", 0.0),
+        ("patience", 0),
+        ("admission", "none"),
         ("problems", 0),
         ("rollouts", 0),
         ("temperature", -0.1),

@@ -16,7 +16,7 @@ from gce.adapters.memory_store import MemoryStore
 from gce.adapters.run_directory import RunDirectory
 from gce.adapters.scripted_model import ScriptedModel
 from gce.app.config import RunConfig
-from gce.app.loop import Run, RunState, iterate, resume
+from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.terminal import Silent
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import draw_problems
@@ -362,7 +362,7 @@ def test_looking_at_dev_problems_disturbs_nothing() -> None:
     blind = finish(a_run(SMALL, careless(None, None)))
     assert all(record.dev for record in looking.records) and not any(record.dev for record in blind.records)
     assert same_state(looking.learned, blind.learned)
-    assert looking.state == blind.state
+    assert evolve(looking.state, best=None, looks_since_best=0) == blind.state
     assert [evolve(record, dev={}) for record in looking.records] == blind.records
 
 
@@ -480,3 +480,90 @@ def test_few_traces_are_not_passed_over_more_often_than_asked() -> None:
     ended = finish(a_run(config, careless(None, None)))
     held = sum(ended.records[0].buffer.values())
     assert held > 0 and ended.records[0].updates == min(10, -(-held // 4))
+
+
+# When to stop
+
+
+class Learning(Listening):
+    """Always right in training; on dev problems, of one tier more after each iteration."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda request: f"w{add(request)}")
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        known = ["/train/", *(f"/T{index}/" for index in range(len(self.taught) // 3))]
+        for completion in super().sample(requests):
+            right = any(name in completion.key for name in known)
+            yield completion if right else evolve(completion, text="no idea")
+
+
+def learning(**settings: Any) -> tuple[Run, Finished]:
+    run = a_run(evolve(SMALL, dev_every=1, **settings), Learning(), dev=problems("dev", 2))
+    return run, finish(run)
+
+
+def test_a_run_stops_when_dev_accuracy_is_reached() -> None:
+    """One tier of three right after the first iteration, two after the second: 67 %."""
+    run, found = learning(iterations=9, until=0.6)
+    assert [round(sum(i.share for i in record.dev.values()) / 3, 2) for record in found.records] == [0.33, 0.67]
+    assert found.state.best == (2, pytest.approx(2 / 3))
+    assert why_stop(run, found.state) == "dev accuracy reached 60% in iteration 2"
+
+
+def test_a_run_stops_when_dev_accuracy_no_longer_rises() -> None:
+    """All right after three iterations, and no better in the two looks that follow; the first of equals is the best."""
+    run, found = learning(iterations=9, patience=2)
+    assert (found.state.iteration, found.state.best, found.state.looks_since_best) == (5, (3, 1.0), 2)
+    assert why_stop(run, found.state) == "no gain on dev problems in 2 looks"
+
+
+def test_a_run_stops_before_its_time_is_over() -> None:
+    """Each iteration takes 24 samples of a second and 3 updates of ten: two fit into 120 s, and a third would not."""
+    config = evolve(SMALL, iterations=9, minutes=2.0)
+    run = evolve(a_run(config, Listening(six_kinds)), seconds=120.0)
+    found = finish(run)
+    assert found.state.iteration == 2
+    assert why_stop(run, found.state) == "another iteration would exceed 2 minutes"
+
+
+def test_all_iterations_are_a_reason_to_stop() -> None:
+    run, found = learning(iterations=2)
+    assert why_stop(run, found.state) == "all 2 iterations are done"
+
+
+def test_a_resumed_run_stops_where_it_would_have() -> None:
+    """Interrupted after each iteration: what was best, and for how long, is remembered."""
+    store, ends = MemoryStore(), []
+    for _ in range(6):
+        run = a_run(evolve(SMALL, iterations=9, patience=2, dev_every=1), Learning(), store, problems("dev", 2))
+        state = resume(run)
+        run.model.taught = [()] * state.updates
+        if why_stop(run, state):
+            break
+        state, _ = next(iterate(run, state))
+        ends.append(state.best)
+        store = store.reopen()
+    assert len(ends) == 5 and ends[-1] == (3, 1.0)
+
+
+# Controls
+
+
+def test_a_control_admits_every_rollout() -> None:
+    found = finish(a_run(evolve(SMALL, admission="all", per_problem=None, deduplicate=False), Listening(six_kinds)))
+    assert found.records[0].buffer == {"T0": 12, "T1": 12}
+    assert [count.correct for count in found.records[0].tiers.values()] == [8, 8]
+
+
+def test_a_control_admits_as_many_as_were_right_but_not_those() -> None:
+    """Eight of twelve a tier, drawn anew each iteration and the same in every run of the seed."""
+    config = evolve(SMALL, admission="shuffled", per_problem=None, deduplicate=False)
+    found, again = (finish(a_run(config, Listening(six_kinds))) for _ in range(2))
+    assert found.records[0].buffer == {"T0": 8, "T1": 8}
+    right = [trace.verdicts[0].right for trace in found.state.buffer]
+    assert len(right) == 32 and 0 < sum(right) < 32
+    assert [trace.key for trace in found.state.buffer] == [trace.key for trace in again.state.buffer]
+    other = finish(a_run(evolve(config, seed=1), Listening(six_kinds)))
+    numbers = [[trace.key.rpartition("/")[2] for trace in each.state.buffer] for each in (found, other)]
+    assert numbers[0] != numbers[1]

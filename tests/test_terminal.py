@@ -8,7 +8,16 @@ import time
 import pytest
 from attrs import evolve
 
-from gce.app.terminal import Silent, Terminal, accuracy_table, interval_cell, percent, share_cell, table
+from gce.app.terminal import (
+    Silent,
+    Terminal,
+    accuracy_table,
+    interval_cell,
+    percent,
+    rollout_table,
+    share_cell,
+    table,
+)
 from gce.domain.statistics import wilson
 from gce.domain.types import Interval, IterationRecord, TierCount
 
@@ -74,9 +83,9 @@ def test_an_iteration_is_one_line_and_the_head_comes_once() -> None:
     terminal.iteration(evolve(RECORD, iteration=4, loss=None, dev={}))
     explained, head, third, fourth = stream.getvalue().splitlines()
     assert "dev problems in brackets" in explained
-    assert head.split() == ["iter", "T0", "T1", "buffer", "updates", "loss", "seconds"]
-    assert third.split() == ["3/12", "75%", "[50%]", "12%", "17", "16", "0.250", "3.8", "T5", "[5%]"]
-    assert fourth.split() == ["4/12", "75%", "12%", "17", "16", "-", "3.8"]
+    assert head.split() == ["iter", "T0", "T1", "buffer", "updates", "loss", "entropy", "seconds"]
+    assert third.split() == ["3/12", "75%", "[50%]", "12%", "17", "16", "0.250", "0.500", "3.8", "T5", "[5%]"]
+    assert fourth.split() == ["4/12", "75%", "12%", "17", "16", "-", "0.500", "3.8"]
     # Columns stand under their heads.
     for name, shown in (("T0", "75% [50%]"), ("T1", "12%"), ("buffer", "17"), ("loss", "0.250")):
         assert head.index(name) + len(name) == third.index(shown) + len(shown)
@@ -129,3 +138,23 @@ def test_silent_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     silent.stage("sample", 3)()
     silent.iteration(RECORD)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_warning_is_said_once_while_it_holds() -> None:
+    """Nothing right three times, and a fourth; then something; then nothing three times again."""
+    stream = io.StringIO()
+    terminal = Terminal(12, stream)
+    nothing = evolve(RECORD, tiers={"T0": counted(8, 0)})
+    for record in [*[nothing] * 4, RECORD, *[nothing] * 3]:
+        terminal.iteration(record)
+    warnings = [line for line in stream.getvalue().splitlines() if line.startswith("warning:")]
+    assert len(warnings) == 2 and warnings[0].startswith("warning: 0 of 24 rollouts right in 3 iterations")
+
+
+def test_the_rollouts_of_a_run_are_a_row_a_tier() -> None:
+    count = TierCount(8, 2, 4, 1, 2, 1, 3, 2, 10.0)
+    record = evolve(RECORD, tiers={"T0": count, "T1": counted(8, 8)})
+    head, _, first, second = rollout_table([record, record]).splitlines()
+    assert " ".join(head.split()) == "rollouts right problems all wrong all right cut off unreadable distinct"
+    assert first.split() == ["T0", "16", "25%", "8", "50%", "25%", "12%", "38%", "4"]
+    assert second.split()[:4] == ["T1", "16", "100%", "2"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from attrs import evolve, field, fields, frozen, validators
 
@@ -12,7 +12,9 @@ from gce.domain.sampling import Policy
 from gce.domain.targeting import Strategy
 from gce.errors import BadInput
 
-__all__ = ["RECIPES", "RunConfig", "from_plain", "with_recipe"]
+__all__ = ["RECIPES", "Admission", "RunConfig", "from_plain", "with_recipe"]
+
+Admission = Literal["verified", "all", "shuffled"]
 
 _positive = validators.ge(1)
 _positive_or_none: Any = validators.optional(_positive)
@@ -39,6 +41,13 @@ class RunConfig:
     """Threads of CPU work; None for one on each core."""
 
     iterations: int = field(default=12, validator=_positive)
+    """At most; the three that follow may stop a run earlier."""
+    until: float | None = field(default=None, validator=validators.optional(_unit))
+    """Stop once the mean accuracy on dev problems, over all tiers, reaches this."""
+    minutes: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
+    """Begin no iteration that would, going by the last one, let the run with its final test exceed this."""
+    patience: int | None = field(default=None, validator=_positive_or_none)
+    """Stop after this many looks at dev problems in a row that found no better mean."""
     problems: int = field(default=32, validator=_positive)
     """Problems sampled in an iteration, over all training tiers."""
     problems_by_tier: Mapping[str, int] | None = None
@@ -56,6 +65,9 @@ class RunConfig:
     second_wave: int = field(default=0, validator=validators.ge(0))
     """Further rollouts an iteration for problems that are undecided, or unsolved, after the first wave."""
 
+    admission: Admission = field(default="verified", validator=_one_of(Admission))
+    """Which rollouts may enter the buffer: those judged right; or, as controls, all, or as many as were right but
+    drawn without regard to their verdicts, within each tier."""
     per_problem: int | None = field(default=4, validator=_positive_or_none)
     """Correct traces kept of one problem."""
     deduplicate: bool = True

@@ -36,7 +36,7 @@ from gce.ports.clock import Clock
 from gce.ports.model import Learner, Sampler
 from gce.ports.store import Store
 
-__all__ = ["LearningModel", "Run", "RunState", "Watcher", "begin", "iterate", "resume"]
+__all__ = ["LearningModel", "Run", "RunState", "Watcher", "begin", "iterate", "resume", "why_stop"]
 
 
 class LearningModel(Sampler, Learner, Protocol):
@@ -67,6 +67,8 @@ class Run:
     clock: Clock
     watcher: Watcher
     dev: tuple[Problem, ...]
+    seconds: float | None = None
+    """Wall-clock seconds that all iterations may take together; None for no limit."""
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -89,6 +91,9 @@ class RunState:
     rollouts: int = 0
     correct: int = 0
     updates: int = 0
+    best: tuple[int, float] | None = None
+    """Iteration with the best mean accuracy on dev problems so far, and that mean; the earlier one where equal."""
+    looks_since_best: int = 0
 
 
 def begin(config: RunConfig) -> RunState:
@@ -121,14 +126,32 @@ def resume(run: Run) -> RunState:
         rollouts=loop["rollouts"],
         correct=loop["correct"],
         updates=loop["updates"],
+        best=None if loop["best"] is None else (loop["best"][0], loop["best"][1]),
+        looks_since_best=loop["looks_since_best"],
     )
 
 
 def iterate(run: Run, state: RunState) -> Iterator[tuple[RunState, IterationRecord]]:
-    """One iteration after another, each committed before it is handed out, until the configured number is reached."""
-    while state.iteration < run.config.iterations:
+    """One iteration after another, each committed before it is handed out, until there is a reason to stop."""
+    while not why_stop(run, state):
         state, record = _one(run, state)
         yield state, record
+
+
+def why_stop(run: Run, state: RunState) -> str:
+    """The reason to begin no further iteration, in words, or nothing."""
+    config = run.config
+    if state.iteration >= config.iterations:
+        return f"all {config.iterations} iterations are done"
+    if config.until is not None and state.best is not None and state.best[1] >= config.until:
+        return f"dev accuracy reached {config.until:.0%} in iteration {state.best[0]}"
+    if config.patience is not None and state.looks_since_best >= config.patience:
+        return f"no gain on dev problems in {config.patience} looks"
+    if run.seconds is not None:
+        taken = [sum(record["seconds"].values()) for record in run.store.read("iterations")]
+        if sum(taken) + sum(taken[-1:]) >= run.seconds:
+            return f"another iteration would exceed {config.minutes:g} minutes"
+    return ""
 
 
 def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
@@ -146,6 +169,11 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
 
     correct = sum(count.correct for count in counts.values())
     first = {tier: number for tier, count in counts.items() if count.correct}
+    best, looks_since_best = state.best, state.looks_since_best
+    if dev:
+        mean = _mean([found.share for found in dev.values()])
+        better = mean is not None and (best is None or mean > best[1])
+        best, looks_since_best = ((number, mean), 0) if better and mean is not None else (best, looks_since_best + 1)
     after = RunState(
         iteration=number,
         drawn=drawn,
@@ -155,6 +183,8 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
         rollouts=state.rollouts + len(judged),
         correct=state.correct + correct,
         updates=state.updates + len(reports),
+        best=best,
+        looks_since_best=looks_since_best,
     )
     record = IterationRecord(
         iteration=number,
@@ -270,7 +300,7 @@ def _digest(answer: Judged) -> str:
 
 
 def _admit(run: Run, state: RunState, number: int, judged: Sequence[Judged]) -> tuple[Buffer, list[Trace]]:
-    """The buffer with what it took of this iteration's right answers, and those traces."""
+    """The buffer with what it took of this iteration's answers, and those traces."""
     traces = [
         Trace(
             key=answer.completion.key,
@@ -282,12 +312,28 @@ def _admit(run: Run, state: RunState, number: int, judged: Sequence[Judged]) -> 
             verdicts=answer.verdicts,
             digest=_digest(answer),
         )
-        for answer in judged
-        if answer.right
+        for answer in _admissible(run, number, judged)
     ]
     before = state.buffer if run.config.accumulate else only(state.buffer, number)
     buffer = admit(before, traces)
     return buffer, list(islice(buffer, len(before), None))
+
+
+def _admissible(run: Run, number: int, judged: Sequence[Judged]) -> list[Judged]:
+    """The right answers; or, in a control run, answers that the verifier had no part in choosing."""
+    match run.config.admission:
+        case "all":
+            return list(judged)
+        case "shuffled":
+            drawn: list[Judged] = []
+            for tier in run.tiers:
+                answers = [answer for answer in judged if answer.problem.tier == tier]
+                right = sum(answer.right for answer in answers)
+                rng = generator(run.config.seed, "shuffled", number, tier)
+                drawn += [answers[index] for index in sorted(rng.permutation(len(answers))[:right])]
+            return drawn
+        case _:
+            return [answer for answer in judged if answer.right]
 
 
 def _learn(
@@ -361,5 +407,7 @@ def _commit(
         "rollouts": state.rollouts,
         "correct": state.correct,
         "updates": state.updates,
+        "best": None if state.best is None else list(state.best),
+        "looks_since_best": state.looks_since_best,
     }
     run.store.commit(record.iteration, run.model.state(), loop)

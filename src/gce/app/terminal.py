@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
+from gce.domain.diagnosis import diagnose, run_counts
 from gce.domain.statistics import mean_of_tiers
 from gce.domain.types import Interval, IterationRecord
 
-__all__ = ["Silent", "Terminal", "accuracy_table", "interval_cell", "percent", "share_cell", "table"]
+__all__ = ["Silent", "Terminal", "accuracy_table", "interval_cell", "percent", "rollout_table", "share_cell", "table"]
 
 BAR_WIDTH = 24
 SECONDS_BETWEEN_PAINTS = 0.1
@@ -37,7 +38,8 @@ class Terminal:
         self.stream = stream or sys.stderr
         self.iterations = iterations
         self.live = self.stream.isatty()
-        self._headed = False
+        self._records: list[IterationRecord] = []
+        self._warned: dict[str, str] = {}
 
     def say(self, text: str) -> None:
         """One line."""
@@ -64,11 +66,11 @@ class Terminal:
     def iteration(self, record: IterationRecord) -> None:
         """See `gce.app.loop.Watcher`."""
         tiers = list(record.tiers)
-        if not self._headed:
-            self._headed = True
+        self._records.append(record)
+        if len(self._records) == 1:
             self.say("Training rollouts that were right, by tier; greedy accuracy on dev problems in brackets.")
             columns = "".join(f"{tier:>14}" for tier in tiers)
-            self.say(f"{'iter':>7}  {columns}   buffer  updates    loss  seconds")
+            self.say(f"{'iter':>7}  {columns}   buffer  updates    loss  entropy  seconds")
         cells = ""
         for tier in tiers:
             count = record.tiers[tier]
@@ -76,10 +78,16 @@ class Terminal:
             cells += f"{percent(count.correct / count.rollouts) + dev:>14}"
         others = [f"{tier} [{percent(found.share)}]" for tier, found in record.dev.items() if tier not in tiers]
         loss = "      -" if record.loss is None else f"{record.loss:7.3f}"
+        entropy = "        -" if record.entropy is None else f"{record.entropy:9.3f}"
         self.say(
             f"{record.iteration:>3}/{self.iterations:<3}  {cells}{sum(record.buffer.values()):>9}{record.updates:>9} "
-            f"{loss}{sum(record.seconds.values()):9.1f}  {' '.join(others)}".rstrip()
+            f"{loss}{entropy}{sum(record.seconds.values()):9.1f}  {' '.join(others)}".rstrip()
         )
+        found = diagnose(self._records)
+        for tier, words in found.items():
+            if tier not in self._warned:
+                self.say(f"warning: {tier + ': ' if tier else ''}{words}")
+        self._warned = found
 
     def _paint(self, name: str, done: int, total: int, seconds: float) -> None:
         filled = BAR_WIDTH * done // max(total, 1)
@@ -119,6 +127,26 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return f"{cells[0]:<{widths[0]}}  {rest}".rstrip()
 
     return "\n".join([line(head), line(["-" * width for width in widths]), *map(line, rows)])
+
+
+def rollout_table(records: Sequence[IterationRecord]) -> str:
+    """What the training rollouts of a run were like, a row a tier."""
+    head = ("", "rollouts", "right", "problems", "all wrong", "all right", "cut off", "unreadable", "distinct")
+    rows = [
+        (
+            tier,
+            f"{count.rollouts}",
+            percent(count.correct / count.rollouts),
+            f"{count.problems}",
+            percent(count.all_wrong / count.problems),
+            percent(count.all_right / count.problems),
+            percent(count.truncated / count.rollouts),
+            percent(count.unparsed / count.rollouts),
+            f"{count.distinct}",
+        )
+        for tier, count in run_counts(records).items()
+    ]
+    return table(head, rows)
 
 
 def accuracy_table(rows: Mapping[str, Mapping[str, Interval]], tiers: Sequence[str], held_out: Sequence[str]) -> str:

@@ -15,24 +15,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from attrs import evolve
 
 from gce.adapters.clocks import SystemClock
 from gce.adapters.run_directory import RunDirectory
 from gce.app.audit import best_of, reference_rows
-from gce.app.config import RECIPES, RunConfig, from_plain, with_recipe
+from gce.app.config import RECIPES, Admission, RunConfig, from_plain, with_recipe
 from gce.app.evaluation import accuracy, ask
-from gce.app.loop import Run, RunState, iterate, resume
+from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.resolve import find_model, find_preset, find_task
-from gce.app.terminal import Terminal, accuracy_table
+from gce.app.terminal import Terminal, accuracy_table, rollout_table
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain as record_from_plain
 from gce.domain.serialization import to_plain
 from gce.domain.targeting import choose_layers
 from gce.domain.tasks import Task, draw_problems
-from gce.domain.types import Interval, Problem, Split
+from gce.domain.types import Interval, IterationRecord, Problem, Split
 from gce.errors import BadInput
 from gce.ports.model import Learner, Probe, Sampler
 
@@ -42,6 +42,8 @@ FITTED_TO = 100
 """Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
 PROBE_PROMPTS = 4
 """Task prompts a tier on which activations are probed."""
+ADMISSIONS = get_args(Admission)
+STOP_RULES = frozenset({"iterations", "until", "minutes", "patience"})
 VERSIONED = ("gce", "mlx", "mlx-lm", "numpy", "ortools", "scipy-openblas32")
 
 DESCRIPTION = """\
@@ -60,6 +62,8 @@ examples:
   gce train --model ./my-model --run-dir out    any model that mlx-lm loads
   gce train --task my_tasks:ARITHMETIC          a task of your own (see examples/)
   gce train --run-dir out --resume              go on after an interruption
+  gce train --until 0.9 --minutes 20            stop when it is good, or when time is up
+  gce train --admission shuffled                a control: verdicts count for nothing, so nothing should be learned
 
 A run directory holds run.sqlite (every rollout, verdict and iteration: open it with any SQL tool, also while the run
 goes on), checkpoints/last (for mlx_lm.load(base, adapter_path=...)) and, at the end, summary.json.
@@ -82,7 +86,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--model", str, "gce-tiny, a directory, a hub name, or module:FACTORY")
     option("--recipe", str, f"settings by name: {', '.join(RECIPES)}")
     option("--seed", int, "of problems, rollouts, batches and adapter")
-    option("--iterations", int, "rounds of sampling and learning")
+    option("--iterations", int, "rounds of sampling and learning, at most")
+    option("--until", float, "stop at this mean accuracy on dev problems, as 0.9")
+    option("--minutes", float, "let the run, its final test included, take about this long at most")
+    option("--patience", int, "stop after so many looks at dev problems without a gain")
     option("--problems", int, "problems an iteration")
     option("--rollouts", int, "samples of each problem")
     option("--temperature", float, "of sampling")
@@ -90,6 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--pool", int, "revisit a fixed set of this many problems a tier (default: fresh ones each time)")
     option("--sampling", str, "who gets rollouts: adaptive or uniform", choices=("adaptive", "uniform"))
     option("--second-wave", int, "further rollouts an iteration for undecided problems")
+    option("--admission", str, "who enters the buffer: verified, or all or shuffled (controls)", choices=ADMISSIONS)
     option("--weighting", str, "how tiers share a batch", choices=("uniform-tier", "equal", "failure-rate"))
     option("--updates", int, "optimizer steps an iteration")
     option("--batch", int, "traces in one step")
@@ -141,8 +149,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _settings_again(store: RunDirectory, given: Mapping[str, Any]) -> RunConfig:
-    """The settings that the run was started with; only the number of iterations may be another."""
-    others = sorted(set(given) - {"iterations"})
+    """The settings that the run was started with; only when to stop may be another."""
+    others = sorted(set(given) - STOP_RULES)
     if others:
         flags = ", ".join("--" + name.replace("_", "-") for name in others)
         raise BadInput(f"a resumed run keeps its settings: leave out {flags}")
@@ -207,35 +215,47 @@ def _train(config: RunConfig, task: Task, model: Any, store: RunDirectory, clock
             f"{100 * model.trainable_parameters / model.total_parameters:.1f}% of {model.total_parameters:,}"
         )
     test = _problems(config, task, "test", config.test)
-    before = _stored_before(store)
-    if before is None:
-        before = _measured(config, task, model, test, "before", terminal)
-        seconds = clock.now() - began
-        store.append("evaluations", {"moment": "before", "tiers": to_plain(before), "seconds": seconds})
     earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))
-    earlier += sum(record["seconds"] for record in store.read("evaluations"))
-    dev = _problems(config, task, "dev", config.dev)
-    loop = Run(config, task, model, store, clock, terminal, dev)
+    measured = next(store.read("evaluations"), None)
+    if measured is None:
+        before = _measured(config, task, model, test, "before", terminal)
+        measuring = clock.now() - began
+        store.append("evaluations", {"moment": "before", "tiers": to_plain(before), "seconds": measuring})
+    else:
+        before = {tier: record_from_plain(Interval, found) for tier, found in measured["tiers"].items()}
+        measuring = measured["seconds"]
+        earlier += measuring
+    # The test at the end takes about as long as the one before.
+    limit = None if config.minutes is None else 60 * config.minutes - 2 * measuring
+    loop = Run(config, task, model, store, clock, terminal, _problems(config, task, "dev", config.dev), limit)
     try:
         state = resume(loop)
     except ValueError as error:
         raise BadInput(f"{config.model} is not the model that the run began with: {error}") from error
+    _keep_best(store, state)
     for next_state, _ in iterate(loop, state):
         state = next_state
+        _keep_best(store, state)
+    stopped = why_stop(loop, state)
     after = _measured(config, task, model, test, "after", terminal)
     floors, heuristics = reference_rows(task, config.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
-    summary = _summary(config, task, model, state, before, after, floors, heuristics)
+    summary = _summary(config, task, model, state, before, after, floors, heuristics) | {"stopped": stopped}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
     rows = {"before": before, "after": after, "best blind answer": best_of(floors), **heuristics}
+    records = [record_from_plain(IterationRecord, record) for record in store.read("iterations")]
+    terminal.say("\nTraining rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
+    terminal.say(rollout_table(records))
     _print_result(terminal, tiers, summary, rows)
     return summary
 
 
-def _stored_before(store: RunDirectory) -> dict[str, Interval] | None:
-    """What an interrupted run measured before its first iteration, so that it is not measured again."""
-    for record in store.read("evaluations"):
-        return {tier: record_from_plain(Interval, found) for tier, found in record["tiers"].items()}
-    return None
+def _keep_best(store: RunDirectory, state: RunState) -> None:
+    """Keep the checkpoint of the best iteration so far, and of no other one, beside the newest."""
+    best = None if state.best is None else state.best[0]
+    if best in store.checkpoints:
+        for iteration in store.checkpoints:
+            store.unpin(iteration)
+        store.pin(best)
 
 
 def _measured(
@@ -282,6 +302,7 @@ def _summary(
         "heuristics": to_plain(heuristics),
         "first_correct": {tier: state.first_correct.get(tier) for tier in task.training_tiers(config.preset)},
         "iterations": state.iteration,
+        "best": None if state.best is None else {"iteration": state.best[0], "dev": state.best[1]},
         "rollouts": state.rollouts,
         "correct_traces": state.correct,
         "buffer": len(state.buffer),
@@ -307,6 +328,10 @@ def _print_result(
         terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), n = {n} a tier")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         terminal.say(accuracy_table(rows, tiers, held_out))
+    best = summary["best"]
+    if best:
+        terminal.say(f"best on dev problems: iteration {best['iteration']}, mean {100 * best['dev']:.1f} %")
+    terminal.say(f"stopped after iteration {summary['iterations']}: {summary['stopped']}")
     terminal.say(
         f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} correct, {summary['buffer']:,} in the "
         f"buffer, {summary['updates']} updates; peak memory {summary['peak_bytes'] / 2**20:,.0f} MiB; "

@@ -1,0 +1,84 @@
+"""Why a run learns or not, in words, from what its last iterations recorded.
+
+Says what was seen and what to try; decides nothing. Knows nothing of models or of command lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from gce.domain.types import IterationRecord, TierCount
+
+__all__ = ["PATIENCE", "add_counts", "diagnose", "run_counts"]
+
+PATIENCE = 3
+"""Iterations in a row that show the same before it is said."""
+
+
+def add_counts(counts: Sequence[TierCount]) -> TierCount:
+    """The counts of several iterations or tiers as one; `mean_tokens` weighs by rollouts.
+
+    Raises:
+        ValueError: nothing to add.
+    """
+    if not counts:
+        raise ValueError("expected counts to add, got none")
+
+    def add(one: TierCount, other: TierCount) -> TierCount:
+        rollouts = one.rollouts + other.rollouts
+        tokens = one.mean_tokens * one.rollouts + other.mean_tokens * other.rollouts
+        return TierCount(
+            rollouts=rollouts,
+            correct=one.correct + other.correct,
+            problems=one.problems + other.problems,
+            all_right=one.all_right + other.all_right,
+            all_wrong=one.all_wrong + other.all_wrong,
+            truncated=one.truncated + other.truncated,
+            unparsed=one.unparsed + other.unparsed,
+            distinct=one.distinct + other.distinct,
+            mean_tokens=tokens / rollouts if rollouts else 0.0,
+        )
+
+    return reduce(add, counts)
+
+
+def diagnose(records: Sequence[IterationRecord]) -> dict[str, str]:
+    """What keeps the last `PATIENCE` iterations from teaching anything, by tier ("" stands for all of them).
+
+    Empty while there are fewer iterations, or where each tier has both right and wrong rollouts.
+    """
+    last = records[-PATIENCE:]
+    if len(last) < PATIENCE:
+        return {}
+    counts = {
+        tier: add_counts([record.tiers[tier] for record in last if tier in record.tiers]) for tier in last[-1].tiers
+    }
+    if not counts:
+        return {}
+    whole = _words(add_counts(list(counts.values())))
+    if whole:
+        return {"": whole}
+    return {tier: words for tier, count in counts.items() if (words := _words(count))}
+
+
+def _words(count: TierCount) -> str:
+    if 0 < count.correct < count.rollouts:
+        return ""
+    seen = f"{count.correct} of {count.rollouts} rollouts right in {PATIENCE} iterations"
+    if count.correct:
+        return f"{seen}: nothing is left to learn here; harder problems would teach more"
+    if 2 * count.truncated >= count.rollouts:
+        return f"{seen}, {count.truncated} cut off at the token limit: allow more tokens"
+    if 2 * count.unparsed >= count.rollouts:
+        return (
+            f"{seen}, {count.unparsed} without a readable answer: take a model that knows the answer grammar, or show "
+            "it solved examples"
+        )
+    return f"{seen}: try more rollouts a problem, a higher temperature, or easier problems first"
+
+
+def run_counts(records: Sequence[IterationRecord]) -> Mapping[str, TierCount]:
+    """What all rollouts of a run showed, by tier."""
+    tiers = dict.fromkeys(tier for record in records for tier in record.tiers)
+    return {tier: add_counts([record.tiers[tier] for record in records if tier in record.tiers]) for tier in tiers}

@@ -1,0 +1,67 @@
+"""Why nothing is learned, in words: counts worked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from gce.domain.diagnosis import PATIENCE, add_counts, diagnose, run_counts
+from gce.domain.types import IterationRecord, TierCount
+
+
+def counted(correct: int, *, truncated: int = 0, unparsed: int = 0) -> TierCount:
+    """Eight rollouts of two problems."""
+    return TierCount(8, correct, 2, 2 * (correct == 8), 2 * (correct == 0), truncated, unparsed, correct, 10.0)
+
+
+def recorded(**tiers: TierCount) -> IterationRecord:
+    return IterationRecord(1, tiers, {}, 0, 0, None, None, None, 0)
+
+
+def test_counts_add_up() -> None:
+    """Tokens weigh by rollouts: (8 x 10 + 2 x 20) / 10 = 12."""
+    assert add_counts([counted(3, unparsed=2), TierCount(2, 1, 1, 0, 0, 1, 0, 1, 20.0)]) == TierCount(
+        10, 4, 3, 0, 0, 1, 2, 4, 12.0
+    )
+    with pytest.raises(ValueError, match="expected counts"):
+        add_counts([])
+
+
+def test_a_run_s_counts_are_those_of_all_its_iterations_by_tier() -> None:
+    found = run_counts([recorded(T0=counted(1)), recorded(T0=counted(2), T1=counted(8))])
+    assert (found["T0"].correct, found["T0"].rollouts, found["T1"].correct) == (3, 16, 8)
+
+
+def test_nothing_is_said_while_both_kinds_are_found_or_too_early() -> None:
+    assert diagnose([recorded(T0=counted(3), T1=counted(1))] * 5) == {}
+    assert diagnose([recorded(T0=counted(0))] * (PATIENCE - 1)) == {}
+    assert diagnose([]) == {}
+    assert diagnose([recorded()] * PATIENCE) == {}
+
+
+def test_only_the_last_iterations_count() -> None:
+    none, some = recorded(T0=counted(0)), recorded(T0=counted(1))
+    assert diagnose([some, none, none, none])
+    assert not diagnose([none, none, none, some])
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (counted(0), "0 of 24 rollouts right in 3 iterations: try more rollouts a problem"),
+        (counted(0, truncated=4), "12 cut off at the token limit: allow more tokens"),
+        (counted(0, unparsed=4), "12 without a readable answer: take a model that knows the answer grammar"),
+        (counted(0, truncated=3, unparsed=3), "try more rollouts"),
+        (counted(8), "24 of 24 rollouts right in 3 iterations: nothing is left to learn"),
+    ],
+)
+def test_each_cause_has_its_words(count: TierCount, said: str) -> None:
+    assert said in diagnose([recorded(T0=count)] * PATIENCE)[""]
+
+
+def test_one_tier_of_several_is_named() -> None:
+    found = diagnose([recorded(T0=counted(4), T1=counted(0), T2=counted(8))] * PATIENCE)
+    assert set(found) == {"T1", "T2"}
+
+
+def test_what_holds_of_all_tiers_is_said_once() -> None:
+    assert set(diagnose([recorded(T0=counted(0), T1=counted(0))] * PATIENCE)) == {""}
