@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from gce.domain.types import Completion, Problem
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -28,3 +34,43 @@ def test_the_quickstart_prints_a_problem_three_answers_and_three_verdicts(tmp_pa
     assert [line for line in ran.stdout.splitlines() if line in names] == list(names)
     violations = ran.stdout.partition("violating:")[2]
     assert re.search(r"^   (precedence|capacity|deadline): ", violations, re.M)
+
+
+def test_a_task_of_one_s_own_is_learned_by_the_same_command(tmp_path: Path) -> None:
+    """One small iteration with the shipped model: rollouts are judged and the run is complete."""
+    pytest.importorskip("mlx_lm")
+    sizes = ["--iterations", "1", "--problems", "3", "--rollouts", "4", "--test", "2", "--dev", "0", "--updates", "1"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "gce.app.train", "--task", "custom_task:SORTING", *sizes, "--run-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=EXAMPLES,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert (summary["rollouts"], summary["heuristics"]["sorts"]["five"]["correct"]) == (12, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("C 1, K 3", "right"),
+        ("C 1, K 3, C 1, K", "right"),
+        ("K 3, C 1", "wrong"),
+        ("C 1", "wrong"),
+        ("C 1, K 4", "wrong"),
+        ("C 1; K 3", "wrong"),
+        ("", "wrong"),
+        ("9" * 10_000, "wrong"),
+    ],
+)
+def test_the_verdicts_of_the_task_of_one_s_own(text: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """K 3 and C 1: C comes first."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    task = importlib.import_module("custom_task")
+    instance = task.Pairs((("K", 3), ("C", 1)))
+    problem = Problem("k", "sorting", "two", "train", instance, task.SORTING.prompt(instance, None), "d")
+    (verdict,) = task.SORTING.verify(problem, Completion("k", text, "stop", policy=""), None)
+    assert verdict.status == status
