@@ -53,8 +53,8 @@ class Stage:
 STAGES = (
     Stage("look-ups", 250_000, (2, 4), care=0.9, drills=0.7, plans=0.2, pairs=0.0, batch=768),
     Stage("steps", 3_000_000, (2, 5), care=0.9, drills=0.05, plans=0.4, pairs=0.3, batch=2048),
-    Stage("traces", 16_000_000, (3, 10), care=0.9, drills=0.02, plans=0.2, pairs=0.5, batch=4096),
-    Stage("careless", 2_000_000, (3, 10), care=0.36, drills=0.02, plans=0.1, other_formats=0.1, pairs=0.5, batch=6144),
+    Stage("traces", 22_000_000, (3, 10), care=0.9, drills=0.02, plans=0.3, pairs=0.5, batch=4096),
+    Stage("careless", 1_500_000, (3, 10), care=0.36, drills=0.02, plans=0.1, other_formats=0.1, pairs=0.5, batch=6144),
 )
 
 OVERLOOKING = 0.85
@@ -115,19 +115,17 @@ def _bounded(solve: Callable[[Instance], Solution], tries: int = 20) -> Callable
 
 
 def _base_order(instance: Instance, rng: random.Random) -> list[str]:
-    draw = rng.random()
-    if draw < 0.75:
-        return list(instance.labels)
-    if draw < 0.9:
-        return sorted(instance.labels, key=lambda label: -instance.job(label).duration)
-    return rng.sample(instance.labels, len(instance.labels))
+    """The prompt order, from its start or from somewhere in it and round."""
+    labels = list(instance.labels)
+    first = 0 if rng.random() < 0.8 else rng.randrange(len(labels))
+    return labels[first:] + labels[:first]
 
 
 def careless_response(instance: Instance, rng: random.Random, care: float, *, answer_only: bool = False) -> str:
     """A scheduler's reasoning and answer; each family of constraints is minded with probability `care`.
 
     Who does not mind the sequence or the resources overlooks them at most jobs; who does not mind deadlines takes
-    the jobs in prompt order, by length or as they come.
+    the jobs in prompt order.
     """
     minds = {family: rng.random() < care for family in ("sequencing", "resources", "deadlines")}
     overlooked = {
@@ -183,7 +181,7 @@ def _plan_drill(rng: random.Random) -> Conversation:
     if kind != "order" or rng.random() < 0.3:
         plan = rng.sample(labels, len(labels))
         pairs = [(plan[i], plan[j]) for i in range(len(plan)) for j in range(i + 1, len(plan))]
-        edges = rng.sample(pairs, rng.randint(1, max(1, min(len(pairs), round(0.8 * len(plan))))))
+        edges = rng.sample(pairs, rng.randint(1, max(1, min(len(pairs), round(1.2 * len(plan))))))
     first = {before for before, _ in edges}
     hours = {label: rng.randint(1, 40) for label in labels if label not in first and kind != "predecessors"}
     jobs = [Job(label, rng.randint(1, 6), deadline=hours.get(label)) for label in labels]

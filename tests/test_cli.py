@@ -369,6 +369,17 @@ def test_evaluate_is_json_for_programs_and_writes_every_answer(gce: Gce, tmp_pat
     assert all(set(answer) == {"problem", "prompt", "text", "right", "verdicts"} for answer in answers)
 
 
+def test_several_samples_of_a_problem_give_pass_at_k(gce: Gce) -> None:
+    """About two of three samples are right: pass@8 is near 1, and its interval is that of 30 problems."""
+    arguments = ("evaluate", *TOY, *SCRIPTED, "--n", "30", "--samples", "9", "--temperature", "1")
+    found = json.loads(gce(*arguments, "--json").out)
+    assert set(found) == {"pass_at", "samples", "temperature", "n"} and set(found["pass_at"]) == {"pass@1", "pass@8"}
+    one, eight = found["pass_at"]["pass@1"]["T0"], found["pass_at"]["pass@8"]["T0"]
+    assert one["low"] < 2 / 3 < one["high"] and one["high"] - one["low"] > 0.2
+    assert eight["value"] > 0.99
+    assert [line.split()[0] for line in gce(*arguments).out.splitlines()[3:]] == ["pass@1", "pass@8"]
+
+
 def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_path: Path) -> None:
     def prompts(split: str) -> list[Any]:
         gce("evaluate", *TOY, *SCRIPTED, "--n", "3", "--split", split, "--answers", tmp_path / split, "--json")
@@ -382,6 +393,7 @@ def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_pat
     [
         (("--model", "toy_task:MODULI"), "expected a function"),
         ((*SCRIPTED, "--samples", "0"), "got 200 and 0"),
+        ((*SCRIPTED, "--samples", "2"), "--samples above 1 needs --temperature above 0"),
         ((*SCRIPTED, "--max-tokens", "0"), "'max_tokens' must be >= 1: 0"),
         ((*SCRIPTED, "--temperature", "-1"), "'temperature' must be >= 0.0: -1.0"),
         ((*SCRIPTED, "--threads", "0"), "'threads' must be >= 1: 0"),

@@ -33,8 +33,8 @@ Free 3 2
 Job M takes M 1 needs M 1 1 left 2 1 start M 0 end M 1
 Job K takes K 3 needs K 2 1 left 0 0 start K 0 end K 3
 Job T after B, K; B before T
-Job B takes B 2 needs B 1 1 out 1 M free 1 1 left 0 0 start B 1 end B 3
-Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 out 3 K free 2 1 out 3 B free 3 2 left 1 0 start T 3 end T 7
+Job B takes B 2 needs B 1 1 out 1 M 1 1 left 0 0 start B 1 end B 3
+Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 out 3 K 2 1 out 3 B 3 2 left 1 0 start T 3 end T 7
 Job B planned
 Answer: K 0, B 1, T 3, M 0"""
 
@@ -113,7 +113,7 @@ def test_care_left_out_is_left_out_of_the_lines():
         "Job M takes M 1 needs M 1 1 left 2 1 start M 0 end M 1\n"
         "Job K takes K 3 start K 0 end K 3\n"
         "Job B takes B 2 needs B 1 1 left 1 0 start B 0 end B 2\n"
-        "Job T takes T 4 needs T 2 2 out 1 M free 2 1 out 2 B free 3 2 left 1 0 start T 2 end T 6\n"
+        "Job T takes T 4 needs T 2 2 out 1 M 2 1 out 2 B 3 2 left 1 0 start T 2 end T 6\n"
         "Answer: K 0, B 0, T 2, M 0"
     )
     assert [(step.status, step.reason) for step in check_steps(HOUSE, text)] == [
@@ -150,7 +150,7 @@ def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.Dat
         if " takes " in line:
             minded = bool(instance.resources) and label not in no_resources
             assert line.count(" needs ") == line.count(" left ") == minded
-            assert line.count(" free ") == line.count(" out ") <= minded * len(instance.jobs)
+            assert line.count(" out ") <= minded * len(instance.jobs)
             planned.append(label)
     assert sorted(planned) == sorted(instance.labels)
     assert re.findall(r"(\w+) \d+", lines[-1]) == list(instance.labels)
@@ -229,9 +229,9 @@ def test_waiting_longer_than_needed_is_no_falsehood():
         ("Job B planned", "Job Z planned", "no line has planned 'Z'"),
         ("\nJob K", "\nJob T planned\nJob K", "no line has planned 'T'"),
         ("Job B planned", "Job T after B, K; B before T", "job B is planned already"),
-        ("out 1 M free 1 1", "out 2 M free 1 1", "job M does not end at 2"),
-        ("out 1 M free 1 1", "out 1 M free 1 2", "1 2 is not what is free when M is out"),
-        ("out 1 M free 1 1", "out 1 M free 1 1 out 1 M free 1 1", "job 'M' is not running"),
+        ("out 1 M 1 1", "out 2 M 1 1", "job M does not end at 2"),
+        ("out 1 M 1 1", "out 1 M 1 2", "1 2 is not what is free when M is out"),
+        ("out 1 M 1 1", "out 1 M 1 1 out 1 M 1 1", "job 'M' is not running"),
         ("start B 1 end B 3", "start B 0 end B 3", "B cannot start at 0"),
         ("start T 3 end T 7", "start T 2 end T 7", "T cannot start at 2"),
         ("start T 3 end T 7", "start T 2 end T 6", "T cannot start at 2"),
@@ -241,7 +241,7 @@ def test_waiting_longer_than_needed_is_no_falsehood():
         ("\nJob B takes", "\nJob Z takes Z 1 start Z 0 end Z 1\nJob B takes", "there is no job 'Z'"),
         (
             "\nAnswer",
-            "\nJob M takes M 1 needs M 1 1 out 7 T free 3 2 left 2 1 start M 7 end M 8\nAnswer",
+            "\nJob M takes M 1 needs M 1 1 out 7 T 3 2 left 2 1 start M 7 end M 8\nAnswer",
             "job M was planned before",
         ),
         ("5 M, 9 K", "4 M, 9 K", "4 is not the deadline of M"),
@@ -261,10 +261,10 @@ def test_each_kind_of_false_step_is_found_with_its_reason(old: str, new: str, re
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("out 1 M free 1 1", "out 3 K free 2 1", "another job ends before K"),
-        ("out 1 M free 1 1", "out 1 T free 1 1", "job 'T' is not running"),
-        ("out 1 M free 1 1", "out 1 Z free 1 1", "job 'Z' is not running"),
-        (" out 1 M free 1 1", "", "B does not fit into what is free"),
+        ("out 1 M 1 1", "out 3 K 2 1", "another job ends before K"),
+        ("out 1 M 1 1", "out 1 T 1 1", "job 'T' is not running"),
+        ("out 1 M 1 1", "out 1 Z 1 1", "job 'Z' is not running"),
+        (" out 1 M 1 1", "", "B does not fit into what is free"),
     ],
 )
 def test_a_job_taken_out_wrongly_is_found_where_it_happens(old: str, new: str, reason: str):
@@ -301,7 +301,7 @@ def test_one_slip_counts_once():
     """K is said to end at 4, wrongly; lines that go on from what was written are true."""
     slip = WORKED.replace("start K 0 end K 3", "start K 0 end K 4")
     slip = slip.replace("B 3, K 3; takes", "B 3, K 4; takes")
-    slip = slip.replace("out 3 K free 2 1 out 3 B free 3 2", "out 3 B free 1 1 out 4 K free 3 2")
+    slip = slip.replace("out 3 K 2 1 out 3 B 3 2", "out 3 B 1 1 out 4 K 3 2")
     slip = slip.replace("start T 3 end T 7", "start T 4 end T 8")
     assert [step.reason for step in check_steps(HOUSE, slip) if step.status != "true"] == ["0 and 3 do not make 4"]
 
@@ -351,8 +351,8 @@ def test_no_number_or_name_changes_unnoticed(data: st.DataObject):
         ("Job M takes M 1 needs K 1 1 left 2 1 start M 0 end M 1", "expected 'M', got 'K'"),
         ("Job M takes M 1 needs M 1 1 start M 0 end M 1", "expected 'left', got 'start'"),
         ("Job M takes M 1 left 2 1 start M 0 end M 1", "expected 'start', got 'left'"),
-        ("Job M takes M 1 out 3 K free 2 1 start M 0 end M 1", "expected 'start', got 'out'"),
-        ("Job M takes M 1 needs M 1 1 out 3 K left 2 1 start M 0 end M 1", "expected 'free', got 'left'"),
+        ("Job M takes M 1 out 3 K 2 1 start M 0 end M 1", "expected 'start', got 'out'"),
+        ("Job M takes M 1 needs M 1 1 out 3 K left 2 1 start M 0 end M 1", "expected a number, got 'left'"),
         ("Job M takes M 1 needs M 1 1 out K 3 free 2 1 left 1 1 start M 0 end M 1", "expected a number, got 'K'"),
         ("Job M takes M 1 start K 0 end M 1", "expected 'M', got 'K'"),
         ("Job M takes M 1 start M 0 end K 1", "expected 'M', got 'K'"),
@@ -382,7 +382,7 @@ def test_unreadable_lines_say_what_was_expected(line: str, reason: str):
 
 def test_unreadable_lines_establish_nothing():
     """M goes out in a line that breaks off; the next line may still take it out."""
-    broken = WORKED.replace("\nJob B takes", "\nJob B takes B 2 needs B 1 1 out 1 M free 1 1 left\nJob B takes")
+    broken = WORKED.replace("\nJob B takes", "\nJob B takes B 2 needs B 1 1 out 1 M 1 1 left\nJob B takes")
     assert statuses(HOUSE, broken) == ["true"] * 5 + ["unreadable"] + ["true"] * 3
 
 
@@ -439,8 +439,8 @@ def test_a_job_called_like_the_grammar_does_not_confuse_other_lines():
         "Job T after B;" + 30_000 * " B 3,",
         "Job Z",
         "Free 3 2\n",
-        " out 1 M free 2 1",
-        "Job M takes M 1 needs M 1 1" + 50 * " out 1 M free 2 1" + "\n",
+        " out 1 M 2 1",
+        "Job M takes M 1 needs M 1 1" + 50 * " out 1 M 2 1" + "\n",
         "\ud800\x00\u202e",
     ],
 )

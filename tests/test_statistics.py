@@ -18,6 +18,7 @@ from gce.domain.statistics import (
     mcnemar,
     mean_difference,
     mean_of_tiers,
+    mean_pass_at_k,
     pass_at_k,
     wilson,
 )
@@ -231,6 +232,27 @@ class TestPassAtK:
     def test_impossible_arguments_are_refused(self, n, correct, k):
         with pytest.raises(ValueError, match="expected"):
             pass_at_k(n, correct, k)
+
+
+class TestMeanPassAtK:
+    def test_two_problems_by_hand(self):
+        """1 of 2 and 2 of 2: pass@1 is 0.75 and pass@2 is 1."""
+        assert mean_pass_at_k([(2, 1), (2, 2)], 1).value == pytest.approx(0.75)
+        assert mean_pass_at_k([(2, 1), (2, 2)], 2) == Estimate(1.0, pytest.approx(wilson(2, 2).low), 1.0)
+
+    @given(COUNTS)
+    def test_one_sample_of_each_problem_is_the_plain_share(self, drawn):
+        correct, n = drawn
+        found, share = mean_pass_at_k([(1, int(index < correct)) for index in range(n)], 1), wilson(correct, n)
+        assert (found.value, found.low, found.high) == pytest.approx((share.share, share.low, share.high))
+
+    def test_more_samples_of_few_problems_do_not_narrow_the_interval(self):
+        few, many = mean_pass_at_k([(2, 1)] * 10, 1), mean_pass_at_k([(200, 100)] * 10, 1)
+        assert (few.low, few.high) == pytest.approx((many.low, many.high))
+
+    def test_no_problem_is_refused(self):
+        with pytest.raises(ValueError, match="at least one problem"):
+            mean_pass_at_k([], 1)
 
 
 class TestClusteredStandardError:

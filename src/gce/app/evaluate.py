@@ -7,17 +7,18 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from gce.adapters.checkpoint_files import state_of_files
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import with_recipe
-from gce.app.evaluation import Judged, accuracy, ask
+from gce.app.evaluation import Judged, accuracy, ask, pass_at
 from gce.app.resolve import find_model, find_preset, find_task, find_tiers
-from gce.app.terminal import Terminal, accuracy_table
+from gce.app.terminal import Terminal, accuracy_table, share_cell, table
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import mean_of_tiers
 from gce.domain.tasks import Task, draw_problems
-from gce.domain.types import ModelState
+from gce.domain.types import ModelState, Problem
 from gce.errors import BadInput, GceError
 from gce.ports.model import Learner, Sampler
 
@@ -32,6 +33,7 @@ examples:
   gce evaluate                                       the shipped model as it comes
   gce evaluate --adapter runs/1/checkpoints/last     after training
   gce evaluate --model ./my-model --preset paper --n 100 --json
+  gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64: what there is to be found
 """
 
 
@@ -46,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
     parser.add_argument("--split", choices=("test", "dev"), default="test", help="tune on dev, report on test")
     parser.add_argument("--n", type=int, default=200, help="problems a tier (default 200)")
-    parser.add_argument("--samples", type=int, default=1, help="answers to each problem (with --temperature)")
+    parser.add_argument(
+        "--samples", type=int, default=1, help="answers to each problem: shows pass@k (with --temperature)"
+    )
     parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
     parser.add_argument("--max-tokens", type=int, help="generated tokens at most (default: the task's)")
     parser.add_argument("--seed", type=int, default=0, help="of sampling, where the temperature is not 0")
@@ -60,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     if arguments.n < 1 or arguments.samples < 1:
         raise BadInput(f"--n and --samples must be at least 1, got {arguments.n} and {arguments.samples}")
+    if arguments.samples > 1 and arguments.temperature == 0.0:
+        raise BadInput("--samples above 1 needs --temperature above 0: greedy answers to one problem are all the same")
     task = find_task(arguments.task)
     preset = find_preset(task, arguments.preset)
     tiers = find_tiers(task, preset, arguments.tiers)
@@ -82,18 +88,32 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.answers is not None:
         _write_answers(arguments.answers, answers)
-    found = accuracy(answers)
-    floors, heuristics = reference_rows(task, preset, problems, fitted_to=100)
+    result, shown = _shares(arguments, task, preset, problems, answers)
     if arguments.json:
-        result = {"tiers": to_plain(found), "mean": to_plain(mean_of_tiers(found.values())), "floors": to_plain(floors)}
-        json.dump(result | {"heuristics": to_plain(heuristics), "n": arguments.n}, sys.stdout, indent=1)
+        json.dump(result, sys.stdout, indent=1)
         print()
     else:
-        held_out = [tier.name for tier in task.tiers(preset) if tier.held_out]
-        rows = {arguments.model: found, "best blind answer": best_of(floors), **heuristics}
         print(f"{task.name}/{preset}, {arguments.split} problems, % right (95 % interval), n = {arguments.n} a tier")
-        print(accuracy_table(rows, tiers, held_out))
+        print(shown)
     return 0
+
+
+def _shares(
+    arguments: argparse.Namespace, task: Task, preset: str, problems: Sequence[Problem], answers: Sequence[Judged]
+) -> tuple[dict[str, Any], str]:
+    """The result for programs and for people: accuracy beside reference rows, or pass@k where samples are several."""
+    tiers = list(dict.fromkeys(problem.tier for problem in problems))
+    if arguments.samples > 1:
+        passed = pass_at(answers)
+        rows = [[name, *(share_cell(e.value, e.low, e.high) for e in row.values())] for name, row in passed.items()]
+        result = {"pass_at": to_plain(passed), "samples": arguments.samples, "temperature": arguments.temperature}
+        return result | {"n": arguments.n}, table(["", *tiers], rows)
+    found = accuracy(answers)
+    floors, heuristics = reference_rows(task, preset, problems, fitted_to=100)
+    held_out = [tier.name for tier in task.tiers(preset) if tier.held_out]
+    result = {"tiers": to_plain(found), "mean": to_plain(mean_of_tiers(found.values())), "floors": to_plain(floors)}
+    shown = {arguments.model: found, "best blind answer": best_of(floors), **heuristics}
+    return result | {"heuristics": to_plain(heuristics), "n": arguments.n}, accuracy_table(shown, tiers, held_out)
 
 
 def _model(arguments: argparse.Namespace, task: Task, preset: str) -> Sampler:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from attrs import frozen
 
 from gce.domain.randomness import key
-from gce.domain.statistics import wilson
+from gce.domain.statistics import Estimate, mean_pass_at_k, wilson
 from gce.domain.tasks.task import Task
 from gce.domain.types import Completion, Interval, Problem, SampleRequest, Verdict
 from gce.ports.model import Sampler
 
-__all__ = ["Judged", "accuracy", "ask", "judge"]
+__all__ = ["Judged", "accuracy", "ask", "judge", "pass_at"]
 
 
 @frozen
@@ -71,3 +71,17 @@ def accuracy(answers: Iterable[Judged]) -> dict[str, Interval]:
     for answer in answers:
         right[answer.problem.tier].append(answer.right)
     return {tier: wilson(sum(found), len(found)) for tier, found in right.items()}
+
+
+def pass_at(answers: Iterable[Judged]) -> dict[str, dict[str, Estimate]]:
+    """By "pass@k", for k of 1, 8, 64 ... up to the samples a problem has, then by tier: see `mean_pass_at_k`."""
+    right: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for answer in answers:
+        right[answer.problem.tier][answer.problem.key].append(answer.right)
+    counts = {tier: [(len(each), sum(each)) for each in found.values()] for tier, found in right.items()}
+    samples = min((n for found in counts.values() for n, _ in found), default=0)
+    passed, k = {}, 1
+    while k <= samples:
+        passed[f"pass@{k}"] = {tier: mean_pass_at_k(found, k) for tier, found in counts.items()}
+        k *= 8
+    return passed

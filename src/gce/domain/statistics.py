@@ -21,6 +21,7 @@ __all__ = [
     "mcnemar",
     "mean_difference",
     "mean_of_tiers",
+    "mean_pass_at_k",
     "pass_at_k",
     "wilson",
 ]
@@ -49,13 +50,7 @@ def wilson(correct: int, n: int, *, confidence: float = 0.95) -> Interval:
     z = _normal_quantile(confidence)
     if n == 0:
         return Interval(n=0, correct=0, low=0.0, high=1.0)
-    share = correct / n
-    centre = share + z * z / (2 * n)
-    reach = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    scale = 1 + z * z / n
-    # At the ends the formula gives 0 and 1 up to rounding; the interval must hold the share itself.
-    low = 0.0 if correct == 0 else (centre - reach) / scale
-    high = 1.0 if correct == n else (centre + reach) / scale
+    low, high = _score_interval(correct / n, n, z)
     return Interval(n=n, correct=correct, low=low, high=high)
 
 
@@ -127,6 +122,22 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
     return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
 
 
+def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int, *, confidence: float = 0.95) -> Estimate:
+    """`pass_at_k` averaged over problems, each given as (samples, correct ones).
+
+    The interval is Wilson's for as many trials as there are problems, however many samples each has: values between 0
+    and 1 vary at most as much as zeros and ones of the same mean, so it is too wide rather than too narrow.
+
+    Raises:
+        ValueError: no problem, or as `pass_at_k`.
+    """
+    if not counts:
+        raise ValueError("expected at least one problem, got none")
+    value = math.fsum(pass_at_k(n, correct, k) for n, correct in counts) / len(counts)
+    low, high = _score_interval(value, len(counts), _normal_quantile(confidence))
+    return Estimate(value, low, high)
+
+
 def clustered_standard_error(values: Sequence[float], clusters: Sequence[Hashable]) -> float:
     """Standard error of the mean of `values` where those of one cluster (one problem's rollouts) hang together.
 
@@ -193,6 +204,15 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = largest
     return tuple(adjusted)
+
+
+def _score_interval(share: float, n: int, z: float) -> tuple[float, float]:
+    """Wilson's limits for a share of n trials."""
+    centre = share + z * z / (2 * n)
+    reach = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    # At the ends the formula gives 0 and 1 up to rounding; the interval must hold the share itself.
+    return 0.0 if share == 0.0 else (centre - reach) / scale, 1.0 if share == 1.0 else (centre + reach) / scale
 
 
 def _linear(

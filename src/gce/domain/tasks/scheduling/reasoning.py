@@ -9,12 +9,12 @@
     plan      = [ hour { "," hour } ";" ] " takes " LABEL " " NUMBER [ needs ] " start " LABEL " " NUMBER
                 " end " LABEL " " NUMBER
     hour      = " " LABEL " " NUMBER                ; when a job named in `after` ends
-    needs     = " needs " LABEL units { " out " NUMBER " " LABEL " free" units } " left" units
+    needs     = " needs " LABEL units { " out " NUMBER " " LABEL units } " left" units
 
 DEADLINE and NUMBER are ASCII digits, six at most. `before` ends a visit where a job named in `after` is not planned
 yet: that job is visited next, then this one again. `planned` says that an earlier line planned the job. Each `out`
-names the running job that ends next and what is free once it is out; `left` is what is free while the job runs beside
-those not out. A verdict never depends on any of this.
+gives the hour at which the next running job ends, that job, and what is free once it is out; `left` is what is free
+while the job runs beside those not out. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _plan_text(line: Line) -> str:
     parts.append(f" takes {line.label} {line.duration}")
     if line.demands is not None and line.free is not None:
         parts.append(f" needs {line.label}{_units(line.demands)}")
-        parts.extend(f" out {end} {label} free{_units(free)}" for label, end, free in line.outs)
+        parts.extend(f" out {end} {label}{_units(free)}" for label, end, free in line.outs)
         parts.append(f" left{_units(line.free)}")
     parts.append(f" start {line.label} {line.start} end {line.label} {line.end}")
     return "".join(parts)
@@ -242,7 +242,6 @@ def _read_plan(reader: _Words, label: str, after: tuple[tuple[str, int], ...], r
         demands = reader.numbers(resources)
         while reader.accept("out"):
             hour, other = reader.number(), reader.take()
-            reader.expect("free")
             outs.append((other, hour, reader.numbers(resources)))
         reader.expect("left")
         free = reader.numbers(resources)
