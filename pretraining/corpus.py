@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, constraint_list, try_again
-from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first
+from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
 from gce.domain.tasks.scheduling.instance import Instance, Job
 from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier, draw_instance
 from gce.domain.tasks.scheduling.reasoning import order_text, worked_response
@@ -53,8 +53,8 @@ class Stage:
 STAGES = (
     Stage("look-ups", 250_000, (2, 4), care=0.9, drills=0.7, plans=0.2, pairs=0.0, batch=768),
     Stage("steps", 3_000_000, (2, 5), care=0.9, drills=0.05, plans=0.4, pairs=0.3, batch=2048),
-    Stage("traces", 22_000_000, (3, 10), care=0.9, drills=0.02, plans=0.3, pairs=0.5, batch=4096),
-    Stage("careless", 1_500_000, (3, 10), care=0.36, drills=0.02, plans=0.1, other_formats=0.1, pairs=0.5, batch=6144),
+    Stage("traces", 24_500_000, (3, 10), care=0.9, drills=0.02, plans=0.3, pairs=0.5, batch=4096),
+    Stage("careless", 1_200_000, (3, 10), care=0.36, drills=0.02, plans=0.1, other_formats=0.1, pairs=0.5, batch=6144),
 )
 
 OVERLOOKING = 0.85
@@ -136,8 +136,10 @@ def careless_response(instance: Instance, rng: random.Random, care: float, *, an
     }
     order = _base_order(instance, rng)
     deadlines = minds["deadlines"] and any(job.deadline is not None for job in instance.jobs)
-    if deadlines:
-        order = _by_deadline(instance, order)
+    if deadlines and minds["sequencing"]:
+        order = by_deadline(instance, order)
+    elif deadlines:
+        order = by_deadline(instance.without("sequencing"), order)
     response = worked_response(
         instance,
         order,
@@ -147,12 +149,6 @@ def careless_response(instance: Instance, rng: random.Random, care: float, *, an
         free_line=minds["resources"],
     )
     return response.rpartition("\n")[2] if answer_only else response
-
-
-def _by_deadline(instance: Instance, order: Sequence[str]) -> list[str]:
-    """Earliest deadline first; jobs without one keep their places behind."""
-    hours = {job.label: job.deadline for job in instance.jobs}
-    return sorted(order, key=lambda label: (hours[label] is None, hours[label] or 0))
 
 
 def _drill(rng: random.Random) -> Conversation:
@@ -188,7 +184,7 @@ def _plan_drill(rng: random.Random) -> Conversation:
     instance = Instance(jobs, edges)
     prompt = prompt_text(instance, rng).split("\n")[1:-1]
     if kind == "order":
-        text = order_text(instance, _by_deadline(instance, labels), deadlines=True)
+        text = order_text(instance, by_deadline(instance, labels), deadlines=True)
         return Message("user", "\n".join([*prompt, ORDER_ONLY])), Message("assistant", text)
     if kind == "predecessors":
         lines = []
@@ -196,7 +192,7 @@ def _plan_drill(rng: random.Random) -> Conversation:
             before = ", ".join(instance.predecessors(label))
             lines.append(f"Job {label} after {before};" if before else f"Job {label} takes {label}")
         return Message("user", "\n".join([*prompt[1:], PREDECESSORS_ONLY])), Message("assistant", "\n".join(lines))
-    order = _by_deadline(instance, labels)
+    order = by_deadline(instance, labels)
     text = worked_response(instance, order, deadlines=True).rpartition("\n")[0]
     return Message("user", "\n".join([*prompt, TIMES_ONLY])), Message("assistant", text)
 

@@ -10,7 +10,15 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gce.domain.tasks.scheduling.dispatch import Line, Visit, dispatch, dispatch_lines, predecessors_first, visits
+from gce.domain.tasks.scheduling.dispatch import (
+    Line,
+    Visit,
+    by_deadline,
+    dispatch,
+    dispatch_lines,
+    predecessors_first,
+    visits,
+)
 from gce.domain.tasks.scheduling.heuristics import earliest_starts
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.verify import judge
@@ -37,6 +45,20 @@ def test_predecessors_are_pulled_forward_just_before_they_are_needed():
     """T asks for B, then K, in the order of the edges; M keeps its place."""
     assert predecessors_first(HOUSE, "TMKB") == ["B", "K", "T", "M"]
     assert predecessors_first(HOUSE, "MKBT") == ["M", "K", "B", "T"]
+
+
+def test_by_deadline_leaves_out_what_is_pulled_forward_anyway():
+    """A leads to B to C, due at 7; D is due at 4, and E, which leads to F, leads to nothing that is due."""
+    jobs = [Job("E", 1), Job("A", 1), Job("B", 1), Job("C", 1, (), 7), Job("D", 1, (), 4), Job("F", 1)]
+    instance = Instance(jobs, [("A", "B"), ("B", "C"), ("E", "F")])
+    assert by_deadline(instance, "EABCDF") == ["D", "C", "E", "F"]
+    assert by_deadline(instance.without("sequencing"), "FABCDE") == ["D", "C", "F", "A", "B", "E"]
+
+
+@given(instance=instances(max_jobs=8))
+def test_by_deadline_reaches_every_job(instance: Instance):
+    planned = predecessors_first(instance, by_deadline(instance, instance.labels))
+    assert sorted(planned) == sorted(instance.labels)
 
 
 def test_who_asks_for_another_is_visited_again_right_after_it():

@@ -40,7 +40,7 @@ class RunConfig:
     threads: int | None = field(default=None, validator=_positive_or_none)
     """Threads of CPU work; None for one on each core."""
 
-    iterations: int = field(default=12, validator=_positive)
+    iterations: int = field(default=8, validator=_positive)
     """At most; the three that follow may stop a run earlier."""
     until: float | None = field(default=None, validator=validators.optional(_unit))
     """Stop once the mean accuracy on dev problems, over all tiers, reaches this."""
@@ -48,7 +48,7 @@ class RunConfig:
     """Begin no iteration that would, going by the last one, let the run with its final test exceed this."""
     patience: int | None = field(default=None, validator=_positive_or_none)
     """Stop after this many looks at dev problems in a row that found no better mean."""
-    problems: int = field(default=32, validator=_positive)
+    problems: int = field(default=48, validator=_positive)
     """Problems sampled in an iteration, over all training tiers."""
     problems_by_tier: Mapping[str, int] | None = None
     """Fixed numbers by tier instead of a plan."""
@@ -76,7 +76,7 @@ class RunConfig:
     weighting: Weighting = field(default="uniform-tier", validator=_one_of(Weighting))
     """How tiers share a batch."""
 
-    updates: int = field(default=16, validator=validators.ge(0))
+    updates: int = field(default=8, validator=validators.ge(0))
     """Optimizer steps an iteration."""
     reuse: float = field(default=4.0, validator=validators.gt(0.0))
     """Passes over the buffer that one iteration may make at most: few traces are not learned by heart."""

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from gce.domain.tasks.scheduling.instance import Instance
 
-__all__ = ["Line", "Visit", "dispatch", "dispatch_lines", "predecessors_first", "visits"]
+__all__ = ["Line", "Visit", "by_deadline", "dispatch", "dispatch_lines", "predecessors_first", "visits"]
 
 
 @frozen
@@ -71,6 +71,22 @@ def visits(
             else:
                 wanted.append(before)
     return found
+
+
+def by_deadline(instance: Instance, order: Sequence[str]) -> list[str]:
+    """The jobs to visit so that all are planned: earliest deadline first, then others in their place in `order`.
+
+    Left out are jobs without a deadline that must end before one that has one: `visits` pulls them forward.
+    """
+    due = [label for label in order if instance.job(label).deadline is not None]
+    pulled: set[str] = set()
+    wanted = list(due)
+    while wanted:
+        before = [other for other in instance.predecessors(wanted.pop()) if other not in pulled]
+        pulled.update(before)
+        wanted += before
+    rest = [label for label in order if instance.job(label).deadline is None and label not in pulled]
+    return sorted(due, key=lambda label: instance.job(label).deadline or 0) + rest
 
 
 def predecessors_first(instance: Instance, order: Sequence[str]) -> list[str]:

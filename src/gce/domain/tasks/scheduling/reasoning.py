@@ -11,10 +11,11 @@
     hour      = " " LABEL " " NUMBER                ; when a job named in `after` ends
     needs     = " needs " LABEL units { " out " NUMBER " " LABEL units } " left" units
 
-DEADLINE and NUMBER are ASCII digits, six at most. `before` ends a visit where a job named in `after` is not planned
-yet: that job is visited next, then this one again. `planned` says that an earlier line planned the job. Each `out`
-gives the hour at which the next running job ends, that job, and what is free once it is out; `left` is what is free
-while the job runs beside those not out. A verdict never depends on any of this.
+DEADLINE and NUMBER are ASCII digits, six at most. The order may leave out what a job in it comes after. `before` ends
+a visit where a job named in `after` is not planned yet: that job is visited next, then this one again. `planned` says
+that an earlier line planned the job. Each `out` gives the hour at which the next running job ends, that job, and what
+is free once it is out; `left` is what is free while the job runs beside those not out. A verdict never depends on any
+of this.
 """
 
 from __future__ import annotations
@@ -67,7 +68,11 @@ def worked_response(
 ) -> str:
     """Reasoning and answer of list scheduling in `order`, with every constraint minded unless said otherwise.
 
-    Predecessors need not stand first in `order`; they are pulled forward. `deadlines` writes them into the order line.
+    Predecessors need not stand first in `order`, nor in it at all: they are pulled forward. `deadlines` writes them
+    into the order line.
+
+    Raises:
+        KeyError: a job that is neither in `order` nor minded as the predecessor of one that is.
     """
     way = visits(instance, order, minds_sequence=minds_sequence)
     planned = [visit.label for visit in way if visit.before is None and not visit.again]
@@ -273,8 +278,13 @@ def _check_order(state: _State, words: list[str]) -> str:
                 return f"job {label}, due by {deadline}, is listed after one due by {latest}"
             latest = deadline
         listed.add(label)
-    missing = next((label for label in state.instance.labels if label not in listed), None)
-    return "" if missing is None else f"job {missing} is not listed"
+    visited, wanted = set(listed), list(listed)
+    while wanted:
+        before = [other for other in state.instance.predecessors(wanted.pop()) if other not in visited]
+        visited.update(before)
+        wanted += before
+    missing = next((label for label in state.instance.labels if label not in visited), None)
+    return "" if missing is None else f"job {missing} is not listed, and none that is comes after it"
 
 
 def _check_free(state: _State, words: list[str]) -> str:
