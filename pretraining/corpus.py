@@ -53,8 +53,8 @@ class Stage:
 STAGES = (
     Stage("look-ups", 250_000, (2, 4), care=0.9, drills=0.7, plans=0.2, pairs=0.0, batch=768),
     Stage("steps", 3_000_000, (2, 5), care=0.9, drills=0.05, plans=0.4, pairs=0.3, batch=2048),
-    Stage("traces", 24_500_000, (3, 10), care=0.9, drills=0.02, plans=0.3, pairs=0.5, batch=4096),
-    Stage("careless", 1_200_000, (3, 10), care=0.36, drills=0.02, plans=0.1, other_formats=0.1, pairs=0.5, batch=6144),
+    Stage("traces", 26_000_000, (3, 10), care=0.9, drills=0.02, plans=0.3, pairs=0.5, batch=4096),
+    Stage("careless", 1_000_000, (3, 10), care=0.36, drills=0.02, plans=0.1, other_formats=0.1, pairs=0.5, batch=6144),
 )
 
 OVERLOOKING = 0.85

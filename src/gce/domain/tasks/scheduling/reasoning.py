@@ -1,6 +1,6 @@
 """Written reasoning: one line a visit, every look-up and every sum spelled out, and a checker that judges each step.
 
-    reasoning = [order newline] [free newline] { visit newline }
+    reasoning = [order newline [order newline]] [free newline] { visit newline }
     order     = "Order: " item { ", " item }        ; item = [ DEADLINE " " ] LABEL, in the order of visiting
     free      = "Free" units                        ; units = { " " NUMBER }, one for each resource
     visit     = "Job " LABEL ( " planned" | [ after ] ( before | plan ) )
@@ -11,11 +11,11 @@
     hour      = " " LABEL " " NUMBER                ; when a job named in `after` ends
     needs     = " needs " LABEL units { " out " NUMBER " " LABEL units } " left" units
 
-DEADLINE and NUMBER are ASCII digits, six at most. The order may leave out what a job in it comes after. `before` ends
-a visit where a job named in `after` is not planned yet: that job is visited next, then this one again. `planned` says
-that an earlier line planned the job. Each `out` gives the hour at which the next running job ends, that job, and what
-is free once it is out; `left` is what is free while the job runs beside those not out. A verdict never depends on any
-of this.
+DEADLINE and NUMBER are ASCII digits, six at most. Jobs with deadlines, where these are written, and jobs without have
+an order line each; what a listed job comes after may be left out. `before` ends a visit where a job named in `after` is
+not planned yet: that job is visited next, then this one again. `planned` says that an earlier line planned the job.
+Each `out` gives the hour at which the next running job ends, that job, and what is free once it is out; `left` is what
+is free while the job runs beside those not out. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ LONGEST_CHECKED = 100_000
 
 
 def order_text(instance: Instance, order: Sequence[str], *, deadlines: bool = False) -> str:
-    """The order line; with `deadlines`, each job's own beside it where it has one."""
-    hours = {label: instance.job(label).deadline if deadlines else None for label in order}
-    return "Order: " + ", ".join(label if hour is None else f"{hour} {label}" for label, hour in hours.items())
+    """The order line; with `deadlines`, one for jobs that have one, beside it, and one for all others, if any."""
+    if not deadlines:
+        return f"Order: {', '.join(order)}"
+    hours = {label: instance.job(label).deadline for label in order}
+    due = ", ".join(f"{hour} {label}" for label, hour in hours.items() if hour is not None)
+    rest = ", ".join(label for label, hour in hours.items() if hour is None)
+    return "\n".join(f"Order: {labels}" for labels in (due, rest) if labels)
 
 
 def _units(values: Sequence[int]) -> str:
@@ -68,8 +72,8 @@ def worked_response(
 ) -> str:
     """Reasoning and answer of list scheduling in `order`, with every constraint minded unless said otherwise.
 
-    Predecessors need not stand first in `order`, nor in it at all: they are pulled forward. `deadlines` writes them
-    into the order line.
+    Predecessors need not stand first in `order`, nor in it at all: they are pulled forward. With `deadlines`, which
+    are then written beside them, jobs that have one stand before all others in `order`.
 
     Raises:
         KeyError: a job that is neither in `order` nor minded as the predecessor of one that is.
@@ -111,6 +115,7 @@ class _State:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.free = tuple(resource.capacity for resource in instance.resources)
+        self.listed: set[str] = set()
         self.starts: dict[str, int] = {}
         self.ends: dict[str, int] = {}
         self.running: set[str] = set()
@@ -268,7 +273,7 @@ def _check_order(state: _State, words: list[str]) -> str:
         hour, _, label = item.rpartition(" ")
         if label not in labels:
             return f"there is no job {label[:20]!r}"
-        if label in listed:
+        if label in listed or label in state.listed:
             return f"job {label} is listed twice"
         if hour:
             deadline = _number(hour)
@@ -278,13 +283,8 @@ def _check_order(state: _State, words: list[str]) -> str:
                 return f"job {label}, due by {deadline}, is listed after one due by {latest}"
             latest = deadline
         listed.add(label)
-    visited, wanted = set(listed), list(listed)
-    while wanted:
-        before = [other for other in state.instance.predecessors(wanted.pop()) if other not in visited]
-        visited.update(before)
-        wanted += before
-    missing = next((label for label in state.instance.labels if label not in visited), None)
-    return "" if missing is None else f"job {missing} is not listed, and none that is comes after it"
+    state.listed |= listed
+    return ""
 
 
 def _check_free(state: _State, words: list[str]) -> str:
