@@ -2,7 +2,7 @@
 
 Every example is keyed by (seed, stage, index), so that pretraining resumes exactly. No solver is asked: horizons come
 from list schedules in random order, and nobody checks whether a trace's answer is right. No problem combines all
-three families of constraints. The share of fully correct traces is measured by `python -m pretraining shares`.
+three families of constraints. The share of fully correct traces is on the model's card.
 """
 
 from __future__ import annotations
