@@ -4,8 +4,8 @@
     gce train --task custom_task:SORTING --iterations 50 --problems 96 --updates 16 --test 100 --dev 20 --dev-every 10
     gce audit --task custom_task:SORTING
 
-Seed 0, 157 s on two cores, n = 100 test problems a tier, 95 % intervals: two pairs from 11 (6-19) to 90 (83-94) %, three
-from 0 (0-4) to 37 (28-47) %, four from 0 (0-4) to 8 (4-15) %, five, never trained on, 0 (0-4) % before and after.
+Seed 0, 157 s on two cores, n = 100 test problems a tier, 95 % intervals: two pairs from 11 (6-19) to 90 (83-94) %,
+three from 0 (0-4) to 37 (28-47) %, four from 0 (0-4) to 8 (4-15) %, five, never trained on, 0 (0-4) % before and after.
 
 A task is one record of plain functions: how a problem is drawn, shown and judged. Nothing else has to be written.
 """
