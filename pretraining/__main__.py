@@ -199,6 +199,7 @@ def train(directory: Path, seed: int, scale: float, threads: int) -> None:
             progress["step"] += 1
         progress |= {"stage": progress["stage"] + 1, "pool": 0, "stage_tokens": 0}
         _save(checkpoint, model, optimizer, progress)
+        shutil.copyfile(checkpoint, directory / f"{stage.name}.pt")
     export(directory, model)
 
 

@@ -567,3 +567,64 @@ def test_a_control_admits_as_many_as_were_right_but_not_those() -> None:
     other = finish(a_run(evolve(config, seed=1), Listening(six_kinds)))
     numbers = [[trace.key.rpartition("/")[2] for trace in each.state.buffer] for each in (found, other)]
     assert numbers[0] != numbers[1]
+
+
+def test_a_control_plans_by_what_it_may_know() -> None:
+    """T0 all right, T1 undecided: with all taken for right both tiers look decided, and get the same."""
+    config = evolve(SMALL, sampling="adaptive", problems=10, rollouts=2, iterations=2, admission="all")
+    model = Listening(lambda request: f"w{add(request)}" if "/T0/" in request.key or number_of(request) else "no idea")
+    found = finish(a_run(config, model))
+    assert [count.problems for count in found.records[1].tiers.values()] == [5, 5]
+    assert found.records[0].tiers["T1"].correct == 5, "what is shown stays what the verifier said"
+
+
+def test_shuffled_verdicts_decide_on_the_second_wave_too() -> None:
+    """Every problem is half right. Shuffled, some look solved and get nothing more: not the same as in a true run."""
+    config = evolve(SMALL, problems=12, rollouts=2, second_wave=12, iterations=1)
+    asked = []
+    for admission in ("verified", "shuffled"):
+        model = Listening(lambda request: f"w{add(request)}" if number_of(request) % 2 else "no idea")
+        finish(a_run(evolve(config, admission=admission), model))
+        asked.append({request.key.rpartition("/")[0] for request in model.asked if number_of(request) > 1})
+    true, control = asked
+    assert len(true) == 12 and control < true
+
+
+# Variants of learning
+
+
+def test_solved_problems_can_be_left_out_of_the_buffer() -> None:
+    def answer(request: SampleRequest) -> str:
+        return f"{number_of(request)} w{add(request)}" if "/T0/" in request.key or number_of(request) else "no idea"
+
+    config = evolve(SMALL, iterations=1)
+    assert finish(a_run(config, Listening(answer))).records[0].buffer == {"T0": 4, "T1": 4}
+    assert finish(a_run(evolve(config, drop_solved=True), Listening(answer))).records[0].buffer == {"T1": 4}
+
+
+def test_wrong_rollouts_can_weigh_against() -> None:
+    """Batches of four right traces, and four of the iteration's eight wrong ones at -0.25."""
+    batches: list[TrainingBatch] = []
+
+    class Weighing(Listening):
+        def update(self, batch: TrainingBatch) -> UpdateReport:
+            batches.append(batch)
+            return super().update(batch)
+
+    finish(a_run(evolve(SMALL, negative=0.25, iterations=1), Weighing(six_kinds)))
+    assert len(batches) == 3
+    for batch in batches:
+        assert batch.weights == (1.0,) * 4 + (-0.25,) * 4
+        assert [trace.verdicts[0].right for trace in batch.traces] == [True] * 4 + [False] * 4
+        assert len({trace.key for trace in batch.traces[4:]}) == 4
+
+
+def test_each_iteration_can_learn_from_the_base_again() -> None:
+    """One update an iteration: after three of them the model has made one, not three."""
+    config = evolve(SMALL, updates=1, iterations=3)
+    steps = []
+    for restart in (False, True):
+        model = Listening(six_kinds)
+        run = evolve(a_run(evolve(config, restart=restart), model), start=model.state())
+        steps.append(int(finish(run).learned.arrays["optimizer.step"].item()))
+    assert steps == [3, 1]

@@ -44,6 +44,13 @@ GROUNDED_TABLE = {
     "T5": (10, 6, 2, (1, 2), (2, 4), (1, 5), 0.3, True, (0, 1)),
 }
 
+LARGER_TABLE = {
+    name: (11, edges, *GROUNDED_TABLE[name][2:])
+    for name, edges in zip(GROUNDED_TABLE, (5, 9, 0, 0, 6, 0, 5, 7), strict=True)
+}
+"""As `grounded`, with eleven jobs in every tier."""
+TABLES = {"grounded": GROUNDED_TABLE, "paper": PAPER_TABLE, "larger": LARGER_TABLE}
+
 
 def rows(tiers: tuple[Tier, ...]) -> dict[str, Tier]:
     """Tiers by name, T4 by its subtypes."""
@@ -88,10 +95,10 @@ def test_the_tier_with_all_families_is_held_out(preset: str):
 
 
 def test_the_default_preset_comes_first():
-    assert list(PRESETS) == ["grounded", "paper"]
+    assert list(PRESETS) == ["grounded", "paper", "larger"]
 
 
-@pytest.mark.parametrize(("preset", "table"), [("paper", PAPER_TABLE), ("grounded", GROUNDED_TABLE)])
+@pytest.mark.parametrize(("preset", "table"), TABLES.items())
 def test_parameters_are_those_of_the_table(preset: str, table: dict[str, tuple]):
     found = rows(PRESETS[preset])
     assert list(found) == list(table)
@@ -111,8 +118,7 @@ def test_parameters_are_those_of_the_table(preset: str, table: dict[str, tuple])
 @pytest.mark.parametrize(("preset", "row"), [(preset, row) for preset in PRESETS for row in rows(PRESETS[preset])])
 def test_drawn_numbers_keep_to_their_ranges_and_reach_the_ends(preset: str, row: str):
     """Counts are exact; each range is filled from its lowest to its highest number."""
-    table = PAPER_TABLE if preset == "paper" else GROUNDED_TABLE
-    jobs, edges, types, demands, capacities, durations, _, deadlines, *_ = table[row]
+    jobs, edges, types, demands, capacities, durations, _, deadlines, *_ = TABLES[preset][row]
     instances = drawn(preset, row)
     for instance in instances:
         assert (len(instance.jobs), len(instance.precedence), len(instance.resources)) == (jobs, edges, types)

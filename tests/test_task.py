@@ -12,6 +12,7 @@ import pytest
 from attrs import evolve
 
 import gce
+from gce.domain.randomness import python_generator
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import TASKS, Task, TaskTier, draw_problem, draw_problems, judge
 from gce.domain.tasks.scheduling.answer import render
@@ -264,3 +265,12 @@ def test_the_lines_in_the_package_docstring_run():
     problem = gce.draw_problem(gce.TASKS["scheduling"], "grounded", "T2", "train", 0)
     assert gce.judge(problem, "Answer: A 0").status == "wrong"
     assert sum(gce.composition(gce.admit(gce.empty(), [])).values()) == 0
+
+
+def test_the_reworded_task_is_the_same_but_for_its_words():
+    one, other = TASKS["scheduling"], TASKS["scheduling-reworded"]
+    assert other.presets == one.presets and other.verify is one.verify
+    problem = draw_problem(other, "grounded", "T5", "test", 0)
+    assert problem.task == other.name
+    assert problem.prompt != one.prompt(problem.instance, python_generator("any"))
+    assert judge(problem, "Answer: A 0").status == "wrong"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
 from gce.domain.tasks.scheduling.verify import feedback, verify
-from gce.domain.tasks.scheduling.wording import ANSWER_ONLY, HOW_TO_ANSWER, INTROS, WORDINGS, prompt_text
+from gce.domain.tasks.scheduling.wording import ANSWER_ONLY, TAUGHT, UNSEEN, prompt_text
 from gce.domain.types import Violation
 from gce.testing.scheduling import instances
 
@@ -63,7 +63,7 @@ class Told:
 
 
 PATTERNS: dict[str, tuple[str, ...]] = {
-    "intro": tuple(map(re.escape, INTROS)),
+    "intro": tuple(map(re.escape, TAUGHT.intro)),
     "durations": (
         r"Hours each job takes: (?P<items>.+)\.",
         r"Durations in hours: (?P<items>.+)\.",
@@ -90,7 +90,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"The whole project must end by hour (?P<hour>\d+)\.",
         r"Nothing may end after hour (?P<hour>\d+)\.",
     ),
-    "answer": tuple(map(re.escape, HOW_TO_ANSWER)),
+    "answer": tuple(map(re.escape, TAUGHT.answer)),
 }
 ITEM = {
     "durations": (r"(\w+) (\d+)", r"(\w+) (\d+)", r"(\w+) takes (\d+)"),
@@ -152,6 +152,53 @@ def check_told(instance: Instance, prompt: str) -> Told:
     return told
 
 
+def check_told_in_unseen_words(instance: Instance, prompt: str) -> None:
+    """The same of the other phrases: each section has one wording, so its pattern can be written out."""
+    patterns = {
+        "durations": (r"Time needed, in hours: (.+)\.", r"(\w+) (\d+)"),
+        "resources": (
+            r"The site has .+ in all\. This is what each job keeps busy \( .+ \): (.+)\.",
+            r"(\w+)((?: \d+)+)",
+        ),
+        "deadlines": (r"Must be finished no later than: (.+)\.", r"(\w+) (\d+)"),
+        "sequence": (r"(\w+ cannot begin until .+)\.", r"(\w+) cannot begin until ([\w, ]+) have finished"),
+    }
+    told = Told()
+    intro, *lines, answer = prompt.split("\n")
+    assert (intro,) == UNSEEN.intro and (answer,) == UNSEEN.answer
+    if instance.horizon is not None:
+        assert lines.pop() == f"Everything must be finished at hour {instance.horizon}."
+    for line in lines:
+        ((section, item, said),) = [
+            (section, item, found[1])
+            for section, (pattern, item) in patterns.items()
+            if (found := re.fullmatch(pattern, line))
+        ]
+        for each in said.split(". " if section == "sequence" else ", "):
+            found = re.fullmatch(item, each)
+            assert found, line
+            keep(told, section, found[1], found[2])
+        if section == "resources":
+            there = " and ".join(f"{resource.capacity} {resource.name}" for resource in instance.resources)
+            names = " and ".join(resource.name for resource in instance.resources)
+            assert f"has {there} in all" in line and f"( {names} )" in line
+    assert told.durations == [(job.label, job.duration) for job in instance.jobs]
+    assert told.precedence == set(instance.precedence)
+    assert told.demands == ({job.label: job.demands for job in instance.jobs} if instance.resources else {})
+    assert told.deadlines == {job.label: job.deadline for job in instance.jobs if job.deadline is not None}
+
+
+@given(instance=instances(max_jobs=8), rng=st.randoms(use_true_random=False))
+def test_unseen_words_say_the_same(instance: Instance, rng: random.Random):
+    check_told_in_unseen_words(instance, prompt_text(instance, rng, phrases=UNSEEN))
+
+
+def test_no_sentence_of_the_unseen_words_is_taught():
+    taught, unseen = (prompt_text(HOUSE, First(), phrases=phrases).split("\n") for phrases in (TAUGHT, UNSEEN))
+    sentences = [{re.sub(r"\b[A-Z]\b|\d+", "#", line).split("#")[0] for line in lines} for lines in (taught, unseen)]
+    assert not sentences[0] & sentences[1] - {""}
+
+
 @given(instance=instances(max_jobs=8), rng=st.randoms(use_true_random=False))
 def test_a_prompt_states_every_constraint_and_no_other(instance: Instance, rng: random.Random):
     """Read back line by line: the numbers and labels of the instance, of any mixture of families."""
@@ -172,8 +219,9 @@ def test_each_wording_says_the_same_and_all_are_drawn():
     seen = set()
     for index in range(300):
         seen.update(check_told(HOUSE, prompt_text(HOUSE, python_generator("wordings", index))).wordings)
-    assert seen == {(section, number) for section, count in WORDINGS.items() for number in range(count)}
-    assert WORDINGS.keys() == PATTERNS.keys()
+    counts = {section: len(wordings) for section, wordings in asdict(TAUGHT).items()}
+    assert seen == {(section, number) for section, count in counts.items() for number in range(count)}
+    assert asdict(TAUGHT).keys() == PATTERNS.keys()
 
 
 # Spelled out
@@ -189,7 +237,7 @@ def test_a_prompt_in_its_first_wording():
             "( workers and machines ): K 2 1, B 1 1, T 2 2, M 1 1.",
             "Latest end hours: K 9, T 12, M 5.",
             "All jobs must have ended by hour 14.",
-            HOW_TO_ANSWER[0],
+            TAUGHT.answer[0],
         ]
     )
 
@@ -204,7 +252,7 @@ def test_a_prompt_in_its_last_wording():
             "( workers and machines ): K 2 1, B 1 1, T 2 2, M 1 1.",
             "Jobs must have ended in time: K by 9, T by 12, M by 5.",
             "Nothing may end after hour 14.",
-            HOW_TO_ANSWER[-1],
+            TAUGHT.answer[-1],
         ]
     )
 
@@ -266,7 +314,7 @@ def test_only_numbers_and_labels_move_with_the_instance():
 
 def test_the_form_shown_is_no_answer():
     """Whoever copies the last line of the prompt gets the grammar's refusal, in every wording."""
-    for line in (*HOW_TO_ANSWER, ANSWER_ONLY):
+    for line in (*TAUGHT.answer, *UNSEEN.answer, ANSWER_ONLY):
         assert line.count("Answer:") == 1
         shown = line[line.index("Answer:") :]
         assert isinstance(parse(shown), Violation)

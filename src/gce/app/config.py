@@ -66,8 +66,10 @@ class RunConfig:
     """Further rollouts an iteration for problems that are undecided, or unsolved, after the first wave."""
 
     admission: Admission = field(default="verified", validator=_one_of(Admission))
-    """Which rollouts may enter the buffer: those judged right; or, as controls, all, or as many as were right but
-    drawn without regard to their verdicts, within each tier."""
+    """Which rollouts learning takes for right, when it admits traces and plans: those judged right; or, as controls,
+    all, or as many as were right after the verdicts were shuffled within each tier."""
+    drop_solved: bool = False
+    """Refuse traces of problems whose rollouts were all right."""
     per_problem: int | None = field(default=4, validator=_positive_or_none)
     """Correct traces kept of one problem."""
     deduplicate: bool = True
@@ -80,6 +82,10 @@ class RunConfig:
     """Optimizer steps an iteration."""
     reuse: float = field(default=4.0, validator=validators.gt(0.0))
     """Passes over the buffer that one iteration may make at most: few traces are not learned by heart."""
+    negative: float = field(default=0.0, validator=_unit)
+    """Wrong rollouts of the iteration, as many as right ones, enter each batch with minus this weight; 0 for none."""
+    restart: bool = False
+    """Whether every iteration learns from the base again (as ReST-EM does) instead of going on."""
     epochs: int | None = field(default=None, validator=_positive_or_none)
     """Passes over the whole buffer an iteration, instead of `updates` drawn batches."""
     batch: int = field(default=16, validator=_positive)

@@ -14,9 +14,11 @@ from math import ceil
 from typing import Any, Protocol
 
 from attrs import evolve, frozen
+from numpy.random import Generator
 
 from gce.app.config import RunConfig
 from gce.app.evaluation import Judged, accuracy, ask, judge
+from gce.domain.advantages import drop_decided, weighted
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
 from gce.domain.randomness import generator, key
 from gce.domain.sampling import TierHistory, plan, remember, second_wave
@@ -25,6 +27,7 @@ from gce.domain.tasks.task import Task, draw_problem
 from gce.domain.types import (
     Interval,
     IterationRecord,
+    ModelState,
     Problem,
     SampleRequest,
     TierCount,
@@ -67,6 +70,8 @@ class Run:
     clock: Clock
     watcher: Watcher
     dev: tuple[Problem, ...]
+    start: ModelState | None = None
+    """What the model was before it learned anything; needed where every iteration restarts from there."""
     seconds: float | None = None
     """Wall-clock seconds that all iterations may take together; None for no limit."""
 
@@ -158,11 +163,13 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     number = state.iteration + 1
     began = run.clock.now()
     problems, drawn = _draw(run, state, number)
-    judged = _sample(run, number, problems)
+    rollouts = _sample(run, number, problems)
+    judged = [rollout.judged for rollout in rollouts]
     sampled = run.clock.now()
-    counts = _count(run.tiers, judged)
-    buffer, admitted = _admit(run, state, number, judged)
-    reports = list(_learn(run, state, number, buffer, counts))
+    counts = _count(run.tiers, judged, [answer.right for answer in judged])
+    credited = _count(run.tiers, judged, [rollout.credited for rollout in rollouts])
+    buffer, admitted = _admit(run, state, number, rollouts)
+    reports = list(_learn(run, number, buffer, credited, rollouts))
     learned = run.clock.now()
     dev = _look(run, number)
     looked = run.clock.now()
@@ -177,7 +184,7 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     after = RunState(
         iteration=number,
         drawn=drawn,
-        history=remember(state.history, counts),
+        history=remember(state.history, credited),
         buffer=buffer,
         first_correct={**first, **state.first_correct},
         rollouts=state.rollouts + len(judged),
@@ -222,20 +229,33 @@ def _draw(run: Run, state: RunState, number: int) -> tuple[list[Problem], Mappin
     return list(problems.values()), drawn
 
 
-def _sample(run: Run, number: int, problems: Sequence[Problem]) -> list[Judged]:
+@frozen
+class _Rollout:
+    """An answer, and whether learning takes it for right: as its verdict says, but for control runs."""
+
+    judged: Judged
+    credited: bool
+
+
+def _sample(run: Run, number: int, problems: Sequence[Problem]) -> list[_Rollout]:
     config = run.config
     first = _wave(run, number, {problem.key: config.rollouts for problem in problems}, problems, 0)
     if not config.second_wave:
         return first
+    return first + _wave(run, number, second_wave(_groups(first), config.second_wave), problems, config.rollouts)
+
+
+def _groups(rollouts: Sequence[_Rollout]) -> dict[str, list[bool]]:
+    """What each problem's rollouts are taken for."""
     groups: dict[str, list[bool]] = defaultdict(list)
-    for answer in first:
-        groups[answer.problem.key].append(answer.right)
-    return first + _wave(run, number, second_wave(groups, config.second_wave), problems, config.rollouts)
+    for rollout in rollouts:
+        groups[rollout.judged.problem.key].append(rollout.credited)
+    return groups
 
 
 def _wave(
     run: Run, number: int, counts: Mapping[str, int], problems: Sequence[Problem], first_sample: int
-) -> list[Judged]:
+) -> list[_Rollout]:
     """Rollouts in the order of their requests, whatever the order in which they were finished."""
     config = run.config
     asked: dict[str, Problem] = {}
@@ -258,30 +278,48 @@ def _wave(
     for completion in run.model.sample(requests):
         answers[completion.key] = judge(run.task, asked[completion.key], completion)
         advance()
-    return [answers[request.key] for request in requests]
+    return _credit(run, f"{number}/{first_sample}", [answers[request.key] for request in requests])
 
 
-def _count(tiers: Sequence[str], judged: Sequence[Judged]) -> dict[str, TierCount]:
-    by_tier: dict[str, list[Judged]] = {tier: [] for tier in tiers}
-    for answer in judged:
-        by_tier.setdefault(answer.problem.tier, []).append(answer)
+def _credit(run: Run, wave: str, judged: Sequence[Judged]) -> list[_Rollout]:
+    """What learning may know of the verdicts: all, or in a control run only how many there are of each, or nothing."""
+    match run.config.admission:
+        case "all":
+            credits = [True] * len(judged)
+        case "shuffled":
+            credits = [answer.right for answer in judged]
+            for tier in run.tiers:
+                places = [place for place, answer in enumerate(judged) if answer.problem.tier == tier]
+                order = generator(run.config.seed, "shuffled", wave, tier).permutation(len(places))
+                for place, other in zip(places, order, strict=True):
+                    credits[place] = judged[places[other]].right
+        case _:
+            credits = [answer.right for answer in judged]
+    return [_Rollout(answer, credited) for answer, credited in zip(judged, credits, strict=True)]
+
+
+def _count(tiers: Sequence[str], judged: Sequence[Judged], right: Sequence[bool]) -> dict[str, TierCount]:
+    by_tier: dict[str, list[tuple[Judged, bool]]] = {tier: [] for tier in tiers}
+    for answer in zip(judged, right, strict=True):
+        by_tier.setdefault(answer[0].problem.tier, []).append(answer)
     return {tier: _count_tier(answers) for tier, answers in by_tier.items() if answers}
 
 
-def _count_tier(answers: Sequence[Judged]) -> TierCount:
+def _count_tier(judged: Sequence[tuple[Judged, bool]]) -> TierCount:
     groups: dict[str, list[bool]] = defaultdict(list)
-    for answer in answers:
-        groups[answer.problem.key].append(answer.right)
+    for answer, right in judged:
+        groups[answer.problem.key].append(right)
+    answers = [answer for answer, _ in judged]
     lengths = [len(answer.completion.token_ids or ()) for answer in answers]
     return TierCount(
         rollouts=len(answers),
-        correct=sum(answer.right for answer in answers),
+        correct=sum(right for _, right in judged),
         problems=len(groups),
         all_right=sum(all(group) for group in groups.values()),
         all_wrong=sum(not any(group) for group in groups.values()),
         truncated=sum(answer.completion.finish_reason == "length" for answer in answers),
         unparsed=sum(_unparsed(answer) for answer in answers),
-        distinct=len({_digest(answer) for answer in answers if answer.right}),
+        distinct=len({_digest(answer) for answer, right in judged if right}),
         mean_tokens=sum(lengths) / len(lengths),
     )
 
@@ -299,49 +337,43 @@ def _digest(answer: Judged) -> str:
     return blake2b(f"{answer.problem.digest}\n{words}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _admit(run: Run, state: RunState, number: int, judged: Sequence[Judged]) -> tuple[Buffer, list[Trace]]:
+def _trace(answer: Judged, iteration: int) -> Trace:
+    return Trace(
+        key=answer.completion.key,
+        problem=answer.problem.key,
+        tier=answer.problem.tier,
+        iteration=iteration,
+        messages=answer.problem.prompt,
+        completion=answer.completion,
+        verdicts=answer.verdicts,
+        digest=_digest(answer),
+    )
+
+
+def _admit(run: Run, state: RunState, number: int, rollouts: Sequence[_Rollout]) -> tuple[Buffer, list[Trace]]:
     """The buffer with what it took of this iteration's answers, and those traces."""
+    groups = _groups(rollouts)
+    if run.config.drop_solved:
+        rewards = {problem: [float(credited) for credited in group] for problem, group in groups.items()}
+        groups = {problem: groups[problem] for problem in drop_decided(rewards, all_wrong=False)}
     traces = [
-        Trace(
-            key=answer.completion.key,
-            problem=answer.problem.key,
-            tier=answer.problem.tier,
-            iteration=number,
-            messages=answer.problem.prompt,
-            completion=answer.completion,
-            verdicts=answer.verdicts,
-            digest=_digest(answer),
-        )
-        for answer in _admissible(run, number, judged)
+        _trace(rollout.judged, number)
+        for rollout in rollouts
+        if rollout.credited and rollout.judged.problem.key in groups
     ]
     before = state.buffer if run.config.accumulate else only(state.buffer, number)
     buffer = admit(before, traces)
     return buffer, list(islice(buffer, len(before), None))
 
 
-def _admissible(run: Run, number: int, judged: Sequence[Judged]) -> list[Judged]:
-    """The right answers; or, in a control run, answers that the verifier had no part in choosing."""
-    match run.config.admission:
-        case "all":
-            return list(judged)
-        case "shuffled":
-            drawn: list[Judged] = []
-            for tier in run.tiers:
-                answers = [answer for answer in judged if answer.problem.tier == tier]
-                right = sum(answer.right for answer in answers)
-                rng = generator(run.config.seed, "shuffled", number, tier)
-                drawn += [answers[index] for index in sorted(rng.permutation(len(answers))[:right])]
-            return drawn
-        case _:
-            return [answer for answer in judged if answer.right]
-
-
 def _learn(
-    run: Run, state: RunState, number: int, buffer: Buffer, counts: Mapping[str, TierCount]
+    run: Run, number: int, buffer: Buffer, counts: Mapping[str, TierCount], rollouts: Sequence[_Rollout]
 ) -> Iterator[UpdateReport]:
     config = run.config
     if not len(buffer):
         return
+    if config.restart and run.start is not None:
+        run.model.restore(run.start)
     rng = generator(config.seed, "batches", number)
     if config.epochs is not None:
         batches = [batch for _ in range(config.epochs) for batch in epoch(buffer, rng, config.batch)]
@@ -351,10 +383,18 @@ def _learn(
         failure |= {tier: 1 - count.correct / count.rollouts for tier, count in counts.items()}
         updates = min(config.updates, ceil(config.reuse * len(buffer) / config.batch))
         batches = [draw(buffer, rng, config.batch, weighting=config.weighting, failure=failure) for _ in range(updates)]
+    wrong = [_trace(rollout.judged, number) for rollout in rollouts if not rollout.credited]
     advance = run.watcher.stage("train", len(batches))
-    for batch in batches:
-        yield run.model.update(TrainingBatch(batch, (1.0,) * len(batch)))
+    for right in batches:
+        yield run.model.update(_with_negatives(right, wrong, config.negative, rng))
         advance()
+
+
+def _with_negatives(right: tuple[Trace, ...], wrong: Sequence[Trace], negative: float, rng: Generator) -> TrainingBatch:
+    """The batch, and where asked for as many wrong rollouts of this iteration with a small weight below 0."""
+    drawn = rng.permutation(len(wrong))[: len(right)].tolist() if negative else []
+    rewards = [1.0] * len(right) + [0.0] * len(drawn)
+    return TrainingBatch((*right, *(wrong[place] for place in drawn)), weighted(rewards, negative=-negative))
 
 
 def _look(run: Run, number: int) -> dict[str, Interval]:

@@ -98,8 +98,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--sampling", str, "who gets rollouts: adaptive or uniform", choices=("adaptive", "uniform"))
     option("--second-wave", int, "further rollouts an iteration for undecided problems")
     option("--admission", str, "who enters the buffer: verified, or all or shuffled (controls)", choices=ADMISSIONS)
+    parser.add_argument(
+        "--drop-solved",
+        action=argparse.BooleanOptionalAction,
+        default=argparse.SUPPRESS,
+        help="refuse traces of problems whose rollouts were all right",
+    )
     option("--weighting", str, "how tiers share a batch", choices=("uniform-tier", "equal", "failure-rate"))
     option("--updates", int, "optimizer steps an iteration")
+    option("--negative", float, "minus this weight for as many wrong rollouts in each batch; 0 for none")
+    parser.add_argument(
+        "--restart",
+        action=argparse.BooleanOptionalAction,
+        default=argparse.SUPPRESS,
+        help="learn from the base again in every iteration",
+    )
     option("--batch", int, "traces in one step")
     option("--learning-rate", float, "of AdamW")
     option("--rank", int, "of the adapter")
@@ -225,9 +238,10 @@ def _train(config: RunConfig, task: Task, model: Any, store: RunDirectory, clock
         before = {tier: record_from_plain(Interval, found) for tier, found in measured["tiers"].items()}
         measuring = measured["seconds"]
         earlier += measuring
+    start = model.state() if config.restart else None
     # The test at the end takes about as long as the one before.
     limit = None if config.minutes is None else 60 * config.minutes - 2 * measuring
-    loop = Run(config, task, model, store, clock, terminal, _problems(config, task, "dev", config.dev), limit)
+    loop = Run(config, task, model, store, clock, terminal, _problems(config, task, "dev", config.dev), start, limit)
     try:
         state = resume(loop)
     except ValueError as error:

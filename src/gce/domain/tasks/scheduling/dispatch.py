@@ -14,7 +14,7 @@ from attrs import frozen
 
 from gce.domain.tasks.scheduling.instance import Instance
 
-__all__ = ["Line", "Visit", "by_deadline", "dispatch", "dispatch_lines", "predecessors_first", "visits"]
+__all__ = ["Line", "Visit", "by_deadline", "by_duration", "dispatch", "dispatch_lines", "predecessors_first", "visits"]
 
 
 @frozen
@@ -45,14 +45,18 @@ class Visit:
     again: bool = False
     """Was planned on an earlier job's behalf."""
 
+    @property
+    def plans(self) -> bool:
+        """Whether the job is planned now: it was not before, and waits for no other."""
+        return self.before is None and not self.again
+
 
 def visits(
     instance: Instance, order: Sequence[str], *, minds_sequence: Callable[[str], bool] = lambda _: True
 ) -> list[Visit]:
     """How someone goes through `order` who plans every job behind its predecessors, pulling those forward.
 
-    A job whose predecessor is pulled forward is visited again right after it. Each job has one visit with neither
-    `before` nor `again`: that is when it is planned.
+    A job whose predecessor is pulled forward is visited again right after it. One visit of each job plans it.
     """
     planned: set[str] = set()
     found = []
@@ -89,9 +93,14 @@ def by_deadline(instance: Instance, order: Sequence[str]) -> list[str]:
     return sorted(due, key=lambda label: instance.job(label).deadline or 0) + rest
 
 
+def by_duration(instance: Instance, order: Sequence[str]) -> list[str]:
+    """Longest job first (the LPT rule), ties in their place in `order`."""
+    return sorted(order, key=lambda label: -instance.job(label).duration)
+
+
 def predecessors_first(instance: Instance, order: Sequence[str]) -> list[str]:
     """`order` with every job moved behind its predecessors, which are pulled forward when needed."""
-    return [visit.label for visit in visits(instance, order) if visit.before is None and not visit.again]
+    return [visit.label for visit in visits(instance, order) if visit.plans]
 
 
 def dispatch_lines(

@@ -2,7 +2,8 @@
 
 `grounded` (default) is built so that reading the problem is needed: labels say nothing of the order, every
 constraint binds, and a project deadline is tied to the optimal makespan. `paper` has exactly the parameters of the
-six tiers of ISOPro 0.3 (edges from an earlier label to a later one), kept for comparison. Knows nothing of wording.
+six tiers of ISOPro 0.3 (edges from an earlier label to a later one), kept for comparison. `larger` is `grounded` with
+eleven jobs in every tier. Knows nothing of wording.
 """
 
 from __future__ import annotations
@@ -101,7 +102,20 @@ PAPER = (
     ),
 )  # fmt: skip
 
-PRESETS: Mapping[str, tuple[Tier, ...]] = {"grounded": GROUNDED, "paper": PAPER}
+LARGER = (
+    _tier("T0", "sequencing", 11, 5, 1, 4),
+    _tier("T1", "sequencing", 11, 9, 1, 4),
+    *(evolve(tier, jobs=11) for tier in GROUNDED[2:4]),
+    evolve(
+        GROUNDED[4],
+        jobs=11,
+        subtypes=tuple(evolve(tier, jobs=11, edges=tier.edges * 11 // 8) for tier in GROUNDED[4].subtypes),
+    ),
+    evolve(GROUNDED[5], jobs=11, edges=7),
+)
+"""`grounded` with more jobs than the shipped model was taught with; for measuring, not for training."""
+
+PRESETS: Mapping[str, tuple[Tier, ...]] = {"grounded": GROUNDED, "paper": PAPER, "larger": LARGER}
 
 
 def draw_instance(tier: Tier, preset: str, rng: random.Random, solve: Solve) -> Instance:

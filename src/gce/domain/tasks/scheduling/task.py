@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
+
+from attrs import evolve
 
 from gce.domain.tasks.scheduling.blind import blind_policies, families, heuristic_policies
 from gce.domain.tasks.scheduling.canonical import canonical_digest
@@ -12,11 +15,11 @@ from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
 from gce.domain.tasks.scheduling.reasoning import check_steps
 from gce.domain.tasks.scheduling.verify import feedback, verify
-from gce.domain.tasks.scheduling.wording import prompt_text
+from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, Phrases, prompt_text
 from gce.domain.tasks.task import Task, TaskTier
 from gce.domain.types import Completion, Evidence, Message, Problem, Step, Verdict
 
-__all__ = ["SCHEDULING"]
+__all__ = ["REWORDED", "SCHEDULING"]
 
 
 def _draw(preset: str, tier: str, rng: random.Random, solve: Any) -> Instance:
@@ -24,8 +27,8 @@ def _draw(preset: str, tier: str, rng: random.Random, solve: Any) -> Instance:
     return draw_instance(spec, preset, rng, solve or exact_solve)
 
 
-def _prompt(instance: Instance, rng: random.Random) -> tuple[Message, ...]:
-    return (Message("user", prompt_text(instance, rng)),)
+def _prompt(instance: Instance, rng: random.Random, phrases: Phrases = TAUGHT) -> tuple[Message, ...]:
+    return (Message("user", prompt_text(instance, rng, phrases=phrases)),)
 
 
 def _verify(problem: Problem, completion: Completion, _evidence: Evidence | None = None) -> tuple[Verdict, ...]:
@@ -64,3 +67,6 @@ SCHEDULING = Task(
     max_tokens=640,
     blind_limits={"T0": 0.25, "*": 0.10},
 )
+
+REWORDED = evolve(SCHEDULING, name="scheduling-reworded", prompt=partial(_prompt, phrases=UNSEEN))
+"""The same tiers in words that the shipped model was never taught."""
