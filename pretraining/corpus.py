@@ -54,7 +54,7 @@ STAGES = (
     Stage("look-ups", 250_000, (2, 4), care=0.9, drills=0.7, plans=0.2, pairs=0.0, batch=768),
     Stage("steps", 3_000_000, (2, 5), care=0.9, drills=0.05, plans=0.4, pairs=0.3, batch=2048),
     Stage("traces", 22_000_000, (3, 10), care=0.9, drills=0.02, plans=0.3, other_formats=0.05, batch=4096),
-    Stage("careless", 1_000_000, (3, 10), care=0.36, drills=0.02, plans=0.1, other_formats=0.1, batch=6144),
+    Stage("careless", 1_000_000, (3, 10), care=0.3, drills=0.02, plans=0.1, other_formats=0.1, batch=6144),
 )
 
 LONGEST_FIRST = 0.7

@@ -575,6 +575,8 @@ def test_a_control_plans_by_what_it_may_know() -> None:
     model = Listening(lambda request: f"w{add(request)}" if "/T0/" in request.key or number_of(request) else "no idea")
     found = finish(a_run(config, model))
     assert [count.problems for count in found.records[1].tiers.values()] == [5, 5]
+    waved = finish(a_run(evolve(config, second_wave=10, iterations=1), Listening(lambda _: "no idea")))
+    assert waved.state.rollouts == 30
     assert found.records[0].tiers["T1"].correct == 5, "what is shown stays what the verifier said"
 
 
@@ -620,11 +622,33 @@ def test_wrong_rollouts_can_weigh_against() -> None:
 
 
 def test_each_iteration_can_learn_from_the_base_again() -> None:
-    """One update an iteration: after three of them the model has made one, not three."""
-    config = evolve(SMALL, updates=1, iterations=3)
-    steps = []
-    for restart in (False, True):
-        model = Listening(six_kinds)
-        run = evolve(a_run(evolve(config, restart=restart), model), start=model.state())
-        steps.append(int(finish(run).learned.arrays["optimizer.step"].item()))
-    assert steps == [3, 1]
+    """One update for each iteration so far, 1 + 2 + 3 in all; the last three alone are left in the model."""
+    config = evolve(SMALL, updates=1, iterations=3, restart=True)
+    model = Listening(six_kinds)
+    start = model.state()
+    found = finish(evolve(a_run(config, model), start=start))
+    assert [record.updates for record in found.records] == [1, 2, 3]
+    fresh = Listening(six_kinds)
+    for traces in model.taught[-3:]:
+        fresh.update(TrainingBatch(traces, (1.0,) * len(traces)))
+    assert same_state(fresh.state(), found.learned)
+    with pytest.raises(ValueError, match="first state"):
+        finish(a_run(config, Listening(six_kinds)))
+
+
+def test_only_what_is_known_to_be_wrong_weighs_against() -> None:
+    """Of six answers two are wrong; a third, that ended in an error, is not held against the model."""
+    batches: list[TrainingBatch] = []
+
+    class Failing(Listening):
+        def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+            for completion in super().sample(requests):
+                failed = completion.key.endswith("/5")
+                yield evolve(completion, text="", finish_reason="error") if failed else completion
+
+        def update(self, batch: TrainingBatch) -> UpdateReport:
+            batches.append(batch)
+            return super().update(batch)
+
+    finish(a_run(evolve(SMALL, negative=0.25, iterations=1, batch=16), Failing(six_kinds)))
+    assert {trace.key[-2:] for batch in batches for trace in batch.traces[16:]} == {"/4"}

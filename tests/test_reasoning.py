@@ -322,6 +322,11 @@ def test_longest_first_is_checked_against_the_durations(line: str, reason: str):
     assert (step.status, step.reason) == ("false" if reason else "true", reason)
 
 
+def test_longest_first_is_one_line():
+    steps = check_steps(HOUSE, "Longest: 1 M\nLongest: 2 B")
+    assert [step.reason for step in steps] == ["", "jobs are listed before"]
+
+
 def test_one_slip_counts_once():
     """K is said to end at 4, wrongly; lines that go on from what was written are true."""
     slip = WORKED.replace("start K 0 end K 3", "start K 0 end K 4")

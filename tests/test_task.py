@@ -21,6 +21,7 @@ from gce.domain.tasks.scheduling.dispatch import predecessors_first
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.reasoning import worked_response
+from gce.domain.tasks.scheduling.wording import UNSEEN, prompt_text
 from gce.domain.types import Completion, Message, Verdict, Violation
 
 SCHEDULING = TASKS["scheduling"]
@@ -270,7 +271,9 @@ def test_the_lines_in_the_package_docstring_run():
 def test_the_reworded_task_is_the_same_but_for_its_words():
     one, other = TASKS["scheduling"], TASKS["scheduling-reworded"]
     assert other.presets == one.presets and other.verify is one.verify
-    problem = draw_problem(other, "grounded", "T5", "test", 0)
-    assert problem.task == other.name
-    assert problem.prompt != one.prompt(problem.instance, python_generator("any"))
-    assert judge(problem, "Answer: A 0").status == "wrong"
+    said, reworded = (draw_problem(task, "grounded", "T5", "test", 0) for task in (one, other))
+    assert reworded.task == other.name and reworded.key != said.key
+    assert (reworded.instance, reworded.digest) == (said.instance, said.digest)
+    expected = prompt_text(said.instance, python_generator("any"), phrases=UNSEEN)
+    assert sorted(reworded.prompt[0].content) == sorted(expected), "but for the order of what is drawn"
+    assert judge(reworded, "Answer: A 0").status == "wrong"

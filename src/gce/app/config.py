@@ -83,9 +83,11 @@ class RunConfig:
     reuse: float = field(default=4.0, validator=validators.gt(0.0))
     """Passes over the buffer that one iteration may make at most: few traces are not learned by heart."""
     negative: float = field(default=0.0, validator=_unit)
-    """Wrong rollouts of the iteration, as many as right ones, enter each batch with minus this weight; 0 for none."""
+    """Wrong rollouts of the iteration, whatever their tier and as many as right ones, enter each batch with minus this
+    weight; 0 for none."""
     restart: bool = False
-    """Whether every iteration learns from the base again (as ReST-EM does) instead of going on."""
+    """Whether every iteration learns from the base again, as ReST-EM does, instead of going on; it then takes
+    `updates` steps for each iteration so far."""
     epochs: int | None = field(default=None, validator=_positive_or_none)
     """Passes over the whole buffer an iteration, instead of `updates` drawn batches."""
     batch: int = field(default=16, validator=_positive)

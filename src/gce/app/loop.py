@@ -242,7 +242,11 @@ def _sample(run: Run, number: int, problems: Sequence[Problem]) -> list[_Rollout
     first = _wave(run, number, {problem.key: config.rollouts for problem in problems}, problems, 0)
     if not config.second_wave:
         return first
-    return first + _wave(run, number, second_wave(_groups(first), config.second_wave), problems, config.rollouts)
+    groups = _groups(first)
+    if config.admission == "all":
+        # With nothing known of the verdicts every problem is as undecided as another.
+        groups = {problem: [False] * len(group) for problem, group in groups.items()}
+    return first + _wave(run, number, second_wave(groups, config.second_wave), problems, config.rollouts)
 
 
 def _groups(rollouts: Sequence[_Rollout]) -> dict[str, list[bool]]:
@@ -370,10 +374,12 @@ def _learn(
     run: Run, number: int, buffer: Buffer, counts: Mapping[str, TierCount], rollouts: Sequence[_Rollout]
 ) -> Iterator[UpdateReport]:
     config = run.config
+    if config.restart:
+        if run.start is None:
+            raise ValueError("expected the model's first state, to restart from it, got none")
+        run.model.restore(run.start)
     if not len(buffer):
         return
-    if config.restart and run.start is not None:
-        run.model.restore(run.start)
     rng = generator(config.seed, "batches", number)
     if config.epochs is not None:
         batches = [batch for _ in range(config.epochs) for batch in epoch(buffer, rng, config.batch)]
@@ -381,13 +387,20 @@ def _learn(
         # A tier that was not sampled this time counts as unsolved.
         failure = dict.fromkeys(composition(buffer), 1.0)
         failure |= {tier: 1 - count.correct / count.rollouts for tier, count in counts.items()}
-        updates = min(config.updates, ceil(config.reuse * len(buffer) / config.batch))
+        wanted = config.updates * (number if config.restart else 1)
+        updates = min(wanted, ceil(config.reuse * len(buffer) / config.batch))
         batches = [draw(buffer, rng, config.batch, weighting=config.weighting, failure=failure) for _ in range(updates)]
-    wrong = [_trace(rollout.judged, number) for rollout in rollouts if not rollout.credited]
+    wrong = [_trace(rollout.judged, number) for rollout in rollouts if not rollout.credited and _clear(rollout.judged)]
     advance = run.watcher.stage("train", len(batches))
     for right in batches:
         yield run.model.update(_with_negatives(right, wrong, config.negative, rng))
         advance()
+
+
+def _clear(answer: Judged) -> bool:
+    """Whether there was an answer, and every evaluator could tell what it is worth."""
+    judged = all(verdict.status != "no_verdict" for verdict in answer.verdicts)
+    return judged and answer.completion.finish_reason != "error"
 
 
 def _with_negatives(right: tuple[Trace, ...], wrong: Sequence[Trace], negative: float, rng: Generator) -> TrainingBatch:

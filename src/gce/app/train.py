@@ -63,7 +63,7 @@ examples:
   gce train --task my_tasks:ARITHMETIC          a task of your own (see examples/)
   gce train --run-dir out --resume              go on after an interruption
   gce train --until 0.9 --minutes 20            stop when it is good, or when time is up
-  gce train --admission shuffled                a control: verdicts count for nothing, so nothing should be learned
+  gce train --admission shuffled                a control: which answers count as right is drawn by lot
 
 A run directory holds run.sqlite (every rollout, verdict and iteration: open it with any SQL tool, also while the run
 goes on), checkpoints/last (for mlx_lm.load(base, adapter_path=...)) and, at the end, summary.json.
@@ -81,8 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         suffix = "" if shown in (None, "") else f" (default {shown})"
         parser.add_argument(flag, type=convert, default=argparse.SUPPRESS, help=text + suffix, **more)
 
-    option("--task", str, "scheduling, or your own as module:ATTR", metavar="NAME")
-    option("--preset", str, "set of tiers: grounded (default) or paper, for scheduling")
+    option("--task", str, "scheduling, scheduling-reworded, or your own as module:ATTR", metavar="NAME")
+    option("--preset", str, "set of tiers; of scheduling: grounded (default), paper or larger")
     option("--model", str, "gce-tiny, a directory, a hub name, or module:FACTORY")
     option("--recipe", str, f"settings by name: {', '.join(RECIPES)}")
     option("--seed", int, "of problems, rollouts, batches and adapter")
@@ -111,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--restart",
         action=argparse.BooleanOptionalAction,
         default=argparse.SUPPRESS,
-        help="learn from the base again in every iteration",
+        help="learn from the base again in every iteration, with updates for each so far",
     )
     option("--batch", int, "traces in one step")
     option("--learning-rate", float, "of AdamW")
@@ -148,6 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
             task = find_task(config.task)
             config = evolve(config, preset=find_preset(task, config.preset))
             _check_tiers(config, task)
+            _check_variants(config)
             model = _checked_model(config, task)
             layers = _place_adapter(config, task, model)
             directory = arguments.run_dir or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
@@ -187,6 +188,12 @@ def _check_tiers(config: RunConfig, task: Task) -> None:
         raise BadInput(f"recipe {config.recipe} samples tiers that {task.name} has not: {', '.join(unknown)}")
     if config.problems < len(training):
         raise BadInput(f"expected --problems from {len(training)}, one for each training tier, got {config.problems}")
+
+
+def _check_variants(config: RunConfig) -> None:
+    """Variants that would quietly do nothing."""
+    if config.admission == "all" and (config.drop_solved or config.negative):
+        raise BadInput("--admission all takes every answer for right: leave out --drop-solved and --negative")
 
 
 def _place_adapter(config: RunConfig, task: Task, model: Any) -> tuple[int, ...]:

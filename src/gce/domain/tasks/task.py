@@ -50,6 +50,8 @@ class Task:
     """
 
     name: str
+    draws_as: str = field(default="", kw_only=True)
+    """Draw the same instances as the task of this name; empty: this one's own."""
     presets: Mapping[str, tuple[TaskTier, ...]]
     """Tiers by preset; the first preset is the default."""
     draw: Callable[[str, str, random.Random, Any], Any]
@@ -103,7 +105,7 @@ def draw_problem(
     of one split can be one of another with other labels or another wording, however small the space of problems.
     """
     for attempt in range(1000):
-        rng = python_generator(seed, "problem", task.name, preset, split, tier, index, attempt)
+        rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, index, attempt)
         instance = task.draw(preset, tier, rng, solve)
         digest = task.digest(instance)
         if int(digest[:8], 16) % 4 in SPLITS[split]:

@@ -113,7 +113,7 @@ LARGER = (
     ),
     evolve(GROUNDED[5], jobs=11, edges=7),
 )
-"""`grounded` with more jobs than the shipped model was taught with; for measuring, not for training."""
+"""`grounded` with more jobs than the shipped model was taught with."""
 
 PRESETS: Mapping[str, tuple[Tier, ...]] = {"grounded": GROUNDED, "paper": PAPER, "larger": LARGER}
 

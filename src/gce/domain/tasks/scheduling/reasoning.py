@@ -1,7 +1,8 @@
 """Written reasoning: one line a visit, every look-up and every sum spelled out, and a checker that judges each step.
 
     reasoning = [order newline [order newline]] [free newline] { visit newline }
-    order     = ( "Order: " | "Longest: " ) item { ", " item }  ; item = [ NUMBER " " ] LABEL, in order of visiting
+    order     = "Order: " item { ", " item }        ; item = [ NUMBER " " ] LABEL, in the order of visiting
+              | "Longest: " timed { ", " timed }    ; timed = NUMBER " " LABEL
     free      = "Free" units                        ; units = { " " NUMBER }, one for each resource
     visit     = "Job " LABEL ( " planned" | [ after ] ( before | plan ) )
     after     = " after " LABEL { ", " LABEL } ";"  ; all that LABEL comes after
@@ -11,10 +12,10 @@
     hour      = " " LABEL " " NUMBER                ; when a job named in `after` ends
     needs     = " needs " LABEL units { " out " NUMBER " " LABEL units } " left" units
 
-NUMBER is ASCII digits, six at most. In the order it is the job's deadline, earliest first, or with "Longest:" its
-duration, longest first. Jobs with deadlines, where these are written, and jobs without have an order line each; what a
-listed job comes after may be left out. `before` ends a visit where a job named in `after` is
-not planned yet: that job is visited next, then this one again. `planned` says that an earlier line planned the job.
+NUMBER is ASCII digits, six at most. In an order line it is the job's deadline, earliest first; after "Longest:" its
+duration, longest first, in one line. Jobs with deadlines, where these are written, and jobs without have an order line
+each; what a listed job comes after may be left out. `before` ends a visit where a job named in `after` is not planned
+yet: that job is visited next, then this one again. `planned` says that an earlier line planned the job.
 Each `out` gives the hour at which the next running job ends, that job, and what is free once it is out; `left` is what
 is free while the job runs beside those not out. A verdict never depends on any of this.
 """
@@ -283,6 +284,8 @@ def _check_order(state: _State, words: list[str]) -> str:
             return f"there is no job {label[:20]!r}"
         if label in listed or label in state.listed:
             return f"job {label} is listed twice"
+        if longest and state.listed:
+            return "jobs are listed before"
         listed.add(label)
         job = state.instance.job(label)
         if longest:

@@ -68,5 +68,7 @@ SCHEDULING = Task(
     blind_limits={"T0": 0.25, "*": 0.10},
 )
 
-REWORDED = evolve(SCHEDULING, name="scheduling-reworded", prompt=partial(_prompt, phrases=UNSEEN))
-"""The same tiers in words that the shipped model was never taught."""
+REWORDED = evolve(
+    SCHEDULING, name="scheduling-reworded", draws_as="scheduling", prompt=partial(_prompt, phrases=UNSEEN)
+)
+"""The same problems in sentences that the shipped model was never taught."""

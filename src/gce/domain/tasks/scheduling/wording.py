@@ -102,13 +102,13 @@ UNSEEN = Phrases(
         ),
     ),
     deadlines=(lambda items: f"Must be finished no later than: {', '.join(f'{job} {hour}' for job, hour in items)}.",),
-    horizon=(lambda hour: f"Everything must be finished at hour {hour}.",),
+    horizon=(lambda hour: f"Finish everything no later than hour {hour}.",),
     answer=(
         "Think on paper as long as it helps. Finish with one line of begin hours, which alone opens with its first "
         "word: Answer: JOB HOUR, JOB HOUR",
     ),
 )
-"""The same in words that no pretraining text has, for measuring what hangs on the wording."""
+"""The same in sentences that no pretraining text has, for measuring what hangs on the wording."""
 
 ANSWER_ONLY = "Write one line only, with every job and its start hour, like this: Answer: JOB HOUR, JOB HOUR"
 
