@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
-from gce.domain.diagnosis import PATIENCE, add_counts, diagnose, run_counts
+from gce.domain.diagnosis import PATIENCE, Fall, add_counts, diagnose, falls, run_counts
+from gce.domain.statistics import wilson
 from gce.domain.types import IterationRecord, TierCount
 
 
@@ -65,3 +67,14 @@ def test_one_tier_of_several_is_named() -> None:
 
 def test_what_holds_of_all_tiers_is_said_once() -> None:
     assert set(diagnose([recorded(T0=counted(0), T1=counted(0))] * PATIENCE)) == {""}
+
+
+def test_a_tier_that_ends_below_its_best_look_is_named_with_both() -> None:
+    """T0: 5, 8, then 6 of 10; T1 rises; T2 was looked at once."""
+    looks = [{"T0": 5, "T1": 1, "T2": 3}, {}, {"T0": 8, "T1": 1}, {"T0": 6, "T1": 2}]
+    records = [
+        evolve(recorded(), iteration=number, dev={tier: wilson(right, 10) for tier, right in look.items()})
+        for number, look in enumerate(looks, 1)
+    ]
+    assert falls(records) == {"T0": Fall(3, 0.8, 0.6)}
+    assert falls([]) == {}

@@ -27,6 +27,7 @@ from gce.app.evaluation import accuracy, ask
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.resolve import find_model, find_preset, find_task
 from gce.app.terminal import Terminal, accuracy_table, rollout_table
+from gce.domain.diagnosis import falls
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain as record_from_plain
 from gce.domain.serialization import to_plain
@@ -260,10 +261,11 @@ def _train(config: RunConfig, task: Task, model: Any, store: RunDirectory, clock
     stopped = why_stop(loop, state)
     after = _measured(config, task, model, test, "after", terminal)
     floors, heuristics = reference_rows(task, config.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
-    summary = _summary(config, task, model, state, before, after, floors, heuristics) | {"stopped": stopped}
+    records = [record_from_plain(IterationRecord, record) for record in store.read("iterations")]
+    summary = _summary(config, task, model, state, before, after, floors, heuristics)
+    summary |= {"stopped": stopped, "falls": to_plain(falls(records))}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
     rows = {"before": before, "after": after, "best blind answer": best_of(floors), **heuristics}
-    records = [record_from_plain(IterationRecord, record) for record in store.read("iterations")]
     terminal.say("\nTraining rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
     terminal.say(rollout_table(records))
     _print_result(terminal, tiers, summary, rows)
@@ -349,6 +351,12 @@ def _print_result(
         terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), n = {n} a tier")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         terminal.say(accuracy_table(rows, tiers, held_out))
+    if summary["falls"]:
+        fell = [
+            f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"
+            for tier, fall in summary["falls"].items()
+        ]
+        terminal.say(f"on dev problems the end is below the best of {', '.join(fell)}")
     best = summary["best"]
     if best:
         terminal.say(f"best on dev problems: iteration {best['iteration']}, mean {100 * best['dev']:.1f} %")

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
+from attrs import frozen
+
 from gce.domain.types import IterationRecord, TierCount
 
-__all__ = ["PATIENCE", "add_counts", "diagnose", "run_counts"]
+__all__ = ["PATIENCE", "Fall", "add_counts", "diagnose", "falls", "run_counts"]
 
 PATIENCE = 3
 """Iterations in a row that show the same before it is said."""
@@ -76,6 +78,30 @@ def _words(count: TierCount) -> str:
             "it solved examples"
         )
     return f"{seen}: try more rollouts a problem, a higher temperature, or easier problems first"
+
+
+@frozen
+class Fall:
+    """How far a tier's accuracy on dev problems ended below its best."""
+
+    iteration: int
+    """Of the best look; the earliest where several are equal."""
+    best: float
+    last: float
+
+
+def falls(records: Sequence[IterationRecord]) -> Mapping[str, Fall]:
+    """Tiers that ended below their best look, with how far; chance alone makes small ones where looks are many."""
+    looks: dict[str, list[tuple[int, float]]] = {}
+    for record in records:
+        for tier, found in record.dev.items():
+            looks.setdefault(tier, []).append((record.iteration, found.share))
+    best = {tier: max(found, key=lambda look: look[1]) for tier, found in looks.items()}
+    return {
+        tier: Fall(iteration, share, looks[tier][-1][1])
+        for tier, (iteration, share) in best.items()
+        if looks[tier][-1][1] < share
+    }
 
 
 def run_counts(records: Sequence[IterationRecord]) -> Mapping[str, TierCount]:
