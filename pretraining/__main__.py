@@ -110,7 +110,7 @@ class StepAccuracy:
         """Draw the traces."""
         stage = evolve(STAGES[2], name="held-out", care=1.0, drills=0.0, other_formats=0.0)
         self.rows = [encode(conversation(stage, seed, index)) for index in range(examples)]
-        words = ("Order", "Longest", "Free", "Job", " takes", " needs", " after", ";", " before")
+        words = ("Order", "Free", "Job", " takes", " needs", " after", ";", " before")
         words += (" out", " left", " start", " end", "Answer")
         self.names = {encode.tokenizer.encode(word).ids[0]: word.strip() for word in words}
 

@@ -14,10 +14,10 @@ from attrs import evolve, frozen
 
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, constraint_list, try_again
-from gce.domain.tasks.scheduling.dispatch import by_deadline, by_duration, dispatch, predecessors_first
+from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
 from gce.domain.tasks.scheduling.instance import Instance, Job
 from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier, draw_instance
-from gce.domain.tasks.scheduling.reasoning import Rule, order_text, worked_response
+from gce.domain.tasks.scheduling.reasoning import order_text, worked_response
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import prompt_text
 from gce.domain.types import Message, Solution
@@ -54,11 +54,10 @@ STAGES = (
     Stage("look-ups", 250_000, (2, 4), care=0.9, drills=0.7, plans=0.2, pairs=0.0, batch=768),
     Stage("steps", 3_000_000, (2, 5), care=0.9, drills=0.05, plans=0.4, pairs=0.3, batch=2048),
     Stage("traces", 22_000_000, (3, 10), care=0.9, drills=0.02, plans=0.3, other_formats=0.05, batch=4096),
+    Stage("long traces", 8_000_000, (6, 10), care=0.95, drills=0.0, plans=0.2, other_formats=0.03, pairs=0.75),
     Stage("careless", 1_000_000, (3, 10), care=0.3, drills=0.02, plans=0.1, other_formats=0.1, batch=6144),
 )
 
-LONGEST_FIRST = 0.7
-"""Share of schedulers minding resources, where there are no deadlines to go by, who take the longest jobs first."""
 OVERLOOKING = 0.85
 """A scheduler who does not mind a family overlooks it at this share of the jobs."""
 QUESTIONS = 16
@@ -137,7 +136,7 @@ def careless_response(instance: Instance, rng: random.Random, care: float, *, an
     """A scheduler's reasoning and answer; each family of constraints is minded with probability `care`.
 
     Who does not mind the sequence or the resources overlooks them at most jobs; who does not mind deadlines takes
-    the jobs in prompt order. Where there are none, who minds resources takes mostly the longest jobs first.
+    the jobs in prompt order.
     """
     minds = {family: rng.random() < care for family in ("sequencing", "resources", "deadlines")}
     overlooked = {
@@ -147,18 +146,13 @@ def careless_response(instance: Instance, rng: random.Random, care: float, *, an
         if not minds[family] and rng.random() < OVERLOOKING
     }
     order = _base_order(instance, rng)
-    rule: Rule = "given"
-    if any(job.deadline is not None for job in instance.jobs):
-        if minds["deadlines"]:
-            rule = "deadline"
-            order = by_deadline(instance if minds["sequencing"] else instance.without("sequencing"), order)
-    elif instance.resources and minds["resources"] and rng.random() < LONGEST_FIRST:
-        rule = "duration"
-        order = by_duration(instance, order)
+    deadlines = minds["deadlines"] and any(job.deadline is not None for job in instance.jobs)
+    if deadlines:
+        order = by_deadline(instance if minds["sequencing"] else instance.without("sequencing"), order)
     response = worked_response(
         instance,
         order,
-        rule,
+        deadlines=deadlines,
         minds_sequence=lambda label: ("sequencing", label) not in overlooked,
         minds_resources=lambda label: ("resources", label) not in overlooked,
         free_line=minds["resources"],
@@ -180,7 +174,6 @@ def _drill(rng: random.Random) -> Conversation:
 
 
 ORDER_ONLY = "Write the order line only."
-LONGEST_ONLY = "Write the order line only, longest first."
 PREDECESSORS_ONLY = "Write what some jobs come after."
 TIMES_ONLY = "Write when jobs start."
 
@@ -188,28 +181,26 @@ TIMES_ONLY = "Write when jobs start."
 def _plan_drill(rng: random.Random) -> Conversation:
     """One part of planning without the rest of the problem: the order line, predecessors, or the way through them."""
     labels = rng.sample(LABELS, rng.randint(3, 10))
-    kind = rng.choice(("order", "longest", "predecessors", "predecessors", "way"))
+    kind = rng.choice(("order", "predecessors", "predecessors", "way"))
     edges: list[tuple[str, str]] = []
-    if kind in ("predecessors", "way") or rng.random() < 0.3:
+    if kind != "order" or rng.random() < 0.5:
         plan = rng.sample(labels, len(labels))
         pairs = [(plan[i], plan[j]) for i in range(len(plan)) for j in range(i + 1, len(plan))]
         edges = rng.sample(pairs, rng.randint(1, max(1, min(len(pairs), round(1.2 * len(plan))))))
     first = {before for before, _ in edges}
-    due = rng.choice((1.0, 1.0, 0.6))
+    due = rng.choice((1.0, 0.8, 0.5))
+    # No two alike: who finds the next later hour must not learn that it may be the same again.
     hours = {
-        label: rng.randint(1, 40)
-        for label in labels
-        if label not in first and kind in ("order", "way") and rng.random() < due
+        label: hour
+        for label, hour in zip(labels, rng.sample(range(1, 41), len(labels)), strict=True)
+        if label not in first and kind != "predecessors" and rng.random() < due
     }
     jobs = [Job(label, rng.randint(1, 6), deadline=hours.get(label)) for label in labels]
     instance = Instance(jobs, edges)
     prompt = prompt_text(instance, rng).split("\n")[1:-1]
-    if kind in ("order", "longest"):
-        if kind == "order":
-            asked, text = ORDER_ONLY, order_text(instance, by_deadline(instance, labels), "deadline")
-        else:
-            asked, text = LONGEST_ONLY, order_text(instance, by_duration(instance, labels), "duration")
-        return Message("user", "\n".join([*prompt, asked])), Message("assistant", text)
+    if kind == "order":
+        text = order_text(instance, by_deadline(instance, labels), deadlines=True)
+        return Message("user", "\n".join([*prompt, ORDER_ONLY])), Message("assistant", text)
     if kind == "predecessors":
         lines = []
         for label in rng.choices(labels, k=QUESTIONS):
@@ -217,7 +208,7 @@ def _plan_drill(rng: random.Random) -> Conversation:
             lines.append(f"Job {label} after {before};" if before else f"Job {label} takes {label}")
         return Message("user", "\n".join([*prompt[1:], PREDECESSORS_ONLY])), Message("assistant", "\n".join(lines))
     order = by_deadline(instance, labels)
-    text = worked_response(instance, order, "deadline").rpartition("\n")[0]
+    text = worked_response(instance, order, deadlines=True).rpartition("\n")[0]
     return Message("user", "\n".join([*prompt, TIMES_ONLY])), Message("assistant", text)
 
 

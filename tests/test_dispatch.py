@@ -14,7 +14,6 @@ from gce.domain.tasks.scheduling.dispatch import (
     Line,
     Visit,
     by_deadline,
-    by_duration,
     dispatch,
     dispatch_lines,
     predecessors_first,
@@ -54,12 +53,6 @@ def test_by_deadline_leaves_out_what_is_pulled_forward_anyway():
     instance = Instance(jobs, [("A", "B"), ("B", "C"), ("E", "F")])
     assert by_deadline(instance, "EABCDF") == ["D", "C", "E", "F"]
     assert by_deadline(instance.without("sequencing"), "FABCDE") == ["D", "C", "F", "A", "B", "E"]
-
-
-def test_by_duration_takes_the_longest_first_and_keeps_ties_in_place():
-    jobs = [Job("A", 1), Job("B", 3), Job("C", 2), Job("D", 3)]
-    assert by_duration(Instance(jobs), "ABCD") == ["B", "D", "C", "A"]
-    assert by_duration(Instance(jobs), "DCBA") == ["D", "B", "C", "A"]
 
 
 @given(instance=instances(max_jobs=8))

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gce.domain.randomness import python_generator
-from gce.domain.tasks.scheduling.dispatch import by_deadline, by_duration, dispatch, predecessors_first
+from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
@@ -55,7 +55,7 @@ def only_fault(old: str, new: str) -> tuple[str, str]:
 
 def test_a_trace_worked_by_hand():
     """M leaves at 1 so that B fits; K, then B, at 3 so that T has two workers and both machines."""
-    assert worked_response(HOUSE, "MKT", "deadline") == WORKED
+    assert worked_response(HOUSE, "MKT", deadlines=True) == WORKED
     assert verify(HOUSE, WORKED).right
 
 
@@ -89,13 +89,12 @@ def test_a_chain_is_visited_from_its_end():
 def test_jobs_with_deadlines_and_jobs_without_have_an_order_line_each():
     instance = Instance([Job("A", 1, (), 3), Job("B", 1), Job("C", 0, (), 0)])
     assert order_text(instance, "CAB") == "Order: C, A, B"
-    assert order_text(instance, "CAB", "deadline") == "Order: 0 C, 3 A\nOrder: B"
-    assert order_text(HOUSE, "TKBM", "duration") == "Longest: 4 T, 3 K, 2 B, 1 M"
+    assert order_text(instance, "CAB", deadlines=True) == "Order: 0 C, 3 A\nOrder: B"
 
 
 def test_an_order_may_list_what_it_pulls_forward_or_leave_it_out():
     text = WORKED.replace("12 T\n", "12 T\nOrder: B\n").replace("\nAnswer", "\nJob B planned\nAnswer")
-    assert worked_response(HOUSE, "MKTB", "deadline") == text
+    assert worked_response(HOUSE, "MKTB", deadlines=True) == text
     assert statuses(HOUSE, text) == ["true"] * 9
 
 
@@ -178,12 +177,11 @@ def test_every_step_is_true_on_drawn_problems(preset: str):
         for index in range(15):
             rng = python_generator("steps", preset, tier.name, index)
             instance = draw_instance(tier, preset, rng, solve)
-            for order, rule in (
-                (rng.sample(instance.labels, tier.jobs), "given"),
-                (by_deadline(instance, instance.labels), "deadline"),
-                (by_duration(instance, instance.labels), "duration"),
+            for order, deadlines in (
+                (rng.sample(instance.labels, tier.jobs), False),
+                (by_deadline(instance, instance.labels), True),
             ):
-                text = worked_response(instance, order, rule)
+                text = worked_response(instance, order, deadlines=deadlines)
                 assert statuses(instance, text) == ["true"] * text.count("\n")
 
 
@@ -192,7 +190,7 @@ def test_every_step_is_true_on_any_instance(instance: Instance, data: st.DataObj
     """Zero durations, unused resources, jobs without demand: nothing true is called false."""
     order = data.draw(st.permutations(instance.labels))
     assert set(statuses(instance, worked_response(instance, order))) == {"true"}
-    urgent = worked_response(instance, by_deadline(instance, instance.labels), "deadline")
+    urgent = worked_response(instance, by_deadline(instance, instance.labels), deadlines=True)
     assert set(statuses(instance, urgent)) == {"true"}
 
 
@@ -306,27 +304,6 @@ def test_a_deadline_for_a_job_without_one_is_false():
     assert check_steps(Instance([Job("A", 1)]), "Order: 5 A")[0].reason == "5 is not the deadline of A"
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("Longest: 4 T, 3 K, 2 B, 1 M", ""),
-        ("Longest: 4 T, 2 B", ""),
-        ("Longest: 4 T, 2 K", "job K does not take 2"),
-        ("Longest: 3 K, 4 T", "job T, which takes 4, is listed after one that takes 3"),
-        ("Longest: 4 T, 4 T", "job T is listed twice"),
-        ("Longest: 4 Q", "there is no job 'Q'"),
-    ],
-)
-def test_longest_first_is_checked_against_the_durations(line: str, reason: str):
-    (step,) = check_steps(HOUSE, line)
-    assert (step.status, step.reason) == ("false" if reason else "true", reason)
-
-
-def test_longest_first_is_one_line():
-    steps = check_steps(HOUSE, "Longest: 1 M\nLongest: 2 B")
-    assert [step.reason for step in steps] == ["", "jobs are listed before"]
-
-
 def test_one_slip_counts_once():
     """K is said to end at 4, wrongly; lines that go on from what was written are true."""
     slip = WORKED.replace("start K 0 end K 3", "start K 0 end K 4")
@@ -344,8 +321,7 @@ def test_no_number_or_name_changes_unnoticed(data: st.DataObject):
     rng = python_generator("changes", seed)
     preset = rng.choice(sorted(PRESETS))
     instance = draw_instance(rng.choice(PRESETS[preset]), preset, rng, solve)
-    order, rule = data.draw(st.sampled_from(((by_deadline, "deadline"), (by_duration, "duration"))))
-    text = worked_response(instance, order(instance, instance.labels), rule).rpartition("\n")[0]
+    text = worked_response(instance, by_deadline(instance, instance.labels), deadlines=True).rpartition("\n")[0]
     # "Job B planned" says so of B: of another job it may be as true.
     spots = list(re.finditer(r"\b([A-Z]|\d+)\b(?! planned)", text))
     spot = data.draw(st.sampled_from(spots))
@@ -405,7 +381,6 @@ def test_no_number_or_name_changes_unnoticed(data: st.DataObject):
         ("Free 3 2 1", "expected the end of the line, got '1'"),
         ("Order: five M, K, B, T", "expected a number, got 'five'"),
         ("Order: 5 6 M, K, B, T", "expected a number, got '5 6'"),
-        ("Longest: T, K, B, M", "expected a number, got ''"),
     ],
 )
 def test_unreadable_lines_say_what_was_expected(line: str, reason: str):

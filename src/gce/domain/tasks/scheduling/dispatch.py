@@ -14,7 +14,7 @@ from attrs import frozen
 
 from gce.domain.tasks.scheduling.instance import Instance
 
-__all__ = ["Line", "Visit", "by_deadline", "by_duration", "dispatch", "dispatch_lines", "predecessors_first", "visits"]
+__all__ = ["Line", "Visit", "by_deadline", "dispatch", "dispatch_lines", "predecessors_first", "visits"]
 
 
 @frozen
@@ -91,11 +91,6 @@ def by_deadline(instance: Instance, order: Sequence[str]) -> list[str]:
         wanted += before
     rest = [label for label in order if instance.job(label).deadline is None and label not in pulled]
     return sorted(due, key=lambda label: instance.job(label).deadline or 0) + rest
-
-
-def by_duration(instance: Instance, order: Sequence[str]) -> list[str]:
-    """Longest job first (the LPT rule), ties in their place in `order`."""
-    return sorted(order, key=lambda label: -instance.job(label).duration)
 
 
 def predecessors_first(instance: Instance, order: Sequence[str]) -> list[str]:

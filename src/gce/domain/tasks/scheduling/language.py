@@ -9,7 +9,6 @@ from hashlib import blake2b
 
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling import conversation, wording
-from gce.domain.tasks.scheduling.dispatch import by_duration
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.reasoning import worked_response
 from gce.domain.tasks.scheduling.verify import feedback, verify
@@ -37,8 +36,7 @@ def language_fingerprint() -> str:
     said = [wording.prompt_text(SPOKEN_OF, python_generator("language", index)) for index in range(SAMPLES)]
     said.append(wording.prompt_text(SPOKEN_OF, python_generator("language"), answer_only=True))
     order = ("M", "T", "K", "B")
-    said.append(worked_response(SPOKEN_OF, order, "deadline"))
-    said.append(worked_response(SPOKEN_OF, by_duration(SPOKEN_OF, SPOKEN_OF.labels), "duration"))
+    said.append(worked_response(SPOKEN_OF, order, deadlines=True))
     said.append(worked_response(SPOKEN_OF, order, minds_sequence=lambda _: False, minds_resources=lambda _: False))
     wrong = "Answer: K 0, B 0, T 0, X 3"
     said.append(conversation.try_again(feedback(verify(SPOKEN_OF, wrong))))

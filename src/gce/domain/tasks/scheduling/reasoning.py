@@ -1,8 +1,7 @@
 """Written reasoning: one line a visit, every look-up and every sum spelled out, and a checker that judges each step.
 
     reasoning = [order newline [order newline]] [free newline] { visit newline }
-    order     = "Order: " item { ", " item }        ; item = [ NUMBER " " ] LABEL, in the order of visiting
-              | "Longest: " timed { ", " timed }    ; timed = NUMBER " " LABEL
+    order     = "Order: " item { ", " item }        ; item = [ DEADLINE " " ] LABEL, in the order of visiting
     free      = "Free" units                        ; units = { " " NUMBER }, one for each resource
     visit     = "Job " LABEL ( " planned" | [ after ] ( before | plan ) )
     after     = " after " LABEL { ", " LABEL } ";"  ; all that LABEL comes after
@@ -12,10 +11,9 @@
     hour      = " " LABEL " " NUMBER                ; when a job named in `after` ends
     needs     = " needs " LABEL units { " out " NUMBER " " LABEL units } " left" units
 
-NUMBER is ASCII digits, six at most. In an order line it is the job's deadline, earliest first; after "Longest:" its
-duration, longest first, in one line. Jobs with deadlines, where these are written, and jobs without have an order line
-each; what a listed job comes after may be left out. `before` ends a visit where a job named in `after` is not planned
-yet: that job is visited next, then this one again. `planned` says that an earlier line planned the job.
+DEADLINE and NUMBER are ASCII digits, six at most. Jobs with deadlines, where these are written, and jobs without have
+an order line each; what a listed job comes after may be left out. `before` ends a visit where a job named in `after` is
+not planned yet: that job is visited next, then this one again. `planned` says that an earlier line planned the job.
 Each `out` gives the hour at which the next running job ends, that job, and what is free once it is out; `left` is what
 is free while the job runs beside those not out. A verdict never depends on any of this.
 """
@@ -24,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import add, sub
-from typing import Literal
 
 from attrs import frozen
 
@@ -33,21 +30,16 @@ from gce.domain.tasks.scheduling.dispatch import Line, dispatch_lines, visits
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.types import Step
 
-__all__ = ["Rule", "check_steps", "order_text", "worked_response"]
-
-Rule = Literal["given", "deadline", "duration"]
-"""What an order line goes by, and so which numbers are written in it."""
+__all__ = ["check_steps", "order_text", "worked_response"]
 
 LONGEST_CHECKED = 100_000
 """Characters of a response that are checked; the rest is one unreadable step."""
 
 
-def order_text(instance: Instance, order: Sequence[str], rule: Rule = "given") -> str:
-    """The order line; by deadline, one for jobs that have one, beside it, and one for all others, if any."""
-    if rule == "given":
+def order_text(instance: Instance, order: Sequence[str], *, deadlines: bool = False) -> str:
+    """The order line; with `deadlines`, one for jobs that have one, beside it, and one for all others, if any."""
+    if not deadlines:
         return f"Order: {', '.join(order)}"
-    if rule == "duration":
-        return f"Longest: {', '.join(f'{instance.job(label).duration} {label}' for label in order)}"
     hours = {label: instance.job(label).deadline for label in order}
     due = ", ".join(f"{hour} {label}" for label, hour in hours.items() if hour is not None)
     rest = ", ".join(label for label, hour in hours.items() if hour is None)
@@ -72,16 +64,16 @@ def _plan_text(line: Line) -> str:
 def worked_response(
     instance: Instance,
     order: Sequence[str],
-    rule: Rule = "given",
     *,
+    deadlines: bool = False,
     minds_sequence: Callable[[str], bool] = lambda _: True,
     minds_resources: Callable[[str], bool] = lambda _: True,
     free_line: bool = True,
 ) -> str:
     """Reasoning and answer of list scheduling in `order`, with every constraint minded unless said otherwise.
 
-    Predecessors need not stand first in `order`, nor in it at all: they are pulled forward. By deadline, jobs that
-    have one stand before all others in `order`; the rule does not sort, it says what is written beside labels.
+    Predecessors need not stand first in `order`, nor in it at all: they are pulled forward. With `deadlines`, which
+    are then written beside them, jobs that have one stand before all others in `order`.
 
     Raises:
         KeyError: a job that is neither in `order` nor minded as the predecessor of one that is.
@@ -91,7 +83,7 @@ def worked_response(
     lines = dispatch_lines(instance, planned, minds_sequence=minds_sequence, minds_resources=minds_resources)
     plans = {line.label: line for line in lines}
     ends: dict[str, int] = {}
-    text = [order_text(instance, order, rule)]
+    text = [order_text(instance, order, deadlines=deadlines)]
     if instance.resources and free_line:
         text.append(f"Free{_units([resource.capacity for resource in instance.resources])}")
     for visit in way:
@@ -156,8 +148,8 @@ def check_steps(instance: Instance, text: str) -> tuple[Step, ...]:
 def _check(state: _State, words: list[str]) -> str:
     """The first thing wrong with a line, or nothing."""
     match words[0]:
-        case "Order:" | "Longest:":
-            return _check_order(state, words)
+        case "Order:":
+            return _check_order(state, words[1:])
         case "Free":
             return _check_free(state, words)
         case "Job":
@@ -274,33 +266,23 @@ def _read_plan(reader: _Words, label: str, after: tuple[tuple[str, int], ...], r
 
 
 def _check_order(state: _State, words: list[str]) -> str:
-    """Of either kind; `last` is the number of the item before, as far as there was one."""
-    longest = words[0] == "Longest:"
+    labels = set(state.instance.labels)
     listed: set[str] = set()
-    last: int | None = None
-    for item in " ".join(words[1:]).split(", "):
-        number, _, label = item.rpartition(" ")
-        if label not in state.instance.labels:
+    latest = 0
+    for item in " ".join(words).split(", "):
+        hour, _, label = item.rpartition(" ")
+        if label not in labels:
             return f"there is no job {label[:20]!r}"
         if label in listed or label in state.listed:
             return f"job {label} is listed twice"
-        if longest and state.listed:
-            return "jobs are listed before"
-        listed.add(label)
-        job = state.instance.job(label)
-        if longest:
-            if _number(number) != job.duration:
-                return f"job {label} does not take {number}"
-            if last is not None and job.duration > last:
-                return f"job {label}, which takes {job.duration}, is listed after one that takes {last}"
-            last = job.duration
-        elif number:
-            deadline = _number(number)
-            if deadline != job.deadline:
+        if hour:
+            deadline = _number(hour)
+            if deadline != state.instance.job(label).deadline:
                 return f"{deadline} is not the deadline of {label}"
-            if last is not None and deadline < last:
-                return f"job {label}, due by {deadline}, is listed after one due by {last}"
-            last = deadline
+            if deadline < latest:
+                return f"job {label}, due by {deadline}, is listed after one due by {latest}"
+            latest = deadline
+        listed.add(label)
     state.listed |= listed
     return ""
 
