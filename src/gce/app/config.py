@@ -40,7 +40,7 @@ class RunConfig:
     threads: int | None = field(default=None, validator=_positive_or_none)
     """Threads of CPU work; None for one on each core."""
 
-    iterations: int = field(default=8, validator=_positive)
+    iterations: int = field(default=5, validator=_positive)
     """At most; the three that follow may stop a run earlier."""
     until: float | None = field(default=None, validator=validators.optional(_unit))
     """Stop once the mean accuracy on dev problems, over all tiers, reaches this."""
@@ -48,7 +48,7 @@ class RunConfig:
     """Begin no iteration that would, going by the last one, let the run with its final test exceed this."""
     patience: int | None = field(default=None, validator=_positive_or_none)
     """Stop after this many looks at dev problems in a row that found no better mean."""
-    problems: int = field(default=48, validator=_positive)
+    problems: int = field(default=64, validator=_positive)
     """Problems sampled in an iteration, over all training tiers."""
     problems_by_tier: Mapping[str, int] | None = None
     """Fixed numbers by tier instead of a plan."""
@@ -80,7 +80,7 @@ class RunConfig:
 
     updates: int = field(default=8, validator=validators.ge(0))
     """Optimizer steps an iteration."""
-    reuse: float = field(default=4.0, validator=validators.gt(0.0))
+    reuse: float = field(default=2.0, validator=validators.gt(0.0))
     """Passes over the buffer that one iteration may make at most: few traces are not learned by heart."""
     negative: float = field(default=0.0, validator=_unit)
     """Wrong rollouts of the iteration, whatever their tier and as many as right ones, enter each batch with minus this
@@ -92,7 +92,7 @@ class RunConfig:
     """Passes over the whole buffer an iteration, instead of `updates` drawn batches."""
     batch: int = field(default=16, validator=_positive)
     """Traces in one optimizer step."""
-    learning_rate: float = field(default=2e-3, validator=validators.gt(0.0))
+    learning_rate: float = field(default=1e-3, validator=validators.gt(0.0))
     weight_decay: float = field(default=0.0, validator=validators.ge(0.0))
     max_gradient_norm: float = field(default=1.0, validator=validators.gt(0.0))
     rank: int = field(default=16, validator=_positive)
