@@ -1,7 +1,7 @@
 """A kind of problem of your own: put pairs in order. The shipped model was never taught to, and learns it in minutes.
 
     cd examples
-    gce train --task custom_task:SORTING --learning-rate 0.002 --iterations 50 --problems 96 --updates 16 --test 100 --dev 20 --dev-every 10
+    gce train --task custom_task:SORTING --iterations 50 --problems 96 --updates 16 --learning-rate 0.002 --dev 0
     gce audit --task custom_task:SORTING
 
 Seed 0, 157 s on two cores, n = 100 test problems a tier, 95 % intervals: two pairs from 11 (6-19) to 90 (83-94) %,

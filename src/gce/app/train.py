@@ -105,8 +105,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="refuse traces of problems whose rollouts were all right",
     )
+    option("--per-problem", int, "traces kept of one problem at most")
     option("--weighting", str, "how tiers share a batch", choices=("uniform-tier", "equal", "failure-rate"))
     option("--updates", int, "optimizer steps an iteration")
+    option("--reuse", float, "passes over the buffer that an iteration may make at most")
     option("--negative", float, "minus this weight for as many wrong rollouts in each batch; 0 for none")
     parser.add_argument(
         "--restart",
