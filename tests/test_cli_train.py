@@ -153,6 +153,16 @@ def test_without_test_and_dev_problems_a_run_is_short_and_complete(
     assert summary["before"] == summary["after"] == summary["floors"] == {}
 
 
+def test_each_iteration_starts_from_the_base_again_where_asked_for(tmp_path: Path) -> None:
+    """One update in the first iteration and two in the second, and the model keeps the last two alone."""
+    updates = ("--updates", "1", "--batch", "1", "--restart")
+    assert train(*SCRIPTED, *SIZES, *updates, run=tmp_path / "run") == 0
+    with RunDirectory.open(tmp_path / "run") as store:
+        assert [record["updates"] for record in store.read("iterations")] == [1, 2]
+        _, state, _ = store.last()
+    assert int(state.arrays["optimizer.step"].item()) == 2
+
+
 def test_a_run_goes_to_a_folder_named_by_the_time_where_none_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +262,7 @@ def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
         (("--recipe", "best"), "no recipe 'best': choose one of gce, isopro"),
         ((*SCRIPTED, "--recipe", "isopro"), "recipe isopro samples tiers that addition has not: T2, T3, T4"),
         ((*SCRIPTED, "--problems", "1"), "--problems from 2, one for each training tier, got 1"),
+        ((*SCRIPTED, "--admission", "all", "--negative", "0.1"), "leave out --drop-solved and --negative"),
         ((*SCRIPTED, "--seed", "-1"), "'seed' must be >= 0: -1"),
         ((*SCRIPTED, "--max-tokens", "0"), "'max_tokens' must be >= 1: 0"),
     ],
