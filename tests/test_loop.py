@@ -551,8 +551,8 @@ def test_a_resumed_run_stops_where_it_would_have() -> None:
 
 
 def test_a_control_admits_every_rollout() -> None:
-    found = finish(a_run(evolve(SMALL, admission="all", per_problem=None, deduplicate=False), Listening(six_kinds)))
-    assert found.records[0].buffer == {"T0": 12, "T1": 12}
+    found = finish(a_run(evolve(SMALL, admission="all"), Listening(six_kinds)))
+    assert found.records[0].buffer == {"T0": 12, "T1": 12}, "equal ones and all of one problem included"
     assert [count.correct for count in found.records[0].tiers.values()] == [8, 8]
 
 

@@ -67,7 +67,7 @@ class RunConfig:
 
     admission: Admission = field(default="verified", validator=_one_of(Admission))
     """Which rollouts learning takes for right, when it admits traces and plans: those judged right; or, as controls,
-    all, or as many as were right after the verdicts were shuffled within each tier."""
+    all, without deduplication and caps, or as many as were right after the verdicts were shuffled within each tier."""
     drop_solved: bool = False
     """Refuse traces of problems whose rollouts were all right."""
     per_problem: int | None = field(default=4, validator=_positive_or_none)

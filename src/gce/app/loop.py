@@ -104,6 +104,9 @@ class RunState:
 def begin(config: RunConfig) -> RunState:
     """The state before the first iteration."""
     settings = BufferSettings(per_problem=config.per_problem, deduplicate=config.deduplicate)
+    if config.admission == "all":
+        # Every rollout: to keep one of several equal answers would make rare ones count for more.
+        settings = BufferSettings(per_problem=None, deduplicate=False)
     return RunState(0, {}, TierHistory(), empty(settings), {})
 
 
