@@ -42,6 +42,7 @@ SMALL = RunConfig(
     per_problem=2,
     updates=3,
     batch=4,
+    reuse=4.0,
 )
 Answer = Callable[[SampleRequest], str]
 
