@@ -1,11 +1,12 @@
-"""A kind of problem of your own: put pairs in order. The shipped model was never taught to, and learns it in minutes.
+"""A kind of problem of your own: put pairs in order. The shipped model was never taught lists longer than ten.
 
     cd examples
-    gce train --task custom_task:SORTING --iterations 50 --problems 96 --updates 16 --learning-rate 0.002 --dev 0
+    gce train --task custom_task:SORTING --iterations 15 --problems 96 --learning-rate 0.002 --dev 0 --test 100
     gce audit --task custom_task:SORTING
 
-Seed 0, 157 s on two cores, n = 100 test problems a tier, 95 % intervals: two pairs from 11 (6-19) to 90 (83-94) %,
-three from 0 (0-4) to 37 (28-47) %, four from 0 (0-4) to 8 (4-15) %, five, never trained on, 0 (0-4) % before and after.
+Seed 0, 112 s on two cores, n = 100 test problems a tier, 95 % intervals: nine pairs from 81 (72-87) to 96 (90-98) %, ten
+from 80 (71-87) to 98 (93-99) %, eleven from 0 (0-4) to 95 (89-98) %, twelve, never trained on, from 0 (0-4) to
+23 (16-32) %. Before, the model stops after ten pairs; 1 % of its first rollouts of eleven were right.
 
 A task is one record of plain functions: how a problem is drawn, shown and judged. Nothing else has to be written.
 """
@@ -20,8 +21,8 @@ from attrs import frozen
 from gce.domain.tasks import Task, TaskTier
 from gce.domain.types import Message, Problem, Verdict, Violation
 
-SIZES = {"two": 2, "three": 3, "four": 4, "five": 5}
-PAIR = re.compile(r"([A-Z]) ([0-9]{1,2})")
+SIZES = {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12}
+PAIR = re.compile(r"([0-9]{1,2}) ([A-Z])")
 
 
 @frozen
@@ -34,12 +35,19 @@ class Pairs:
 def draw(_preset: str, tier: str, rng: random.Random, _solve: object) -> Pairs:
     """As many pairs as the tier's name says."""
     size = SIZES[tier]
-    return Pairs(tuple(zip(rng.sample(string.ascii_uppercase, size), rng.sample(range(31), size), strict=True)))
+    return Pairs(tuple(zip(rng.sample(string.ascii_uppercase, size), rng.sample(range(1, 41), size), strict=True)))
 
 
 def write(pairs: tuple[tuple[str, int], ...]) -> str:
-    """As in "K 3, B 5"."""
-    return ", ".join(f"{letter} {number}" for letter, number in pairs)
+    """As in "Order: 3 K, 5 B"."""
+    return "Order: " + ", ".join(f"{number} {letter}" for letter, number in pairs)
+
+
+def ask(instance: Pairs) -> str:
+    """As in "Latest end hours: K 3, B 5."."""
+    pairs = ", ".join(f"{letter} {number}" for letter, number in instance.pairs)
+    durations = ", ".join(f"{letter} 1" for letter, _ in instance.pairs)
+    return f"Durations in hours: {durations}.\nLatest end hours: {pairs}.\nWrite the order line only."
 
 
 def in_order(instance: Pairs) -> tuple[tuple[str, int], ...]:
@@ -50,11 +58,11 @@ def in_order(instance: Pairs) -> tuple[tuple[str, int], ...]:
 def verify(problem: Problem, completion, _evidence) -> tuple[Verdict, ...]:
     """Right where the answer begins with all pairs, the lowest number first. Any text gets a verdict."""
     wanted = in_order(problem.instance)
-    words = completion.text[:200].split(", ")[: len(wanted)]
-    found = [PAIR.fullmatch(word.strip()) for word in words]
-    if len(found) < len(wanted) or not all(found):
-        wrong = Violation("grammar", f'The answer does not begin with {len(wanted)} pairs such as "K 3, B 5".')
-    elif [(pair[1], int(pair[2])) for pair in found if pair] != list(wanted):
+    words = completion.text[:200].strip().removeprefix("Order: ").split(", ")
+    found = [PAIR.fullmatch(word) for word in words]
+    if len(found) != len(wanted) or not all(found):
+        wrong = Violation("grammar", f'The answer is not a line of {len(wanted)} pairs such as "Order: 3 K, 5 B".')
+    elif [(pair[2], int(pair[1])) for pair in found if pair] != list(wanted):
         wrong = Violation("order", "These are not the pairs of the problem, the lowest number first.")
     else:
         return (Verdict("right", 1.0, "sorting", "1"),)
@@ -63,9 +71,9 @@ def verify(problem: Problem, completion, _evidence) -> tuple[Verdict, ...]:
 
 SORTING = Task(
     name="sorting",
-    presets={"letters": tuple(TaskTier(name, held_out=name == "five") for name in SIZES)},
+    presets={"letters": tuple(TaskTier(name, held_out=name == "twelve") for name in SIZES)},
     draw=draw,
-    prompt=lambda instance, _rng: (Message("user", f"{write(instance.pairs)}."),),
+    prompt=lambda instance, _rng: (Message("user", ask(instance)),),
     digest=lambda instance: blake2b(repr(instance).encode(), digest_size=8).hexdigest(),
     verify=verify,
     instance_type=Pairs,
@@ -75,6 +83,6 @@ SORTING = Task(
         "shuffled": lambda problem, rng: write(tuple(rng.sample(problem.instance.pairs, len(problem.instance.pairs)))),
     },
     heuristics=lambda _training: {"sorts": lambda problem, _rng: write(in_order(problem.instance))},
-    blind_limits={"two": 0.6, "three": 0.3, "*": 0.15},
-    max_tokens=16,
+    blind_limits={"*": 0.05},
+    max_tokens=80,
 )

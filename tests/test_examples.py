@@ -50,18 +50,19 @@ def test_a_task_of_one_s_own_is_learned_by_the_same_command(tmp_path: Path) -> N
     )
     assert ran.returncode == 0, ran.stderr
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert (summary["rollouts"], summary["heuristics"]["sorts"]["five"]["correct"]) == (12, 2)
+    assert (summary["rollouts"], summary["heuristics"]["sorts"]["twelve"]["correct"]) == (12, 2)
 
 
 @pytest.mark.parametrize(
     ("text", "status"),
     [
-        ("C 1, K 3", "right"),
-        ("C 1, K 3, C 1, K", "right"),
-        ("K 3, C 1", "wrong"),
-        ("C 1", "wrong"),
-        ("C 1, K 4", "wrong"),
-        ("C 1; K 3", "wrong"),
+        ("Order: 1 C, 3 K", "right"),
+        (" Order: 1 C, 3 K\n", "right"),
+        ("Order: 1 C, 3 K, 3 K", "wrong"),
+        ("Order: 3 K, 1 C", "wrong"),
+        ("Order: 1 C", "wrong"),
+        ("Order: 1 C, 4 K", "wrong"),
+        ("Order: 1 C; 3 K", "wrong"),
         ("", "wrong"),
         ("9" * 10_000, "wrong"),
     ],
@@ -71,6 +72,6 @@ def test_the_verdicts_of_the_task_of_one_s_own(text: str, status: str, monkeypat
     monkeypatch.syspath_prepend(str(EXAMPLES))
     task = importlib.import_module("custom_task")
     instance = task.Pairs((("K", 3), ("C", 1)))
-    problem = Problem("k", "sorting", "two", "train", instance, task.SORTING.prompt(instance, None), "d")
+    problem = Problem("k", "sorting", "nine", "train", instance, task.SORTING.prompt(instance, None), "d")
     (verdict,) = task.SORTING.verify(problem, Completion("k", text, "stop", policy=""), None)
     assert verdict.status == status
