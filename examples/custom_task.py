@@ -4,8 +4,8 @@
     gce train --task custom_task:SORTING --iterations 15 --problems 96 --learning-rate 0.002 --dev 0 --test 100
     gce audit --task custom_task:SORTING
 
-Seed 0, 112 s on two cores, n = 100 test problems a tier, 95 % intervals: nine pairs from 81 (72-87) to 96 (90-98) %, ten
-from 80 (71-87) to 98 (93-99) %, eleven from 0 (0-4) to 95 (89-98) %, twelve, never trained on, from 0 (0-4) to
+Seed 0, 112 s on two cores, n = 100 test problems a tier, 95 % intervals: nine pairs from 81 (72-87) to 96 (90-98) %,
+ten from 80 (71-87) to 98 (93-99) %, eleven from 0 (0-4) to 95 (89-98) %, twelve, never trained on, from 0 (0-4) to
 23 (16-32) %. Before, the model stops after ten pairs; 1 % of its first rollouts of eleven were right.
 
 A task is one record of plain functions: how a problem is drawn, shown and judged. Nothing else has to be written.
