@@ -58,6 +58,7 @@ class Listening(ScriptedModel):
         super().__init__(answer)
         self.asked: list[SampleRequest] = []
         self.taught: list[tuple[Trace, ...]] = []
+        self.weights: list[tuple[float, ...]] = []
         self.clock = clock or FakeClock()
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
@@ -68,6 +69,7 @@ class Listening(ScriptedModel):
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
         self.taught.append(batch.traces)
+        self.weights.append(batch.weights)
         self.clock.advance(10.0)
         return super().update(batch)
 
@@ -607,19 +609,12 @@ def test_solved_problems_can_be_left_out_of_the_buffer() -> None:
 
 def test_wrong_rollouts_can_weigh_against() -> None:
     """Batches of four right traces, and four of the iteration's eight wrong ones at -0.25."""
-    batches: list[TrainingBatch] = []
-
-    class Weighing(Listening):
-        def update(self, batch: TrainingBatch) -> UpdateReport:
-            batches.append(batch)
-            return super().update(batch)
-
-    finish(a_run(evolve(SMALL, negative=0.25, iterations=1), Weighing(six_kinds)))
-    assert len(batches) == 3
-    for batch in batches:
-        assert batch.weights == (1.0,) * 4 + (-0.25,) * 4
-        assert [trace.verdicts[0].right for trace in batch.traces] == [True] * 4 + [False] * 4
-        assert len({trace.key for trace in batch.traces[4:]}) == 4
+    model = Listening(six_kinds)
+    finish(a_run(evolve(SMALL, negative=0.25, iterations=1), model))
+    assert model.weights == [(1.0,) * 4 + (-0.25,) * 4] * 3
+    for traces in model.taught:
+        assert [trace.verdicts[0].right for trace in traces] == [True] * 4 + [False] * 4
+        assert len({trace.key for trace in traces[4:]}) == 4
 
 
 def test_each_iteration_can_learn_from_the_base_again() -> None:
@@ -639,7 +634,6 @@ def test_each_iteration_can_learn_from_the_base_again() -> None:
 
 def test_only_what_is_known_to_be_wrong_weighs_against() -> None:
     """Of six answers two are wrong; a third, that ended in an error, is not held against the model."""
-    batches: list[TrainingBatch] = []
 
     class Failing(Listening):
         def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
@@ -647,9 +641,6 @@ def test_only_what_is_known_to_be_wrong_weighs_against() -> None:
                 failed = completion.key.endswith("/5")
                 yield evolve(completion, text="", finish_reason="error") if failed else completion
 
-        def update(self, batch: TrainingBatch) -> UpdateReport:
-            batches.append(batch)
-            return super().update(batch)
-
-    finish(a_run(evolve(SMALL, negative=0.25, iterations=1, batch=16), Failing(six_kinds)))
-    assert {trace.key[-2:] for batch in batches for trace in batch.traces[16:]} == {"/4"}
+    model = Failing(six_kinds)
+    finish(a_run(evolve(SMALL, negative=0.25, iterations=1, batch=16), model))
+    assert {trace.key[-2:] for traces in model.taught for trace in traces[16:]} == {"/4"}

@@ -359,10 +359,9 @@ def _trace(answer: Judged, iteration: int) -> Trace:
 
 def _admit(run: Run, state: RunState, number: int, rollouts: Sequence[_Rollout]) -> tuple[Buffer, list[Trace]]:
     """The buffer with what it took of this iteration's answers, and those traces."""
-    groups = _groups(rollouts)
+    groups: Mapping[str, Sequence[float]] = _groups(rollouts)
     if run.config.drop_solved:
-        rewards = {problem: [float(credited) for credited in group] for problem, group in groups.items()}
-        groups = {problem: groups[problem] for problem in drop_decided(rewards, all_wrong=False)}
+        groups = drop_decided(groups, all_wrong=False)
     traces = [
         _trace(rollout.judged, number)
         for rollout in rollouts
@@ -393,22 +392,27 @@ def _learn(
         wanted = config.updates * (number if config.restart else 1)
         updates = min(wanted, ceil(config.reuse * len(buffer) / config.batch))
         batches = [draw(buffer, rng, config.batch, weighting=config.weighting, failure=failure) for _ in range(updates)]
-    wrong = [_trace(rollout.judged, number) for rollout in rollouts if not rollout.credited and _clear(rollout.judged)]
+    wrong = _wrong(number, rollouts) if config.negative else []
     advance = run.watcher.stage("train", len(batches))
     for right in batches:
         yield run.model.update(_with_negatives(right, wrong, config.negative, rng))
         advance()
 
 
-def _clear(answer: Judged) -> bool:
-    """Whether there was an answer, and every evaluator could tell what it is worth."""
-    judged = all(verdict.status != "no_verdict" for verdict in answer.verdicts)
-    return judged and answer.completion.finish_reason != "error"
+def _wrong(number: int, rollouts: Sequence[_Rollout]) -> list[Trace]:
+    """Rollouts not taken for right, where there was an answer and every evaluator could tell what it is worth."""
+    return [
+        _trace(rollout.judged, number)
+        for rollout in rollouts
+        if not rollout.credited
+        and rollout.judged.completion.finish_reason != "error"
+        and all(verdict.status != "no_verdict" for verdict in rollout.judged.verdicts)
+    ]
 
 
 def _with_negatives(right: tuple[Trace, ...], wrong: Sequence[Trace], negative: float, rng: Generator) -> TrainingBatch:
-    """The batch, and where asked for as many wrong rollouts of this iteration with a small weight below 0."""
-    drawn = rng.permutation(len(wrong))[: len(right)].tolist() if negative else []
+    """The batch, and as many of the wrong rollouts, if there are any, with a small weight below 0."""
+    drawn = rng.permutation(len(wrong))[: len(right)].tolist()
     rewards = [1.0] * len(right) + [0.0] * len(drawn)
     return TrainingBatch((*right, *(wrong[place] for place in drawn)), weighted(rewards, negative=-negative))
 

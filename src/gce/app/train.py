@@ -82,6 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         suffix = "" if shown in (None, "") else f" (default {shown})"
         parser.add_argument(flag, type=convert, default=argparse.SUPPRESS, help=text + suffix, **more)
 
+    def switch(flag: str, text: str) -> None:
+        parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
+
     option("--task", str, "scheduling, scheduling-reworded, or your own as module:ATTR", metavar="NAME")
     option("--preset", str, "set of tiers; of scheduling: grounded (default), paper or larger")
     option("--model", str, "gce-tiny, a directory, a hub name, or module:FACTORY")
@@ -99,23 +102,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--sampling", str, "who gets rollouts: adaptive or uniform", choices=("adaptive", "uniform"))
     option("--second-wave", int, "further rollouts an iteration for undecided problems")
     option("--admission", str, "who enters the buffer: verified, or all or shuffled (controls)", choices=ADMISSIONS)
-    parser.add_argument(
-        "--drop-solved",
-        action=argparse.BooleanOptionalAction,
-        default=argparse.SUPPRESS,
-        help="refuse traces of problems whose rollouts were all right",
-    )
+    switch("--drop-solved", "refuse traces of problems whose rollouts were all right")
     option("--per-problem", int, "traces kept of one problem at most")
     option("--weighting", str, "how tiers share a batch", choices=("uniform-tier", "equal", "failure-rate"))
     option("--updates", int, "optimizer steps an iteration")
     option("--reuse", float, "passes over the buffer that an iteration may make at most")
     option("--negative", float, "minus this weight for as many wrong rollouts in each batch; 0 for none")
-    parser.add_argument(
-        "--restart",
-        action=argparse.BooleanOptionalAction,
-        default=argparse.SUPPRESS,
-        help="learn from the base again in every iteration, with updates for each so far",
-    )
+    switch("--restart", "learn from the base again in every iteration, with updates for each so far")
     option("--batch", int, "traces in one step")
     option("--learning-rate", float, "of AdamW")
     option("--rank", int, "of the adapter")

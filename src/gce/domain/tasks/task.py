@@ -50,7 +50,7 @@ class Task:
     """
 
     name: str
-    draws_as: str = field(default="", kw_only=True)
+    draws_as: str = ""
     """Draw the same instances as the task of this name; empty: this one's own."""
     presets: Mapping[str, tuple[TaskTier, ...]]
     """Tiers by preset; the first preset is the default."""
