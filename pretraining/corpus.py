@@ -19,7 +19,7 @@ from gce.domain.tasks.scheduling.instance import Instance, Job
 from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier, draw_instance
 from gce.domain.tasks.scheduling.reasoning import order_text, worked_response
 from gce.domain.tasks.scheduling.verify import feedback, verify
-from gce.domain.tasks.scheduling.wording import prompt_text
+from gce.domain.tasks.scheduling.wording import TAUGHT, Phrases, prompt_text
 from gce.domain.types import Message, Solution
 
 __all__ = ["STAGES", "Conversation", "Stage", "careless_response", "conversation", "text_of"]
@@ -42,6 +42,8 @@ class Stage:
     """Share of examples that are drills of look-ups."""
     plans: float = 0.0
     """Share of examples that are drills of planning: the order line alone, or what each job comes after."""
+    deadlines: float = 0.0
+    """Share of examples that are drills of deadlines: which job it is that must end by an hour."""
     other_formats: float = 0.0
     """Share of examples in other formats: answers at once, examples in context, feedback, simulation."""
     pairs: float = 0.5
@@ -53,15 +55,65 @@ class Stage:
 STAGES = (
     Stage("look-ups", 250_000, (2, 4), care=0.9, drills=0.7, plans=0.2, pairs=0.0, batch=768),
     Stage("steps", 3_000_000, (2, 5), care=0.9, drills=0.05, plans=0.4, pairs=0.3, batch=2048),
-    Stage("traces", 22_000_000, (3, 10), care=0.9, drills=0.02, plans=0.3, other_formats=0.05, batch=4096),
-    Stage("long traces", 8_000_000, (6, 10), care=0.95, drills=0.0, plans=0.2, other_formats=0.03, pairs=0.75),
-    Stage("last traces", 3_000_000, (5, 10), care=0.95, drills=0.0, plans=0.15, other_formats=0.03, pairs=0.7),
+    Stage("traces", 12_000_000, (3, 10), care=0.9, drills=0.02, plans=0.25, other_formats=0.05),
+    Stage("deadlines", 2_500_000, (3, 10), care=0.9, drills=0.02, plans=0.1, deadlines=0.7, batch=2048),
+    Stage("long traces", 7_500_000, (6, 10), care=0.95, drills=0.02, plans=0.15, other_formats=0.03, pairs=0.75),
     Stage("careless", 1_000_000, (3, 10), care=0.3, drills=0.02, plans=0.1, other_formats=0.1, batch=6144),
 )
 
 QUESTIONS = 16
 """Look-ups asked in one drill."""
+PUTTING_OFF = 0.8
+"""Of the schedulers who mind resources and have no deadlines to go by, the share that puts jobs off."""
+LONG = 3
+"""Hours of the jobs that are not put off where no job waits for another."""
+OTHER_WORDS = 0.3
+"""Share of solved problems in sentences of the corpus's own, so that reading hangs less on single words."""
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+OTHER = Phrases(
+    intro=(
+        "We have some work to do. When does each piece of it start?",
+        "You lead a project. Give each task an hour to begin at, from hour 0 on.",
+        "Please draw up a timetable.",
+        "The following work has to be put in order. The clock shows 0 now.",
+    ),
+    durations=(
+        lambda jobs: f"Each task lasts so many hours: {', '.join(f'{job.label} {job.duration}' for job in jobs)}.",
+        lambda jobs: f"Work and its length: {', '.join(f'{job.label} {job.duration}' for job in jobs)}.",
+        lambda jobs: f"In hours, {', '.join(f'{job.label} lasts {job.duration}' for job in jobs)}.",
+        lambda jobs: f"Tasks: {', '.join(f'{job.label} for {job.duration}' for job in jobs)}.",
+    ),
+    sequence=(
+        lambda items: f"First things first: {'. '.join(f'{job} follows {before}' for job, before in items)}.",
+        lambda items: f"{'; '.join(f'{job} needs the results of {before}' for job, before in items)}.",
+        lambda items: f"{'. '.join(f'No start of {job} without {before} behind us' for job, before in items)}.",
+        lambda items: f"Dependencies: {'; '.join(f'{job} on {before}' for job, before in items)}.",
+    ),
+    resources=(
+        lambda capacities, names, uses: f"We own {capacities}. Each task occupies ( {names} ): {uses}.",
+        lambda capacities, names, uses: f"Limits: {capacities}. Taken by a task from start to end ( {names} ): {uses}.",
+        lambda capacities, names, uses: f"Only {capacities} can be had. Shares ( {names} ): {uses}.",
+        lambda capacities, names, uses: f"{capacities} are all that is there. Wanted ( {names} ): {uses}.",
+    ),
+    deadlines=(
+        lambda items: f"Due: {', '.join(f'{job} {hour}' for job, hour in items)}.",
+        lambda items: f"Customers wait, so close by these hours: {', '.join(f'{job} {hour}' for job, hour in items)}.",
+        lambda items: f"{', '.join(f'{job} must be ready by {hour}' for job, hour in items)}.",
+        lambda items: f"No task may end past its hour: {', '.join(f'{job} {hour}' for job, hour in items)}.",
+    ),
+    horizon=(
+        lambda hour: f"We close at hour {hour}.",
+        lambda hour: f"Be ready with the lot at {hour}.",
+        lambda hour: f"Hour {hour} is the end of it all.",
+    ),
+    answer=(
+        "Work it out, then give a line of starts: Answer: JOB HOUR, JOB HOUR",
+        "Steps are welcome. Close with: Answer: JOB HOUR, JOB HOUR",
+        "What are the starts? Answer: JOB HOUR, JOB HOUR",
+    ),
+)
+"""None of these sentences is in a task's prompts, as taught or reworded."""
 
 
 def _first_plan(instance: Instance) -> Solution:
@@ -134,18 +186,27 @@ def _base_order(instance: Instance, rng: random.Random) -> list[str]:
 def careless_response(instance: Instance, rng: random.Random, care: float, *, answer_only: bool = False) -> str:
     """A scheduler's reasoning and answer; each family of constraints is minded with probability `care`.
 
-    Who does not mind the sequence or the resources overlooks them at every job; who does not mind deadlines takes
-    the jobs in prompt order.
+    Who does not mind the sequence or the resources overlooks them at every job. Without deadlines to go by, jobs are
+    taken in prompt order; who minds resources often puts off those that nobody waits for, or, where nobody waits,
+    the short ones.
     """
     minds = {family: rng.random() < care for family in ("sequencing", "resources", "deadlines")}
     order = _base_order(instance, rng)
     deadlines = minds["deadlines"] and any(job.deadline is not None for job in instance.jobs)
-    if deadlines:
-        order = by_deadline(instance if minds["sequencing"] else instance.without("sequencing"), order)
+    seen = instance if minds["sequencing"] else instance.without("sequencing")
+    waited_for = {before for label in seen.labels for before in seen.predecessors(label)}
+    puts_off = bool(instance.resources) and minds["resources"] and not deadlines and rng.random() < PUTTING_OFF
+
+    def later(label: str) -> bool:
+        if not puts_off:
+            return False
+        return label not in waited_for if waited_for else instance.job(label).duration < LONG
+
     response = worked_response(
         instance,
-        order,
+        by_deadline(instance, order) if deadlines else order,
         deadlines=deadlines,
+        later=later,
         minds_sequence=lambda _: minds["sequencing"],
         minds_resources=lambda _: minds["resources"],
         free_line=minds["resources"],
@@ -169,6 +230,7 @@ def _drill(rng: random.Random) -> Conversation:
 ORDER_ONLY = "Write the order line only."
 PREDECESSORS_ONLY = "Write what some jobs come after."
 TIMES_ONLY = "Write when jobs start."
+DEADLINES_ONLY = "Write some deadlines, each before its job."
 
 
 def _plan_drill(rng: random.Random) -> Conversation:
@@ -205,8 +267,25 @@ def _plan_drill(rng: random.Random) -> Conversation:
     return Message("user", "\n".join([*prompt, TIMES_ONLY])), Message("assistant", text)
 
 
+def _deadline_drill(rng: random.Random) -> Conversation:
+    """Which job is due by an hour, among durations that may be the same numbers; or the order line, for comparison."""
+    labels = rng.sample(LABELS, rng.randint(3, 10))
+    hours = sorted(rng.sample(range(1, 31), rng.randint(2, len(labels))))
+    due = dict(zip(rng.sample(labels, len(hours)), hours, strict=True))
+    instance = Instance([Job(label, rng.randint(1, 6), deadline=due.get(label)) for label in labels])
+    phrases = OTHER if rng.random() < OTHER_WORDS else TAUGHT
+    prompt = prompt_text(instance, rng, phrases=phrases).split("\n")[1:-1]
+    if rng.random() < 0.5:
+        text = order_text(instance, by_deadline(instance, labels), deadlines=True)
+        return Message("user", "\n".join([*prompt, ORDER_ONLY])), Message("assistant", text)
+    asked = rng.choices(sorted(due), k=QUESTIONS)
+    text = f"Due: {', '.join(f'{due[label]} {label}' for label in asked)}"
+    return Message("user", "\n".join([*prompt, DEADLINES_ONLY])), Message("assistant", text)
+
+
 def _solved(stage: Stage, rng: random.Random, instance: Instance) -> Conversation:
-    prompt = Message("user", prompt_text(instance, rng))
+    phrases = OTHER if rng.random() < OTHER_WORDS else TAUGHT
+    prompt = Message("user", prompt_text(instance, rng, phrases=phrases))
     return prompt, Message("assistant", careless_response(instance, rng, stage.care))
 
 
@@ -252,6 +331,9 @@ def conversation(stage: Stage, seed: int, index: int) -> Conversation:
     draw -= stage.plans
     if draw < stage.other_formats:
         return _other_format(stage, rng)
+    draw -= stage.other_formats
+    if draw < stage.deadlines:
+        return _deadline_drill(rng)
     return _solved(stage, rng, _instance(stage, rng))
 
 

@@ -47,31 +47,34 @@ def test_predecessors_are_pulled_forward_just_before_they_are_needed():
     assert predecessors_first(HOUSE, "MKBT") == ["M", "K", "B", "T"]
 
 
-def test_by_deadline_leaves_out_what_is_pulled_forward_anyway():
-    """A leads to B to C, due at 7; D is due at 4, and E, which leads to F, leads to nothing that is due."""
-    jobs = [Job("E", 1), Job("A", 1), Job("B", 1), Job("C", 1, (), 7), Job("D", 1, (), 4), Job("F", 1)]
-    instance = Instance(jobs, [("A", "B"), ("B", "C"), ("E", "F")])
-    assert by_deadline(instance, "EABCDF") == ["D", "C", "E", "F"]
-    assert by_deadline(instance.without("sequencing"), "FABCDE") == ["D", "C", "F", "A", "B", "E"]
-
-
-@given(instance=instances(max_jobs=8))
-def test_by_deadline_reaches_every_job(instance: Instance):
-    planned = predecessors_first(instance, by_deadline(instance, instance.labels))
-    assert sorted(planned) == sorted(instance.labels)
+def test_by_deadline_puts_jobs_without_one_last():
+    """D is due at 4, C at 7; the others stay as they were."""
+    jobs = [Job("E", 1), Job("A", 1), Job("C", 1, (), 7), Job("D", 1, (), 4), Job("F", 1, (), 7)]
+    assert by_deadline(Instance(jobs), "EFCDA") == ["D", "F", "C", "E", "A"]
 
 
 def test_who_asks_for_another_is_visited_again_right_after_it():
     """T asks for B and then for K; both come up again in the order."""
     assert visits(HOUSE, "TMKB") == [
-        Visit("T", "B"),
-        Visit("B"),
-        Visit("T", "K"),
-        Visit("K"),
+        Visit("T", before="B"),
+        Visit("B", asked_by="T"),
+        Visit("T", before="K"),
+        Visit("K", asked_by="T"),
         Visit("T"),
         Visit("M"),
         Visit("K", again=True),
         Visit("B", again=True),
+    ]
+
+
+def test_who_is_put_off_is_visited_out_of_turn_only():
+    """K and M are put off, K only until T asks for it; B is planned already."""
+    assert visits(HOUSE, "KTM", planned="B", later=lambda label: label in "KM") == [
+        Visit("K", later=True),
+        Visit("T", before="K"),
+        Visit("K", asked_by="T"),
+        Visit("T"),
+        Visit("M", later=True),
     ]
 
 
@@ -102,10 +105,10 @@ def test_a_chain_longer_than_the_call_stack():
 def test_a_plan_worked_by_hand():
     """M and K hold all three workers; B waits for M at 1; T waits for K and B at 3, and needs both out."""
     assert dispatch_lines(HOUSE, "MKBT") == [
-        Line("M", 1, (1, 1), (), (), 0, 1, (2, 1)),
-        Line("K", 3, (2, 1), (), (), 0, 3, (0, 0)),
-        Line("B", 2, (1, 1), (), (("M", 1, (1, 1)),), 1, 3, (0, 0)),
-        Line("T", 4, (2, 2), (("B", 3), ("K", 3)), (("K", 3, (2, 1)), ("B", 3, (3, 2))), 3, 7, (1, 0)),
+        Line("M", 1, (1, 1), (), 0, (), 0, 1, (2, 1)),
+        Line("K", 3, (2, 1), (), 0, (), 0, 3, (0, 0)),
+        Line("B", 2, (1, 1), (), 0, (("M", 1, (1, 1)),), 1, 3, (0, 0)),
+        Line("T", 4, (2, 2), (("B", 3), ("K", 3)), 3, (("K", 3, (2, 1)), ("B", 3, (3, 2))), 3, 7, (1, 0)),
     ]
     assert dispatch(HOUSE, "MKBT") == {"M": 0, "K": 0, "B": 1, "T": 3}
 
@@ -120,13 +123,13 @@ def test_jobs_that_have_ended_leave_when_their_successor_is_ready():
     """X waits for A until 4; R, which ended at 2, is out before it although there is room for X anyway."""
     jobs = [Job("A", 4, (1,)), Job("R", 2, (1,)), Job("X", 1, (1,))]
     (*_, line) = dispatch_lines(Instance(jobs, [("A", "X")], [Resource("crew", 3)]), "ARX")
-    assert line == Line("X", 1, (1,), (("A", 4),), (("R", 2, (2,)), ("A", 4, (3,))), 4, 5, (2,))
+    assert line == Line("X", 1, (1,), (("A", 4),), 4, (("R", 2, (2,)), ("A", 4, (3,))), 4, 5, (2,))
 
 
 def test_without_resources_each_job_starts_when_its_predecessors_have_ended():
     """K and B and M at 0; T at 3. Nothing is said of units."""
     lines = dispatch_lines(HOUSE.without("resources"), "KBTM")
-    assert lines[2] == Line("T", 4, None, (("B", 2), ("K", 3)), (), 3, 7, None)
+    assert lines[2] == Line("T", 4, None, (("B", 2), ("K", 3)), 3, (), 3, 7, None)
     assert [line.start for line in lines] == [0, 0, 3, 0]
 
 
@@ -144,9 +147,17 @@ def test_who_does_not_mind_the_sequence_names_no_predecessor():
 def test_who_does_not_mind_resources_neither_waits_nor_holds():
     """K holds nothing, so M and B start beside it at 0, and T, which counts, waits for what counts."""
     lines = dispatch_lines(HOUSE, "KMBT", minds_resources=lambda label: label != "K")
-    assert lines[0] == Line("K", 3, None, (), (), 0, 3, None)
+    assert lines[0] == Line("K", 3, None, (), 0, (), 0, 3, None)
     assert [line.start for line in lines] == [0, 0, 0, 3]
     assert lines[1].free == (2, 1)
+
+
+@given(instance=instances(max_jobs=8), data=st.data())
+def test_the_fast_way_finds_the_starts_of_the_written_one(instance: Instance, data: st.DataObject):
+    """In any order, predecessors first or not; and `predecessors_first` is what `visits` plans."""
+    order = data.draw(st.permutations(instance.labels))
+    assert dispatch(instance, order) == {line.label: line.start for line in dispatch_lines(instance, order)}
+    assert predecessors_first(instance, order) == [visit.label for visit in visits(instance, order) if visit.plans]
 
 
 @given(instance=instances(max_jobs=8), data=st.data())

@@ -30,11 +30,16 @@ HOUSE = Instance(
 WORKED = """\
 Order: 5 M, 9 K, 12 T
 Free 3 2
-Job M takes M 1 needs M 1 1 left 2 1 start M 0 end M 1
-Job K takes K 3 needs K 2 1 left 0 0 start K 0 end K 3
+Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1
+Job K takes K 3 needs K 2 1 from 0 left 0 0 start K 0 end K 3
 Job T after B, K; B before T
-Job B takes B 2 needs B 1 1 out 1 M 1 1 left 0 0 start B 1 end B 3
-Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 out 3 K 2 1 out 3 B 3 2 left 1 0 start T 3 end T 7
+Job B for T takes B 2 needs B 1 1 from 0 out 1 M 1 1 left 0 0 start B 1 end B 3
+Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 from 3 out 3 K 2 1 out 3 B 3 2 left 1 0 start T 3 end T 7
+Rest
+Job K planned
+Job B planned
+Job T planned
+Job M planned
 Answer: K 0, B 1, T 3, M 0"""
 
 
@@ -76,9 +81,9 @@ def test_a_chain_is_visited_from_its_end():
     assert worked_response(chain, "CBA") == (
         "Order: C, B, A\n"
         "Job C after B; B before C\n"
-        "Job B after A; A before B\n"
-        "Job A takes A 3 start A 0 end A 3\n"
-        "Job B after A; A 3; takes B 2 start B 3 end B 5\n"
+        "Job B for C after A; A before B\n"
+        "Job A for B takes A 3 start A 0 end A 3\n"
+        "Job B for C after A; A 3; takes B 2 start B 3 end B 5\n"
         "Job C after B; B 5; takes C 1 start C 5 end C 6\n"
         "Job B planned\n"
         "Job A planned\n"
@@ -86,21 +91,42 @@ def test_a_chain_is_visited_from_its_end():
     )
 
 
-def test_jobs_with_deadlines_and_jobs_without_have_an_order_line_each():
+def test_the_order_line_has_deadlines_of_jobs_that_have_one():
     instance = Instance([Job("A", 1, (), 3), Job("B", 1), Job("C", 0, (), 0)])
     assert order_text(instance, "CAB") == "Order: C, A, B"
-    assert order_text(instance, "CAB", deadlines=True) == "Order: 0 C, 3 A\nOrder: B"
+    assert order_text(instance, "CAB", deadlines=True) == "Order: 0 C, 3 A"
+    assert order_text(instance, "B", deadlines=True) == "Order: B"
 
 
-def test_an_order_may_list_what_it_pulls_forward_or_leave_it_out():
-    text = WORKED.replace("12 T\n", "12 T\nOrder: B\n").replace("\nAnswer", "\nJob B planned\nAnswer")
-    assert worked_response(HOUSE, "MKTB", deadlines=True) == text
-    assert statuses(HOUSE, text) == ["true"] * 9
+def test_jobs_put_off_follow_in_their_own_order():
+    """C asks for A, which so is not put off; D and B wait until the order is gone through."""
+    instance = Instance([Job("A", 1), Job("B", 2), Job("C", 3), Job("D", 4)], [("A", "C")])
+    text = worked_response(instance, "DCBA", later=lambda label: label in "ABD")
+    assert text == (
+        "Order: D, C, B, A\n"
+        "Job D later\n"
+        "Job C after A; A before C\n"
+        "Job A for C takes A 1 start A 0 end A 1\n"
+        "Job C after A; A 1; takes C 3 start C 1 end C 4\n"
+        "Job B later\n"
+        "Job A planned\n"
+        "Rest\n"
+        "Job A planned\n"
+        "Job B takes B 2 start B 0 end B 2\n"
+        "Job C planned\n"
+        "Job D takes D 4 start D 0 end D 4\n"
+        "Answer: A 0, B 0, C 1, D 0"
+    )
+    assert statuses(instance, text) == ["true"] * 12
 
 
-def test_a_job_that_no_visit_reaches_is_an_error():
-    with pytest.raises(KeyError):
-        worked_response(HOUSE, "MK")
+def test_what_the_order_leaves_out_is_planned_all_the_same():
+    assert worked_response(HOUSE.without("resources"), "M").split("\n")[2:6] == [
+        "Rest",
+        "Job K takes K 3 start K 0 end K 3",
+        "Job B takes B 2 start B 0 end B 2",
+        "Job T after B, K; B 2, K 3; takes T 4 start T 3 end T 7",
+    ]
 
 
 def test_care_left_out_is_left_out_of_the_lines():
@@ -114,10 +140,10 @@ def test_care_left_out_is_left_out_of_the_lines():
     )
     assert text == (
         "Order: M, K, B, T\n"
-        "Job M takes M 1 needs M 1 1 left 2 1 start M 0 end M 1\n"
+        "Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1\n"
         "Job K takes K 3 start K 0 end K 3\n"
-        "Job B takes B 2 needs B 1 1 left 1 0 start B 0 end B 2\n"
-        "Job T takes T 4 needs T 2 2 out 1 M 2 1 out 2 B 3 2 left 1 0 start T 2 end T 6\n"
+        "Job B takes B 2 needs B 1 1 from 0 left 1 0 start B 0 end B 2\n"
+        "Job T takes T 4 needs T 2 2 from 0 out 1 M 2 1 out 2 B 3 2 left 1 0 start T 2 end T 6\n"
         "Answer: K 0, B 0, T 2, M 0"
     )
     assert [(step.status, step.reason) for step in check_steps(HOUSE, text)] == [
@@ -153,7 +179,7 @@ def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.Dat
         assert (" before " in line) != (" takes " in line)
         if " takes " in line:
             minded = bool(instance.resources) and label not in no_resources
-            assert line.count(" needs ") == line.count(" left ") == minded
+            assert line.count(" needs ") == line.count(" from ") == line.count(" left ") == minded
             assert line.count(" out ") <= minded * len(instance.jobs)
             planned.append(label)
     assert sorted(planned) == sorted(instance.labels)
@@ -164,7 +190,7 @@ def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.Dat
 
 
 def test_every_step_of_the_worked_trace_is_true_and_told_apart():
-    """Seven steps, word for word; the answer is none of them."""
+    """Twelve steps, word for word; the answer is none of them."""
     steps = check_steps(HOUSE, WORKED)
     assert [step.text for step in steps] == WORKED.split("\n")[:-1]
     assert {(step.status, step.reason) for step in steps} == {("true", "")}
@@ -189,26 +215,28 @@ def test_every_step_is_true_on_drawn_problems(preset: str):
 def test_every_step_is_true_on_any_instance(instance: Instance, data: st.DataObject):
     """Zero durations, unused resources, jobs without demand: nothing true is called false."""
     order = data.draw(st.permutations(instance.labels))
-    assert set(statuses(instance, worked_response(instance, order))) == {"true"}
+    put_off = data.draw(st.sets(st.sampled_from(instance.labels)))
+    text = worked_response(instance, order, later=lambda label: label in put_off)
+    assert set(statuses(instance, text)) == {"true"}
     urgent = worked_response(instance, by_deadline(instance, instance.labels), deadlines=True)
     assert set(statuses(instance, urgent)) == {"true"}
 
 
 def test_spacing_and_empty_lines_do_not_matter():
     text = WORKED.replace("\n", "\r\n\n \t\n").replace(" takes ", "   takes\t")
-    assert statuses(HOUSE, text) == ["true"] * 7
+    assert statuses(HOUSE, text) == ["true"] * 12
 
 
 def test_a_job_without_demand_may_leave_out_what_it_needs():
     """It holds nothing, so nothing is overlooked."""
     instance = Instance([Job("A", 2, [1]), Job("Z", 3, [0])], [], [Resource("crew", 1)])
-    lines = "Job A takes A 2 needs A 1 left 0 start A 0 end A 2\nJob Z takes Z 3 start Z 0 end Z 3\n"
+    lines = "Job A takes A 2 needs A 1 from 0 left 0 start A 0 end A 2\nJob Z takes Z 3 start Z 0 end Z 3\n"
     assert statuses(instance, lines) == ["true", "true"]
 
 
 def test_waiting_longer_than_needed_is_no_falsehood():
     """M could start at 0 and starts at 2."""
-    assert statuses(HOUSE, "Job M takes M 1 needs M 1 1 left 2 1 start M 2 end M 3") == ["true"]
+    assert statuses(HOUSE, "Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 2 end M 3") == ["true"]
 
 
 # False steps
@@ -230,11 +258,17 @@ def test_waiting_longer_than_needed_is_no_falsehood():
         ("after B, K; B 3,", "after B, K, Z; B 3, Z 1,", "job T does not come after 'Z'"),
         ("B 3, K 3; takes", "B 3, K 3, M 1; takes", "'M' is not among what T comes after"),
         ("after B, K; B before T", "after B; B before T", "job T comes after K, which is overlooked"),
-        ("after B, K; B before T", "after B, K; K before T", "job K is planned already"),
-        ("after B, K; B before T", "after B, K; M before T", "'M' is not among what T comes after"),
+        ("B before T\nJob B for T", "K before T\nJob B", "job K is planned already"),
+        ("B before T\nJob B for T", "M before T\nJob B", "'M' is not among what T comes after"),
         ("after B, K; B before T", "after B, K; K 2, B before T", "no line says that K ends at 2"),
         ("\nAnswer", "\nJob Z planned\nAnswer", "no line has planned 'Z'"),
-        ("\nJob K", "\nJob T planned\nJob K", "no line has planned 'T'"),
+        ("\nAnswer", "\nJob Z later\nAnswer", "there is no job 'Z'"),
+        ("\nJob T planned", "\nJob T later", "job T is planned already"),
+        ("Job B for T", "Job B for K", "no line says that 'K' waits for B"),
+        ("Job B for T", "Job B for Z", "no line says that 'Z' waits for B"),
+        ("needs B 1 1 from 0", "needs B 1 1 from 1", "1 is not the first hour to look at"),
+        ("needs T 2 2 from 3", "needs T 2 2 from 1", "1 is not the first hour to look at"),
+        ("\nJob K takes", "\nJob T planned\nJob K takes", "no line has planned 'T'"),
         ("\nAnswer", "\nJob T after B, K; B before T\nAnswer", "job B is planned already"),
         ("out 1 M 1 1", "out 2 M 1 1", "job M does not end at 2"),
         ("out 1 M 1 1", "out 1 M 1 2", "1 2 is not what is free when M is out"),
@@ -245,17 +279,21 @@ def test_waiting_longer_than_needed_is_no_falsehood():
         ("start T 3 end T 7", "start T 3 end T 8", "3 and 4 do not make 8"),
         ("left 1 0 start T", "left 1 1 start T", "1 1 is not what is left free"),
         ("left 1 0 start T", "left 3 2 start T", "3 2 is not what is left free"),
-        ("\nJob B takes", "\nJob Z takes Z 1 start Z 0 end Z 1\nJob B takes", "there is no job 'Z'"),
+        ("\nJob B for", "\nJob Z takes Z 1 start Z 0 end Z 1\nJob B for", "there is no job 'Z'"),
         (
             "\nAnswer",
-            "\nJob M takes M 1 needs M 1 1 out 7 T 3 2 left 2 1 start M 7 end M 8\nAnswer",
+            "\nJob M takes M 1 needs M 1 1 from 3 out 7 T 3 2 left 2 1 start M 7 end M 8\nAnswer",
             "job M was planned before",
         ),
         ("5 M, 9 K", "4 M, 9 K", "4 is not the deadline of M"),
         ("12 T", "9 B, 12 T", "9 is not the deadline of B"),
         ("5 M, 9 K", "9 K, 5 M", "job M, due by 5, is listed after one due by 9"),
         ("5 M, 9 K", "5 M, 5 M, 9 K", "job M is listed twice"),
-        ("12 T\n", "12 T\nOrder: B, M\n", "job M is listed twice"),
+        ("12 T\n", "12 T\nOrder: B\n", "the order is written already"),
+        ("12 T\n", "12 T, B\n", "job B has no deadline and is listed beside those that have"),
+        ("5 M, 9 K", "M, 9 K", "job M has a deadline, which is not listed"),
+        ("5 M, 9 K", "9 K", "job M has a deadline, which is not listed"),
+        ("\nJob B planned", "\nRest\nJob B planned", "the rest has begun already"),
         ("5 M, 9 K", "5 M, Z, 9 K", "there is no job 'Z'"),
         ("5 M, 9 K, 12 T", "", "there is no job ''"),
     ],
@@ -283,20 +321,33 @@ def test_a_job_taken_out_wrongly_is_found_where_it_happens(old: str, new: str, r
 
 def test_what_a_job_needs_cannot_be_left_out():
     """And what it did not take is not expected to come back."""
-    text = "Job M takes M 1 start M 0 end M 1\nJob K takes K 3 needs K 2 1 left 1 1 start K 0 end K 3"
+    text = "Job M takes M 1 start M 0 end M 1\nJob K takes K 3 needs K 2 1 from 0 left 1 1 start K 0 end K 3"
     steps = check_steps(HOUSE, text)
     assert [(step.status, step.reason) for step in steps] == [("false", "what M needs is overlooked"), ("true", "")]
 
 
-def test_a_job_cannot_start_before_the_latest_start_among_the_running():
+def test_a_job_cannot_start_before_the_job_planned_before_it():
     """Free units are counted for what runs from the last start on, so an earlier start proves nothing."""
-    later = "Job M takes M 1 needs M 1 1 left 2 1 start M 2 end M 3\n"
-    text = later + "Job B takes B 2 needs B 1 1 left 1 0 start B 1 end B 3"
+    later = "Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 2 end M 3\n"
+    text = later + "Job B takes B 2 needs B 1 1 from 2 left 1 0 start B 1 end B 3"
     assert check_steps(HOUSE, text)[1].reason == "B cannot start at 1"
 
 
+def test_a_job_that_needs_nothing_holds_up_no_other():
+    """A starts at 4 and says nothing of needs; B looks from 0 on."""
+    instance = Instance([Job("A", 2, [0]), Job("B", 1, [1])], [], [Resource("crew", 1)])
+    text = "Job A takes A 2 start A 4 end A 6\nJob B takes B 1 needs B 1 from 0 left 0 start B 0 end B 1"
+    assert statuses(instance, text) == ["true", "true"]
+
+
+def test_after_the_rest_nothing_is_put_off():
+    """Once it has begun, a job can only be planned."""
+    steps = check_steps(HOUSE, "Job M later\nRest\nJob M later")
+    assert [step.reason for step in steps] == ["", "", "nothing comes after the rest"]
+
+
 def test_a_predecessor_that_no_line_planned_has_no_end():
-    text = "Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 left 1 0 start T 3 end T 7"
+    text = "Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 from 3 left 1 0 start T 3 end T 7"
     assert check_steps(HOUSE, text)[0].reason == "no line says that B ends at 3"
 
 
@@ -308,7 +359,7 @@ def test_one_slip_counts_once():
     """K is said to end at 4, wrongly; lines that go on from what was written are true."""
     slip = WORKED.replace("start K 0 end K 3", "start K 0 end K 4")
     slip = slip.replace("B 3, K 3; takes", "B 3, K 4; takes")
-    slip = slip.replace("out 3 K 2 1 out 3 B 3 2", "out 3 B 1 1 out 4 K 3 2")
+    slip = slip.replace("from 3 out 3 K 2 1 out 3 B 3 2", "from 4 out 3 B 1 1 out 4 K 3 2")
     slip = slip.replace("start T 3 end T 7", "start T 4 end T 8")
     assert [step.reason for step in check_steps(HOUSE, slip) if step.status != "true"] == ["0 and 3 do not make 4"]
 
@@ -354,15 +405,22 @@ def test_no_number_or_name_changes_unnoticed(data: st.DataObject):
         ("Job M takes M ²", "expected a number, got '²'"),
         ("Job M takes M 1234567", "expected a number, got '1234567'"),
         ("Job M takes M " + "9" * 5_000, f"expected a number, got '{'9' * 20}'"),
-        ("Job M takes M 1 needs M 1 left 2 1 start M 0 end M 1", "expected a number, got 'left'"),
-        ("Job M takes M 1 needs M 1 1 1 left 2 1 start M 0 end M 1", "expected 'left', got '1'"),
-        ("Job M takes M 1 needs K 1 1 left 2 1 start M 0 end M 1", "expected 'M', got 'K'"),
-        ("Job M takes M 1 needs M 1 1 start M 0 end M 1", "expected 'left', got 'start'"),
+        ("Job M takes M 1 needs M 1 from 0 left 2 1 start M 0 end M 1", "expected a number, got 'from'"),
+        ("Job M takes M 1 needs M 1 1 1 from 0 left 2 1 start M 0 end M 1", "expected 'from', got '1'"),
+        ("Job M takes M 1 needs K 1 1 from 0 left 2 1 start M 0 end M 1", "expected 'M', got 'K'"),
+        ("Job M takes M 1 needs M 1 1 from 0 start M 0 end M 1", "expected 'left', got 'start'"),
         ("Job M takes M 1 left 2 1 start M 0 end M 1", "expected 'start', got 'left'"),
         ("Job M takes M 1 out 3 K 2 1 start M 0 end M 1", "expected 'start', got 'out'"),
-        ("Job M takes M 1 needs M 1 1 out 3 K left 2 1 start M 0 end M 1", "expected a number, got 'left'"),
-        ("Job M takes M 1 needs M 1 1 out K 3 free 2 1 left 1 1 start M 0 end M 1", "expected a number, got 'K'"),
+        ("Job M takes M 1 needs M 1 1 from 0 out 3 K left 2 1 start M 0 end M 1", "expected a number, got 'left'"),
+        (
+            "Job M takes M 1 needs M 1 1 from 0 out K 3 free 2 1 left 1 1 start M 0 end M 1",
+            "expected a number, got 'K'",
+        ),
+        ("Job M takes M 1 needs M 1 1 left 2 1 start M 0 end M 1", "expected 'from', got 'left'"),
         ("Job M takes M 1 start K 0 end M 1", "expected 'M', got 'K'"),
+        ("Job M later on", "expected the end of the line, got 'on'"),
+        ("Job M for", "the line ends too early"),
+        ("Rest of the jobs", "expected the end of the line, got 'of'"),
         ("Job M takes M 1 start M 0 end K 1", "expected 'M', got 'K'"),
         ("Job M takes M 1 start M 0 end M 1.", "expected a number, got '1.'"),
         ("Job M takes M 1 start M 0 end M 1 done", "expected the end of the line, got 'done'"),
@@ -390,12 +448,12 @@ def test_unreadable_lines_say_what_was_expected(line: str, reason: str):
 
 def test_unreadable_lines_establish_nothing():
     """M goes out in a line that breaks off; the next line may still take it out."""
-    broken = WORKED.replace("\nJob B takes", "\nJob B takes B 2 needs B 1 1 out 1 M 1 1 left\nJob B takes")
-    assert statuses(HOUSE, broken) == ["true"] * 5 + ["unreadable"] + ["true"] * 2
+    broken = WORKED.replace("\nJob B for", "\nJob B for T takes B 2 needs B 1 1 from 0 out 1 M 1 1 left\nJob B for")
+    assert statuses(HOUSE, broken) == ["true"] * 5 + ["unreadable"] + ["true"] * 7
 
 
 def test_a_resource_is_not_needed_where_there_is_none():
-    line = "Job K takes K 3 needs K 2 1 left 0 0 start K 0 end K 3"
+    line = "Job K takes K 3 needs K 2 1 from 0 left 0 0 start K 0 end K 3"
     assert statuses(HOUSE.without("resources"), line) == ["unreadable"]
 
 
@@ -412,7 +470,7 @@ def test_hostile_responses_are_judged_line_by_line(text: str):
 
 @given(
     words=st.lists(
-        st.sampled_from(["\n", "Answer:", "Free", "Z", "0", "5,", ",", *re.findall(r"\S+", WORKED)])
+        st.sampled_from(["\n", "Answer:", "Free", "later", "Z", "0", "5,", ",", *re.findall(r"\S+", WORKED)])
         | st.text(max_size=3),
         max_size=60,
     ),
@@ -429,8 +487,9 @@ def test_words_put_into_a_trace_never_raise(words: list[str], at: int):
 
 def test_a_job_called_like_the_grammar_does_not_confuse_other_lines():
     """Only its own place as a predecessor cannot be read."""
-    instance = Instance([Job("out", 1), Job("Job", 2), Job("end", 3)], [("Job", "end")])
-    assert set(statuses(instance, worked_response(instance, instance.labels))) == {"true"}
+    labels = ("out", "for", "later", "from", "Rest", "Job", "end")
+    instance = Instance([Job(label, 1) for label in labels], [("Job", "end"), ("for", "Rest"), ("later", "from")])
+    assert set(statuses(instance, worked_response(instance, labels[::-1]))) == {"true"}
 
 
 @pytest.mark.parametrize(
@@ -441,20 +500,23 @@ def test_a_job_called_like_the_grammar_does_not_confuse_other_lines():
         "Order: ",
         "Order: M, K\n",
         "5 M, ",
-        "Job M takes M 1 needs M 1 1 left 2 1 start M 0 end M 1\n",
+        "Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1\n",
         "Job T after B, K; B before T\n",
+        "Job B for T after B, K; B before B\n",
+        "Job M later\n",
+        "Rest\n",
         "Job T after" + 30_000 * " B," + "\n",
         "Job T after B;" + 30_000 * " B 3,",
         "Job Z",
         "Free 3 2\n",
         " out 1 M 2 1",
-        "Job M takes M 1 needs M 1 1" + 50 * " out 1 M 2 1" + "\n",
+        "Job M takes M 1 needs M 1 1 from 0" + 50 * " out 1 M 2 1" + "\n",
         "\ud800\x00\u202e",
     ],
 )
 def test_a_megabyte_is_judged_at_once(piece: str):
     """At most a second of processor time, whatever is repeated; all but the beginning is one unreadable step."""
-    text = "Job M takes M 1 needs M 1 1" + piece * (1_000_000 // len(piece))
+    text = "Job M takes M 1 needs M 1 1 from 0" + piece * (1_000_000 // len(piece))
     begun = time.process_time()
     steps = check_steps(HOUSE, text)
     assert time.process_time() - begun < 1.0
@@ -470,7 +532,7 @@ def test_time_is_linear_where_a_job_is_planned_again_and_again():
 
     def seconds(lines: int) -> float:
         drawn = [rng.choice(labels) for _ in range(lines)]
-        text = "\n".join(f"Job {x} takes {x} 1 needs {x} 1 left 0 start {x} 0 end {x} 1" for x in drawn)
+        text = "\n".join(f"Job {x} takes {x} 1 needs {x} 1 from 0 left 0 start {x} 0 end {x} 1" for x in drawn)
         begun = time.process_time()
         check_steps(instance, text)
         return time.process_time() - begun

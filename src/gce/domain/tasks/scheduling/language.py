@@ -37,6 +37,7 @@ def language_fingerprint() -> str:
     said.append(wording.prompt_text(SPOKEN_OF, python_generator("language"), answer_only=True))
     order = ("M", "T", "K", "B")
     said.append(worked_response(SPOKEN_OF, order, deadlines=True))
+    said.append(worked_response(SPOKEN_OF, order, later=lambda label: label in "MK"))
     said.append(worked_response(SPOKEN_OF, order, minds_sequence=lambda _: False, minds_resources=lambda _: False))
     wrong = "Answer: K 0, B 0, T 0, X 3"
     said.append(conversation.try_again(feedback(verify(SPOKEN_OF, wrong))))

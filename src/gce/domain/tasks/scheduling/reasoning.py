@@ -1,32 +1,34 @@
 """Written reasoning: one line a visit, every look-up and every sum spelled out, and a checker that judges each step.
 
-    reasoning = [order newline [order newline]] [free newline] { visit newline }
+    reasoning = [order newline] [free newline] { visit newline } ["Rest" newline { visit newline }]
     order     = "Order: " item { ", " item }        ; item = [ DEADLINE " " ] LABEL, in the order of visiting
     free      = "Free" units                        ; units = { " " NUMBER }, one for each resource
-    visit     = "Job " LABEL ( " planned" | [ after ] ( before | plan ) )
+    visit     = "Job " LABEL ( " planned" | " later" | [ " for " LABEL ] [ after ] ( before | plan ) )
     after     = " after " LABEL { ", " LABEL } ";"  ; all that LABEL comes after
     before    = { hour "," } " " LABEL " before " LABEL
     plan      = [ hour { "," hour } ";" ] " takes " LABEL " " NUMBER [ needs ] " start " LABEL " " NUMBER
                 " end " LABEL " " NUMBER
     hour      = " " LABEL " " NUMBER                ; when a job named in `after` ends
-    needs     = " needs " LABEL units { " out " NUMBER " " LABEL units } " left" units
+    needs     = " needs " LABEL units " from " NUMBER { " out " NUMBER " " LABEL units } " left" units
 
-DEADLINE and NUMBER are ASCII digits, six at most. Jobs with deadlines, where these are written, and jobs without have
-an order line each; what a listed job comes after may be left out. `before` ends a visit where a job named in `after` is
-not planned yet: that job is visited next, then this one again. `planned` says that an earlier line planned the job.
-Each `out` gives the hour at which the next running job ends, that job, and what is free once it is out; `left` is what
-is free while the job runs beside those not out. A verdict never depends on any of this.
+DEADLINE and NUMBER are ASCII digits, six at most. Where deadlines are written, the jobs that have one are listed and no
+others. `before` ends a visit where a job named in `after` is not planned yet: that job is visited next, "for" this
+one, then this one again. `planned` says that an earlier line planned the job; `later` puts it off. After `Rest` all
+jobs are visited in the order of the prompt; those left out or put off are planned there. `from` is the first hour
+looked at: all named in `after` have ended, and the job before it with `needs` has started. Each `out` gives the hour
+at which the next running job ends, that job, and what is free once it is out; `left` is what is free while the job runs
+beside those not out. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import add, sub
 
 from attrs import frozen
 
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.dispatch import Line, dispatch_lines, visits
+from gce.domain.tasks.scheduling.dispatch import Line, Visit, dispatch_lines, visits
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.types import Step
 
@@ -37,13 +39,13 @@ LONGEST_CHECKED = 100_000
 
 
 def order_text(instance: Instance, order: Sequence[str], *, deadlines: bool = False) -> str:
-    """The order line; with `deadlines`, one for jobs that have one, beside it, and one for all others, if any."""
-    if not deadlines:
-        return f"Order: {', '.join(order)}"
-    hours = {label: instance.job(label).deadline for label in order}
-    due = ", ".join(f"{hour} {label}" for label, hour in hours.items() if hour is not None)
-    rest = ", ".join(label for label, hour in hours.items() if hour is None)
-    return "\n".join(f"Order: {labels}" for labels in (due, rest) if labels)
+    """The order line; with `deadlines`, where there are any, of the jobs that have one, beside it."""
+    due = _due(instance, order) if deadlines else []
+    return f"Order: {', '.join(f'{instance.job(label).deadline} {label}' for label in due) or ', '.join(order)}"
+
+
+def _due(instance: Instance, order: Sequence[str]) -> list[str]:
+    return [label for label in order if instance.job(label).deadline is not None]
 
 
 def _units(values: Sequence[int]) -> str:
@@ -54,7 +56,7 @@ def _plan_text(line: Line) -> str:
     parts = [",".join(f" {label} {end}" for label, end in line.after) + ";"] if line.after else []
     parts.append(f" takes {line.label} {line.duration}")
     if line.demands is not None and line.free is not None:
-        parts.append(f" needs {line.label}{_units(line.demands)}")
+        parts.append(f" needs {line.label}{_units(line.demands)} from {line.earliest}")
         parts.extend(f" out {end} {label}{_units(free)}" for label, end, free in line.outs)
         parts.append(f" left{_units(line.free)}")
     parts.append(f" start {line.label} {line.start} end {line.label} {line.end}")
@@ -66,43 +68,50 @@ def worked_response(
     order: Sequence[str],
     *,
     deadlines: bool = False,
+    later: Callable[[str], bool] = lambda _: False,
     minds_sequence: Callable[[str], bool] = lambda _: True,
     minds_resources: Callable[[str], bool] = lambda _: True,
     free_line: bool = True,
 ) -> str:
     """Reasoning and answer of list scheduling in `order`, with every constraint minded unless said otherwise.
 
-    Predecessors need not stand first in `order`, nor in it at all: they are pulled forward. With `deadlines`, which
-    are then written beside them, jobs that have one stand before all others in `order`.
-
-    Raises:
-        KeyError: a job that is neither in `order` nor minded as the predecessor of one that is.
+    Predecessors need not stand first in `order`: they are pulled forward. Jobs that are `later`, or left out of
+    `order`, follow in the instance's own order; with `deadlines`, so do all jobs that have none.
     """
-    way = visits(instance, order, minds_sequence=minds_sequence)
-    planned = [visit.label for visit in way if visit.plans]
+    due = _due(instance, order) if deadlines else []
+    first = visits(instance, due or order, minds_sequence=minds_sequence, later=later)
+    planned = [visit.label for visit in first if visit.plans]
+    rest: list[Visit] = []
+    if due or len(planned) < len(instance.labels):
+        rest = visits(instance, instance.labels, planned=planned, minds_sequence=minds_sequence)
+        planned += [visit.label for visit in rest if visit.plans]
     lines = dispatch_lines(instance, planned, minds_sequence=minds_sequence, minds_resources=minds_resources)
     plans = {line.label: line for line in lines}
-    ends: dict[str, int] = {}
     text = [order_text(instance, order, deadlines=deadlines)]
     if instance.resources and free_line:
         text.append(f"Free{_units([resource.capacity for resource in instance.resources])}")
-    for visit in way:
-        line = f"Job {visit.label}"
-        if visit.again:
-            text.append(f"{line} planned")
-            continue
-        predecessors = instance.predecessors(visit.label) if minds_sequence(visit.label) else ()
-        if predecessors:
-            line += f" after {', '.join(predecessors)};"
-        if visit.before is None:
-            line += _plan_text(plans[visit.label])
-            ends[visit.label] = plans[visit.label].end
+    for visit in (*first, None, *rest) if rest else first:
+        if visit is None:
+            text.append("Rest")
         else:
-            known = predecessors[: predecessors.index(visit.before)]
-            line += "".join(f" {other} {ends[other]}," for other in known) + f" {visit.before} before {visit.label}"
-        text.append(line)
+            predecessors = instance.predecessors(visit.label) if minds_sequence(visit.label) else ()
+            text.append(_visit_text(visit, predecessors, plans))
     text.append(render({label: plans[label].start for label in instance.labels}))
     return "\n".join(text)
+
+
+def _visit_text(visit: Visit, predecessors: Sequence[str], plans: Mapping[str, Line]) -> str:
+    line = f"Job {visit.label}"
+    if visit.again or visit.later:
+        return f"{line} planned" if visit.again else f"{line} later"
+    if visit.asked_by is not None:
+        line += f" for {visit.asked_by}"
+    if predecessors:
+        line += f" after {', '.join(predecessors)};"
+    if visit.before is None:
+        return line + _plan_text(plans[visit.label])
+    known = predecessors[: predecessors.index(visit.before)]
+    return line + "".join(f" {other} {plans[other].end}," for other in known) + f" {visit.before} before {visit.label}"
 
 
 class _Unreadable(Exception):
@@ -115,8 +124,12 @@ class _State:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.free = tuple(resource.capacity for resource in instance.resources)
-        self.listed: set[str] = set()
-        self.starts: dict[str, int] = {}
+        self.ordered = False
+        self.rest = False
+        self.now = 0
+        """Start of the last job planned with what it needs."""
+        self.asked: dict[str, set[str]] = {}
+        """Jobs that lines put before a job, by that job."""
         self.ends: dict[str, int] = {}
         self.running: set[str] = set()
 
@@ -154,6 +167,10 @@ def _check(state: _State, words: list[str]) -> str:
             return _check_free(state, words)
         case "Job":
             return _check_visit(state, _Words(words))
+        case "Rest":
+            _Words(words).end()
+            begun, state.rest = state.rest, True
+            return "the rest has begun already" if begun else ""
     raise _Unreadable("no form of the step grammar begins like this")
 
 
@@ -246,10 +263,13 @@ def _read_plan(reader: _Words, label: str, after: tuple[tuple[str, int], ...], r
     reader.expect(label)
     duration = reader.number()
     demands = free = None
+    earliest = max((hour for _, hour in after), default=0)
     outs: list[tuple[str, int, tuple[int, ...]]] = []
     if resources and reader.accept("needs"):
         reader.expect(label)
         demands = reader.numbers(resources)
+        reader.expect("from")
+        earliest = reader.number()
         while reader.accept("out"):
             hour, other = reader.number(), reader.take()
             outs.append((other, hour, reader.numbers(resources)))
@@ -262,28 +282,37 @@ def _read_plan(reader: _Words, label: str, after: tuple[tuple[str, int], ...], r
     reader.expect(label)
     end = reader.number()
     reader.end()
-    return Line(label, duration, demands, after, tuple(outs), start, end, free)
+    return Line(label, duration, demands, after, earliest, tuple(outs), start, end, free)
 
 
 def _check_order(state: _State, words: list[str]) -> str:
-    labels = set(state.instance.labels)
-    listed: set[str] = set()
+    instance = state.instance
+    listed: dict[str, bool] = {}
     latest = 0
     for item in " ".join(words).split(", "):
         hour, _, label = item.rpartition(" ")
-        if label not in labels:
+        if label not in instance.labels:
             return f"there is no job {label[:20]!r}"
-        if label in listed or label in state.listed:
+        if label in listed:
             return f"job {label} is listed twice"
         if hour:
             deadline = _number(hour)
-            if deadline != state.instance.job(label).deadline:
+            if deadline != instance.job(label).deadline:
                 return f"{deadline} is not the deadline of {label}"
             if deadline < latest:
                 return f"job {label}, due by {deadline}, is listed after one due by {latest}"
             latest = deadline
-        listed.add(label)
-    state.listed |= listed
+        listed[label] = bool(hour)
+    if any(listed.values()):
+        for label in instance.labels:
+            due = instance.job(label).deadline is not None
+            if due and not listed.get(label):
+                return f"job {label} has a deadline, which is not listed"
+            if not due and label in listed:
+                return f"job {label} has no deadline and is listed beside those that have"
+    if state.ordered:
+        return "the order is written already"
+    state.ordered = True
     return ""
 
 
@@ -300,11 +329,23 @@ def _check_visit(state: _State, reader: _Words) -> str:
     if reader.accept("planned"):
         reader.end()
         return "" if label in state.ends else f"no line has planned {label[:20]!r}"
+    if reader.accept("later"):
+        reader.end()
+        if label not in state.instance.labels:
+            return f"there is no job {label[:20]!r}"
+        if label in state.ends:
+            return f"job {label} is planned already"
+        return "nothing comes after the rest" if state.rest else ""
+    asked_by = reader.take() if reader.accept("for") else None
     listed = _read_predecessors(reader, label)
     line = None if listed.before is not None else _read_plan(reader, label, listed.ends, len(state.free))
     if label not in state.instance.labels:
         return f"there is no job {label[:20]!r}"
     wrong = _wrong_predecessors(state, label, listed)
+    if asked_by is not None and label not in state.asked.get(asked_by, ()):
+        wrong.append(f"no line says that {asked_by[:20]!r} waits for {label}")
+    if listed.before is not None:
+        state.asked.setdefault(label, set()).add(listed.before)
     if line is not None:
         wrong += _check_plan(state, line)
     return wrong[0] if wrong else ""
@@ -346,10 +387,11 @@ def _check_plan(state: _State, line: Line) -> list[str]:
         wrong.append(f"{_listed(line.demands)} is not what {label} needs")
     ready = max((end for _, end in line.after), default=0)
     if line.demands is not None:
-        ready = max([ready, *(state.starts[other] for other in state.running), *(end for _, end, _ in line.outs)])
+        if line.earliest != max(ready, state.now):
+            wrong.append(f"{line.earliest} is not the first hour to look at")
         for out in line.outs:
             wrong += _take_out(state, *out)
-    if line.start < ready:
+    if line.start < max([line.earliest, *(end for _, end, _ in line.outs)]):
         wrong.append(f"{label} cannot start at {line.start}")
     if line.end != line.start + line.duration:
         wrong.append(f"{line.start} and {line.duration} do not make {line.end}")
@@ -361,7 +403,8 @@ def _check_plan(state: _State, line: Line) -> list[str]:
             wrong.append(f"{_listed(line.free)} is not what is left free")
         state.free = line.free
         state.running.add(label)
-    state.starts[label], state.ends[label] = line.start, line.end
+        state.now = line.start
+    state.ends[label] = line.end
     return wrong
 
 

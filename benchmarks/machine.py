@@ -1,0 +1,35 @@
+"""What the machine can do at most: float32 matrix products and copies of memory."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+__all__ = ["gigabytes_a_second", "gigaflops"]
+
+
+def gigaflops(size: int = 2048, rounds: int = 7) -> float:
+    """Median rate of square matrix products in numpy's BLAS with all of its threads, in 10^9 operations a second."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.random((size, size), np.float32) for _ in range(2))
+    out = np.empty_like(a)
+    return 2 * size**3 / _median_seconds(lambda: np.matmul(a, b, out=out), rounds) / 1e9
+
+
+def gigabytes_a_second(megabytes: int = 256, rounds: int = 7) -> float:
+    """Median rate of one thread's copy, bytes read and bytes written counted, in 10^9 a second."""
+    source = np.ones(megabytes * 2**18, np.float32)
+    target = np.empty_like(source)
+    return 2 * source.nbytes / _median_seconds(lambda: np.copyto(target, source), rounds) / 1e9
+
+
+def _median_seconds(work: object, rounds: int) -> float:
+    assert callable(work)
+    work()
+    times = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begun)
+    return float(np.median(times))

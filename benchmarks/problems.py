@@ -1,0 +1,56 @@
+"""Problems drawn a second, each with its proven shortest schedule, on one core."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.contest import Turn, measured
+from gce.adapters.clocks import SystemClock
+from gce.adapters.cpsat import _build_model, _import_cp_model
+from gce.adapters.exact_solver import ExactSolver
+from gce.domain.tasks import TASKS, draw_problem
+from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.types import Solution
+
+PROBLEMS = 40
+
+
+def ours() -> Callable[[], Turn]:
+    """The default of `gce`: the branch and bound of `gce.domain`."""
+    return _drawer(ExactSolver(SystemClock()).solve)
+
+
+def cp_sat() -> Callable[[], Turn]:
+    """The same draws, each solved by CP-SAT as it comes."""
+    cp_model = _import_cp_model()
+
+    def solve(instance: Instance) -> Solution:
+        model, starts, makespan = _build_model(cp_model, instance, latest=sum(job.duration for job in instance.jobs))
+        model.minimize(makespan)
+        solver = cp_model.CpSolver()
+        if solver.solve(model) != cp_model.OPTIMAL:
+            return Solution("infeasible", None, None, 0)
+        found = {label: int(solver.value(start)) for label, start in starts.items()}
+        length = instance.makespan(found)
+        return Solution("optimal", found, length, length)
+
+    return _drawer(solve)
+
+
+def _drawer(solve: Any) -> Callable[[], Turn]:
+    task = TASKS["scheduling"]
+    drawn = 0
+    with contextlib.suppress(AttributeError):  # There is no such call on macOS.
+        os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+
+    def work() -> float:
+        nonlocal drawn
+        for index in range(drawn, drawn + PROBLEMS):
+            draw_problem(task, "grounded", "T5", "dev", index, seed=2, solve=solve)
+        drawn += PROBLEMS
+        return PROBLEMS
+
+    return lambda: measured(work)
