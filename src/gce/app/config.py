@@ -40,7 +40,7 @@ class RunConfig:
     threads: int | None = field(default=None, validator=_positive_or_none)
     """Threads of CPU work; None for one on each core."""
 
-    iterations: int = field(default=5, validator=_positive)
+    iterations: int = field(default=3, validator=_positive)
     """At most; the three that follow may stop a run earlier."""
     until: float | None = field(default=None, validator=validators.optional(_unit))
     """Stop once the mean accuracy on dev problems, over all tiers, reaches this."""
@@ -107,7 +107,7 @@ class RunConfig:
 
     dev: int = field(default=40, validator=validators.ge(0))
     """Dev problems a tier, answered greedily during the run; 0 for none."""
-    dev_every: int = field(default=2, validator=_positive)
+    dev_every: int = field(default=1, validator=_positive)
     """Iterations between two looks at dev problems."""
     test: int = field(default=200, validator=validators.ge(0))
     """Test problems a tier, answered greedily before and after; 0 for none."""
