@@ -15,7 +15,7 @@ from gce.domain.tasks.scheduling.reasoning import worked_response
 from gce.domain.tasks.scheduling.verify import verify
 
 CHARACTERS = 1_000
-ANSWERS = 200
+ANSWERS = 60
 
 
 def answers() -> list[tuple[Instance, str]]:

@@ -1,0 +1,54 @@
+"""The benchmarks run from the checkout, and contestants take turns fairly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="needs the checkout")
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_one_row_of_the_table(tmp_path: Path):
+    """The machine's limits and the row: rates, rounds, and the ratio between its lowest and highest."""
+    out = tmp_path / "results.jsonl"
+    done = python("-m", "benchmarks", "imports", "--rounds", "2", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    machine, row = (json.loads(line) for line in out.read_text().splitlines())
+    assert machine["gigaflops"] > 0 and machine["gigabytes_a_second"] > 0
+    assert (row["row"], row["rounds"]) == ("imports", 2)
+    assert 0 < row["ratio"]["low"] <= row["ratio"]["median"] <= row["ratio"]["high"]
+    assert row["ours"]["units_a_second"] > 0 and row["theirs"]["peak_megabytes"] > 0
+
+
+def test_an_unknown_row_is_named():
+    done = python("-m", "benchmarks", "speed")
+    assert done.returncode == 2
+    assert "no row 'speed': choose of verifier," in done.stderr
+
+
+def test_contestants_take_turns_and_who_fails_is_named():
+    """Each of two rounds starts with another contestant; a turn that raises ends the contest."""
+    code = """
+from benchmarks.contest import Contestant, compete
+ours, theirs = compete([Contestant("a", "benchmarks.imports:interpreter", {"code": "pass"}),
+                        Contestant("b", "benchmarks.imports:interpreter", {"code": "import time; time.sleep(0.1)"})], 2)
+assert [len(o.turns) for o in (ours, theirs)] == [2, 2]
+assert ours.against(theirs)[1] > 1, ours.against(theirs)
+try:
+    compete([Contestant("broken", "benchmarks.imports:interpreter", {"code": "1/0"})], 1)
+except RuntimeError as error:
+    assert str(error) == "broken (benchmarks.imports:interpreter) has failed"
+else:
+    raise SystemExit("expected an error")
+"""
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
