@@ -6,6 +6,7 @@ function of no arguments, a turn, which does the work once and says how much it 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from attrs import Factory, field, frozen
@@ -30,7 +32,6 @@ class Turn:
     """Units done: tokens, answers, problems."""
     seconds: float
     """Of the work alone; preparation and checks are left out."""
-    notes: Mapping[str, float] = Factory(dict)
 
 
 @frozen
@@ -41,8 +42,6 @@ class Contestant:
     function: str
     """ "module:function"."""
     arguments: Mapping[str, Any] = Factory(dict)
-    environment: Mapping[str, str] = Factory(dict)
-    """Set beside what is inherited."""
 
 
 @frozen
@@ -52,7 +51,7 @@ class Outcome:
     name: str
     turns: tuple[Turn, ...]
     peak_bytes: int
-    """Resident memory at its highest, interpreter included."""
+    """Resident memory of its process at its highest, interpreter included, what it started left out."""
     rates: tuple[float, ...] = field(init=False)
     """Units a second, turn by turn."""
 
@@ -108,7 +107,6 @@ class _Player:
             [sys.executable, "-m", "benchmarks.contest", contestant.function, json.dumps(dict(contestant.arguments))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **contestant.environment},
             text=True,
         )
 
@@ -125,11 +123,12 @@ class _Player:
             raise RuntimeError(f"{self.contestant.name} ({self.contestant.function}) has failed")
         found = json.loads(said)
         self.peak = found["peak_bytes"]
-        return Turn(found["work"], found["seconds"], found["notes"])
+        return Turn(found["work"], found["seconds"])
 
     def leave(self) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # It has left already.
+            self._process.stdin.close()
         self._process.wait()
 
 
@@ -148,10 +147,17 @@ def _play(function: str, arguments: Mapping[str, Any]) -> None:
     turn: Callable[[], Turn] = getattr(importlib.import_module(module), name)(**arguments)
     for _ in sys.stdin:
         done = turn()
-        # Linux counts kibibytes, macOS bytes.
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        found = {"work": done.work, "seconds": done.seconds, "notes": dict(done.notes), "peak_bytes": peak}
+        found = {"work": done.work, "seconds": done.seconds, "peak_bytes": _peak_bytes()}
         print(json.dumps(found), file=answers, flush=True)
+
+
+def _peak_bytes() -> int:
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Linux hands the parent's `ru_maxrss` down to a child; this line is the process's own.
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.contest import Turn, measured
 from gce.adapters.clocks import SystemClock
-from gce.adapters.cpsat import _build_model, _import_cp_model
+from gce.adapters.cpsat import build_model
 from gce.adapters.exact_solver import ExactSolver
 from gce.domain.tasks import TASKS, draw_problem
 from gce.domain.tasks.scheduling.instance import Instance
@@ -25,12 +25,13 @@ def ours() -> Callable[[], Turn]:
 
 def cp_sat() -> Callable[[], Turn]:
     """The same draws, each solved by CP-SAT as it comes."""
-    cp_model = _import_cp_model()
+    from ortools.sat.python import cp_model
 
     def solve(instance: Instance) -> Solution:
-        model, starts, makespan = _build_model(cp_model, instance, latest=sum(job.duration for job in instance.jobs))
+        model, starts, makespan = build_model(cp_model, instance, latest=sum(job.duration for job in instance.jobs))
         model.minimize(makespan)
         solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
         if solver.solve(model) != cp_model.OPTIMAL:
             return Solution("infeasible", None, None, 0)
         found = {label: int(solver.value(start)) for label, start in starts.items()}

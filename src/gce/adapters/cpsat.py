@@ -10,7 +10,7 @@ from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.types import Solution
 from gce.errors import MissingExtra
 
-__all__ = ["CpSatSolver", "check_starts"]
+__all__ = ["CpSatSolver", "build_model", "check_starts"]
 
 _SEED = 0
 
@@ -28,7 +28,7 @@ class CpSatSolver:
     def solve(self, instance: Instance, limit: float = 60.0) -> Solution:
         """The schedule of least makespan found in at most `limit` seconds."""
         cp_model = self._cp_model
-        model, starts, makespan = _build_model(cp_model, instance, latest=sum(job.duration for job in instance.jobs))
+        model, starts, makespan = build_model(cp_model, instance, latest=sum(job.duration for job in instance.jobs))
         model.minimize(makespan)
         solver = _new_solver(cp_model)
         solver.parameters.max_time_in_seconds = max(limit, 0.0)
@@ -56,7 +56,7 @@ def check_starts(instance: Instance, starts: Mapping[str, int]) -> bool:
     if set(starts) != set(instance.labels):
         raise ValueError(f"expected a start for each of {', '.join(instance.labels)}, got {', '.join(starts)}")
     cp_model = _import_cp_model()
-    model, variables, _ = _build_model(cp_model, instance, latest=max(0, instance.makespan(dict(starts))))
+    model, variables, _ = build_model(cp_model, instance, latest=max(0, instance.makespan(dict(starts))))
     for label, start in starts.items():
         model.add(variables[label] == start)
     return bool(_new_solver(cp_model).solve(model) in (cp_model.OPTIMAL, cp_model.FEASIBLE))
@@ -80,7 +80,7 @@ def _new_solver(cp_model: Any) -> Any:
     return solver
 
 
-def _build_model(cp_model: Any, instance: Instance, *, latest: int) -> tuple[Any, dict[str, Any], Any]:
+def build_model(cp_model: Any, instance: Instance, *, latest: int) -> tuple[Any, dict[str, Any], Any]:
     """The model of schedules that end by `latest`, the start variable of each job, and the makespan variable.
 
     A job that takes no time holds nothing, so it stays out of the resource constraints.
