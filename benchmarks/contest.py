@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import Factory, field, frozen
+from attrs import Factory, frozen
 
 __all__ = ["Contestant", "Outcome", "Turn", "compete", "measured"]
 
@@ -48,15 +48,13 @@ class Contestant:
 class Outcome:
     """What one contestant did in all of its turns."""
 
-    name: str
     turns: tuple[Turn, ...]
     peak_bytes: int
     """Resident memory of its process at its highest, interpreter included, what it started left out."""
-    rates: tuple[float, ...] = field(init=False)
-    """Units a second, turn by turn."""
 
-    @rates.default
-    def _units_a_second(self) -> tuple[float, ...]:
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Units a second, turn by turn."""
         return tuple(turn.work / turn.seconds for turn in self.turns)
 
     @property
@@ -88,10 +86,7 @@ def compete(contestants: Sequence[Contestant], rounds: int) -> list[Outcome]:
                 turns[index].append(players[index].turn())
             print(".", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
-        return [
-            Outcome(player.contestant.name, tuple(done), player.peak)
-            for player, done in zip(players, turns, strict=True)
-        ]
+        return [Outcome(tuple(done), player.peak) for player, done in zip(players, turns, strict=True)]
     finally:
         for player in players:
             player.leave()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,8 +25,7 @@ def gigabytes_a_second(megabytes: int = 256, rounds: int = 7) -> float:
     return 2 * source.nbytes / _median_seconds(lambda: np.copyto(target, source), rounds) / 1e9
 
 
-def _median_seconds(work: object, rounds: int) -> float:
-    assert callable(work)
+def _median_seconds(work: Callable[[], object], rounds: int) -> float:
     work()
     times = []
     for _ in range(rounds):

@@ -35,24 +35,21 @@ def answers() -> list[tuple[Instance, str]]:
 
 def ours() -> Callable[[], Turn]:
     """`gce.verify`."""
-    judged = answers()
-
-    def work() -> float:
-        for instance, text in judged * TIMES:
-            verify(instance, text)
-        return len(judged) * TIMES
-
-    return lambda: measured(work)
+    return _judging(verify)
 
 
 def reference() -> Callable[[], Turn]:
     """Rebuilt from what is known of it: every letter before a number counts, the last one wins, hours one by one."""
-    judged = answers()
+    return _judging(_judge_hour_by_hour)
+
+
+def _judging(judge: Callable[[Instance, str], object]) -> Callable[[], Turn]:
+    judged = answers() * TIMES
 
     def work() -> float:
-        for instance, text in judged * TIMES:
-            _judge_hour_by_hour(instance, text)
-        return len(judged) * TIMES
+        for instance, text in judged:
+            judge(instance, text)
+        return len(judged)
 
     return lambda: measured(work)
 

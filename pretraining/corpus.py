@@ -19,7 +19,7 @@ from gce.domain.tasks.scheduling.instance import Instance, Job
 from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier, draw_instance
 from gce.domain.tasks.scheduling.reasoning import order_text, worked_response
 from gce.domain.tasks.scheduling.verify import feedback, verify
-from gce.domain.tasks.scheduling.wording import TAUGHT, Phrases, prompt_text
+from gce.domain.tasks.scheduling.wording import TAUGHT, Phrases, job_pairs, prompt_text
 from gce.domain.types import Message, Solution
 
 __all__ = ["STAGES", "Conversation", "Stage", "careless_response", "conversation", "text_of"]
@@ -79,10 +79,10 @@ OTHER = Phrases(
         "The following work has to be put in order. The clock shows 0 now.",
     ),
     durations=(
-        lambda jobs: f"Each task lasts so many hours: {', '.join(f'{job.label} {job.duration}' for job in jobs)}.",
-        lambda jobs: f"Work and its length: {', '.join(f'{job.label} {job.duration}' for job in jobs)}.",
-        lambda jobs: f"In hours, {', '.join(f'{job.label} lasts {job.duration}' for job in jobs)}.",
-        lambda jobs: f"Tasks: {', '.join(f'{job.label} for {job.duration}' for job in jobs)}.",
+        lambda jobs: f"Each task lasts so many hours: {job_pairs(jobs, ' ')}.",
+        lambda jobs: f"Work and its length: {job_pairs(jobs, ' ')}.",
+        lambda jobs: f"In hours, {job_pairs(jobs, ' lasts ')}.",
+        lambda jobs: f"Tasks: {job_pairs(jobs, ' for ')}.",
     ),
     sequence=(
         lambda items: f"First things first: {'. '.join(f'{job} follows {before}' for job, before in items)}.",
@@ -194,13 +194,12 @@ def careless_response(instance: Instance, rng: random.Random, care: float, *, an
     order = _base_order(instance, rng)
     deadlines = minds["deadlines"] and any(job.deadline is not None for job in instance.jobs)
     seen = instance if minds["sequencing"] else instance.without("sequencing")
-    waited_for = {before for label in seen.labels for before in seen.predecessors(label)}
     puts_off = bool(instance.resources) and minds["resources"] and not deadlines and rng.random() < PUTTING_OFF
 
     def later(label: str) -> bool:
         if not puts_off:
             return False
-        return label not in waited_for if waited_for else instance.job(label).duration < LONG
+        return not seen.successors(label) if seen.precedence else instance.job(label).duration < LONG
 
     response = worked_response(
         instance,

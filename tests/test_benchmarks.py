@@ -7,10 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="needs the checkout")
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:

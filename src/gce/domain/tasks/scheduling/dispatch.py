@@ -92,9 +92,12 @@ def visits(
 
 def by_deadline(instance: Instance, order: Sequence[str]) -> list[str]:
     """Jobs with a deadline, earliest first, then the others; ties, and jobs without a deadline, keep their order."""
-    due = [label for label in order if instance.job(label).deadline is not None]
-    rest = [label for label in order if instance.job(label).deadline is None]
-    return sorted(due, key=lambda label: instance.job(label).deadline or 0) + rest
+
+    def urgency(label: str) -> tuple[bool, int]:
+        deadline = instance.job(label).deadline
+        return deadline is None, deadline or 0
+
+    return sorted(order, key=urgency)
 
 
 def predecessors_first(instance: Instance, order: Sequence[str]) -> list[str]:

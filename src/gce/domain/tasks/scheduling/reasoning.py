@@ -90,12 +90,14 @@ def worked_response(
     text = [order_text(instance, order, deadlines=deadlines)]
     if instance.resources and free_line:
         text.append(f"Free{_units([resource.capacity for resource in instance.resources])}")
-    for visit in (*first, None, *rest) if rest else first:
-        if visit is None:
-            text.append("Rest")
-        else:
-            predecessors = instance.predecessors(visit.label) if minds_sequence(visit.label) else ()
-            text.append(_visit_text(visit, predecessors, plans))
+    minded = {label: instance.predecessors(label) if minds_sequence(label) else () for label in instance.labels}
+
+    def written(way: Sequence[Visit]) -> list[str]:
+        return [_visit_text(visit, minded[visit.label], plans) for visit in way]
+
+    text += written(first)
+    if rest:
+        text += ["Rest", *written(rest)]
     text.append(render({label: plans[label].start for label in instance.labels}))
     return "\n".join(text)
 

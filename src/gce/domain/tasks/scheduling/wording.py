@@ -13,7 +13,7 @@ from attrs import frozen
 
 from gce.domain.tasks.scheduling.instance import Instance, Job
 
-__all__ = ["ANSWER_ONLY", "TAUGHT", "UNSEEN", "Phrases", "prompt_text"]
+__all__ = ["ANSWER_ONLY", "TAUGHT", "UNSEEN", "Phrases", "job_pairs", "prompt_text"]
 
 Items = Sequence[tuple[str, str]]
 Hours = Sequence[tuple[str, int]]
@@ -41,9 +41,9 @@ TAUGHT = Phrases(
         "Make a schedule for the jobs below, in whole hours from hour 0 on.",
     ),
     durations=(
-        lambda jobs: f"Hours each job takes: {_pairs(jobs, ' ')}.",
-        lambda jobs: f"Durations in hours: {_pairs(jobs, ' ')}.",
-        lambda jobs: f"How long jobs take, in hours: {_pairs(jobs, ' takes ')}.",
+        lambda jobs: f"Hours each job takes: {job_pairs(jobs, ' ')}.",
+        lambda jobs: f"Durations in hours: {job_pairs(jobs, ' ')}.",
+        lambda jobs: f"How long jobs take, in hours: {job_pairs(jobs, ' takes ')}.",
     ),
     sequence=(
         lambda items: (
@@ -92,7 +92,7 @@ TAUGHT = Phrases(
 
 UNSEEN = Phrases(
     intro=("Here is a list of jobs. Say at which hour each of them is to begin; the first hour is 0.",),
-    durations=(lambda jobs: f"Time needed, in hours: {_pairs(jobs, ' ')}.",),
+    durations=(lambda jobs: f"Time needed, in hours: {job_pairs(jobs, ' ')}.",),
     sequence=(
         lambda items: f"{'. '.join(f'{job} cannot begin until {before} have finished' for job, before in items)}.",
     ),
@@ -113,7 +113,8 @@ UNSEEN = Phrases(
 ANSWER_ONLY = "Write one line only, with every job and its start hour, like this: Answer: JOB HOUR, JOB HOUR"
 
 
-def _pairs(jobs: Sequence[Job], link: str) -> str:
+def job_pairs(jobs: Sequence[Job], link: str) -> str:
+    """Jobs with their durations, as in "K 3, B 5" with a space as the link."""
     return ", ".join(f"{job.label}{link}{job.duration}" for job in jobs)
 
 
