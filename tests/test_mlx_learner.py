@@ -14,7 +14,8 @@ from mlx.utils import tree_unflatten  # noqa: E402
 from mlx_lm.utils import load_model  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
-from gce.adapters.mlx_learner import Example, loss_and_gradients, split_head  # noqa: E402
+from gce.adapters.examples import Example  # noqa: E402
+from gce.adapters.mlx_learner import loss_and_gradients, split_head  # noqa: E402
 from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings  # noqa: E402
 
 

@@ -18,14 +18,14 @@ from gce.adapters import mlx_model  # noqa: E402
 from gce.adapters.mlx_decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
 from gce.adapters.mlx_llama import llama_weights  # noqa: E402
 from gce.adapters.mlx_sampler import Job, roll_out  # noqa: E402
-from gce.adapters.numpy_llama import NumpyLlama  # noqa: E402
+from gce.adapters.numpy_decoder import NumpyDecoder  # noqa: E402
 from gce.adapters.row_threads import RowThreads  # noqa: E402
 from gce.domain.types import Message, SampleRequest  # noqa: E402
 
 DECODERS = {
-    "numpy": lambda model, rows, longest: NumpyLlama(llama_weights(model), rows, longest),
+    "numpy": lambda model, rows, longest: NumpyDecoder(llama_weights(model), rows, longest),
     "threads": lambda model, rows, longest: RowThreads(
-        lambda count: NumpyLlama(llama_weights(model), count, longest), rows, threads=2
+        lambda count: NumpyDecoder(llama_weights(model), count, longest), rows, threads=2
     ),
     "batch": lambda model, rows, longest: BatchDecoder(model, rows),
     "sequence": lambda model, rows, longest: SequenceDecoder(model),
@@ -174,7 +174,7 @@ def test_a_prompt_is_computed_once_for_all_its_samples(model):
     """And prompts of near-equal length go through the model together."""
     seen = []
 
-    class Counting(NumpyLlama):
+    class Counting(NumpyDecoder):
         def prefill(self, prompts):
             seen.append([tuple(prompt) for prompt in prompts])
             return super().prefill(prompts)
@@ -193,7 +193,7 @@ def test_the_number_of_threads_changes_no_bit(model):
     for threads in (1, 2, 3):
 
         def make(rows, longest, threads=threads):
-            return RowThreads(lambda count: NumpyLlama(llama_weights(model), count, longest), rows, threads=threads)
+            return RowThreads(lambda count: NumpyDecoder(llama_weights(model), count, longest), rows, threads=threads)
 
         found.append(list(roll_out(jobs, make, stop={1}, max_rows=70)))
     assert found[0] == found[1] == found[2]
@@ -204,8 +204,8 @@ def load(tmp_path, **config):
 
 
 @pytest.mark.skipif(not mlx_model.sys.platform.startswith("linux"), reason="elsewhere mlx's own kernels are fast")
-def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(model):
-    assert isinstance(decoder_maker(model, threads=1)(4, 9), RowThreads)
+def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded):
+    assert isinstance(loaded._decoder_maker()(4, 9), RowThreads)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(model):
 def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, family, config):
     model = load(tmp_path, layers=2, family=family, **config)._model
     assert llama_weights(model) is None
-    assert isinstance(decoder_maker(model, threads=1)(4, 9), BatchDecoder)
+    assert isinstance(decoder_maker(model)(4, 9), BatchDecoder)
     jobs = jobs_of(prompts=3, each=2, limit=8)
     for job, rollout in zip(jobs, rolled(model, jobs, decoder="batch", max_rows=4), strict=True):
         expected = full_forward(model, job.prompt, rollout.tokens)
@@ -232,7 +232,7 @@ def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, famil
 def test_a_model_with_other_caches_is_decoded_one_sequence_at_a_time(tmp_path):
     kinds = ["sliding_attention", "full_attention"]
     model = load(tmp_path, layers=2, layer_types=kinds, sliding_window=4)._model
-    decoder = decoder_maker(model, threads=1)(4, 9)
+    decoder = decoder_maker(model)(4, 9)
     assert isinstance(decoder, SequenceDecoder)
     jobs = jobs_of(prompts=3, each=2, limit=8)
     found = sorted(roll_out(jobs, lambda rows, longest: decoder, stop={1}, max_rows=8), key=lambda r: r.job)

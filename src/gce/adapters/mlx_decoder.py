@@ -1,13 +1,12 @@
 """Rows of growing sequences over any mlx-lm model: what the sampler steps.
 
-`decoder_maker` picks the fastest that fits: numpy for a plain Llama on a Linux CPU, batched rows where the model keeps
-plain key-value caches, one sequence at a time for every other cache. Knows models and positions, not requests.
+`decoder_maker` picks batched rows where the model keeps plain key-value caches, and one sequence at a time for every
+other cache. Knows models and positions, not requests.
 """
 
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -17,9 +16,6 @@ import numpy as np
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from gce.adapters.draws import Array
-from gce.adapters.mlx_llama import llama_weights
-from gce.adapters.numpy_llama import NumpyLlama
-from gce.adapters.row_threads import RowThreads
 
 __all__ = ["BatchDecoder", "Decoder", "SequenceDecoder", "decoder_maker", "draw"]
 
@@ -56,17 +52,11 @@ class Decoder(Protocol):
         ...
 
 
-def decoder_maker(model: nn.Module, *, threads: int) -> Callable[[int, int], Decoder]:
+def decoder_maker(model: nn.Module) -> Callable[[int, int], Decoder]:
     """What makes decoders of this model, of so many rows at most, for prompts of so many tokens at most.
 
     The model's weights must stay as they are while it is used.
     """
-    if sys.platform.startswith("linux") and mx.default_device() == mx.Device(mx.cpu):
-        weights = llama_weights(model)
-        if weights is not None:
-            return lambda rows, longest: RowThreads(
-                lambda count: NumpyLlama(weights, count, longest), rows, threads=threads
-            )
     if all(type(cache) is KVCache for cache in make_prompt_cache(model)):
         return lambda rows, _: BatchDecoder(model, rows)
     return lambda rows, _: SequenceDecoder(model)

@@ -12,25 +12,16 @@ from itertools import islice
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from attrs import frozen
 from mlx.utils import tree_flatten
 
-__all__ = ["Example", "Head", "loss_and_gradients", "split_head"]
+from gce.adapters.examples import Example
+
+__all__ = ["Head", "loss_and_gradients", "split_head"]
 
 Head = tuple[Callable[[mx.array], mx.array], Callable[[mx.array], mx.array]]
 """Tokens to hidden states, and hidden states to logits."""
 
 _BUCKET = 32
-
-
-@frozen
-class Example:
-    """One sequence to learn from."""
-
-    tokens: tuple[int, ...]
-    start: int
-    """Place of the first trained token, at least 1; all from there on are trained."""
-    weight: float
 
 
 def split_head(model: nn.Module) -> Head:

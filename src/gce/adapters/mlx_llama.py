@@ -1,4 +1,4 @@
-"""Takes the weights of a plain Llama out of mlx, for `NumpyLlama`. Knows which models are plain; runs none."""
+"""Takes the weights of a plain Llama, and a LoRA adapter on it, out of mlx for numpy. Runs no model."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from mlx_lm.models import llama
+from mlx_lm.tuner.lora import LoRALinear
 
 from gce.adapters.draws import Array
-from gce.adapters.numpy_llama import BlockWeights, LlamaWeights
+from gce.adapters.numpy_llama import BlockWeights, LlamaWeights, LowRank
 
-__all__ = ["llama_weights"]
+__all__ = ["llama_adapter", "llama_weights"]
 
 
 def llama_weights(model: nn.Module) -> LlamaWeights | None:
-    """The weights of a plain float32 Llama, as `NumpyLlama` takes them; None for any other model."""
+    """The weights of a plain float32 Llama without adapter; None for any other model."""
     if type(model) is not llama.Model:
         return None
     arguments = model.args
@@ -43,6 +44,38 @@ def llama_weights(model: nn.Module) -> LlamaWeights | None:
         epsilon=arguments.rms_norm_eps,
         rope_base=arguments.rope_theta,
     )
+
+
+def llama_adapter(model: nn.Module) -> tuple[LowRank, ...]:
+    """The adapter on a model whose base `llama_weights` takes, named by the full paths of its layers."""
+    paths = {id(module): path for path, module in model.named_modules()}
+    return tuple(part for block, layer in enumerate(model.model.layers) for part in _low_ranks(block, layer, paths))
+
+
+def _low_ranks(block: int, layer: nn.Module, paths: dict[int, str]) -> list[LowRank]:
+    attention, mlp = layer.self_attn, layer.mlp
+    before_attention, before_mlp = (
+        np.array(norm.weight) for norm in (layer.input_layernorm, layer.post_attention_layernorm)
+    )
+    sides = {
+        "queries_keys_values": ((attention.q_proj, attention.k_proj, attention.v_proj), before_attention),
+        "output": ((attention.o_proj,), None),
+        "gate_up": ((mlp.gate_proj, mlp.up_proj), before_mlp),
+        "down": ((mlp.down_proj,), None),
+    }
+    found = []
+    for matrix, (linears, inputs) in sides.items():
+        start = 0
+        for linear in linears:
+            adapted = isinstance(linear, LoRALinear)
+            columns = slice(start, start + (linear.linear if adapted else linear).weight.shape[0])
+            start = columns.stop
+            if adapted:
+                # The scale of attention is in the columns that make queries.
+                factor = attention.scale if linear is attention.q_proj else 1.0
+                a, b = np.array(linear.lora_a), np.array(linear.lora_b)
+                found.append(LowRank(paths[id(linear)], block, matrix, columns, a, b, linear.scale * factor, inputs))
+    return found
 
 
 def _block_weights(layer: nn.Module, size: int) -> BlockWeights:

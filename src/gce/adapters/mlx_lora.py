@@ -79,7 +79,6 @@ class Adapter:
         """Full paths of the adapted linears."""
         self._seed = seed
         self._optimizer = self._new_optimizer()
-        self._merged: nn.Module | None = None
         model.freeze()
         if lora.layers:
             self.attach(lora.layers)
@@ -108,7 +107,6 @@ class Adapter:
         remove_lora_layers(self.model)
         self.layers, self.modules = (), ()
         self._optimizer = self._new_optimizer()
-        self._merged = None
 
     def parameters(self) -> dict[str, mx.array]:
         """The adapter's arrays by full path."""
@@ -122,7 +120,6 @@ class Adapter:
         moved = self._optimizer.apply_gradients(dict(gradients), self.parameters())
         self.model.update(tree_unflatten(list(moved.items())))
         mx.eval(self.parameters(), self._optimizer.state)
-        self._merged = None
 
     @contextlib.contextmanager
     def training(self) -> Iterator[None]:
@@ -157,17 +154,15 @@ class Adapter:
 
         Later updates do not change it. Weights of fewer bits keep their adapters, which would drown in rounding.
         """
-        if self._merged is None:
-            shared = {id(array): array for array in _flat(self.model.parameters()).values()}
-            twin = copy.deepcopy(self.model, shared)
-            layers = {path: module for path, module in twin.named_modules() if isinstance(module, LoRALinear)}
-            with _random_state_untouched():
-                fused = [(p, m.fuse()) for p, m in layers.items() if m.linear.weight.dtype == mx.float32]
-            if fused:
-                twin.update_modules(tree_unflatten(fused))
-            mx.eval(twin.parameters())
-            self._merged = twin
-        return self._merged
+        shared = {id(array): array for array in _flat(self.model.parameters()).values()}
+        twin = copy.deepcopy(self.model, shared)
+        layers = {path: module for path, module in twin.named_modules() if isinstance(module, LoRALinear)}
+        with _random_state_untouched():
+            fused = [(p, m.fuse()) for p, m in layers.items() if m.linear.weight.dtype == mx.float32]
+        if fused:
+            twin.update_modules(tree_unflatten(fused))
+        mx.eval(twin.parameters())
+        return twin
 
     def digest(self) -> str:
         """SHA-256 of the adapter: paths, scale and arrays."""
@@ -201,7 +196,6 @@ class Adapter:
         optimizer = {path: {k: arrays[f"optimizer.{path}.{k}"] for k in self._optimizer.state[path]} for path in kept}
         self._optimizer.state.update(optimizer, step=arrays["optimizer.step"])
         mx.eval(self.parameters(), self._optimizer.state)
-        self._merged = None
 
     def write(self, directory: Path) -> None:
         """Write `adapters.safetensors` and `adapter_config.json`, each whole or not at all."""

@@ -17,6 +17,11 @@ from typing import Literal
 import numpy as np
 
 from gce.adapters.blas import BlasReport, use_fast_blas
+from gce.adapters.examples import Example
+from gce.adapters.numpy_decoder import NumpyDecoder
+from gce.adapters.numpy_learner import NumpyLearner
+from gce.adapters.numpy_llama import LlamaWeights, merge
+from gce.adapters.row_threads import RowThreads
 from gce.domain.types import (
     Completion,
     LayerActivation,
@@ -35,7 +40,8 @@ try:
 
     from gce.adapters.mlx_decoder import Decoder, decoder_maker
     from gce.adapters.mlx_files import Base, load_base
-    from gce.adapters.mlx_learner import Example, loss_and_gradients, split_head
+    from gce.adapters.mlx_learner import loss_and_gradients, split_head
+    from gce.adapters.mlx_llama import llama_adapter, llama_weights
     from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings
     from gce.adapters.mlx_probe import block_statistics
     from gce.adapters.mlx_sampler import Job, Rollout, roll_out
@@ -66,7 +72,8 @@ def load_mlx_model(
         max_batch: sequences that are sampled at once, at most.
         threads: of work on the CPU; None for one on each usable core. Their number does not change any result.
 
-    On a CPU under Linux weights are float32, and a fast BLAS is put under mlx where it is installed.
+    On a CPU under Linux weights are float32, a plain Llama samples and learns through numpy, and where a fast BLAS is
+    installed it is put under mlx for all else.
     Raises ModelError where there is no such model, or it cannot be used.
     """
     for name, value in (("max_batch", max_batch), ("threads", threads)):
@@ -78,12 +85,14 @@ def load_mlx_model(
     on_cpu = mx.default_device() == mx.Device(mx.cpu)
     # One BLAS thread: the threads are spent on whole sequences, which scales better and repeats exactly.
     blas = use_fast_blas(1) if on_cpu else None
-    if on_cpu and sys.platform.startswith("linux"):
+    on_linux_cpu = on_cpu and sys.platform.startswith("linux")
+    if on_linux_cpu:
         # There mlx runs the system's C++ compiler for each fused kernel: seconds, for no gain that was measurable.
         mx.disable_compile()
-    base = load_base(path_or_repo, single_precision=on_cpu and sys.platform.startswith("linux"))
+    base = load_base(path_or_repo, single_precision=on_linux_cpu)
+    plain = llama_weights(base.model) if on_linux_cpu else None
     adapter = Adapter(base.model, lora or LoraSettings(), optimizer or OptimizerSettings(), seed=seed)
-    return MlxModel(base, adapter, max_batch=max_batch, threads=threads, blas=blas)
+    return MlxModel(base, adapter, plain=plain, max_batch=max_batch, threads=threads, blas=blas)
 
 
 class MlxModel:
@@ -94,6 +103,7 @@ class MlxModel:
         base: Base,
         adapter: Adapter,
         *,
+        plain: LlamaWeights | None,
         max_batch: int,
         threads: int,
         blas: BlasReport | None,
@@ -109,7 +119,11 @@ class MlxModel:
         self._max_batch = max_batch
         self._threads = threads
         self._head = split_head(base.model)
-        self._sampled: nn.Module | None = None
+        self._plain = plain
+        self._learner = None
+        if plain is not None:
+            self._learner = NumpyLearner(plain, tokens_per_pass=adapter.settings.tokens_per_pass, threads=threads)
+        self._sampled = ""
         self._make_decoder: Callable[[int, int], Decoder]
         self._stop = frozenset(int(token) for token in base.tokenizer.eos_token_ids)
         self._end = int(base.tokenizer.eos_token_id)
@@ -165,10 +179,10 @@ class MlxModel:
         if len(set(keys)) != len(keys):
             twice = next(key for place, key in enumerate(keys) if key in keys[:place])
             raise ValueError(f"expected one request for each key, got {twice!r} twice")
-        model = self._adapter.merged()
-        if self._sampled is not model:
-            self._sampled, self._make_decoder = model, decoder_maker(model, threads=self._threads)
-        return self._completions(requests, self._make_decoder, self.policy)
+        policy = self.policy
+        if self._sampled != policy:
+            self._sampled, self._make_decoder = policy, self._decoder_maker()
+        return self._completions(requests, self._make_decoder, policy)
 
     def log_probabilities(
         self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
@@ -199,14 +213,7 @@ class MlxModel:
         dropped = len(examples) - len(fitting)
         if not trained:
             return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
-        with self._adapter.training():
-            loss, gradients = loss_and_gradients(
-                self._model,
-                self._head,
-                [example for example in fitting if example.start < len(example.tokens)],
-                tokens_per_pass=self._adapter.settings.tokens_per_pass,
-                streams=_streams(self._threads),
-            )
+        loss, gradients = self._loss_and_gradients(fitting)
         norm = float(np.sqrt(sum(float(mx.sum(mx.square(gradient))) for gradient in gradients.values())))
         self._adapter.step(gradients, norm=norm)
         return UpdateReport(loss=loss, tokens=trained, gradient_norm=norm, dropped=dropped)
@@ -229,6 +236,35 @@ class MlxModel:
         if not self._adapter.layers:
             raise ModelError("expected an adapter to write: call attach(layers)")
         self._adapter.write(Path(directory))
+
+    def _decoder_maker(self) -> Callable[[int, int], Decoder]:
+        """What makes decoders of the model as it is now, which later updates do not reach."""
+        if self._plain is None:
+            return decoder_maker(self._adapter.merged())
+        weights = merge(self._plain, llama_adapter(self._model))
+        return lambda rows, longest: RowThreads(
+            lambda count: NumpyDecoder(weights, count, longest), rows, threads=self._threads
+        )
+
+    def _loss_and_gradients(self, examples: Sequence[Example]) -> tuple[float, dict[str, mx.array]]:
+        """The loss in nats a token, and its gradient by full path of each of the adapter's arrays."""
+        examples = [example for example in examples if example.start < len(example.tokens)]
+        if self._learner is not None and not self._adapter.lora.dropout:
+            loss, found = self._learner.loss_and_gradients(llama_adapter(self._model), examples)
+            sides = (
+                (f"{path}.{side}", array)
+                for path, pair in found.items()
+                for side, array in zip(("lora_a", "lora_b"), pair, strict=True)
+            )
+            return loss, {path: mx.array(array) for path, array in sides}
+        with self._adapter.training():
+            return loss_and_gradients(
+                self._model,
+                self._head,
+                examples,
+                tokens_per_pass=self._adapter.settings.tokens_per_pass,
+                streams=_streams(self._threads),
+            )
 
     def _completions(
         self, requests: Sequence[SampleRequest], make_decoder: Callable[[int, int], Decoder], policy: str

@@ -1,28 +1,39 @@
-"""Decodes a Llama with numpy alone: several times faster than mlx on Linux, whose CPU kernels are scalar there.
+"""A Llama in numpy: its weights, a LoRA adapter on them, and the steps of a block that decoding and learning share.
 
-Rows that share a prompt share its keys and values too, so that memory is read once for up to eight of them. Knows
-weights, positions and uniform numbers; it does not know requests, tokenizers, mlx, or where weights come from.
+numpy is several times faster here than mlx on Linux, whose CPU kernels are scalar there. Knows arrays; it does not know
+mlx, tokenizers, or where weights come from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
-from gce.adapters.draws import Array, draw
+from gce.adapters.draws import Array
 
-__all__ = ["BlockWeights", "LlamaWeights", "NumpyLlama", "Prefix"]
+__all__ = [
+    "BlockWeights",
+    "LlamaWeights",
+    "LowRank",
+    "causal_attention",
+    "causal_attention_gradients",
+    "gate_opening",
+    "merge",
+    "normed",
+    "normed_gradient",
+    "rotary_waves",
+    "rotated",
+    "run_blocks",
+    "turned_back",
+]
 
 Attend = Callable[[int, Array, Array, Array], Array | None]
+"""Block, queries, keys and values, each (tokens, heads, head size), to (tokens, hidden), or None to stop."""
 
-_SHARE = 8
-"""Rows at most that read one copy of a prompt."""
 _QUERY_BLOCK = 256
-"""Prompt positions at most that attend at once; bounds the memory of their scores."""
-_ROOM = 256
-"""Generated tokens for which there is room at first; it doubles when it is full."""
+"""Positions at most that attend at once; bounds the memory of their scores."""
 
 
 @frozen(eq=False)
@@ -55,227 +66,193 @@ class LlamaWeights:
 
 
 @frozen(eq=False)
-class Prefix:
-    """Keys and values of a prompt's tokens in every block, each (kv heads, tokens, head size)."""
+class LowRank:
+    """LoRA on some columns of a block's matrix, to which it adds scale * (rows of `inputs` times `a`) @ `b`."""
 
-    length: int
-    keys: tuple[Array, ...]
-    values: tuple[Array, ...]
+    name: str
+    block: int
+    matrix: str
+    """A field of `BlockWeights`."""
+    columns: slice
+    a: Array
+    """(inputs, rank)."""
+    b: Array
+    """(rank, columns)."""
+    scale: float
+    inputs: Array | None = None
+    """What the matrix's rows were multiplied by; None for nothing."""
 
-
-class NumpyLlama:
-    """Rows of growing sequences over one set of weights. A new row is idle until it is placed."""
-
-    def __init__(self, weights: LlamaWeights, rows: int, longest: int) -> None:
-        """Room for `rows` sequences after prompts of at most `longest` tokens."""
-        self.rows = rows
-        self._weights = weights
-        blocks = range(len(weights.blocks))
-        # Zeros, not empty: what a mask hides must still be finite. Pages that nothing touches cost nothing.
-        shape = (rows, weights.kv_heads, longest, weights.head_size)
-        self._prompt_keys = [np.zeros(shape, np.float32) for _ in blocks]
-        self._prompt_values = [np.zeros(shape, np.float32) for _ in blocks]
-        shape = (rows, weights.kv_heads, _ROOM, weights.head_size)
-        self._keys = [np.zeros(shape, np.float32) for _ in blocks]
-        self._values = [np.zeros(shape, np.float32) for _ in blocks]
-        self._prefixes: list[Prefix | None] = [None] * rows
-        self._slot = np.full(rows, -1)  # Which prefix a row reads; -1 where it is idle.
-        self._prompt_length = np.zeros(rows, np.int64)
-        self._written = np.zeros(rows, np.int64)
-        self._sharing: Array | None = None
-
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
-        """Keys and values of each prompt, in one pass over all of them."""
-        lengths = [len(prompt) for prompt in prompts]
-        count, width = len(prompts), max(lengths)
-        wide = self._weights.heads * self._weights.head_size
-        tokens = np.zeros((count, width), np.int64)
-        for row, prompt in zip(tokens, prompts, strict=True):
-            row[: len(prompt)] = prompt
-        kept: list[tuple[Array, Array]] = []
-
-        def attend(_: int, queries: Array, keys: Array, values: Array) -> Array | None:
-            queries, keys, values = (part.reshape(count, width, *part.shape[1:]) for part in (queries, keys, values))
-            kept.append((keys, values))
-            if len(kept) == len(self._weights.blocks):
-                return None  # Nobody asks for what the last block puts out here.
-            return _causal_attention(queries, keys, values).reshape(count * width, wide)
-
-        self._forward(tokens.reshape(-1), np.tile(np.arange(width), count), attend)
-        return [
-            Prefix(
-                length,
-                tuple(keys[row, :length].swapaxes(0, 1).copy() for keys, _ in kept),
-                tuple(values[row, :length].swapaxes(0, 1).copy() for _, values in kept),
-            )
-            for row, length in enumerate(lengths)
-        ]
-
-    def place(self, row: int, prefix: Prefix) -> None:
-        """Start `row` anew right after `prefix`."""
-        self.release(row)
-        slot = next((i for i, p in enumerate(self._prefixes) if p is prefix and np.sum(self._slot == i) < _SHARE), None)
-        if slot is None:
-            slot = self._prefixes.index(None)
-            self._prefixes[slot] = prefix
-            for block in range(len(self._weights.blocks)):
-                self._prompt_keys[block][slot, :, : prefix.length] = prefix.keys[block]
-                self._prompt_values[block][slot, :, : prefix.length] = prefix.values[block]
-        self._slot[row], self._prompt_length[row] = slot, prefix.length
-
-    def release(self, row: int) -> None:
-        """Leave `row` idle: it costs time until `keep` drops it, and what it draws means nothing."""
-        slot = self._slot[row]
-        self._slot[row], self._prompt_length[row], self._written[row] = -1, 0, 0
-        if slot >= 0 and slot not in self._slot:
-            self._prefixes[slot] = None
-        self._sharing = None
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Go on with these rows alone; they become rows 0, 1, ... in this order."""
-        self.rows = len(rows)
-        chosen = np.asarray(rows, np.int64)
-        for old in (self._keys, self._values):
-            old[:] = [buffer[chosen] for buffer in old]
-        self._slot, self._prompt_length, self._written = (
-            part[chosen] for part in (self._slot, self._prompt_length, self._written)
-        )
-        used = sorted(set(self._slot[self._slot >= 0].tolist()))
-        for old in (self._prompt_keys, self._prompt_values):
-            old[:] = [buffer[used] for buffer in old]
-        self._prefixes = [self._prefixes[slot] for slot in used]
-        self._slot = np.asarray([used.index(slot) if slot >= 0 else -1 for slot in self._slot.tolist()], np.int64)
-        self._sharing = None
-
-    def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-        """Append one token to each row and draw the next, as `draw` says."""
-        return draw(self.logits(tokens), uniforms, temperatures)
-
-    def logits(self, tokens: Array) -> Array:
-        """Append one token to each row; the logits of the next, (rows, vocabulary)."""
-        weights = self._weights
-        room = self._keys[0].shape[2]
-        if self._written.max() == room:
-            for old in (self._keys, self._values):
-                old[:] = [np.pad(buffer, ((0, 0), (0, 0), (0, room), (0, 0))) for buffer in old]
-        if self._sharing is None:
-            self._sharing = self._find_sharing()
-        width, written = int(self._prompt_length.max()), int(self._written.max()) + 1
-        allowed = np.concatenate(
-            [
-                np.arange(width) < self._prompt_length[:, None],
-                np.arange(written) <= self._written[:, None],
-            ],
-            axis=1,
-        )
-        mask = np.where(allowed, np.float32(0), np.float32(-np.inf))[:, None, None]
-
-        def attend(block: int, queries: Array, keys: Array, values: Array) -> Array:
-            return self._attend(block, queries, keys, values, mask, width)
-
-        hidden = self._forward(tokens, self._prompt_length + self._written, attend)
-        assert hidden is not None
-        self._written[self._slot >= 0] += 1
-        return _normed(hidden, weights.epsilon) @ weights.head
-
-    def _find_sharing(self) -> Array:
-        """Row numbers by slot, (slots, rows of a slot at most); `rows` where a slot has fewer."""
-        members: list[list[int]] = [[] for _ in range(int(self._slot.max()) + 1)]
-        for row, slot in enumerate(self._slot.tolist()):
-            if slot >= 0:
-                members[slot].append(row)
-        sharing = np.full((len(members), max(map(len, members), default=0)), self.rows)
-        for line, rows in zip(sharing, members, strict=True):
-            line[: len(rows)] = rows
-        return sharing
-
-    def _attend(self, block: int, queries: Array, keys: Array, values: Array, mask: Array, width: int) -> Array:
-        """Attention of one new position in each row over its prompt (`width` columns at most) and what followed."""
-        rows, kv_heads, size = keys.shape
-        repeats = queries.shape[1] // kv_heads
-        sharing = self._sharing
-        assert sharing is not None
-        slots, share = sharing.shape
-        self._keys[block][np.arange(rows), :, self._written] = keys
-        self._values[block][np.arange(rows), :, self._written] = values
-        columns = mask.shape[-1] - width
-
-        # One row more than there are, for the places that a slot leaves empty.
-        padded = np.zeros((rows + 1, kv_heads, repeats, size), np.float32)
-        padded[:rows] = queries.reshape(rows, kv_heads, repeats, size)
-        scores = np.zeros((rows + 1, kv_heads, repeats, mask.shape[-1]), np.float32)
-        together = padded[sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, size)
-        shared = together @ self._prompt_keys[block][:slots, :, :width].swapaxes(2, 3)
-        scores[sharing, :, :, :width] = shared.reshape(slots, kv_heads, share, repeats, width).swapaxes(1, 2)
-        own = scores[:rows]
-        np.matmul(padded[:rows], self._keys[block][:, :, :columns].swapaxes(2, 3), out=own[..., width:])
-
-        own += mask
-        own -= own.max(axis=-1, keepdims=True)
-        np.exp(own, out=own)
-        total = own.sum(axis=-1, keepdims=True)
-
-        together = scores[..., :width][sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, width)
-        shared = together @ self._prompt_values[block][:slots, :, :width]
-        result = np.zeros_like(padded)
-        result[sharing] = shared.reshape(slots, kv_heads, share, repeats, size).swapaxes(1, 2)
-        attended = result[:rows]
-        attended += own[..., width:] @ self._values[block][:, :, :columns]
-        attended /= total
-        return attended.reshape(rows, -1)
-
-    def _forward(self, tokens: Array, positions: Array, attend: Attend) -> Array | None:
-        """The blocks over a flat list of tokens; None where `attend` has seen enough."""
-        weights = self._weights
-        heads, kv_heads, size = weights.heads, weights.kv_heads, weights.head_size
-        turns = positions[:, None] * weights.rope_base ** (-np.arange(0, size, 2) / size)
-        cosine, sine = (wave(turns).astype(np.float32) for wave in (np.cos, np.sin))
-        # As wide as all queries and keys of a position, for long inner loops.
-        cosine = np.tile(cosine, 2 * (heads + kv_heads))
-        sine = np.tile(np.concatenate([-sine, sine], axis=1), heads + kv_heads)
-        hidden = weights.embedding[tokens]
-        for index, block in enumerate(weights.blocks):
-            mixed = _normed(hidden, weights.epsilon) @ block.queries_keys_values
-            turned = mixed[:, : cosine.shape[1]]
-            halves = turned.reshape(len(tokens), heads + kv_heads, 2, size // 2)
-            turned = turned * cosine + halves[:, :, ::-1].reshape(cosine.shape) * sine
-            queries, keys = np.split(turned.reshape(len(tokens), heads + kv_heads, size), [heads], axis=1)
-            values = mixed[:, cosine.shape[1] :].reshape(len(tokens), kv_heads, size)
-            attended = attend(index, queries, keys, values)
-            if attended is None:
-                return None
-            hidden = hidden + attended @ block.output
-            gate, up = np.split(_normed(hidden, weights.epsilon) @ block.gate_up, 2, axis=1)
-            # Below -88 the exponential overflows to infinity, and the gate is rightly zero.
-            with np.errstate(over="ignore"):
-                opening = np.exp(-gate)
-            opening += 1
-            np.divide(gate, opening, out=opening)
-            opening *= up
-            hidden += opening @ block.down
-        return hidden
+    @property
+    def first(self) -> Array:
+        """`a` as it goes before `b`, (inputs, rank)."""
+        return self.a if self.inputs is None else self.inputs[:, None] * self.a
 
 
-def _normed(x: Array, epsilon: float) -> Array:
-    """`x` over its root mean square, row by row."""
+def merge(weights: LlamaWeights, adapter: Iterable[LowRank]) -> LlamaWeights:
+    """The weights with the adapter in them; matrices that it leaves alone are shared."""
+    changed: dict[tuple[int, str], Array] = {}
+    for part in adapter:
+        place = part.block, part.matrix
+        if place not in changed:
+            changed[place] = getattr(weights.blocks[part.block], part.matrix).copy()
+        changed[place][:, part.columns] += (np.float32(part.scale) * part.first) @ part.b
+    blocks = list(weights.blocks)
+    for (block, matrix), array in changed.items():
+        blocks[block] = evolve(blocks[block], **{matrix: array})
+    return evolve(weights, blocks=tuple(blocks))
+
+
+def run_blocks(
+    weights: LlamaWeights, hidden: Array, positions: Array, attend: Attend, *, stop: int | None = None
+) -> Array | None:
+    """The blocks up to `stop`, or all, over rows of (tokens, hidden); None where `attend` has seen enough."""
+    waves = rotary_waves(weights, positions)
+    for index, block in enumerate(weights.blocks[:stop]):
+        mixed = normed(hidden, weights.epsilon)[0] @ block.queries_keys_values
+        attended = attend(index, *rotated(weights, mixed, waves))
+        if attended is None:
+            return None
+        hidden = hidden + attended @ block.output
+        gate, up = np.split(normed(hidden, weights.epsilon)[0] @ block.gate_up, 2, axis=1)
+        opening = gate_opening(gate)
+        opening *= gate
+        opening *= up
+        hidden += opening @ block.down
+    return hidden
+
+
+def normed(x: Array, epsilon: float) -> tuple[Array, Array]:
+    """`x` over its root mean square row by row, and the factors, (rows, 1)."""
     square = np.einsum("ij,ij->i", x, x)
-    scale: Array = 1 / np.sqrt(square / np.float32(x.shape[1]) + np.float32(epsilon))
-    return x * scale[:, None]
+    scale: Array = (1 / np.sqrt(square / np.float32(x.shape[1]) + np.float32(epsilon)))[:, None]
+    return x * scale, scale
 
 
-def _causal_attention(queries: Array, keys: Array, values: Array) -> Array:
-    """Queries, scaled, as (batch, positions, heads, size); keys and values as (batch, positions, kv heads, size)."""
-    batch, positions, heads, size = queries.shape
-    kv_heads = keys.shape[2]
-    grouped = queries.reshape(batch, positions, kv_heads, heads // kv_heads, size).transpose(0, 2, 3, 1, 4)
-    keys, values = keys.transpose(0, 2, 3, 1)[:, :, None], values.swapaxes(1, 2)[:, :, None]
-    result = np.empty(queries.shape, np.float32)
-    for start in range(0, positions, _QUERY_BLOCK):
-        stop = min(start + _QUERY_BLOCK, positions)
-        scores = grouped[..., start:stop, :] @ keys[..., :stop]
-        scores[..., start:] += np.triu(np.full((stop - start, stop - start), -np.inf, np.float32), 1)
-        scores -= scores.max(axis=-1, keepdims=True)
+def normed_gradient(slope: Array, states: Array, scale: Array) -> Array:
+    """The gradient with respect to `x`, given that to `normed(x)`, which came out as `states` and `scale`."""
+    mean = np.einsum("ij,ij->i", slope, states) / np.float32(states.shape[1])
+    back: Array = slope - states * mean[:, None]
+    back *= scale
+    return back
+
+
+def rotary_waves(weights: LlamaWeights, positions: Array) -> tuple[Array, Array]:
+    """Cosines and signed sines of RoPE, as wide as all queries and keys of a position, for long inner loops."""
+    size, count = weights.head_size, weights.heads + weights.kv_heads
+    turns = positions[:, None] * weights.rope_base ** (-np.arange(0, size, 2) / size)
+    cosine, sine = (wave(turns).astype(np.float32) for wave in (np.cos, np.sin))
+    return np.tile(cosine, 2 * count), np.tile(np.concatenate([-sine, sine], axis=1), count)
+
+
+def rotated(weights: LlamaWeights, mixed: Array, waves: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+    """Queries, keys and values of `mixed`, (tokens, all of their columns), each as (tokens, heads, head size)."""
+    tokens, width = waves[0].shape
+    turned = _turned(mixed[:, :width], waves, weights.head_size)
+    queries, keys = np.split(
+        turned.reshape(tokens, width // weights.head_size, weights.head_size), [weights.heads], axis=1
+    )
+    return queries, keys, mixed[:, width:].reshape(tokens, weights.kv_heads, weights.head_size)
+
+
+def turned_back(x: Array, waves: tuple[Array, Array], size: int) -> Array:
+    """What RoPE made `x`, (tokens, heads of `size` side by side); it is also how gradients go through it."""
+    cosine, sine = waves
+    return _turned(x, (cosine, -sine), size)
+
+
+def _turned(x: Array, waves: tuple[Array, Array], size: int) -> Array:
+    cosine, sine = waves
+    halves = x.reshape(len(x), x.shape[1] // size, 2, size // 2)
+    turned: Array = halves[:, :, ::-1].reshape(cosine.shape) * sine
+    turned += x * cosine
+    return turned
+
+
+def gate_opening(gate: Array) -> Array:
+    """The logistic function."""
+    # Below -88 the exponential overflows to infinity, and the gate is rightly shut.
+    with np.errstate(over="ignore"):
+        opening: Array = np.exp(-gate)
+    opening += 1
+    return np.reciprocal(opening, out=opening)
+
+
+def causal_attention(queries: Array, keys: Array, values: Array) -> tuple[Array, Array]:
+    """Attention of the last positions of one sequence over all before them and themselves.
+
+    Args:
+        queries: scaled, (last positions, heads, size).
+        keys: (all positions, kv heads, size), each serving as many heads as there are for one.
+        values: as the keys.
+
+    Returns what each position gathers, (last positions, heads * size), and the logarithms of its normalizers,
+    (kv heads, heads of one, last positions, 1).
+    """
+    count, heads, size = queries.shape
+    grouped, across, along = _grouped(queries, keys, values)
+    result = np.empty((count, heads, size), np.float32)
+    normalizers = np.empty((*grouped.shape[:3], 1), np.float32)
+    for start, stop, seen, mask in _query_blocks(count, len(keys)):
+        scores = grouped[:, :, start:stop] @ across[..., :seen]
+        scores[..., seen - len(mask) :] += mask
+        highest = scores.max(axis=-1, keepdims=True)
+        scores -= highest
         np.exp(scores, out=scores)
-        attended = (scores @ values[..., :stop, :]) / scores.sum(axis=-1, keepdims=True)
-        result[:, start:stop] = attended.transpose(0, 3, 1, 2, 4).reshape(batch, stop - start, heads, size)
-    return result
+        total = scores.sum(axis=-1, keepdims=True)
+        gathered = scores @ along[:, :, :seen]
+        gathered /= total
+        result[start:stop] = gathered.transpose(2, 0, 1, 3).reshape(stop - start, heads, size)
+        normalizers[:, :, start:stop] = highest + np.log(total)
+    return result.reshape(count, heads * size), normalizers
+
+
+def causal_attention_gradients(
+    slope: Array, queries: Array, keys: Array, values: Array, gathered: Array, normalizers: Array
+) -> tuple[Array, Array, Array]:
+    """The gradients with respect to queries, keys and values, each in its shape.
+
+    `slope` is the gradient with respect to what `causal_attention` gave for them, `gathered` and `normalizers`.
+    """
+    count, heads, size = queries.shape
+    kv_heads = keys.shape[1]
+    repeats = heads // kv_heads
+    grouped, across, along = _grouped(queries, keys, values)
+    # What a position's weights have in common, FlashAttention's D: (kv heads, heads of one, last positions, 1).
+    common = np.einsum("ths,ths->ht", slope.reshape(count, heads, size), gathered.reshape(count, heads, size))
+    common = common.reshape(kv_heads, repeats, count, 1)
+    incoming = slope.reshape(count, kv_heads, repeats, size).transpose(1, 2, 0, 3)
+    to_queries = np.empty((count, heads, size), np.float32)
+    to_keys, to_values = np.zeros((2, kv_heads, len(keys), size), np.float32)
+    for start, stop, seen, mask in _query_blocks(count, len(keys)):
+        part = slice(start, stop)
+        weights = grouped[:, :, part] @ across[..., :seen]
+        weights -= normalizers[:, :, part]
+        weights[..., seen - len(mask) :] += mask
+        np.exp(weights, out=weights)
+        to_scores = incoming[:, :, part] @ along[:, :, :seen].swapaxes(2, 3)
+        to_scores -= common[:, :, part]
+        to_scores *= weights
+        to_queries[part] = (
+            (to_scores @ across[..., :seen].swapaxes(2, 3)).transpose(2, 0, 1, 3).reshape(-1, heads, size)
+        )
+        for whole, left, right in ((to_values, weights, incoming), (to_keys, to_scores, grouped)):
+            whole[:, :seen] += (left.swapaxes(2, 3) @ right[:, :, part]).sum(axis=1)
+    return to_queries, to_keys.swapaxes(0, 1), to_values.swapaxes(0, 1)
+
+
+def _grouped(queries: Array, keys: Array, values: Array) -> tuple[Array, Array, Array]:
+    """Views as (kv heads, heads of one, positions, size), the keys transposed."""
+    count, heads, size = queries.shape
+    kv_heads = keys.shape[1]
+    grouped = queries.reshape(count, kv_heads, heads // kv_heads, size).transpose(1, 2, 0, 3)
+    return grouped, keys.transpose(1, 2, 0)[:, None], values.transpose(1, 0, 2)[:, None]
+
+
+def _query_blocks(count: int, length: int) -> list[tuple[int, int, int, Array]]:
+    """For the last `count` positions of `length` in blocks: from, to, positions seen, and the mask of the last ones."""
+    found = []
+    for start in range(0, count, _QUERY_BLOCK):
+        stop = min(start + _QUERY_BLOCK, count)
+        mask = np.triu(np.full((stop - start, stop - start), -np.inf, np.float32), 1)
+        found.append((start, stop, length - count + stop, mask))
+    return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from gce.adapters.blas import numpy_blas_threads
 from gce.adapters.draws import Array
-from gce.adapters.numpy_llama import NumpyLlama, Prefix
+from gce.adapters.numpy_decoder import NumpyDecoder, Prefix
 
 __all__ = ["RowThreads"]
 
@@ -24,7 +24,7 @@ _BLOCK = 64
 class RowThreads:
     """Rows 0, 1, ... in blocks, each a decoder of its own."""
 
-    def __init__(self, make: Callable[[int], NumpyLlama], rows: int, *, threads: int) -> None:
+    def __init__(self, make: Callable[[int], NumpyDecoder], rows: int, *, threads: int) -> None:
         """`make` gives a decoder with that many rows."""
         fewest = 2 if rows > _BLOCK // 2 else 1
         blocks = np.array_split(np.arange(rows), max(fewest, -(-rows // _BLOCK)))
@@ -74,7 +74,7 @@ class RowThreads:
         ids, own, sampling = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
         return ids, own, sampling
 
-    def _find(self, row: int) -> tuple[NumpyLlama, int]:
+    def _find(self, row: int) -> tuple[NumpyDecoder, int]:
         for part in self._parts:
             if row < part.rows:
                 return part, row

@@ -1,0 +1,193 @@
+"""Decodes a Llama with numpy alone: several times faster than mlx on Linux, whose CPU kernels are scalar there.
+
+Rows that share a prompt share its keys and values too, so that memory is read once for up to eight of them. Knows
+weights, positions and uniform numbers; it does not know requests, tokenizers, mlx, or where weights come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+
+from gce.adapters.draws import Array, draw
+from gce.adapters.numpy_llama import LlamaWeights, causal_attention, normed, run_blocks
+
+__all__ = ["NumpyDecoder", "Prefix"]
+
+_SHARE = 8
+"""Rows at most that read one copy of a prompt."""
+_ROOM = 256
+"""Generated tokens for which there is room at first; it doubles when it is full."""
+
+
+@frozen(eq=False)
+class Prefix:
+    """Keys and values of a prompt's tokens in every block, each (kv heads, tokens, head size)."""
+
+    length: int
+    keys: tuple[Array, ...]
+    values: tuple[Array, ...]
+
+
+class NumpyDecoder:
+    """Rows of growing sequences over one set of weights. A new row is idle until it is placed."""
+
+    def __init__(self, weights: LlamaWeights, rows: int, longest: int) -> None:
+        """Room for `rows` sequences after prompts of at most `longest` tokens."""
+        self.rows = rows
+        self._weights = weights
+        blocks = range(len(weights.blocks))
+        # Zeros, not empty: what a mask hides must still be finite. Pages that nothing touches cost nothing.
+        shape = (rows, weights.kv_heads, longest, weights.head_size)
+        self._prompt_keys = [np.zeros(shape, np.float32) for _ in blocks]
+        self._prompt_values = [np.zeros(shape, np.float32) for _ in blocks]
+        shape = (rows, weights.kv_heads, _ROOM, weights.head_size)
+        self._keys = [np.zeros(shape, np.float32) for _ in blocks]
+        self._values = [np.zeros(shape, np.float32) for _ in blocks]
+        self._prefixes: list[Prefix | None] = [None] * rows
+        self._slot = np.full(rows, -1)  # Which prefix a row reads; -1 where it is idle.
+        self._prompt_length = np.zeros(rows, np.int64)
+        self._written = np.zeros(rows, np.int64)
+        self._sharing: Array | None = None
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
+        """Keys and values of each prompt, in one pass over all of them."""
+        cuts = np.cumsum([len(prompt) for prompt in prompts])[:-1]
+        tokens = np.concatenate([np.asarray(prompt, np.int64) for prompt in prompts])
+        positions = np.concatenate([np.arange(len(prompt)) for prompt in prompts])
+        kept: list[tuple[list[Array], list[Array]]] = []
+
+        def attend(_: int, queries: Array, keys: Array, values: Array) -> Array | None:
+            of_keys, of_values = np.split(keys, cuts), np.split(values, cuts)
+            kept.append((of_keys, of_values))
+            if len(kept) == len(self._weights.blocks):
+                return None  # Nobody asks for what the last block puts out here.
+            each = zip(np.split(queries, cuts), of_keys, of_values, strict=True)
+            return np.concatenate([causal_attention(*one)[0] for one in each])
+
+        run_blocks(self._weights, self._weights.embedding[tokens], positions, attend)
+        return [
+            Prefix(
+                len(prompt),
+                tuple(keys[row].swapaxes(0, 1).copy() for keys, _ in kept),
+                tuple(values[row].swapaxes(0, 1).copy() for _, values in kept),
+            )
+            for row, prompt in enumerate(prompts)
+        ]
+
+    def place(self, row: int, prefix: Prefix) -> None:
+        """Start `row` anew right after `prefix`."""
+        self.release(row)
+        slot = next((i for i, p in enumerate(self._prefixes) if p is prefix and np.sum(self._slot == i) < _SHARE), None)
+        if slot is None:
+            slot = self._prefixes.index(None)
+            self._prefixes[slot] = prefix
+            for block in range(len(self._weights.blocks)):
+                self._prompt_keys[block][slot, :, : prefix.length] = prefix.keys[block]
+                self._prompt_values[block][slot, :, : prefix.length] = prefix.values[block]
+        self._slot[row], self._prompt_length[row] = slot, prefix.length
+
+    def release(self, row: int) -> None:
+        """Leave `row` idle: it costs time until `keep` drops it, and what it draws means nothing."""
+        slot = self._slot[row]
+        self._slot[row], self._prompt_length[row], self._written[row] = -1, 0, 0
+        if slot >= 0 and slot not in self._slot:
+            self._prefixes[slot] = None
+        self._sharing = None
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with these rows alone; they become rows 0, 1, ... in this order."""
+        self.rows = len(rows)
+        chosen = np.asarray(rows, np.int64)
+        for old in (self._keys, self._values):
+            old[:] = [buffer[chosen] for buffer in old]
+        self._slot, self._prompt_length, self._written = (
+            part[chosen] for part in (self._slot, self._prompt_length, self._written)
+        )
+        used = sorted(set(self._slot[self._slot >= 0].tolist()))
+        for old in (self._prompt_keys, self._prompt_values):
+            old[:] = [buffer[used] for buffer in old]
+        self._prefixes = [self._prefixes[slot] for slot in used]
+        self._slot = np.asarray([used.index(slot) if slot >= 0 else -1 for slot in self._slot.tolist()], np.int64)
+        self._sharing = None
+
+    def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
+        """Append one token to each row and draw the next, as `draw` says."""
+        return draw(self.logits(tokens), uniforms, temperatures)
+
+    def logits(self, tokens: Array) -> Array:
+        """Append one token to each row; the logits of the next, (rows, vocabulary)."""
+        weights = self._weights
+        room = self._keys[0].shape[2]
+        if self._written.max() == room:
+            for old in (self._keys, self._values):
+                old[:] = [np.pad(buffer, ((0, 0), (0, 0), (0, room), (0, 0))) for buffer in old]
+        if self._sharing is None:
+            self._sharing = self._find_sharing()
+        width, written = int(self._prompt_length.max()), int(self._written.max()) + 1
+        allowed = np.concatenate(
+            [
+                np.arange(width) < self._prompt_length[:, None],
+                np.arange(written) <= self._written[:, None],
+            ],
+            axis=1,
+        )
+        mask = np.where(allowed, np.float32(0), np.float32(-np.inf))[:, None, None]
+
+        def attend(block: int, queries: Array, keys: Array, values: Array) -> Array:
+            return self._attend(block, queries, keys, values, mask, width)
+
+        positions = self._prompt_length + self._written
+        hidden = run_blocks(weights, weights.embedding[tokens], positions, attend)
+        assert hidden is not None
+        self._written[self._slot >= 0] += 1
+        logits: Array = normed(hidden, weights.epsilon)[0] @ weights.head
+        return logits
+
+    def _find_sharing(self) -> Array:
+        """Row numbers by slot, (slots, rows of a slot at most); `rows` where a slot has fewer."""
+        members: list[list[int]] = [[] for _ in range(int(self._slot.max()) + 1)]
+        for row, slot in enumerate(self._slot.tolist()):
+            if slot >= 0:
+                members[slot].append(row)
+        sharing = np.full((len(members), max(map(len, members), default=0)), self.rows)
+        for line, rows in zip(sharing, members, strict=True):
+            line[: len(rows)] = rows
+        return sharing
+
+    def _attend(self, block: int, queries: Array, keys: Array, values: Array, mask: Array, width: int) -> Array:
+        """Attention of one new position in each row over its prompt (`width` columns at most) and what followed."""
+        rows, kv_heads, size = keys.shape
+        repeats = queries.shape[1] // kv_heads
+        sharing = self._sharing
+        assert sharing is not None
+        slots, share = sharing.shape
+        self._keys[block][np.arange(rows), :, self._written] = keys
+        self._values[block][np.arange(rows), :, self._written] = values
+        columns = mask.shape[-1] - width
+
+        # One row more than there are, for the places that a slot leaves empty.
+        padded = np.zeros((rows + 1, kv_heads, repeats, size), np.float32)
+        padded[:rows] = queries.reshape(rows, kv_heads, repeats, size)
+        scores = np.zeros((rows + 1, kv_heads, repeats, mask.shape[-1]), np.float32)
+        together = padded[sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, size)
+        shared = together @ self._prompt_keys[block][:slots, :, :width].swapaxes(2, 3)
+        scores[sharing, :, :, :width] = shared.reshape(slots, kv_heads, share, repeats, width).swapaxes(1, 2)
+        own = scores[:rows]
+        np.matmul(padded[:rows], self._keys[block][:, :, :columns].swapaxes(2, 3), out=own[..., width:])
+
+        own += mask
+        own -= own.max(axis=-1, keepdims=True)
+        np.exp(own, out=own)
+        total = own.sum(axis=-1, keepdims=True)
+
+        together = scores[..., :width][sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, width)
+        shared = together @ self._prompt_values[block][:slots, :, :width]
+        result = np.zeros_like(padded)
+        result[sharing] = shared.reshape(slots, kv_heads, share, repeats, size).swapaxes(1, 2)
+        attended = result[:rows]
+        attended += own[..., width:] @ self._values[block][:, :, :columns]
+        attended /= total
+        return attended.reshape(rows, -1)

@@ -1,0 +1,155 @@
+"""numpy's loss and gradients are mlx's, whatever is shared, kept or split on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+mx = pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
+pytest.importorskip("tokenizers")
+
+from mlx.utils import tree_unflatten  # noqa: E402
+from mlx_lm.utils import load_model  # noqa: E402
+from tiny_llama import write_tiny_llama  # noqa: E402
+
+from gce.adapters import numpy_learner, numpy_llama  # noqa: E402
+from gce.adapters.examples import Example  # noqa: E402
+from gce.adapters.mlx_learner import loss_and_gradients, split_head  # noqa: E402
+from gce.adapters.mlx_llama import llama_adapter, llama_weights  # noqa: E402
+from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings  # noqa: E402
+from gce.adapters.numpy_learner import NumpyLearner  # noqa: E402
+
+WORDS = 45
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_the_cpu():
+    mx.set_default_device(mx.cpu)
+    mx.disable_compile()
+
+
+@pytest.fixture
+def adapted(tmp_path):
+    """A model with an adapter whose second factors are drawn, and the learner of its base."""
+
+    def make(layers, *, threads=2, tokens_per_pass=60, keys=None, **shape):
+        model = load_model(write_tiny_llama(tmp_path, layers=4, **shape))[0]
+        base = llama_weights(model)
+        adapter = Adapter(model, LoraSettings(rank=3, layers=layers, keys=keys), OptimizerSettings(), seed=0)
+        rng = np.random.Generator(np.random.Philox(3))
+        drawn = {p: rng.normal(size=a.shape) * 0.1 for p, a in adapter.parameters().items() if p.endswith("b")}
+        model.update(tree_unflatten([(path, mx.array(a.astype(np.float32))) for path, a in drawn.items()]))
+        return model, NumpyLearner(base, tokens_per_pass=tokens_per_pass, threads=threads)
+
+    return make
+
+
+def tokens(seed: int, count: int) -> tuple[int, ...]:
+    return tuple(np.random.Generator(np.random.Philox(seed)).integers(1, WORDS, size=count).tolist())
+
+
+PROMPT = tokens(0, 9)
+ALONE = [
+    Example(tokens(1, 30), 12, 1.0),
+    Example(tokens(2, 7), 6, -0.3),
+    Example(tokens(3, 33), 1, 2.0),
+    Example(tokens(4, 2), 1, 1.0),
+]
+FAMILY = [
+    Example(PROMPT + tokens(5, 12), 9, 0.5),
+    Example(PROMPT + tokens(6, 1), 9, 1.0),
+    Example(PROMPT + tokens(7, 20), 9, -0.2),
+    Example(PROMPT + tokens(8, 20), 7, 0.7),
+]
+BATCH = [FAMILY[0], *ALONE[:2], *FAMILY[1:], *ALONE[2:]]
+"""A prompt with three continuations, one of which is read by nobody; the fourth shares less of it."""
+
+
+def by_mlx(model, examples):
+    streams = [mx.default_stream(mx.cpu)]
+    loss, found = loss_and_gradients(model, split_head(model), examples, tokens_per_pass=10_000, streams=streams)
+    return loss, {path: np.array(array) for path, array in found.items()}
+
+
+def by_numpy(model, learner, examples):
+    loss, found = learner.loss_and_gradients(llama_adapter(model), examples)
+    sides = ("lora_a", "lora_b")
+    flat = {f"{path}.{s}": array for path, pair in found.items() for s, array in zip(sides, pair, strict=True)}
+    return loss, flat
+
+
+def assert_close(found, expected):
+    assert found[0] == pytest.approx(expected[0], rel=1e-5, abs=1e-6)
+    assert found[1].keys() == expected[1].keys()
+    for path, gradient in expected[1].items():
+        assert np.abs(found[1][path] - gradient).max() <= 2e-5 * max(np.abs(gradient).max(), 1e-2), path
+
+
+def assert_same(found, expected):
+    assert found[0] == expected[0]
+    assert found[1].keys() == expected[1].keys()
+    assert all(np.array_equal(found[1][path], gradient) for path, gradient in expected[1].items())
+
+
+@pytest.mark.parametrize("layers", [(0,), (3,), (0, 3), (1, 2), (0, 1, 2, 3)])
+@pytest.mark.parametrize("examples", [ALONE, FAMILY, BATCH], ids=["alone", "family", "both"])
+def test_loss_and_gradients_are_those_of_mlx(adapted, layers, examples):
+    model, learner = adapted(layers)
+    assert_close(by_numpy(model, learner, examples), by_mlx(model, examples))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [{"tied": False}, {"kv_heads": 4}, {"kv_heads": 1}, {"head_dim": 16}, {"keys": ("self_attn.v_proj",)}],
+    ids=str,
+)
+def test_every_shape_of_plain_llama_learns(adapted, shape):
+    model, learner = adapted((1, 3), **shape)
+    assert_close(by_numpy(model, learner, BATCH), by_mlx(model, BATCH))
+
+
+def test_long_sequences_attend_and_are_predicted_in_parts(adapted, monkeypatch):
+    monkeypatch.setattr(numpy_llama, "_QUERY_BLOCK", 7)
+    monkeypatch.setattr(numpy_learner, "_LOGIT_ROWS", 5)
+    model, learner = adapted((0, 2))
+    assert_close(by_numpy(model, learner, BATCH), by_mlx(model, BATCH))
+
+
+@pytest.mark.parametrize("size", [1, 40, 10_000])
+def test_passes_of_any_size_add_up_to_the_same(adapted, size):
+    model, learner = adapted((1, 3), tokens_per_pass=size)
+    assert_close(by_numpy(model, learner, BATCH), by_mlx(model, BATCH))
+
+
+def test_the_number_of_threads_changes_no_bit(adapted):
+    found = [by_numpy(*adapted((1, 3), threads=threads), BATCH) for threads in (1, 2, 5)]
+    assert_same(found[1], found[0])
+    assert_same(found[2], found[0])
+
+
+def test_kept_hidden_states_change_no_bit(adapted):
+    """The second time nothing below the lowest adapted block is computed, and it does not matter with whom it was."""
+    model, learner = adapted((2, 3))
+    for example in BATCH:
+        by_numpy(model, learner, [example])
+    kept = by_numpy(model, learner, BATCH)
+    assert_same(kept, by_numpy(*adapted((2, 3)), BATCH))
+    learner._frozen_part = lambda tokens: pytest.fail("computed again")
+    assert_same(by_numpy(model, learner, BATCH), kept)
+
+
+def test_another_lowest_block_starts_anew(adapted):
+    """Hidden states that were kept below block 3 are not taken for those below block 1."""
+    model, learner = adapted((3,))
+    by_numpy(model, learner, BATCH)
+    other, fresh = adapted((1,))
+    assert_same(by_numpy(other, learner, BATCH), by_numpy(other, fresh, BATCH))
+
+
+def test_a_shared_prompt_is_read_once(adapted):
+    """Nine tokens of the prompt once, and 11, none and 19 that follow it; the fourth reads 28 and trains 22 alone."""
+    layout = numpy_learner._layout(numpy_learner._families(FAMILY))
+    assert layout.rows == (9 + 11 + 0 + 19) + 28
+    assert layout.predicting == (1 + 11 + 0 + 19) + 22
+    assert sum(map(len, layout.places)) == len(layout.targets) == 12 + 1 + 20 + 22
