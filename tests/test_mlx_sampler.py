@@ -19,14 +19,10 @@ from gce.adapters.mlx_decoder import BatchDecoder, SequenceDecoder, decoder_make
 from gce.adapters.mlx_llama import llama_weights  # noqa: E402
 from gce.adapters.mlx_sampler import Job, roll_out  # noqa: E402
 from gce.adapters.numpy_decoder import NumpyDecoder  # noqa: E402
-from gce.adapters.row_threads import RowThreads  # noqa: E402
 from gce.domain.types import Message, SampleRequest  # noqa: E402
 
 DECODERS = {
     "numpy": lambda model, rows, longest: NumpyDecoder(llama_weights(model), rows, longest),
-    "threads": lambda model, rows, longest: RowThreads(
-        lambda count: NumpyDecoder(llama_weights(model), count, longest), rows, threads=2
-    ),
     "batch": lambda model, rows, longest: BatchDecoder(model, rows),
     "sequence": lambda model, rows, longest: SequenceDecoder(model),
 }
@@ -108,7 +104,7 @@ def test_buffers_grow_past_their_first_room(tmp_path, decoder):
         assert rollout.log_probabilities == pytest.approx(expected, abs=5e-4)
 
 
-@pytest.mark.parametrize("decoder", ["numpy", "threads", "batch"])
+@pytest.mark.parametrize("decoder", ["numpy", "batch"])
 def test_refilled_rows_write_what_rows_without_refill_write(model, decoder):
     jobs = jobs_of(prompts=4, each=4)
     many = rolled(model, jobs, decoder=decoder, max_rows=len(jobs))
@@ -187,25 +183,15 @@ def test_a_prompt_is_computed_once_for_all_its_samples(model):
     assert len(computed[0]) == max(len(job.prompt) - 1 for job in jobs), "the longest first"
 
 
-def test_the_number_of_threads_changes_no_bit(model):
-    jobs = jobs_of(prompts=20, each=4, limit=8)
-    found = []
-    for threads in (1, 2, 3):
-
-        def make(rows, longest, threads=threads):
-            return RowThreads(lambda count: NumpyDecoder(llama_weights(model), count, longest), rows, threads=threads)
-
-        found.append(list(roll_out(jobs, make, stop={1}, max_rows=70)))
-    assert found[0] == found[1] == found[2]
-
-
 def load(tmp_path, **config):
     return mlx_model.load_mlx_model(write_tiny_llama(tmp_path, **config), device="cpu", threads=1)
 
 
 @pytest.mark.skipif(not mlx_model.sys.platform.startswith("linux"), reason="elsewhere mlx's own kernels are fast")
-def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded):
-    assert isinstance(loaded._decoder_maker()(4, 9), RowThreads)
+def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded, monkeypatch):
+    monkeypatch.setattr(mlx_model, "roll_out_in_threads", lambda jobs, make, **_: [make(3, 9)])
+    (decoder,) = loaded._roller()([])
+    assert isinstance(decoder, NumpyDecoder)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from gce.adapters.examples import Example
 from gce.adapters.numpy_decoder import NumpyDecoder
 from gce.adapters.numpy_learner import NumpyLearner
 from gce.adapters.numpy_llama import LlamaWeights, merge
-from gce.adapters.row_threads import RowThreads
 from gce.domain.types import (
     Completion,
     LayerActivation,
@@ -38,17 +37,21 @@ try:
     import mlx.nn as nn
     from mlx.utils import tree_flatten
 
-    from gce.adapters.mlx_decoder import Decoder, decoder_maker
+    from gce.adapters.mlx_decoder import decoder_maker
     from gce.adapters.mlx_files import Base, load_base
     from gce.adapters.mlx_learner import loss_and_gradients, split_head
     from gce.adapters.mlx_llama import llama_adapter, llama_weights
     from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings
     from gce.adapters.mlx_probe import block_statistics
     from gce.adapters.mlx_sampler import Job, Rollout, roll_out
+    from gce.adapters.sampler_threads import roll_out_in_threads
 except ImportError as error:
     raise MissingExtra((error.name or "mlx").split(".")[0], "mlx") from error
 
 __all__ = ["LoraSettings", "MlxModel", "OptimizerSettings", "load_mlx_model"]
+
+_NUMPY_BATCH = 64
+"""Rows that one thread decodes together; more do not multiply faster, and their keys and values leave the caches."""
 
 
 def load_mlx_model(
@@ -69,7 +72,7 @@ def load_mlx_model(
         lora: the adapter's shape; blocks may also be chosen later, by `MlxModel.attach`.
         optimizer: how the adapter learns.
         seed: of the adapter's initial values and dropout.
-        max_batch: sequences that are sampled at once, at most.
+        max_batch: sequences that are sampled in one batch, at most; through numpy 64, in each thread.
         threads: of work on the CPU; None for one on each usable core. Their number does not change any result.
 
     On a CPU under Linux weights are float32, a plain Llama samples and learns through numpy, and where a fast BLAS is
@@ -124,7 +127,7 @@ class MlxModel:
         if plain is not None:
             self._learner = NumpyLearner(plain, tokens_per_pass=adapter.settings.tokens_per_pass, threads=threads)
         self._sampled = ""
-        self._make_decoder: Callable[[int, int], Decoder]
+        self._roll_out: Callable[[Sequence[Job]], Iterator[Rollout]]
         self._stop = frozenset(int(token) for token in base.tokenizer.eos_token_ids)
         self._end = int(base.tokenizer.eos_token_id)
 
@@ -181,8 +184,8 @@ class MlxModel:
             raise ValueError(f"expected one request for each key, got {twice!r} twice")
         policy = self.policy
         if self._sampled != policy:
-            self._sampled, self._make_decoder = policy, self._decoder_maker()
-        return self._completions(requests, self._make_decoder, policy)
+            self._sampled, self._roll_out = policy, self._roller()
+        return self._completions(requests, self._roll_out, policy)
 
     def log_probabilities(
         self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
@@ -237,13 +240,18 @@ class MlxModel:
             raise ModelError("expected an adapter to write: call attach(layers)")
         self._adapter.write(Path(directory))
 
-    def _decoder_maker(self) -> Callable[[int, int], Decoder]:
-        """What makes decoders of the model as it is now, which later updates do not reach."""
+    def _roller(self) -> Callable[[Sequence[Job]], Iterator[Rollout]]:
+        """What samples from the model as it is now; later updates do not reach it."""
         if self._plain is None:
-            return decoder_maker(self._adapter.merged())
+            make = decoder_maker(self._adapter.merged())
+            return lambda jobs: roll_out(jobs, make, stop=self._stop, max_rows=self._max_batch)
         weights = merge(self._plain, llama_adapter(self._model))
-        return lambda rows, longest: RowThreads(
-            lambda count: NumpyDecoder(weights, count, longest), rows, threads=self._threads
+        return lambda jobs: roll_out_in_threads(
+            jobs,
+            lambda rows, longest: NumpyDecoder(weights, rows, longest),
+            stop=self._stop,
+            max_rows=min(self._max_batch, _NUMPY_BATCH),
+            threads=self._threads,
         )
 
     def _loss_and_gradients(self, examples: Sequence[Example]) -> tuple[float, dict[str, mx.array]]:
@@ -267,7 +275,7 @@ class MlxModel:
             )
 
     def _completions(
-        self, requests: Sequence[SampleRequest], make_decoder: Callable[[int, int], Decoder], policy: str
+        self, requests: Sequence[SampleRequest], roll_out: Callable[[Sequence[Job]], Iterator[Rollout]], policy: str
     ) -> Iterator[Completion]:
         tokens: dict[tuple[Message, ...], tuple[int, ...]] = {}
         for request in requests:
@@ -283,7 +291,7 @@ class MlxModel:
                 limit = min(request.max_tokens, room)
                 asked.append((request, Job(prompt, request.seed, request.temperature, limit)))
         jobs = [job for _, job in asked]
-        for rollout in roll_out(jobs, make_decoder, stop=self._stop, max_rows=self._max_batch):
+        for rollout in roll_out(jobs):
             request, job = asked[rollout.job]
             yield self._completion(request.key, job.prompt, rollout, policy)
 

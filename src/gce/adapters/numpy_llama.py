@@ -6,6 +6,7 @@ mlx, tokenizers, or where weights come from.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -253,6 +254,11 @@ def _query_blocks(count: int, length: int) -> list[tuple[int, int, int, Array]]:
     found = []
     for start in range(0, count, _QUERY_BLOCK):
         stop = min(start + _QUERY_BLOCK, count)
-        mask = np.triu(np.full((stop - start, stop - start), -np.inf, np.float32), 1)
-        found.append((start, stop, length - count + stop, mask))
+        found.append((start, stop, length - count + stop, _later_positions(stop - start)))
     return found
+
+
+@functools.cache
+def _later_positions(count: int) -> Array:
+    """Minus infinity where a key comes after the query, (queries, keys)."""
+    return np.triu(np.full((count, count), -np.inf, np.float32), 1)

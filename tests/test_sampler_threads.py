@@ -1,0 +1,105 @@
+"""Shares of jobs side by side: every job once, the same bits on any number of threads, and nobody left behind."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
+pytest.importorskip("tokenizers")
+
+from hypothesis import given
+from hypothesis import strategies as st
+from mlx_lm.utils import load_model
+from tiny_llama import write_tiny_llama
+
+from gce.adapters.mlx_llama import llama_weights
+from gce.adapters.mlx_sampler import Job, roll_out
+from gce.adapters.numpy_decoder import NumpyDecoder
+from gce.adapters.sampler_threads import _deal, roll_out_in_threads
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    weights = llama_weights(load_model(write_tiny_llama(tmp_path_factory.mktemp("model"), layers=2))[0])
+    return lambda rows, longest: NumpyDecoder(weights, rows, longest)
+
+
+def jobs_of(prompts: int, each: int) -> list[Job]:
+    rng = np.random.Generator(np.random.Philox(5))
+    texts = [tuple(rng.integers(5, 45, size=2 + 3 * place).tolist()) for place in range(prompts)]
+    return [Job(text, 100 * turn + place, 0.8, 9) for turn in range(each) for place, text in enumerate(texts)]
+
+
+def rolled(jobs, make, *, threads=2):
+    found = list(roll_out_in_threads(jobs, make, stop={1}, max_rows=8, threads=threads))
+    return sorted(found, key=lambda rollout: rollout.job)
+
+
+def test_the_number_of_threads_changes_no_bit(make):
+    jobs = jobs_of(prompts=20, each=4)
+    one, two, five = (rolled(jobs, make, threads=threads) for threads in (1, 2, 5))
+    assert [rollout.job for rollout in one] == list(range(80))
+    assert one == two == five
+
+
+def test_shares_write_what_one_batch_writes(make):
+    jobs = jobs_of(prompts=10, each=4)
+    together = sorted(roll_out(jobs, make, stop={1}, max_rows=40), key=lambda rollout: rollout.job)
+    for one, other in zip(rolled(jobs, make), together, strict=True):
+        assert one.tokens == other.tokens
+        assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=2e-4)
+
+
+def test_no_jobs_no_rollouts(make):
+    assert rolled([], make) == []
+
+
+def test_an_error_in_a_thread_reaches_whoever_asked(make):
+    class Broken(NumpyDecoder):
+        def step(self, *_):
+            raise ArithmeticError("broken")
+
+    weights = make(1, 1)._weights
+    with pytest.raises(ArithmeticError, match="broken"):
+        rolled(jobs_of(10, 4), lambda rows, longest: Broken(weights, rows, longest))
+
+
+def test_threads_end_when_nobody_asks_any_more(make):
+    before = threading.active_count()
+    rollouts = roll_out_in_threads(jobs_of(20, 8), make, stop=(), max_rows=2, threads=2)
+    next(rollouts)
+    assert threading.active_count() > before
+    rollouts.close()
+    assert threading.active_count() == before
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 90)), max_size=30))
+def test_every_job_is_dealt_once(shapes):
+    """Prompts of so many tokens with so many samples; two prompts of one length differ."""
+    jobs = [
+        Job((number, *range(length)), sample, 0.8, 5)
+        for number, (length, samples) in enumerate(shapes)
+        for sample in range(samples)
+    ]
+    shares = _deal(jobs)
+    assert sorted(place for share in shares for place in share) == list(range(len(jobs)))
+    assert all(shares)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "shares"), [(1, 1), (15, 1), (16, 2), (240, 2), (399, 2), (400, 4), (512, 4), (1200, 8)]
+)
+def test_shares_grow_with_the_jobs_in_powers_of_two(jobs, shares):
+    dealt = _deal([Job((i, 3, 4), i, 0.8, 5) for i in range(jobs)])
+    assert len(dealt) == shares
+    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+
+
+def test_samples_of_a_prompt_stay_together_unless_they_are_most():
+    together = _deal([Job((prompt, 1, 2), sample, 0.8, 5) for prompt in range(8) for sample in range(8)])
+    assert [len({place // 8 for place in share}) for share in together] == [4, 4]
+    assert [len(share) for share in _deal([Job((1, 2), sample, 0.8, 5) for sample in range(50)])] == [25, 25]
