@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from gce.adapters.allocator import share_heap
 from gce.adapters.blas import BlasReport, use_fast_blas
 from gce.adapters.examples import Example
 from gce.adapters.numpy_decoder import NumpyDecoder
@@ -90,6 +91,7 @@ def load_mlx_model(
     blas = use_fast_blas(1) if on_cpu else None
     on_linux_cpu = on_cpu and sys.platform.startswith("linux")
     if on_linux_cpu:
+        share_heap()  # Threads that decode and learn take and leave hundreds of megabytes.
         # There mlx runs the system's C++ compiler for each fused kernel: seconds, for no gain that was measurable.
         mx.disable_compile()
     base = load_base(path_or_repo, single_precision=on_linux_cpu)

@@ -19,7 +19,7 @@ __all__ = ["NumpyDecoder", "Prefix"]
 _SHARE = 8
 """Rows at most that read one copy of a prompt."""
 _ROOM = 256
-"""Generated tokens for which there is room at first; it doubles when it is full."""
+"""Generated tokens for which there is room at first, and by how many it grows when it is full."""
 
 
 @frozen(eq=False)
@@ -122,8 +122,9 @@ class NumpyDecoder:
         weights = self._weights
         room = self._keys[0].shape[2]
         if self._written.max() == room:
-            for old in (self._keys, self._values):
-                old[:] = [np.pad(buffer, ((0, 0), (0, 0), (0, room), (0, 0))) for buffer in old]
+            for buffers in (self._keys, self._values):
+                for block, buffer in enumerate(buffers):  # One after another, so that few are there twice.
+                    buffers[block] = np.pad(buffer, ((0, 0), (0, 0), (0, _ROOM), (0, 0)))
         if self._sharing is None:
             self._sharing = self._find_sharing()
         width, written = int(self._prompt_length.max()), int(self._written.max()) + 1
