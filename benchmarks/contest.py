@@ -68,15 +68,17 @@ class Outcome:
         return statistics.median(ratios), ratios[0], ratios[-1]
 
 
-def compete(contestants: Sequence[Contestant], rounds: int) -> list[Outcome]:
+def compete(contestants: Sequence[Contestant], rounds: int, *, warm_up: bool = True) -> list[Outcome]:
     """Let each contestant warm up with one turn that does not count, then take `rounds` turns in rotation.
+
+    Turns of minutes need no warming up.
 
     Raises:
         RuntimeError: a contestant failed; its own message stands on stderr.
     """
     players = [_Player(contestant) for contestant in contestants]
     try:
-        for player in players:
+        for player in players if warm_up else ():
             player.turn()
         turns: list[list[Turn]] = [[] for _ in players]
         for number in range(rounds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -52,3 +53,21 @@ else:
 """
     done = python("-c", code)
     assert done.returncode == 0, done.stderr
+
+
+def test_how_cost_grows_is_measured_and_drawn(tmp_path: Path):
+    """Four numbers of jobs, each judged right; with matplotlib also a picture."""
+    drawn = importlib.util.find_spec("matplotlib") is not None
+    pictures = ("--pictures", str(tmp_path)) if drawn else ()
+    done = python("-m", "benchmarks.growth", "verifier-jobs", *pictures)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["jobs"] for row in rows] == [10, 100, 1_000, 10_000]
+    assert all(row["seconds"] > 0 for row in rows)
+    assert (tmp_path / "verifier-jobs.svg").exists() == drawn
+
+
+def test_an_unknown_question_is_named():
+    done = python("-m", "benchmarks.growth", "speed")
+    assert done.returncode == 2
+    assert "no question 'speed': choose of verifier-length," in done.stderr

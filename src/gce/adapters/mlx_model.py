@@ -125,9 +125,7 @@ class MlxModel:
         self._threads = threads
         self._head = split_head(base.model)
         self._plain = plain
-        self._learner = None
-        if plain is not None:
-            self._learner = NumpyLearner(plain, tokens_per_pass=adapter.settings.tokens_per_pass, threads=threads)
+        self._learner = self._new_learner()
         self._sampled = ""
         self._roll_out: Callable[[Sequence[Job]], Iterator[Rollout]]
         self._stop = frozenset(int(token) for token in base.tokenizer.eos_token_ids)
@@ -167,6 +165,7 @@ class MlxModel:
     def attach(self, layers: Sequence[int]) -> None:
         """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
         self._adapter.attach(layers)
+        self._learner = self._new_learner()
 
     def prompt_tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The conversation through the chat template, up to where the model is to write."""
@@ -256,10 +255,18 @@ class MlxModel:
             threads=self._threads,
         )
 
+    def _new_learner(self) -> NumpyLearner | None:
+        """One that has kept nothing yet; None where mlx learns."""
+        if self._plain is None or self._adapter.lora.dropout:
+            return None
+        return NumpyLearner(
+            self._plain, tokens_per_pass=self._adapter.settings.tokens_per_pass, threads=self._threads
+        )
+
     def _loss_and_gradients(self, examples: Sequence[Example]) -> tuple[float, dict[str, mx.array]]:
         """The loss in nats a token, and its gradient by full path of each of the adapter's arrays."""
         examples = [example for example in examples if example.start < len(example.tokens)]
-        if self._learner is not None and not self._adapter.lora.dropout:
+        if self._learner is not None:
             loss, found = self._learner.loss_and_gradients(llama_adapter(self._model), examples)
             sides = (
                 (f"{path}.{side}", array)

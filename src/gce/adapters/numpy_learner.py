@@ -49,7 +49,7 @@ class NumpyLearner:
         """Passes of about so many tokens run side by side on the threads, whose number changes no result."""
         self._base = weights
         self._tokens = tokens_per_pass
-        self._pool = ThreadPoolExecutor(threads)
+        self._threads = threads
         self._kept = HiddenStates()
         self._kept_at = 0
 
@@ -58,13 +58,13 @@ class NumpyLearner:
         trained = sum(len(example.tokens) - example.start for example in examples)
         lowest = min(part.block for part in adapter)
         weights = merge(self._base, adapter)
-        with numpy_blas_threads(1):
-            entering = self._entering(examples, lowest)
+        with numpy_blas_threads(1), ThreadPoolExecutor(self._threads) as pool:
+            entering = self._entering(examples, lowest, pool)
             passes = [
                 _Pass(weights, adapter, lowest, _layout(group), trained, entering)
                 for group in _passes(_families(examples), self._tokens)
             ]
-            found = list(self._pool.map(_Pass.run, passes))
+            found = list(pool.map(_Pass.run, passes))
         total = sum(loss for loss, _ in found)
         gradients: Gradients = {}
         for _, parts in found:
@@ -72,7 +72,9 @@ class NumpyLearner:
                 gradients[name] = (gradients[name][0] + a, gradients[name][1] + b) if name in gradients else (a, b)
         return total, gradients
 
-    def _entering(self, examples: Sequence[Example], lowest: int) -> Mapping[tuple[int, ...], Array]:
+    def _entering(
+        self, examples: Sequence[Example], lowest: int, pool: ThreadPoolExecutor
+    ) -> Mapping[tuple[int, ...], Array]:
         """What goes into the lowest adapted block, for the tokens of each example that are read."""
         if lowest != self._kept_at:
             self._kept, self._kept_at = HiddenStates(), lowest
@@ -82,7 +84,7 @@ class NumpyLearner:
         found = {tokens: kept for tokens in read if (kept := self._kept.get(tokens)) is not None}
         missing = [tokens for tokens in read if tokens not in found]
         # Each sequence alone, so that its states do not depend on what is asked for beside it.
-        for tokens, hidden in zip(missing, self._pool.map(self._frozen_part, missing), strict=True):
+        for tokens, hidden in zip(missing, pool.map(self._frozen_part, missing), strict=True):
             self._kept.put(tokens, hidden)
             found[tokens] = hidden
         return found

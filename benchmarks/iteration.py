@@ -1,0 +1,122 @@
+"""Whole iterations: 84 rollouts, every one judged, learning from 28 of them, 18 problems answered greedily.
+
+The reference's loop, rebuilt as the peer, takes one sequence at a time and one update for each trace; ours batches.
+Both learn from as many traces, right or wrong: what is measured is time, and an untrained model finds few right ones.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.contest import Turn, measured
+from benchmarks.peers import load_mlx_lm, model_folder, problems, turns
+from gce.domain.tasks.scheduling.verify import verify
+from gce.domain.types import SampleRequest, Trace, TrainingBatch
+
+TIERS = {"T0": 3, "T1": 3, "T2": 3, "T3": 3, "T4": 9}
+ROLLOUTS = 4
+TRACES = 28
+TEST = ("T0", "T1", "T2", "T3", "T4", "T5")
+BATCH = 16
+BLOCKS = 8
+RANK = 16
+SCALE = 2.0
+LEARNING_RATE = 2e-4
+CUT = 512
+"""Tokens of a training sequence at most, in the reference."""
+
+
+def ours(model: str, tokens: int) -> Callable[[], Turn]:
+    """Through the ports of `gce`, traces in batches of 16."""
+    from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
+
+    loaded = load_mlx_model(
+        model_folder(model),
+        device="cpu",
+        lora=LoraSettings(rank=RANK, scale=SCALE),
+        optimizer=OptimizerSettings(learning_rate=LEARNING_RATE),
+    )
+    loaded.attach(range(max(0, loaded.blocks - BLOCKS), loaded.blocks))
+    drawn = [problem for tier, count in TIERS.items() for problem in problems(count, tier)]
+    held_back = [problem for tier in TEST for problem in problems(6, tier)[3:]]
+    number = 0
+
+    def work() -> float:
+        nonlocal number
+        number += 1
+        asked = {
+            f"{place}/{sample}": (
+                problem,
+                SampleRequest(f"{place}/{sample}", problem.prompt, number * 1000 + 4 * place + sample, 0.8, tokens),
+            )
+            for place, problem in enumerate(drawn)
+            for sample in range(ROLLOUTS)
+        }
+        found = list(loaded.sample([request for _, request in asked.values()]))
+        verdicts = [verify(asked[completion.key][0].instance, completion.text) for completion in found]
+        traces = [
+            Trace(completion.key, "p", "T0", 1, asked[completion.key][0].prompt, completion, (verdict,), completion.key)
+            for completion, verdict in zip(found, verdicts, strict=True)
+        ][:: len(found) // TRACES]
+        for start in range(0, TRACES, BATCH):
+            batch = tuple(traces[start : start + BATCH])
+            loaded.update(TrainingBatch(batch, (1.0,) * len(batch)))
+        greedy = [SampleRequest(problem.key, problem.prompt, 0, 0.0, tokens) for problem in held_back]
+        for completion in loaded.sample(greedy):
+            verify(next(p for p in held_back if p.key == completion.key).instance, completion.text)
+        return 1
+
+    return lambda: measured(work)
+
+
+def reference(model: str, tokens: int) -> Callable[[], Turn]:
+    """With mlx-lm and the same BLAS: `generate` for each sequence, its trainer with batches of one."""
+    loaded, tokenizer = load_mlx_lm(model, fast_blas=True)
+    import mlx.optimizers as optimizers
+    from mlx_lm import generate
+    from mlx_lm.sample_utils import make_sampler
+    from mlx_lm.tuner.datasets import CacheDataset, ChatDataset
+    from mlx_lm.tuner.trainer import TrainingArgs, train
+    from mlx_lm.tuner.utils import linear_to_lora_layers
+
+    loaded.freeze()
+    blocks = min(BLOCKS, len(loaded.layers))
+    linear_to_lora_layers(loaded, blocks, {"rank": RANK, "scale": SCALE, "dropout": 0.0})
+    optimizer = optimizers.Adam(learning_rate=LEARNING_RATE)
+    drawn = [problem for tier, count in TIERS.items() for problem in problems(count, tier)]
+    held_back = [problem for tier in TEST for problem in problems(6, tier)[3:]]
+    folder = tempfile.TemporaryDirectory()
+
+    def answer(problem: object, temperature: float) -> str:
+        prompt = tokenizer.apply_chat_template(turns(problem), add_generation_prompt=True)
+        return generate(loaded, tokenizer, prompt, max_tokens=tokens, sampler=make_sampler(temperature))
+
+    def work() -> float:
+        loaded.eval()
+        found = [(problem, answer(problem, 0.8)) for problem in drawn for _ in range(ROLLOUTS)]
+        for problem, text in found:
+            verify(problem.instance, text)
+        chats = [
+            {"messages": [*turns(problem), {"role": "assistant", "content": text}]}
+            for problem, text in found[:: len(found) // TRACES]
+        ]
+        never = 10**9
+        args = TrainingArgs(
+            batch_size=1,
+            iters=len(chats),
+            steps_per_report=never,
+            steps_per_save=never,
+            steps_per_eval=never,
+            val_batches=0,
+            max_seq_length=CUT,
+            adapter_file=str(Path(folder.name) / "adapters.safetensors"),
+        )
+        train(loaded, optimizer, CacheDataset(ChatDataset(chats, tokenizer, mask_prompt=True)), args=args)
+        loaded.eval()
+        for problem in held_back:
+            verify(problem.instance, answer(problem, 0.0))
+        return 1
+
+    return lambda: measured(work)

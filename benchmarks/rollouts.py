@@ -1,0 +1,95 @@
+"""Sampled tokens a second: ours, mlx-lm's batched generation, and transformers on torch.
+
+Every contestant samples the same prompts, `samples` times each, at temperature 0.8, `tokens` new tokens at most. Ours
+computes a prompt once for all its samples; the peers' generation has no such thing, and computes it each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.contest import Turn, measured
+from benchmarks.peers import load_mlx_lm, model_folder, problems, turns
+from gce.domain.types import SampleRequest
+
+TEMPERATURE = 0.8
+
+
+def ours(model: str, prompts: int, samples: int, tokens: int, tier: str) -> Callable[[], Turn]:
+    """`gce.adapters.mlx_model`."""
+    from gce.adapters.mlx_model import load_mlx_model
+
+    loaded = load_mlx_model(model_folder(model), device="cpu")
+    asked = problems(prompts, tier)
+    number = 0
+
+    def work() -> float:
+        nonlocal number
+        number += 1
+        requests = [
+            SampleRequest(
+                key=f"{problem.key}/{sample}",
+                messages=problem.prompt,
+                seed=1_000_003 * number + 1_009 * place + sample,
+                temperature=TEMPERATURE,
+                max_tokens=tokens,
+            )
+            for place, problem in enumerate(asked)
+            for sample in range(samples)
+        ]
+        return sum(len(completion.token_ids or ()) for completion in loaded.sample(requests))
+
+    return lambda: measured(work)
+
+
+def mlx_lm(
+    model: str, prompts: int, samples: int, tokens: int, tier: str, batch: int, *, fast_blas: bool
+) -> Callable[[], Turn]:
+    """`mlx_lm.batch_generate`, `batch` sequences together, refilled as they end."""
+    loaded, tokenizer = load_mlx_lm(model, fast_blas=fast_blas)
+    from mlx_lm import batch_generate
+    from mlx_lm.sample_utils import make_sampler
+
+    asked = [
+        tokenizer.apply_chat_template(turns(problem), add_generation_prompt=True)
+        for problem in problems(prompts, tier)
+        for _ in range(samples)
+    ]
+
+    def work() -> float:
+        # mlx-lm draws from mlx's global generator: other tokens in each turn, as it comes.
+        found = batch_generate(
+            loaded, tokenizer, asked, max_tokens=tokens, sampler=make_sampler(TEMPERATURE), completion_batch_size=batch
+        )
+        return float(found.stats.generation_tokens)
+
+    return lambda: measured(work)
+
+
+def transformers(
+    model: str, prompts: int, samples: int, tokens: int, tier: str, batch: int, *, dtype: str
+) -> Callable[[], Turn]:
+    """`generate` on torch's CPU backend, `batch` sequences together."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = model_folder(model)
+    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+    asked = [
+        tokenizer.apply_chat_template(turns(problem), add_generation_prompt=True, tokenize=False)
+        for problem in problems(prompts, tier)
+        for _ in range(samples)
+    ]
+
+    def work() -> float:
+        written = 0
+        for start in range(0, len(asked), batch):
+            inputs = tokenizer(asked[start : start + batch], return_tensors="pt", padding=True)
+            with torch.inference_mode():
+                out = loaded.generate(**inputs, do_sample=True, temperature=TEMPERATURE, top_k=0, max_new_tokens=tokens)
+            for row in out[:, inputs["input_ids"].shape[1] :].tolist():
+                written += row.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in row else len(row)
+        return written
+
+    return lambda: measured(work)

@@ -1,0 +1,114 @@
+"""Tokens of traces a second through LoRA's updates: ours, and mlx-lm's trainer on the same blocks, batches and traces.
+
+A trace is a prompt and one of its continuations. Traces come in an order drawn once, batch by batch.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.contest import Turn, measured
+from benchmarks.peers import load_mlx_lm, model_folder, problems, turns
+from gce.domain.types import Completion, Message, Problem, Trace, TrainingBatch
+
+RANK = 16
+SCALE = 2.0
+LEARNING_RATE = 1e-4
+
+
+def traces(prompts: int, samples: int, tokens: int, tier: str) -> list[tuple[Problem, str]]:
+    """Continuations of about `tokens` tokens: numbers, which no tokenizer packs much differently."""
+    rng = np.random.Generator(np.random.Philox(0))
+    found = [
+        (problem, " ".join(map(str, rng.integers(10, 99, tokens // 3))))
+        for problem in problems(prompts, tier)
+        for _ in range(samples)
+    ]
+    return [found[place] for place in rng.permutation(len(found))]
+
+
+def ours(
+    model: str, prompts: int, samples: int, tokens: int, tier: str, blocks: int, batch: int, part: str
+) -> Callable[[], Turn]:
+    """`MlxModel.update` over every trace.
+
+    `part` says how often: four epochs, of which the first keeps hidden states (`whole`), the first (`first`), or
+    a later one (`later`).
+    """
+    from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
+
+    loaded = load_mlx_model(
+        model_folder(model),
+        device="cpu",
+        lora=LoraSettings(rank=RANK, scale=SCALE),
+        optimizer=OptimizerSettings(learning_rate=LEARNING_RATE),
+    )
+    top = range(loaded.blocks - blocks, loaded.blocks)
+    loaded.attach(top)
+    learned = [
+        _trace(problem.prompt, loaded.prompt_tokens(problem.prompt), loaded.text_tokens(text, end=True), text)
+        for problem, text in traces(prompts, samples, tokens, tier)
+    ]
+    whole = float(sum(len(t.completion.prompt_token_ids or ()) + len(t.completion.token_ids or ()) for t in learned))
+
+    def work() -> float:
+        epochs = 4 if part == "whole" else 1
+        for _ in range(epochs):
+            for start in range(0, len(learned), batch):
+                some = tuple(learned[start : start + batch])
+                loaded.update(TrainingBatch(some, (1.0,) * len(some)))
+        return epochs * whole
+
+    def turn() -> Turn:
+        if part != "later":
+            loaded.attach(top)  # Nothing that earlier turns have kept serves this one.
+        return measured(work)
+
+    return turn
+
+
+def _trace(messages: tuple[Message, ...], prompt: tuple[int, ...], written: tuple[int, ...], text: str) -> Trace:
+    completion = Completion("t", text, "stop", "none", prompt_token_ids=prompt, token_ids=written)
+    return Trace("t", "p", "T5", 1, messages, completion, (), "t")
+
+
+def mlx_lm(
+    model: str, prompts: int, samples: int, tokens: int, tier: str, blocks: int, batch: int
+) -> Callable[[], Turn]:
+    """`mlx_lm.tuner.trainer.train`, once over every trace, prompts masked; every epoch costs the same."""
+    loaded, tokenizer = load_mlx_lm(model, fast_blas=True)
+    import mlx.optimizers as optimizers
+    from mlx_lm.tuner.datasets import CacheDataset, ChatDataset
+    from mlx_lm.tuner.trainer import TrainingArgs, train
+    from mlx_lm.tuner.utils import linear_to_lora_layers
+
+    loaded.freeze()
+    linear_to_lora_layers(loaded, blocks, {"rank": RANK, "scale": SCALE, "dropout": 0.0})
+    chats = [
+        {"messages": [*turns(problem), {"role": "assistant", "content": text}]}
+        for problem, text in traces(prompts, samples, tokens, tier)
+    ]
+    data = CacheDataset(ChatDataset(chats, tokenizer, mask_prompt=True))
+    whole = float(sum(len(data[index][0]) for index in range(len(data))))
+    optimizer = optimizers.Adam(learning_rate=LEARNING_RATE)
+    folder = tempfile.TemporaryDirectory()
+
+    def work() -> float:
+        never = 10**9
+        args = TrainingArgs(
+            batch_size=batch,
+            iters=len(chats) // batch,
+            steps_per_report=never,
+            steps_per_save=never,
+            steps_per_eval=never,
+            val_batches=0,
+            adapter_file=str(Path(folder.name) / "adapters.safetensors"),
+        )
+        train(loaded, optimizer, data, args=args)
+        return whole
+
+    return lambda: measured(work)
