@@ -21,7 +21,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from benchmarks.contest import Contestant, Outcome, compete
-from benchmarks.machine import gigabytes_a_second, gigaflops
+from benchmarks.machine import gigabytes_a_second, gigaflops, gigaflops_of_few_rows
 
 
 @frozen
@@ -42,7 +42,7 @@ class Row:
 SAMPLED = {"model": "smollm2", "prompts": 2, "samples": 8, "tokens": 100, "tier": "T5"}
 FEW = {"model": "smollm2", "prompts": 1, "samples": 4, "tokens": 50, "tier": "T5"}
 """For peers that are very slow here."""
-TRAINED = {"model": "smollm2", "prompts": 2, "samples": 4, "tokens": 100, "tier": "T5", "blocks": 8, "batch": 4}
+TRAINED = {"model": "smollm2", "prompts": 8, "samples": 1, "tokens": 100, "tier": "T5", "blocks": 8, "batch": 4}
 
 
 def _sampling(peer: str, function: str, options: Mapping[str, Any], target: float, shape: Mapping[str, Any]) -> Row:
@@ -59,12 +59,11 @@ def _training(part: str, what: str, target: float | None) -> Row:
     return Row(f"train the top 8 of SmolLM2-135M's 30 blocks, {what}", "tokens", ours, peer, target, rounds=3)
 
 
-def _iteration(model: str, tokens: int, *, rounds: int, warm_up: bool) -> Row:
-    shape = {"model": model, "tokens": tokens}
+def _iteration(model: str, tokens: int, what: str, *, divisor: int, rounds: int, warm_up: bool) -> Row:
+    shape = {"model": model, "tokens": tokens, "divisor": divisor}
     ours = Contestant("gce", "benchmarks.iteration:ours", shape)
     peer = Contestant("the reference's loop, same BLAS", "benchmarks.iteration:reference", shape)
-    what = f"one iteration of {model}: 84 rollouts, 28 traces, 18 problems"
-    return Row(what, "iterations", ours, peer, target=10.0, rounds=rounds, warm_up=warm_up)
+    return Row(f"{what} of {model}", "iterations", ours, peer, target=10.0, rounds=rounds, warm_up=warm_up)
 
 
 ROWS = {
@@ -97,8 +96,8 @@ ROWS = {
     "training": _training("whole", "four epochs from nothing kept", 3.0),
     "training-first": _training("first", "the first epoch", None),
     "training-later": _training("later", "a later epoch", None),
-    "iteration": _iteration("smollm2", 100, rounds=1, warm_up=False),
-    "iteration-tiny": _iteration("gce-tiny", 640, rounds=2, warm_up=True),
+    "iteration": _iteration("smollm2", 100, "a third of an iteration", divisor=3, rounds=1, warm_up=False),
+    "iteration-tiny": _iteration("gce-tiny", 640, "one iteration", divisor=1, rounds=2, warm_up=True),
 }
 
 
@@ -160,6 +159,7 @@ def main() -> int:
         "processor": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "gigaflops": round(gigaflops(), 1),
+        "gigaflops_of_16_rows": round(gigaflops_of_few_rows(16), 1),
         "gigabytes_a_second": round(gigabytes_a_second(), 1),
     }
     _report(machine, options.out)

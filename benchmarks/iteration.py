@@ -1,4 +1,4 @@
-"""Whole iterations: 84 rollouts, every one judged, learning from 28 of them, 18 problems answered greedily.
+"""Whole iterations: 84 rollouts, every one judged, learning from 28 of them, 18 problems answered greedily; or a third.
 
 The reference's loop, rebuilt as the peer, takes one sequence at a time and one update for each trace; ours batches.
 Both learn from as many traces, right or wrong: what is measured is time, and an untrained model finds few right ones.
@@ -17,7 +17,8 @@ from gce.domain.types import SampleRequest, Trace, TrainingBatch
 
 TIERS = {"T0": 3, "T1": 3, "T2": 3, "T3": 3, "T4": 9}
 ROLLOUTS = 4
-TRACES = 28
+TRACES_OF = 3
+"""Learning takes each third rollout."""
 TEST = ("T0", "T1", "T2", "T3", "T4", "T5")
 BATCH = 16
 BLOCKS = 8
@@ -28,7 +29,7 @@ CUT = 512
 """Tokens of a training sequence at most, in the reference."""
 
 
-def ours(model: str, tokens: int) -> Callable[[], Turn]:
+def ours(model: str, tokens: int, divisor: int) -> Callable[[], Turn]:
     """Through the ports of `gce`, traces in batches of 16."""
     from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
 
@@ -39,8 +40,9 @@ def ours(model: str, tokens: int) -> Callable[[], Turn]:
         optimizer=OptimizerSettings(learning_rate=LEARNING_RATE),
     )
     loaded.attach(range(max(0, loaded.blocks - BLOCKS), loaded.blocks))
-    drawn = [problem for tier, count in TIERS.items() for problem in problems(count, tier)]
-    held_back = [problem for tier in TEST for problem in problems(6, tier)[3:]]
+    drawn = [problem for tier, count in TIERS.items() for problem in problems(count // divisor, tier)]
+    held_back = [problem for tier in TEST for problem in problems(9 + 3 // divisor, tier)[9:]]
+    before = loaded.state()
     number = 0
 
     def work() -> float:
@@ -59,8 +61,8 @@ def ours(model: str, tokens: int) -> Callable[[], Turn]:
         traces = [
             Trace(completion.key, "p", "T0", 1, asked[completion.key][0].prompt, completion, (verdict,), completion.key)
             for completion, verdict in zip(found, verdicts, strict=True)
-        ][:: len(found) // TRACES]
-        for start in range(0, TRACES, BATCH):
+        ][::TRACES_OF]
+        for start in range(0, len(traces), BATCH):
             batch = tuple(traces[start : start + BATCH])
             loaded.update(TrainingBatch(batch, (1.0,) * len(batch)))
         greedy = [SampleRequest(problem.key, problem.prompt, 0, 0.0, tokens) for problem in held_back]
@@ -68,13 +70,18 @@ def ours(model: str, tokens: int) -> Callable[[], Turn]:
             verify(next(p for p in held_back if p.key == completion.key).instance, completion.text)
         return 1
 
-    return lambda: measured(work)
+    def turn() -> Turn:
+        loaded.restore(before)  # What was learned in one turn must not make the next one shorter.
+        return measured(work)
+
+    return turn
 
 
-def reference(model: str, tokens: int) -> Callable[[], Turn]:
+def reference(model: str, tokens: int, divisor: int) -> Callable[[], Turn]:
     """With mlx-lm and the same BLAS: `generate` for each sequence, its trainer with batches of one."""
     loaded, tokenizer = load_mlx_lm(model, fast_blas=True)
     import mlx.optimizers as optimizers
+    from mlx.utils import tree_flatten, tree_unflatten
     from mlx_lm import generate
     from mlx_lm.sample_utils import make_sampler
     from mlx_lm.tuner.datasets import CacheDataset, ChatDataset
@@ -85,8 +92,9 @@ def reference(model: str, tokens: int) -> Callable[[], Turn]:
     blocks = min(BLOCKS, len(loaded.layers))
     linear_to_lora_layers(loaded, blocks, {"rank": RANK, "scale": SCALE, "dropout": 0.0})
     optimizer = optimizers.Adam(learning_rate=LEARNING_RATE)
-    drawn = [problem for tier, count in TIERS.items() for problem in problems(count, tier)]
-    held_back = [problem for tier in TEST for problem in problems(6, tier)[3:]]
+    drawn = [problem for tier, count in TIERS.items() for problem in problems(count // divisor, tier)]
+    held_back = [problem for tier in TEST for problem in problems(9 + 3 // divisor, tier)[9:]]
+    before = dict(tree_flatten(loaded.trainable_parameters()))
     folder = tempfile.TemporaryDirectory()
 
     def answer(problem: object, temperature: float) -> str:
@@ -100,7 +108,7 @@ def reference(model: str, tokens: int) -> Callable[[], Turn]:
             verify(problem.instance, text)
         chats = [
             {"messages": [*turns(problem), {"role": "assistant", "content": text}]}
-            for problem, text in found[:: len(found) // TRACES]
+            for problem, text in found[::TRACES_OF]
         ]
         never = 10**9
         args = TrainingArgs(
@@ -119,4 +127,8 @@ def reference(model: str, tokens: int) -> Callable[[], Turn]:
             verify(problem.instance, answer(problem, 0.0))
         return 1
 
-    return lambda: measured(work)
+    def turn() -> Turn:
+        loaded.update(tree_unflatten(list(before.items())))
+        return measured(work)
+
+    return turn

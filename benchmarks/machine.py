@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["gigabytes_a_second", "gigaflops"]
+__all__ = ["gigabytes_a_second", "gigaflops", "gigaflops_of_few_rows"]
 
 
 def gigaflops(size: int = 2048, rounds: int = 7) -> float:
@@ -16,6 +16,20 @@ def gigaflops(size: int = 2048, rounds: int = 7) -> float:
     a, b = (rng.random((size, size), np.float32) for _ in range(2))
     out = np.empty_like(a)
     return 2 * size**3 / _median_seconds(lambda: np.matmul(a, b, out=out), rounds) / 1e9
+
+
+def gigaflops_of_few_rows(rows: int = 16, size: int = 1024, matrices: int = 128, rounds: int = 5) -> float:
+    """The same for a few rows with one matrix after another, too many for the caches: what decoding does."""
+    rng = np.random.default_rng(0)
+    x = rng.random((rows, size), np.float32)
+    weights = [rng.random((size, size), np.float32) for _ in range(matrices)]
+    out = np.empty_like(x)
+
+    def work() -> None:
+        for weight in weights:
+            np.matmul(x, weight, out=out)
+
+    return 2 * rows * size**2 * matrices / _median_seconds(work, rounds) / 1e9
 
 
 def gigabytes_a_second(megabytes: int = 256, rounds: int = 7) -> float:

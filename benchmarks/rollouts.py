@@ -1,7 +1,7 @@
 """Sampled tokens a second: ours, mlx-lm's batched generation, and transformers on torch.
 
 Every contestant samples the same prompts, `samples` times each, at temperature 0.8, `tokens` new tokens at most. Ours
-computes a prompt once for all its samples; the peers' generation has no such thing, and computes it each time.
+computes a prompt once for all its samples; the peers, called as they usually are, compute it for each.
 """
 
 from __future__ import annotations

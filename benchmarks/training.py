@@ -1,18 +1,21 @@
-"""Tokens of traces a second through LoRA's updates: ours, and mlx-lm's trainer on the same blocks, batches and traces.
+"""Tokens of traces a second through LoRA's updates: ours, and mlx-lm's trainer on the same blocks and traces.
 
-A trace is a prompt and one of its continuations. Traces come in an order drawn once, batch by batch.
+A trace is a prompt and one of its continuations. Ours come in an order drawn once; mlx-lm's trainer sorts them by
+length into batches of the same size.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from math import ceil
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.contest import Turn, measured
 from benchmarks.peers import load_mlx_lm, model_folder, problems, turns
+from gce.app.config import RunConfig
 from gce.domain.types import Completion, Message, Problem, Trace, TrainingBatch
 
 RANK = 16
@@ -36,8 +39,8 @@ def ours(
 ) -> Callable[[], Turn]:
     """`MlxModel.update` over every trace.
 
-    `part` says how often: four epochs, of which the first keeps hidden states (`whole`), the first (`first`), or
-    a later one (`later`).
+    `part` says how often: four epochs, of which the first keeps hidden states (`whole`), the first (`first`), a later
+    one (`later`), or as many batches, drawn from all traces, as an iteration of the loop takes (`drawn`).
     """
     from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
 
@@ -53,15 +56,24 @@ def ours(
         _trace(problem.prompt, loaded.prompt_tokens(problem.prompt), loaded.text_tokens(text, end=True), text)
         for problem, text in traces(prompts, samples, tokens, tier)
     ]
-    whole = float(sum(len(t.completion.prompt_token_ids or ()) + len(t.completion.token_ids or ()) for t in learned))
+    drawing = np.random.Generator(np.random.Philox(1))
+    default = RunConfig()
+
+    def batches() -> Iterator[list[Trace]]:
+        if part == "drawn":
+            for _ in range(min(default.updates, ceil(default.reuse * len(learned) / batch))):
+                yield [learned[place] for place in drawing.choice(len(learned), batch, replace=False)]
+            return
+        for _ in range(4 if part == "whole" else 1):
+            for start in range(0, len(learned), batch):
+                yield learned[start : start + batch]
 
     def work() -> float:
-        epochs = 4 if part == "whole" else 1
-        for _ in range(epochs):
-            for start in range(0, len(learned), batch):
-                some = tuple(learned[start : start + batch])
-                loaded.update(TrainingBatch(some, (1.0,) * len(some)))
-        return epochs * whole
+        done = 0.0
+        for some in batches():
+            loaded.update(TrainingBatch(tuple(some), (1.0,) * len(some)))
+            done += sum(len(t.completion.prompt_token_ids or ()) + len(t.completion.token_ids or ()) for t in some)
+        return done
 
     def turn() -> Turn:
         if part != "later":

@@ -4,7 +4,7 @@
     gce train --task custom_task:SORTING --iterations 15 --problems 96 --learning-rate 0.002 --dev 0 --test 100
     gce audit --task custom_task:SORTING
 
-Seed 0, 158 s on one core (--threads 1), n = 100 test problems a tier, 95 % intervals: nine pairs from 82 (73-88) to
+Seed 0, 112 s on one core (--threads 1), n = 100 test problems a tier, 95 % intervals: nine pairs from 82 (73-88) to
 93 (86-97) %, ten from 79 (70-86) to 95 (89-98) %, eleven from 3 (1-8) to 87 (79-92) %, twelve, never trained on, from
 0 (0-4) to 7 (3-14) %. Before, the model stops after ten pairs; 9 % of its first rollouts of eleven were right.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gce.adapters import blas
-from gce.adapters.blas import numpy_blas_threads, use_fast_blas
+from gce.adapters.blas import one_numpy_blas_thread, use_fast_blas
 
 ON_LINUX = sys.platform.startswith("linux") and blas.platform.machine() in blas._MACHINES
 linux_only = pytest.mark.skipif(not ON_LINUX, reason="the slots of the dynamic linker are redirected on Linux alone")
@@ -176,9 +176,20 @@ def test_other_systems_keep_their_blas(monkeypatch):
     assert not report.active and "riscv64" in report.reason
 
 
-def test_numpys_threads_are_limited_for_a_while():
-    libraries = blas._numpy_openblas() if ON_LINUX else []
-    before = [getter() for _, getter in libraries]
-    with numpy_blas_threads(1):
-        assert [getter() for _, getter in libraries] == [1] * len(libraries)
-    assert [getter() for _, getter in libraries] == before
+@linux_only
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["first in, first out", "first in, last out"])
+def test_numpy_has_one_thread_while_anybody_is_inside(order):
+    """And afterwards as many as before, in whatever order they leave."""
+    libraries = blas._numpy_openblas()
+    threads = lambda: [getter() for _, getter in libraries]  # noqa: E731
+    for setter, _ in libraries:
+        setter(2)
+    before = threads()
+    inside = [one_numpy_blas_thread(), one_numpy_blas_thread()]
+    for one in inside:
+        one.__enter__()
+        assert threads() == [1] * len(libraries)
+    inside[order[0]].__exit__(None, None, None)
+    assert threads() == [1] * len(libraries)
+    inside[order[1]].__exit__(None, None, None)
+    assert threads() == before

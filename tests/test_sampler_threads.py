@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from mlx_lm.utils import load_model
 from tiny_llama import write_tiny_llama
 
+from gce.adapters import sampler_threads
 from gce.adapters.mlx_llama import llama_weights
 from gce.adapters.mlx_sampler import Job, roll_out
 from gce.adapters.numpy_decoder import NumpyDecoder
@@ -39,8 +41,11 @@ def rolled(jobs, make, *, threads=2):
     return sorted(found, key=lambda rollout: rollout.job)
 
 
-def test_the_number_of_threads_changes_no_bit(make):
+def test_the_number_of_threads_changes_no_bit(make, monkeypatch):
+    """Eight shares of ten jobs."""
+    monkeypatch.setattr(sampler_threads, "_JOBS", 10)
     jobs = jobs_of(prompts=20, each=4)
+    assert len(_deal(jobs)) == 8
     one, two, five = (rolled(jobs, make, threads=threads) for threads in (1, 2, 5))
     assert [rollout.job for rollout in one] == list(range(80))
     assert one == two == five
@@ -70,11 +75,14 @@ def test_an_error_in_a_thread_reaches_whoever_asked(make):
 
 def test_threads_end_when_nobody_asks_any_more(make):
     before = threading.active_count()
-    rollouts = roll_out_in_threads(jobs_of(20, 8), make, stop=(), max_rows=2, threads=2)
-    next(rollouts)
+    soon, late = Job((3, 4), 0, 0.8, 1), [Job((3, 4), seed, 0.8, 5_000) for seed in range(31)]
+    rollouts = roll_out_in_threads([soon, *late], make, stop=(), max_rows=16, threads=2)
+    assert next(rollouts).job == 0
     assert threading.active_count() > before
+    began = time.perf_counter()
     rollouts.close()
     assert threading.active_count() == before
+    assert time.perf_counter() - began < 1, "they do not sample to the end"
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 90)), max_size=30))

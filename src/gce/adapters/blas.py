@@ -17,13 +17,14 @@ import importlib
 import platform
 import struct
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-__all__ = ["BlasReport", "numpy_blas_threads", "use_fast_blas"]
+__all__ = ["BlasReport", "one_numpy_blas_thread", "use_fast_blas"]
 
 _SYMBOLS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")
 
@@ -32,6 +33,10 @@ _RELOCATIONS = {62: (7, 6), 183: (1026, 1025)}
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _PT_LOAD, _PT_DYNAMIC = 1, 2
 _DT_PLTRELSZ, _DT_STRTAB, _DT_SYMTAB, _DT_RELA, _DT_RELASZ, _DT_JMPREL = 2, 5, 6, 7, 8, 23
+
+_entering = threading.Lock()
+_inside = 0
+_before: list[int] = []
 
 
 @frozen
@@ -71,20 +76,28 @@ def use_fast_blas(threads: int | None = None) -> BlasReport:
 
 
 @contextlib.contextmanager
-def numpy_blas_threads(threads: int) -> Iterator[None]:
-    """Limit numpy's OpenBLAS to `threads` for a while; does nothing where numpy has another BLAS.
+def one_numpy_blas_thread() -> Iterator[None]:
+    """Limit numpy's OpenBLAS to one thread while anybody is inside; does nothing where numpy has another BLAS.
 
-    Many small products from several Python threads are fastest with one BLAS thread each.
+    Many small products from several Python threads are fastest so. The limit is the process's: who enters first
+    notes what it was, and who leaves last puts it back, in whatever order they leave.
     """
+    global _inside, _before
     libraries = _numpy_openblas()
-    before = [int(getter()) for _, getter in libraries]
-    for setter, _ in libraries:
-        setter(threads)
+    with _entering:
+        if not _inside:
+            _before = [int(getter()) for _, getter in libraries]
+            for setter, _ in libraries:
+                setter(1)
+        _inside += 1
     try:
         yield
     finally:
-        for (setter, _), value in zip(libraries, before, strict=True):
-            setter(value)
+        with _entering:
+            _inside -= 1
+            if not _inside:
+                for (setter, _), threads in zip(libraries, _before, strict=True):
+                    setter(threads)
 
 
 def _inactive(reason: str) -> BlasReport:

@@ -64,7 +64,8 @@ class OptimizerSettings:
     max_gradient_norm: float | None = field(default=1.0, validator=_positive_or_none)
     """Gradients are scaled down to this global norm; None leaves them."""
     tokens_per_pass: int = field(default=2048, validator=validators.ge(1))
-    """Tokens, padding included, whose activations a thread holds at once; a batch takes as many passes as it needs."""
+    """Tokens whose activations a thread holds at once, padding included in mlx, on average in numpy; a batch takes as
+    many passes as it needs."""
 
 
 class Adapter:

@@ -1,7 +1,8 @@
 """A language model that mlx-lm can load, with all four capabilities: it samples, scores, learns and can be probed.
 
-Knows text, chat templates and the records of the domain; token work is done by its neighbours (`mlx_sampler`,
-`mlx_learner`, `mlx_lora`). It does not know tasks, verdicts or files other than the model's.
+Knows text, chat templates and the records of the domain; token work is done by its neighbours: `mlx_lora` holds the
+adapter, `mlx_sampler` and `mlx_learner` run mlx-lm's models, `numpy_decoder` and `numpy_learner` a plain Llama on a CPU
+under Linux. It does not know tasks, verdicts or files other than the model's.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def load_mlx_model(
         max_batch: sequences that are sampled in one batch, at most; through numpy 64, in each thread.
         threads: of work on the CPU; None for one on each usable core. Their number does not change any result.
 
-    On a CPU under Linux weights are float32, a plain Llama samples and learns through numpy, and where a fast BLAS is
-    installed it is put under mlx for all else.
+    On a CPU under Linux weights are float32, a plain Llama samples and, without dropout, learns through numpy, and
+    where a fast BLAS is installed it is put under mlx for all else; mlx's compiler is switched off, and all threads of
+    the process share one heap. What learning keeps of frozen blocks takes up to 1 GiB.
     Raises ModelError where there is no such model, or it cannot be used.
     """
     for name, value in (("max_batch", max_batch), ("threads", threads)):
@@ -126,8 +128,7 @@ class MlxModel:
         self._head = split_head(base.model)
         self._plain = plain
         self._learner = self._new_learner()
-        self._sampled = ""
-        self._roll_out: Callable[[Sequence[Job]], Iterator[Rollout]]
+        self._roll_out: Callable[[Sequence[Job]], Iterator[Rollout]] | None = None
         self._stop = frozenset(int(token) for token in base.tokenizer.eos_token_ids)
         self._end = int(base.tokenizer.eos_token_id)
 
@@ -165,7 +166,8 @@ class MlxModel:
     def attach(self, layers: Sequence[int]) -> None:
         """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
         self._adapter.attach(layers)
-        self._learner = self._new_learner()
+        self._learner = self._new_learner()  # What was kept for other blocks is let go.
+        self._roll_out = None
 
     def prompt_tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The conversation through the chat template, up to where the model is to write."""
@@ -183,10 +185,9 @@ class MlxModel:
         if len(set(keys)) != len(keys):
             twice = next(key for place, key in enumerate(keys) if key in keys[:place])
             raise ValueError(f"expected one request for each key, got {twice!r} twice")
-        policy = self.policy
-        if self._sampled != policy:
-            self._sampled, self._roll_out = policy, self._roller()
-        return self._completions(requests, self._roll_out, policy)
+        if self._roll_out is None:
+            self._roll_out = self._roller()
+        return self._completions(requests, self._roll_out, self.policy)
 
     def log_probabilities(
         self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
@@ -206,6 +207,7 @@ class MlxModel:
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
         """See `gce.ports.model.Learner`."""
+        self._roll_out = None  # Its merged weights are of no use any more.
         if not self._adapter.layers:
             raise ModelError("expected an adapter before the first update: call attach(layers)")
         examples = [
@@ -229,6 +231,7 @@ class MlxModel:
     def restore(self, state: ModelState) -> None:
         """See `gce.ports.model.Learner`. Where no block is adapted yet, those of the state are."""
         self._adapter.restore(state)
+        self._roll_out = None
 
     def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
         """See `gce.ports.model.Probe`."""
@@ -259,9 +262,7 @@ class MlxModel:
         """One that has kept nothing yet; None where mlx learns."""
         if self._plain is None or self._adapter.lora.dropout:
             return None
-        return NumpyLearner(
-            self._plain, tokens_per_pass=self._adapter.settings.tokens_per_pass, threads=self._threads
-        )
+        return NumpyLearner(self._plain, tokens_per_pass=self._adapter.settings.tokens_per_pass, threads=self._threads)
 
     def _loss_and_gradients(self, examples: Sequence[Example]) -> tuple[float, dict[str, mx.array]]:
         """The loss in nats a token, and its gradient by full path of each of the adapter's arrays."""

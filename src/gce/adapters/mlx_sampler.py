@@ -51,8 +51,9 @@ def roll_out(
     *,
     stop: Container[int],
     max_rows: int,
+    left: Callable[[], bool] = lambda: False,
 ) -> Iterator[Rollout]:
-    """Sample every job; each rollout comes as soon as it is finished.
+    """Sample every job; each rollout comes as soon as it is finished. Ends early once `left()`.
 
     `make_decoder(rows, longest)` gives a decoder for prefixes of at most `longest` tokens. Long prompts go first, since
     what they ask for tends to take longest, and jobs with the same prompt go together.
@@ -79,7 +80,7 @@ def roll_out(
                 if not asked[prompt]:
                     del prefixes[prompt]
         live = np.flatnonzero(table.job >= 0)
-        if not len(live):
+        if not len(live) or left():
             return
         if not waiting and 4 * len(live) <= 3 * decoder.rows:
             decoder.keep(live.tolist())

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from attrs import define, field, frozen
 
-from gce.adapters.blas import numpy_blas_threads
+from gce.adapters.blas import one_numpy_blas_thread
 from gce.adapters.draws import Array
 from gce.adapters.examples import Example
 from gce.adapters.hidden_states import HiddenStates
@@ -46,7 +46,7 @@ class NumpyLearner:
     """Losses and gradients over one frozen base."""
 
     def __init__(self, weights: LlamaWeights, *, tokens_per_pass: int, threads: int) -> None:
-        """Passes of about so many tokens run side by side on the threads, whose number changes no result."""
+        """Passes of less than twice so many tokens run side by side on the threads, whose number changes no result."""
         self._base = weights
         self._tokens = tokens_per_pass
         self._threads = threads
@@ -54,22 +54,22 @@ class NumpyLearner:
         self._kept_at = 0
 
     def loss_and_gradients(self, adapter: Sequence[LowRank], examples: Sequence[Example]) -> tuple[float, Gradients]:
-        """The loss in nats a token, and its gradient."""
+        """The loss in nats a token, and its gradient; every example trains at least one token."""
         trained = sum(len(example.tokens) - example.start for example in examples)
         lowest = min(part.block for part in adapter)
         weights = merge(self._base, adapter)
-        with numpy_blas_threads(1), ThreadPoolExecutor(self._threads) as pool:
+        with one_numpy_blas_thread(), ThreadPoolExecutor(self._threads) as pool:
             entering = self._entering(examples, lowest, pool)
             passes = [
                 _Pass(weights, adapter, lowest, _layout(group), trained, entering)
                 for group in _passes(_families(examples), self._tokens)
             ]
-            found = list(pool.map(_Pass.run, passes))
-        total = sum(loss for loss, _ in found)
-        gradients: Gradients = {}
-        for _, parts in found:
-            for name, (a, b) in parts.items():
-                gradients[name] = (gradients[name][0] + a, gradients[name][1] + b) if name in gradients else (a, b)
+            total = 0.0
+            gradients: Gradients = {}
+            for loss, parts in pool.map(_Pass.run, passes):
+                total += loss
+                for name, (a, b) in parts.items():
+                    gradients[name] = (gradients[name][0] + a, gradients[name][1] + b) if name in gradients else (a, b)
         return total, gradients
 
     def _entering(
@@ -158,16 +158,15 @@ class _Layout:
 
 
 def _families(examples: Sequence[Example]) -> list[_Family]:
-    """Examples by their prompts, long families first; examples that train nothing are left out."""
+    """Examples by their prompts, long families first."""
     by_prompt: dict[tuple[int, ...], list[Example]] = defaultdict(list)
     for example in examples:
-        if example.start < len(example.tokens):
-            by_prompt[example.tokens[: example.start]].append(example)
+        by_prompt[example.tokens[: example.start]].append(example)
     return sorted((_Family(tuple(group)) for group in by_prompt.values()), key=lambda family: -family.size)
 
 
 def _passes(families: Sequence[_Family], tokens: int) -> Iterator[list[_Family]]:
-    """Passes of near-equal size, of `tokens` or few more; a family that is larger alone is divided."""
+    """Passes of `tokens` on average, none of twice as many; a family is divided where it is larger alone."""
     parts = [part for family in families for part in _divided(family, tokens)]
     count = max(1, -(-sum(part.size for part in parts) // tokens))
     passes: list[list[_Family]] = [[] for _ in range(count)]

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Attend = Callable[[int, Array, Array, Array], Array | None]
-"""Block, queries, keys and values, each (tokens, heads, head size), to (tokens, hidden), or None to stop."""
+"""Block, queries, keys and values, each (tokens, heads, head size), to (tokens, heads * head size), or None to stop."""
 
 _QUERY_BLOCK = 256
 """Positions at most that attend at once; bounds the memory of their scores."""

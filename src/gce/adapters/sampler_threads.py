@@ -14,7 +14,7 @@ from threading import Event
 
 from attrs import evolve
 
-from gce.adapters.blas import numpy_blas_threads
+from gce.adapters.blas import one_numpy_blas_thread
 from gce.adapters.mlx_decoder import Decoder
 from gce.adapters.mlx_sampler import Job, Rollout, roll_out
 
@@ -34,22 +34,21 @@ def roll_out_in_threads(
     max_rows: int,
     threads: int,
 ) -> Iterator[Rollout]:
-    """As `roll_out`, with up to `max_rows` rows in each of up to `threads` threads."""
+    """As `roll_out`, with up to `max_rows` rows in each of up to `threads` threads; fewer than 400 jobs take two."""
     found: SimpleQueue[Rollout | BaseException | None] = SimpleQueue()
     left = Event()
 
     def sample(share: list[int]) -> None:
         try:
-            for rollout in roll_out([jobs[i] for i in share], make_decoder, stop=stop, max_rows=max_rows):
+            own = [jobs[i] for i in share]
+            for rollout in roll_out(own, make_decoder, stop=stop, max_rows=max_rows, left=left.is_set):
                 found.put(evolve(rollout, job=share[rollout.job]))
-                if left.is_set():
-                    return
             found.put(None)
         except BaseException as error:
             found.put(error)
 
     # Threads inside the BLAS would fight with these for the same cores.
-    with numpy_blas_threads(1), ThreadPoolExecutor(threads) as pool:
+    with one_numpy_blas_thread(), ThreadPoolExecutor(threads) as pool:
         shares = _deal(jobs)
         try:
             for share in shares:

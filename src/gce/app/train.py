@@ -56,7 +56,7 @@ never trained on, beside answers that ignore the problem and plain heuristics.
 """
 EXAMPLES = """\
 examples:
-  gce train                                     the default run: gce-tiny learns scheduling, 5 minutes on 2 cores
+  gce train                                     the default run: gce-tiny learns scheduling, 4 minutes on 2 cores
   gce train --iterations 2 --test 20 --dev 0    a first look, about a minute
   gce train --preset paper --seed 42            the reference's problems
   gce train --recipe isopro                     the reference's settings
@@ -295,6 +295,11 @@ def _versions() -> dict[str, str]:
 
 
 def _peak_bytes() -> int:
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Linux hands the parent's `ru_maxrss` down to a child; this line is the process's own.
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

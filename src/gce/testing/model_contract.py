@@ -127,10 +127,10 @@ def _check_one_completion_for_each_request(case: _Case) -> None:
 def _check_same_call_same_completions(case: _Case) -> None:
     model = case.make()
     requests = case.requests()
-    first = list(model.sample(requests))
-    other = list(model.sample(case.requests(seed=7_000)))
-    assert list(model.sample(requests)) == first, "the same call gives the same completions, whatever came between"
-    assert list(case.make().sample(requests)) == first, "and so does another model in the same state"
+    first = _sampled(model, requests)
+    other = _sampled(model, case.requests(seed=7_000))
+    assert _sampled(model, requests) == first, "the same call gives the same completions, whatever came between"
+    assert _sampled(case.make(), requests) == first, "and so does another model in the same state"
     assert len(other) == len(first)
 
 
@@ -243,7 +243,7 @@ def _check_restore_continues(case: _Case) -> None:
         assert restored.update(second) == report, "from a restored state, the same step"
         assert_same_arrays(restored.state(), end)
     if _has(model, Sampler):
-        assert list(model.sample(case.requests())) == list(other.sample(case.requests())), "the same policy"
+        assert _sampled(model, case.requests()) == _sampled(other, case.requests()), "the same policy"
 
 
 def _check_restore_refuses_other_shapes(case: _Case) -> None:
