@@ -63,7 +63,8 @@ def verify(instance: Instance, text: str) -> Verdict:
             repeated = {label: count for label, count in times.items() if count > 1}
             starts = {label: start for label, start in answer.entries if label not in repeated}
         ends = _ends(instance, starts)
-        violations, counts = _tally(chain(_duplicate(instance, repeated), _faults(instance, starts, ends, repeated)))
+        faults = _faults(instance, starts, ends, repeated)
+        violations, counts = _tally(chain(_duplicate(instance, repeated), faults) if repeated else faults)
         measures = {"makespan": float(max(ends.values()))} if len(ends) == len(instance.jobs) else {}
         if not violations:
             return Verdict("right", 1.0, EVALUATOR, VERSION, measures)
@@ -139,11 +140,10 @@ def _ungrammatical(labels: Iterable[str]) -> Iterator[Violation]:
 
 
 def _duplicate(instance: Instance, times: Mapping[str, int]) -> Iterator[Violation]:
-    if times:
-        for label in instance.labels:
-            if label in times:
-                message = f"Job {label} has {times[label]} starts; each job has exactly one."
-                yield Violation("duplicate", message, (label,), times[label], 1)
+    for label in instance.labels:
+        if label in times:
+            message = f"Job {label} has {times[label]} starts; each job has exactly one."
+            yield Violation("duplicate", message, (label,), times[label], 1)
 
 
 def _missing(instance: Instance, ends: Mapping[str, int], unusable: Collection[str]) -> Iterator[Violation]:
@@ -173,30 +173,31 @@ def _precedence(instance: Instance, starts: Mapping[str, int], ends: Mapping[str
 
 def _capacity(instance: Instance, starts: Mapping[str, int], ends: Mapping[str, int]) -> Iterator[Violation]:
     """For each resource the first moment of its worst overload, by a sweep over starts and ends."""
+    running = [(starts[job.label], ends[job.label], job.demands) for job in instance.jobs if job.label in ends]
+    # At one time what is given back comes first, so that touching intervals do not overlap.
+    changes = [(end, False, demands) for _, end, demands in running]
+    changes += [(start, True, demands) for start, _, demands in running]
+    changes.sort()
     for index, resource in enumerate(instance.resources):
-        changes: list[tuple[int, int]] = []
-        for job in instance.jobs:
-            label, units = job.label, job.demands[index]
-            if units and label in ends:
-                changes.append((starts[label], units))
-                changes.append((ends[label], -units))
-        changes.sort()  # at one time what is given back comes first, so touching intervals do not overlap
         load, worst, moment = 0, resource.capacity, None
-        for time, units in changes:
-            load += units
+        for time, begins, demands in changes:
+            if not begins:
+                load -= demands[index]
+                continue
+            load += demands[index]
             if load > worst:
                 worst, moment = load, time
         if moment is not None:
-            running = tuple(
+            holding = tuple(
                 job.label
                 for job in instance.jobs
                 if job.demands[index] and job.label in ends and starts[job.label] <= moment < ends[job.label]
             )
             message = (
-                f"At time {moment} jobs {_listed(running)} together hold {worst} units of {resource.name}, "
+                f"At time {moment} jobs {_listed(holding)} together hold {worst} units of {resource.name}, "
                 f"which has {resource.capacity}."
             )
-            yield Violation("capacity", message, running, worst, resource.capacity)
+            yield Violation("capacity", message, holding, worst, resource.capacity)
 
 
 def _deadline(instance: Instance, ends: Mapping[str, int]) -> Iterator[Violation]:
