@@ -10,16 +10,16 @@ import contextlib
 import importlib
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from attrs import Factory, frozen
+
+from gce.adapters.process import peak_bytes
 
 __all__ = ["Contestant", "Outcome", "Turn", "compete", "measured"]
 
@@ -144,17 +144,8 @@ def _play(function: str, arguments: Mapping[str, Any]) -> None:
     turn: Callable[[], Turn] = getattr(importlib.import_module(module), name)(**arguments)
     for _ in sys.stdin:
         done = turn()
-        found = {"work": done.work, "seconds": done.seconds, "peak_bytes": _peak_bytes()}
+        found = {"work": done.work, "seconds": done.seconds, "peak_bytes": peak_bytes()}
         print(json.dumps(found), file=answers, flush=True)
-
-
-def _peak_bytes() -> int:
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Linux hands the parent's `ru_maxrss` down to a child; this line is the process's own.
-        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 if __name__ == "__main__":

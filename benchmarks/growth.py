@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.contest import Contestant, compete
+from benchmarks.machine import median_seconds
 from gce.domain.buffer import BufferSettings, admit, draw, empty
 from gce.domain.randomness import generator
 from gce.domain.tasks.scheduling.answer import render
@@ -35,14 +36,14 @@ def verifier_length() -> Found:
     instance, answer = _chain(10)
     for size in (1_000, 10_000, 100_000, 1_000_000):
         text = ("A starts at 0 and B waits. " * (size // 27 + 1))[: size - len(answer) - 1] + "\n" + answer
-        yield {"characters": len(text), "seconds": _seconds(lambda text=text: verify(instance, text))}
+        yield {"characters": len(text), "seconds": _seconds(instance, text)}
 
 
 def verifier_jobs() -> Found:
     """Seconds to judge a right answer of more and more jobs."""
     for jobs in (10, 100, 1_000, 10_000):
         instance, answer = _chain(jobs)
-        yield {"jobs": jobs, "seconds": _seconds(lambda i=instance, a=answer: verify(i, a))}
+        yield {"jobs": jobs, "seconds": _seconds(instance, answer)}
 
 
 def _chain(jobs: int) -> tuple[Instance, str]:
@@ -57,14 +58,9 @@ def _chain(jobs: int) -> tuple[Instance, str]:
     return instance, render(starts)
 
 
-def _seconds(work: Callable[[], Any], rounds: int = 15) -> float:
-    assert work().right
-    times = []
-    for _ in range(rounds):
-        begun = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begun)
-    return float(np.median(times))
+def _seconds(instance: Instance, text: str) -> float:
+    assert verify(instance, text).right
+    return median_seconds(lambda: verify(instance, text), rounds=15)
 
 
 def buffer(traces: int = 1_000_000) -> Found:

@@ -6,12 +6,10 @@ Both learn from as many traces, right or wrong: what is measured is time, and an
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 from benchmarks.contest import Turn, measured
-from benchmarks.peers import load_mlx_lm, model_folder, problems, turns
+from benchmarks.peers import load_gce, load_mlx_lm, mlx_lm_trainer, problems, turns
 from gce.domain.tasks.scheduling.verify import verify
 from gce.domain.types import SampleRequest, Trace, TrainingBatch
 
@@ -22,8 +20,6 @@ TRACES_OF = 3
 TEST = ("T0", "T1", "T2", "T3", "T4", "T5")
 BATCH = 16
 BLOCKS = 8
-RANK = 16
-SCALE = 2.0
 LEARNING_RATE = 2e-4
 CUT = 512
 """Tokens of a training sequence at most, in the reference."""
@@ -31,15 +27,7 @@ CUT = 512
 
 def ours(model: str, tokens: int, divisor: int) -> Callable[[], Turn]:
     """Through the ports of `gce`, traces in batches of 16."""
-    from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
-
-    loaded = load_mlx_model(
-        model_folder(model),
-        device="cpu",
-        lora=LoraSettings(rank=RANK, scale=SCALE),
-        optimizer=OptimizerSettings(learning_rate=LEARNING_RATE),
-    )
-    loaded.attach(range(max(0, loaded.blocks - BLOCKS), loaded.blocks))
+    loaded = load_gce(model, blocks=BLOCKS, learning_rate=LEARNING_RATE)
     drawn = [problem for tier, count in TIERS.items() for problem in problems(count // divisor, tier)]
     held_back = [problem for tier in TEST for problem in problems(9 + 3 // divisor, tier)[9:]]
     before = loaded.state()
@@ -80,22 +68,15 @@ def ours(model: str, tokens: int, divisor: int) -> Callable[[], Turn]:
 def reference(model: str, tokens: int, divisor: int) -> Callable[[], Turn]:
     """With mlx-lm and the same BLAS: `generate` for each sequence, its trainer with batches of one."""
     loaded, tokenizer = load_mlx_lm(model, fast_blas=True)
-    import mlx.optimizers as optimizers
     from mlx.utils import tree_flatten, tree_unflatten
     from mlx_lm import generate
     from mlx_lm.sample_utils import make_sampler
     from mlx_lm.tuner.datasets import CacheDataset, ChatDataset
-    from mlx_lm.tuner.trainer import TrainingArgs, train
-    from mlx_lm.tuner.utils import linear_to_lora_layers
 
-    loaded.freeze()
-    blocks = min(BLOCKS, len(loaded.layers))
-    linear_to_lora_layers(loaded, blocks, {"rank": RANK, "scale": SCALE, "dropout": 0.0})
-    optimizer = optimizers.Adam(learning_rate=LEARNING_RATE)
+    train = mlx_lm_trainer(loaded, blocks=BLOCKS, learning_rate=LEARNING_RATE, batch_size=1, max_seq_length=CUT)
     drawn = [problem for tier, count in TIERS.items() for problem in problems(count // divisor, tier)]
     held_back = [problem for tier in TEST for problem in problems(9 + 3 // divisor, tier)[9:]]
     before = dict(tree_flatten(loaded.trainable_parameters()))
-    folder = tempfile.TemporaryDirectory()
 
     def answer(problem: object, temperature: float) -> str:
         prompt = tokenizer.apply_chat_template(turns(problem), add_generation_prompt=True)
@@ -110,18 +91,7 @@ def reference(model: str, tokens: int, divisor: int) -> Callable[[], Turn]:
             {"messages": [*turns(problem), {"role": "assistant", "content": text}]}
             for problem, text in found[::TRACES_OF]
         ]
-        never = 10**9
-        args = TrainingArgs(
-            batch_size=1,
-            iters=len(chats),
-            steps_per_report=never,
-            steps_per_save=never,
-            steps_per_eval=never,
-            val_batches=0,
-            max_seq_length=CUT,
-            adapter_file=str(Path(folder.name) / "adapters.safetensors"),
-        )
-        train(loaded, optimizer, CacheDataset(ChatDataset(chats, tokenizer, mask_prompt=True)), args=args)
+        train(CacheDataset(ChatDataset(chats, tokenizer, mask_prompt=True)))
         loaded.eval()
         for problem in held_back:
             verify(problem.instance, answer(problem, 0.0))

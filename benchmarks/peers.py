@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from gce.adapters.clocks import SystemClock
 from gce.adapters.exact_solver import ExactSolver
+from gce.adapters.process import usable_cores
 from gce.app.resolve import shipped_model_path
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.types import Problem
 
-__all__ = ["cores", "load_mlx_lm", "model_folder", "problems", "turns"]
+__all__ = ["load_gce", "load_mlx_lm", "mlx_lm_trainer", "model_folder", "problems", "turns"]
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gce-benchmarks"
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+RANK = 16
+SCALE = 2.0
 
 
 def model_folder(model: str) -> Path:
@@ -46,6 +46,20 @@ def turns(problem: Problem) -> list[dict[str, str]]:
     return [{"role": message.role, "content": message.content} for message in problem.prompt]
 
 
+def load_gce(model: str, *, blocks: int, learning_rate: float) -> Any:
+    """An `MlxModel` on the CPU with an adapter on its top blocks, as many as there are at most."""
+    from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
+
+    loaded = load_mlx_model(
+        model_folder(model),
+        device="cpu",
+        lora=LoraSettings(rank=RANK, scale=SCALE),
+        optimizer=OptimizerSettings(learning_rate=learning_rate),
+    )
+    loaded.attach(range(max(0, loaded.blocks - blocks), loaded.blocks))
+    return loaded
+
+
 def load_mlx_lm(model: str, *, fast_blas: bool) -> tuple[Any, Any]:
     """Model and tokenizer in float32 on the CPU, with the BLAS that `gce` puts under mlx, or all as pip installs it.
 
@@ -58,7 +72,7 @@ def load_mlx_lm(model: str, *, fast_blas: bool) -> tuple[Any, Any]:
 
     mx.set_default_device(mx.cpu)
     if fast_blas:
-        report = use_fast_blas(cores())
+        report = use_fast_blas(usable_cores())
         if not report.active:
             raise RuntimeError(f"no fast BLAS under mlx: {report.reason}")
         # As in gce: there mlx runs the C++ compiler for each fused kernel, which takes it seconds and gains nothing.
@@ -68,3 +82,34 @@ def load_mlx_lm(model: str, *, fast_blas: bool) -> tuple[Any, Any]:
     loaded, tokenizer = load(str(model_folder(model)))[:2]
     loaded.set_dtype(mx.float32)
     return loaded, tokenizer
+
+
+def mlx_lm_trainer(loaded: Any, *, blocks: int, learning_rate: float, **options: Any) -> Callable[[Any], None]:
+    """Put the same adapter on mlx-lm's model; what comes back runs its trainer once over a data set.
+
+    `options` are `TrainingArgs`, `batch_size` among them.
+    """
+    import mlx.optimizers as optimizers
+    from mlx_lm.tuner.trainer import TrainingArgs, train
+    from mlx_lm.tuner.utils import linear_to_lora_layers
+
+    loaded.freeze()
+    shape = {"rank": RANK, "scale": SCALE, "dropout": 0.0}
+    linear_to_lora_layers(loaded, min(blocks, len(loaded.layers)), shape)
+    optimizer = optimizers.Adam(learning_rate=learning_rate)
+    folder = tempfile.TemporaryDirectory()
+
+    def run(data: Any) -> None:
+        never = 10**9
+        args = TrainingArgs(
+            iters=len(data) // options["batch_size"],
+            steps_per_report=never,
+            steps_per_save=never,
+            steps_per_eval=never,
+            val_batches=0,
+            adapter_file=str(Path(folder.name) / "adapters.safetensors"),
+            **options,
+        )
+        train(loaded, optimizer, data, args=args)
+
+    return run

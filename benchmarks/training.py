@@ -6,20 +6,16 @@ length into batches of the same size.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from math import ceil
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.contest import Turn, measured
-from benchmarks.peers import load_mlx_lm, model_folder, problems, turns
+from benchmarks.peers import load_gce, load_mlx_lm, mlx_lm_trainer, problems, turns
 from gce.app.config import RunConfig
 from gce.domain.types import Completion, Message, Problem, Trace, TrainingBatch
 
-RANK = 16
-SCALE = 2.0
 LEARNING_RATE = 1e-4
 
 
@@ -42,16 +38,7 @@ def ours(
     `part` says how often: four epochs, of which the first keeps hidden states (`whole`), the first (`first`), a later
     one (`later`), or as many batches, drawn from all traces, as an iteration of the loop takes (`drawn`).
     """
-    from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
-
-    loaded = load_mlx_model(
-        model_folder(model),
-        device="cpu",
-        lora=LoraSettings(rank=RANK, scale=SCALE),
-        optimizer=OptimizerSettings(learning_rate=LEARNING_RATE),
-    )
-    top = range(loaded.blocks - blocks, loaded.blocks)
-    loaded.attach(top)
+    loaded = load_gce(model, blocks=blocks, learning_rate=LEARNING_RATE)
     learned = [
         _trace(problem.prompt, loaded.prompt_tokens(problem.prompt), loaded.text_tokens(text, end=True), text)
         for problem, text in traces(prompts, samples, tokens, tier)
@@ -77,7 +64,7 @@ def ours(
 
     def turn() -> Turn:
         if part != "later":
-            loaded.attach(top)  # Nothing that earlier turns have kept serves this one.
+            loaded.attach(loaded.layers)  # Nothing that earlier turns have kept serves this one.
         return measured(work)
 
     return turn
@@ -93,34 +80,18 @@ def mlx_lm(
 ) -> Callable[[], Turn]:
     """`mlx_lm.tuner.trainer.train`, once over every trace, prompts masked; every epoch costs the same."""
     loaded, tokenizer = load_mlx_lm(model, fast_blas=True)
-    import mlx.optimizers as optimizers
     from mlx_lm.tuner.datasets import CacheDataset, ChatDataset
-    from mlx_lm.tuner.trainer import TrainingArgs, train
-    from mlx_lm.tuner.utils import linear_to_lora_layers
 
-    loaded.freeze()
-    linear_to_lora_layers(loaded, blocks, {"rank": RANK, "scale": SCALE, "dropout": 0.0})
+    train = mlx_lm_trainer(loaded, blocks=blocks, learning_rate=LEARNING_RATE, batch_size=batch)
     chats = [
         {"messages": [*turns(problem), {"role": "assistant", "content": text}]}
         for problem, text in traces(prompts, samples, tokens, tier)
     ]
     data = CacheDataset(ChatDataset(chats, tokenizer, mask_prompt=True))
     whole = float(sum(len(data[index][0]) for index in range(len(data))))
-    optimizer = optimizers.Adam(learning_rate=LEARNING_RATE)
-    folder = tempfile.TemporaryDirectory()
 
     def work() -> float:
-        never = 10**9
-        args = TrainingArgs(
-            batch_size=batch,
-            iters=len(chats) // batch,
-            steps_per_report=never,
-            steps_per_save=never,
-            steps_per_eval=never,
-            val_batches=0,
-            adapter_file=str(Path(folder.name) / "adapters.safetensors"),
-        )
-        train(loaded, optimizer, data, args=args)
+        train(data)
         return whole
 
     return lambda: measured(work)

@@ -53,18 +53,9 @@ def llama_adapter(model: nn.Module) -> tuple[LowRank, ...]:
 
 
 def _low_ranks(block: int, layer: nn.Module, paths: dict[int, str]) -> list[LowRank]:
-    attention, mlp = layer.self_attn, layer.mlp
-    before_attention, before_mlp = (
-        np.array(norm.weight) for norm in (layer.input_layernorm, layer.post_attention_layernorm)
-    )
-    sides = {
-        "queries_keys_values": ((attention.q_proj, attention.k_proj, attention.v_proj), before_attention),
-        "output": ((attention.o_proj,), None),
-        "gate_up": ((mlp.gate_proj, mlp.up_proj), before_mlp),
-        "down": ((mlp.down_proj,), None),
-    }
     found = []
-    for matrix, (linears, inputs) in sides.items():
+    for matrix, (linears, norm) in _sides(layer).items():
+        inputs = None if norm is None else np.array(norm.weight)
         start = 0
         for linear in linears:
             adapted = isinstance(linear, LoRALinear)
@@ -72,22 +63,27 @@ def _low_ranks(block: int, layer: nn.Module, paths: dict[int, str]) -> list[LowR
             start = columns.stop
             if adapted:
                 # The scale of attention is in the columns that make queries.
-                factor = attention.scale if linear is attention.q_proj else 1.0
+                factor = layer.self_attn.scale if linear is layer.self_attn.q_proj else 1.0
                 a, b = np.array(linear.lora_a), np.array(linear.lora_b)
                 found.append(LowRank(paths[id(linear)], block, matrix, columns, a, b, linear.scale * factor, inputs))
     return found
 
 
 def _block_weights(layer: nn.Module, size: int) -> BlockWeights:
+    weights = BlockWeights(**{matrix: _columns(linears, norm) for matrix, (linears, norm) in _sides(layer).items()})
+    weights.queries_keys_values[:, : layer.self_attn.n_heads * size] *= np.float32(size**-0.5)
+    return weights
+
+
+def _sides(layer: nn.Module) -> dict[str, tuple[tuple[nn.Module, ...], nn.Module | None]]:
+    """For each matrix of `BlockWeights` the linears that stand in it side by side, and the norm before them."""
     attention, mlp = layer.self_attn, layer.mlp
-    mixed = _columns([attention.q_proj, attention.k_proj, attention.v_proj], layer.input_layernorm)
-    mixed[:, : attention.n_heads * size] *= np.float32(size**-0.5)
-    return BlockWeights(
-        queries_keys_values=mixed,
-        output=_columns([attention.o_proj]),
-        gate_up=_columns([mlp.gate_proj, mlp.up_proj], layer.post_attention_layernorm),
-        down=_columns([mlp.down_proj]),
-    )
+    return {
+        "queries_keys_values": ((attention.q_proj, attention.k_proj, attention.v_proj), layer.input_layernorm),
+        "output": ((attention.o_proj,), None),
+        "gate_up": ((mlp.gate_proj, mlp.up_proj), layer.post_attention_layernorm),
+        "down": ((mlp.down_proj,), None),
+    }
 
 
 def _columns(linears: Iterable[nn.Module], norm: nn.Module | None = None) -> Array:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,12 +16,12 @@ from typing import Literal
 
 import numpy as np
 
-from gce.adapters.allocator import share_heap
 from gce.adapters.blas import BlasReport, use_fast_blas
 from gce.adapters.examples import Example
 from gce.adapters.numpy_decoder import NumpyDecoder
 from gce.adapters.numpy_learner import NumpyLearner
 from gce.adapters.numpy_llama import LlamaWeights, merge
+from gce.adapters.process import share_heap, usable_cores
 from gce.domain.types import (
     Completion,
     LayerActivation,
@@ -85,7 +84,7 @@ def load_mlx_model(
     for name, value in (("max_batch", max_batch), ("threads", threads)):
         if value is not None and value < 1:
             raise ValueError(f"expected {name} of at least 1, got {value!r}")
-    threads = threads if threads is not None else _usable_cores()
+    threads = threads if threads is not None else usable_cores()
     if device == "cpu":
         mx.set_default_device(mx.cpu)
     on_cpu = mx.default_device() == mx.Device(mx.cpu)
@@ -335,7 +334,3 @@ def _streams(threads: int) -> tuple[mx.Stream, ...]:
     if device != mx.Device(mx.cpu):
         return (mx.default_stream(device),)
     return tuple(mx.new_stream(device) for _ in range(threads))
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -25,6 +25,7 @@ from attrs import field, frozen, validators
 
 from gce.adapters import blas, mlx_device
 from gce.adapters.mlx_device import Device
+from gce.adapters.process import usable_cores
 from gce.errors import MissingExtra
 
 __all__ = [
@@ -214,9 +215,7 @@ def _remedy(extra: str) -> str:
 
 
 def _describe_cores() -> str:
-    total = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else total
-    return f"{usable} of {total} usable, load {os.getloadavg()[0]:.1f}"
+    return f"{usable_cores()} of {os.cpu_count() or 1} usable, load {os.getloadavg()[0]:.1f}"
 
 
 def _rates(product: Callable[[], None]) -> tuple[float, float]:

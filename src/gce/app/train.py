@@ -10,7 +10,6 @@ import contextlib
 import importlib.metadata
 import json
 import platform
-import resource
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,6 +19,7 @@ from typing import Any, get_args
 from attrs import evolve
 
 from gce.adapters.clocks import SystemClock
+from gce.adapters.process import peak_bytes
 from gce.adapters.run_directory import RunDirectory
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import RECIPES, Admission, RunConfig, from_plain, with_recipe
@@ -294,16 +294,6 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _peak_bytes() -> int:
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Linux hands the parent's `ru_maxrss` down to a child; this line is the process's own.
-        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
 def _summary(
     config: RunConfig,
     task: Task,
@@ -334,7 +324,7 @@ def _summary(
         "trainable_share": trainable / model.total_parameters if trainable else 0.0,
         "adapted_modules": list(getattr(model, "adapted_modules", ())),
         "policy": getattr(model, "policy", ""),
-        "peak_bytes": _peak_bytes(),
+        "peak_bytes": peak_bytes(),
         "config": to_plain(config),
         "seeds": {"run": config.seed, "evaluation_problems": 0},
         "versions": _versions(),
