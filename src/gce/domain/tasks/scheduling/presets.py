@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import evolve, frozen
 
 from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first
+from gce.domain.tasks.scheduling.heuristics import critical_path_length
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.types import Solution
 
@@ -145,37 +146,54 @@ def _draw_grounded(tier: Tier, rng: random.Random, solve: Solve) -> Instance | N
     order = rng.sample(labels, tier.jobs)
     pairs = [(order[i], order[j]) for i in range(tier.jobs) for j in range(i + 1, tier.jobs)]
     instance = Instance(jobs, tuple(rng.sample(pairs, tier.edges)), resources)
-    if tier.deadlines:
-        instance = _with_deadlines(instance, tier, rng)
+    last = [label for label in labels if not instance.successors(label)] if tier.deadlines else []
+    # All draws come before the first look at what was drawn, so that what is not looked at changes nothing after it.
+    orders = [rng.sample(last, len(last)) for _ in range(PLANS_COMPARED)]
+    slacks = [rng.randint(*tier.deadline_slack) for _ in last]
+    one_after_another = sum(job.duration for job in jobs)
+    limit = None if names == (CREW,) else one_after_another
+    if limit is not None and _horizon(tier, _least_makespan(instance)) >= limit:
+        return None
+    if last:
+        instance = _with_deadlines(instance, orders, slacks)
     solution = solve(instance)
     if solution.makespan is None:
         return None
-    horizon = solution.makespan + int(solution.makespan * tier.slack + 0.5)
-    one_after_another = sum(job.duration for job in jobs)
-    if names != (CREW,) and horizon >= one_after_another:
-        return None
-    return evolve(instance, horizon=horizon)
+    horizon = _horizon(tier, solution.makespan)
+    return None if limit is not None and horizon >= limit else evolve(instance, horizon=horizon)
 
 
-def _with_deadlines(instance: Instance, tier: Tier, rng: random.Random) -> Instance:
-    """Deadlines for the jobs that nothing comes after, in the order of a plan that keeps them.
+def _horizon(tier: Tier, makespan: int) -> int:
+    return makespan + int(makespan * tier.slack + 0.5)
 
-    The plan is the shortest of a few random ones, so that deadlines are neither slack nor at odds with the horizon.
-    A job with successors has no deadline of its own: whoever overlooks the sequence does not see that it is urgent.
+
+def _least_makespan(instance: Instance) -> int:
+    """No schedule is shorter: the critical path, or what a resource has to do."""
+    work = [
+        -(-sum(job.duration * job.demands[index] for job in instance.jobs) // resource.capacity)
+        for index, resource in enumerate(instance.resources)
+    ]
+    return max(critical_path_length(instance), *work)
+
+
+def _with_deadlines(instance: Instance, orders: Sequence[Sequence[str]], slacks: Sequence[int]) -> Instance:
+    """Deadlines for the jobs that nothing comes after, `slacks` hours and more behind their ends in a plan.
+
+    The plan is the shortest of those that follow `orders`, so that deadlines are neither slack nor at odds with the
+    horizon. A job with successors has no deadline of its own: whoever overlooks the sequence does not see that it is
+    urgent.
     """
-    last = [label for label in instance.labels if not instance.successors(label)]
+    last = set(orders[0])
     plans = []
-    for _ in range(PLANS_COMPARED):
-        order = predecessors_first(instance, rng.sample(last, len(last)))
+    for some in dict.fromkeys(map(tuple, orders)):
+        order = predecessors_first(instance, some)
         plans.append((order, dispatch(instance, order)))
     order, starts = min(plans, key=lambda plan: instance.makespan(plan[1]))
     deadlines: dict[str, int] = {}
     latest = 0
-    for label in order:
-        if label in last:
-            end = starts[label] + instance.job(label).duration
-            latest = max(latest + 1, end + rng.randint(*tier.deadline_slack))
-            deadlines[label] = latest
+    for label, slack in zip([label for label in order if label in last], slacks, strict=True):
+        latest = max(latest + 1, starts[label] + instance.job(label).duration + slack)
+        deadlines[label] = latest
     return evolve(instance, jobs=tuple(evolve(job, deadline=deadlines.get(job.label)) for job in instance.jobs))
 
 
