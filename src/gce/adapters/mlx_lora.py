@@ -63,7 +63,7 @@ class OptimizerSettings:
     epsilon: float = 1e-8
     max_gradient_norm: float | None = field(default=1.0, validator=_positive_or_none)
     """Gradients are scaled down to this global norm; None leaves them."""
-    tokens_per_pass: int = field(default=2048, validator=validators.ge(1))
+    tokens_per_pass: int = field(default=512, validator=validators.ge(1))
     """Tokens whose activations a thread holds at once, padding included in mlx, on average in numpy; a batch takes as
     many passes as it needs."""
 
