@@ -57,8 +57,7 @@ class Listening(ScriptedModel):
     def __init__(self, answer: Answer, clock: FakeClock | None = None) -> None:
         super().__init__(answer)
         self.asked: list[SampleRequest] = []
-        self.taught: list[tuple[Trace, ...]] = []
-        self.weights: list[tuple[float, ...]] = []
+        self.batches: list[TrainingBatch] = []
         self.clock = clock or FakeClock()
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
@@ -68,10 +67,17 @@ class Listening(ScriptedModel):
             yield completion
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
-        self.taught.append(batch.traces)
-        self.weights.append(batch.weights)
+        self.batches.append(batch)
         self.clock.advance(10.0)
         return super().update(batch)
+
+    @property
+    def taught(self) -> list[tuple[Trace, ...]]:
+        return [batch.traces for batch in self.batches]
+
+    @property
+    def weights(self) -> list[tuple[float, ...]]:
+        return [batch.weights for batch in self.batches]
 
 
 def add(request: SampleRequest) -> int:
@@ -496,7 +502,7 @@ class Learning(Listening):
         super().__init__(lambda request: f"w{add(request)}")
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        known = ["/train/", *(f"/T{index}/" for index in range(len(self.taught) // 3))]
+        known = ["/train/", *(f"/T{index}/" for index in range(self.steps // 3))]
         for completion in super().sample(requests):
             right = any(name in completion.key for name in known)
             yield completion if right else evolve(completion, text="no idea")
@@ -542,7 +548,6 @@ def test_a_resumed_run_stops_where_it_would_have() -> None:
     for _ in range(6):
         run = a_run(evolve(SMALL, iterations=9, patience=2, dev_every=1), Learning(), store, problems("dev", 2))
         state = resume(run)
-        run.model.taught = [()] * state.updates
         if why_stop(run, state):
             break
         state, _ = next(iterate(run, state))
@@ -611,11 +616,47 @@ def test_solved_problems_can_be_left_out_of_the_buffer() -> None:
 def test_wrong_rollouts_can_weigh_against() -> None:
     """Batches of four right traces, and four of the iteration's eight wrong ones at -0.25."""
     model = Listening(six_kinds)
-    finish(a_run(evolve(SMALL, negative=0.25, iterations=1), model))
+    finish(a_run(evolve(SMALL, algorithm="weighted", negative=0.25, iterations=1), model))
     assert model.weights == [(1.0,) * 4 + (-0.25,) * 4] * 3
     for traces in model.taught:
         assert [trace.verdicts[0].right for trace in traces] == [True] * 4 + [False] * 4
         assert len({trace.key for trace in traces[4:]}) == 4
+
+
+def test_group_relative_weights_of_this_iterations_rollouts() -> None:
+    """Of six rollouts a problem four are right: weights sqrt(1/2) and -sqrt(2), with ratios clipped."""
+    model = Listening(six_kinds)
+    finish(a_run(evolve(SMALL, algorithm="grpo", kl=0.01), model))
+    assert [batch.clip for batch in model.batches] == [0.2] * 6
+    assert [batch.kl for batch in model.batches] == [0.01] * 6
+    for place, batch in enumerate(model.batches):
+        assert {trace.iteration for trace in batch.traces} == {1 + place // 3}
+        for trace, weight in zip(batch.traces, batch.weights, strict=True):
+            assert weight == pytest.approx(0.5**0.5 if trace.verdicts[0].right else -(2**0.5), rel=1e-5)
+
+
+def test_decided_problems_are_left_out_of_reinforce_rej() -> None:
+    """T0 is always right, T1 where the sample's number is even: T1 alone is learned from, by 1 and -1."""
+
+    def answer(request: SampleRequest) -> str:
+        return (
+            "no idea" if "/T1/" in request.key and number_of(request) % 2 else f"{number_of(request)} w{add(request)}"
+        )
+
+    model = Listening(answer)
+    finish(a_run(evolve(SMALL, algorithm="reinforce-rej", iterations=1), model))
+    assert {trace.tier for traces in model.taught for trace in traces} == {"T1"}
+    for batch in model.batches:
+        assert [weight == 1.0 for weight in batch.weights] == [trace.verdicts[0].right for trace in batch.traces]
+        assert {abs(weight) for weight in batch.weights} == {1.0}
+
+
+def test_rejection_without_replay_learns_from_this_iteration_alone() -> None:
+    model = Listening(six_kinds)
+    finish(a_run(evolve(SMALL, algorithm="raft++"), model))
+    assert [{trace.iteration for trace in traces} for traces in model.taught] == [{1}] * 3 + [{2}] * 3
+    assert all(trace.verdicts[0].right for traces in model.taught for trace in traces)
+    assert model.weights == [(1.0,) * 4] * 6
 
 
 def test_each_iteration_can_learn_from_the_base_again() -> None:
@@ -643,5 +684,5 @@ def test_only_what_is_known_to_be_wrong_weighs_against() -> None:
                 yield evolve(completion, text="", finish_reason="error") if failed else completion
 
     model = Failing(six_kinds)
-    finish(a_run(evolve(SMALL, negative=0.25, iterations=1, batch=16), model))
+    finish(a_run(evolve(SMALL, algorithm="weighted", negative=0.25, iterations=1, batch=16), model))
     assert {trace.key[-2:] for traces in model.taught for trace in traces[16:]} == {"/4"}

@@ -14,7 +14,7 @@ from mlx.utils import tree_unflatten  # noqa: E402
 from mlx_lm.utils import load_model  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
-from gce.adapters.examples import Example  # noqa: E402
+from gce.adapters.examples import Example, Objective  # noqa: E402
 from gce.adapters.mlx_learner import loss_and_gradients, split_head  # noqa: E402
 from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings  # noqa: E402
 
@@ -51,7 +51,9 @@ BATCH = examples_of((12, 5, 1.0), (40, 8, 0.5), (7, 6, -0.3), (33, 1, 2.0), (2, 
 def learn(adapter, examples, *, tokens_per_pass=10_000, streams=1, head=None):
     head = head or split_head(adapter.model)
     streams = [mx.new_stream(mx.cpu) for _ in range(streams)]
-    return loss_and_gradients(adapter.model, head, examples, tokens_per_pass=tokens_per_pass, streams=streams)
+    return loss_and_gradients(
+        adapter.model, head, examples, Objective(), tokens_per_pass=tokens_per_pass, streams=streams
+    )
 
 
 def by_hand(model, examples) -> float:
@@ -157,5 +159,5 @@ def test_a_model_that_does_more_than_body_and_head_stays_whole(directory, adapte
     whole = Scaled(adapter.model)
     assert split_head(whole)[0] is whole
     streams = [mx.default_stream(mx.cpu)]
-    loss, _ = loss_and_gradients(whole, split_head(whole), BATCH, tokens_per_pass=500, streams=streams)
+    loss, _ = loss_and_gradients(whole, split_head(whole), BATCH, Objective(), tokens_per_pass=500, streams=streams)
     assert loss == pytest.approx(by_hand(whole, BATCH), abs=1e-5)

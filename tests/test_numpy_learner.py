@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from attrs import evolve
 
 mx = pytest.importorskip("mlx.core")
 pytest.importorskip("mlx_lm")
@@ -14,13 +17,14 @@ from mlx_lm.utils import load_model  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
 from gce.adapters import numpy_learner, numpy_llama  # noqa: E402
-from gce.adapters.examples import Example  # noqa: E402
+from gce.adapters.examples import Example, Objective  # noqa: E402
 from gce.adapters.mlx_learner import loss_and_gradients, split_head  # noqa: E402
 from gce.adapters.mlx_llama import llama_adapter, llama_weights  # noqa: E402
 from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings  # noqa: E402
 from gce.adapters.numpy_learner import NumpyLearner  # noqa: E402
 
 WORDS = 45
+PLAIN = Objective()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,14 +70,16 @@ BATCH = [FAMILY[0], *ALONE[:2], *FAMILY[1:], *ALONE[2:]]
 """A prompt with three continuations, one of which is read by nobody; the fourth shares less of it."""
 
 
-def by_mlx(model, examples):
+def by_mlx(model, examples, objective=PLAIN):
     streams = [mx.default_stream(mx.cpu)]
-    loss, found = loss_and_gradients(model, split_head(model), examples, tokens_per_pass=10_000, streams=streams)
+    loss, found = loss_and_gradients(
+        model, split_head(model), examples, objective, tokens_per_pass=10_000, streams=streams
+    )
     return loss, {path: np.array(array) for path, array in found.items()}
 
 
-def by_numpy(model, learner, examples):
-    loss, found = learner.loss_and_gradients(llama_adapter(model), examples)
+def by_numpy(model, learner, examples, objective=PLAIN):
+    loss, found = learner.loss_and_gradients(llama_adapter(model), examples, objective)
     sides = ("lora_a", "lora_b")
     flat = {f"{path}.{s}": array for path, pair in found.items() for s, array in zip(sides, pair, strict=True)}
     return loss, flat
@@ -107,6 +113,24 @@ def test_loss_and_gradients_are_those_of_mlx(adapted, layers, examples):
 def test_every_shape_of_plain_llama_learns(adapted, shape):
     model, learner = adapted((1, 3), **shape)
     assert_close(by_numpy(model, learner, BATCH), by_mlx(model, BATCH))
+
+
+@pytest.mark.parametrize("objective", [Objective(clip=0.2), Objective(kl=0.3), Objective(0.1, 0.2)], ids=str)
+@pytest.mark.parametrize("rows", [4, 512])
+def test_ratios_and_divergence_are_those_of_mlx(adapted, objective, rows, monkeypatch):
+    """Log-probabilities when sampled and of the base around what the model says, so that some ratios are clipped."""
+    monkeypatch.setattr(numpy_learner, "_LOGIT_ROWS", rows)
+    rng = np.random.Generator(np.random.Philox(4))
+
+    def near(example):
+        return tuple((-math.log(WORDS) + rng.normal(0, 0.4, len(example.tokens) - example.start)).tolist())
+
+    examples = [evolve(example, sampled=near(example), base=near(example)) for example in BATCH]
+    model, learner = adapted((1, 3))
+    found = by_numpy(model, learner, examples, objective)
+    assert_close(found, by_mlx(model, examples, objective))
+    plain = by_numpy(model, learner, examples)
+    assert any(not np.allclose(found[1][path], gradient) for path, gradient in plain[1].items())
 
 
 def test_long_sequences_attend_and_are_predicted_in_parts(adapted, monkeypatch):
@@ -152,4 +176,5 @@ def test_a_shared_prompt_is_read_once(adapted):
     layout = numpy_learner._layout(numpy_learner._families(FAMILY))
     assert layout.rows == (9 + 11 + 0 + 19) + 28
     assert layout.predicting == (1 + 11 + 0 + 19) + 22
-    assert sum(map(len, layout.places)) == len(layout.targets) == 12 + 1 + 20 + 22
+    assert sum(map(len, layout.places)) == 12 + 1 + 20 + 22
+    assert sum(len(example.tokens) - example.start for example in layout.trained) == 12 + 1 + 20 + 22

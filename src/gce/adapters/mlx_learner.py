@@ -1,7 +1,7 @@
 """The loss of a batch of token sequences and its gradient with respect to the adapter.
 
-Loss = sum over sequences of weight * (sum of the negative log-likelihoods of its trained tokens) / number of trained
-tokens of all sequences. Knows token ids and weights of the loss; it knows neither traces nor optimizers.
+The loss is the mean over the trained tokens of all sequences: see `gce.domain.types.TrainingBatch`. Knows token ids and
+weights of the loss; it knows neither traces nor optimizers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten
 
-from gce.adapters.examples import Example
+from gce.adapters.examples import Example, Objective
 
 __all__ = ["Head", "loss_and_gradients", "split_head"]
 
@@ -46,11 +46,12 @@ def loss_and_gradients(
     model: nn.Module,
     head: Head,
     examples: Sequence[Example],
+    objective: Objective,
     *,
     tokens_per_pass: int,
     streams: Sequence[mx.Stream],
 ) -> tuple[float, dict[str, mx.array]]:
-    """The loss in nats a token, and its gradient by full path of each trainable array.
+    """The loss, and its gradient by full path of each trainable array.
 
     Passes run side by side on the streams; how many there are does not change the result.
     Blocks below the lowest adapted one cost a forward pass only: mlx follows gradients from the adapter's arrays up.
@@ -58,10 +59,13 @@ def loss_and_gradients(
     trained = sum(len(example.tokens) - example.start for example in examples)
     to_hidden, to_logits = head
 
-    def loss(inputs: mx.array, places: mx.array, targets: mx.array, weights: mx.array) -> mx.array:
+    def loss(
+        inputs: mx.array, places: mx.array, targets: mx.array, weights: mx.array, sampled: mx.array, base: mx.array
+    ) -> mx.array:
         hidden = to_hidden(inputs)
         logits = to_logits(hidden.reshape(-1, hidden.shape[-1])[places])
-        return mx.sum(weights * nn.losses.cross_entropy(logits.astype(mx.float32), targets)) / trained
+        found = -nn.losses.cross_entropy(logits.astype(mx.float32), targets)
+        return mx.sum(_token_losses(objective, found, weights, sampled, base)) / trained
 
     gradient_of = nn.value_and_grad(model, loss)
     total, gradients = 0.0, dict[str, mx.array]()
@@ -77,6 +81,20 @@ def loss_and_gradients(
             gradients = {path: gradients[path] + gradient if gradients else gradient for path, gradient in flat.items()}
         mx.eval(gradients)
     return total, gradients
+
+
+def _token_losses(
+    objective: Objective, found: mx.array, weights: mx.array, sampled: mx.array, base: mx.array
+) -> mx.array:
+    """See `gce.adapters.examples.token_losses`; mlx finds the slopes itself."""
+    losses = weights * -found
+    if objective.clip is not None:
+        ratio = mx.exp(mx.minimum(found - sampled, 80.0))
+        losses = -mx.minimum(ratio * weights, mx.clip(ratio, 1 - objective.clip, 1 + objective.clip) * weights)
+    if objective.kl:
+        apart = mx.minimum(base - found, 80.0)
+        losses = losses + objective.kl * (mx.expm1(apart) - apart)
+    return losses
 
 
 def _width(example: Example) -> int:
@@ -100,20 +118,26 @@ def _groups(chunks: Iterator[list[Example]], size: int) -> Iterator[list[list[Ex
         yield group
 
 
-def _arrays(chunk: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs (sequences, width); then for each trained token its place in the flat inputs, the token, its weight."""
+def _arrays(chunk: Sequence[Example]) -> tuple[np.ndarray, ...]:
+    """Inputs (sequences, width); then for each trained token its place in the flat inputs, the token, its weight.
+
+    Last its log-probabilities when sampled and under the base, 0 where they are not known.
+    """
     width = max(map(_width, chunk))
     inputs = np.zeros((len(chunk), width), np.int32)
-    places, targets, weights = [], [], []
+    places, targets, weights, sampled, base = [], [], [], [], []
     for row, example in enumerate(chunk):
         inputs[row, : len(example.tokens) - 1] = example.tokens[:-1]
         # The output at one position predicts the token at the next.
         places.append(row * width + np.arange(example.start - 1, len(example.tokens) - 1))
         targets.append(np.asarray(example.tokens[example.start :]))
-        weights.append(np.full(len(example.tokens) - example.start, example.weight))
+        trained = len(example.tokens) - example.start
+        weights.append(np.full(trained, example.weight))
+        sampled.append(np.asarray(example.sampled or np.zeros(trained)))
+        base.append(np.asarray(example.base or np.zeros(trained)))
     return (
         inputs,
         np.concatenate(places).astype(np.int32),
         np.concatenate(targets).astype(np.int32),
-        np.concatenate(weights).astype(np.float32),
+        *(np.concatenate(part).astype(np.float32) for part in (weights, sampled, base)),
     )

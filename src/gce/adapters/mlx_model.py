@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from attrs import evolve
 
 from gce.adapters.blas import BlasReport, use_fast_blas
-from gce.adapters.examples import Example
+from gce.adapters.examples import Example, Objective
 from gce.adapters.numpy_decoder import NumpyDecoder
 from gce.adapters.numpy_learner import NumpyLearner
 from gce.adapters.numpy_llama import LlamaWeights, merge
@@ -193,24 +194,19 @@ class MlxModel:
     ) -> tuple[float, ...]:
         """See `gce.ports.model.Scorer`."""
         prompt, written = self.prompt_tokens(messages), self.text_tokens(continuation, end=True)
-        tokens = mx.array([*prompt, *written])
-        to_hidden, to_logits = self._head
         if adapter:
-            hidden = to_hidden(tokens[None, :-1])
-        else:
-            with self._adapter.off():
-                hidden = to_hidden(tokens[None, :-1])
-        logits = to_logits(hidden[0, len(prompt) - 1 :]).astype(mx.float32)
-        negative = nn.losses.cross_entropy(logits, tokens[len(prompt) :])
-        return tuple(float(value) for value in np.array(-negative))
+            return self._scores((*prompt, *written), len(prompt))
+        with self._adapter.off():
+            return self._scores((*prompt, *written), len(prompt))
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
         """See `gce.ports.model.Learner`."""
         self._roll_out = None  # Its merged weights are of no use any more.
         if not self._adapter.layers:
             raise ModelError("expected an adapter before the first update: call attach(layers)")
+        objective = Objective(batch.clip, batch.kl)
         examples = [
-            self._example(trace.messages, trace.completion, weight)
+            self._example(trace.messages, trace.completion, weight, objective)
             for trace, weight in zip(batch.traces, batch.weights, strict=True)
         ]
         fitting = [example for example in examples if len(example.tokens) <= self.context]
@@ -218,7 +214,8 @@ class MlxModel:
         dropped = len(examples) - len(fitting)
         if not trained:
             return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
-        loss, gradients = self._loss_and_gradients(fitting)
+        examples = [example for example in fitting if example.start < len(example.tokens)]
+        loss, gradients = self._loss_and_gradients(self._with_base(examples, objective), objective)
         norm = float(np.sqrt(sum(float(mx.sum(mx.square(gradient))) for gradient in gradients.values())))
         self._adapter.step(gradients, norm=norm)
         return UpdateReport(loss=loss, tokens=trained, gradient_norm=norm, dropped=dropped)
@@ -263,11 +260,26 @@ class MlxModel:
             return None
         return NumpyLearner(self._plain, tokens_per_pass=self._adapter.settings.tokens_per_pass, threads=self._threads)
 
-    def _loss_and_gradients(self, examples: Sequence[Example]) -> tuple[float, dict[str, mx.array]]:
-        """The loss in nats a token, and its gradient by full path of each of the adapter's arrays."""
-        examples = [example for example in examples if example.start < len(example.tokens)]
+    def _scores(self, tokens: Sequence[int], start: int) -> tuple[float, ...]:
+        """Log-probabilities of the tokens from `start` on."""
+        row = mx.array(list(tokens))
+        to_hidden, to_logits = self._head
+        logits = to_logits(to_hidden(row[None, :-1])[0, start - 1 :]).astype(mx.float32)
+        return tuple(float(value) for value in np.array(-nn.losses.cross_entropy(logits, row[start:])))
+
+    def _with_base(self, examples: Sequence[Example], objective: Objective) -> list[Example]:
+        """The examples with the base's log-probabilities, where the objective asks for them."""
+        if not objective.kl:
+            return list(examples)
+        with self._adapter.off():
+            return [evolve(example, base=self._scores(example.tokens, example.start)) for example in examples]
+
+    def _loss_and_gradients(
+        self, examples: Sequence[Example], objective: Objective
+    ) -> tuple[float, dict[str, mx.array]]:
+        """The loss, and its gradient by full path of each of the adapter's arrays."""
         if self._learner is not None:
-            loss, found = self._learner.loss_and_gradients(llama_adapter(self._model), examples)
+            loss, found = self._learner.loss_and_gradients(llama_adapter(self._model), examples, objective)
             sides = (
                 (f"{path}.{side}", array)
                 for path, pair in found.items()
@@ -279,6 +291,7 @@ class MlxModel:
                 self._model,
                 self._head,
                 examples,
+                objective,
                 tokens_per_pass=self._adapter.settings.tokens_per_pass,
                 streams=_streams(self._threads),
             )
@@ -318,9 +331,15 @@ class MlxModel:
             sampling_log_probabilities=rollout.sampling_log_probabilities,
         )
 
-    def _example(self, messages: Sequence[Message], completion: Completion, weight: float) -> Example:
+    def _example(
+        self, messages: Sequence[Message], completion: Completion, weight: float, objective: Objective
+    ) -> Example:
         """What was sampled, token for token; from the text where the backend that sampled has no tokens."""
         prompt, written = completion.prompt_token_ids, completion.token_ids
+        if objective.clip is not None:
+            if prompt is None or written is None or completion.log_probabilities is None:
+                raise ValueError(f"clip needs log-probabilities of sampled tokens, and {completion.key} has none")
+            return Example((*prompt, *written), len(prompt), weight, sampled=completion.log_probabilities)
         if prompt is None or written is None:
             prompt = self.prompt_tokens(messages)
             written = self.text_tokens(completion.text, end=completion.finish_reason == "stop")

@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 
 from gce.adapters.blas import one_numpy_blas_thread
 from gce.adapters.draws import Array
-from gce.adapters.examples import Example
+from gce.adapters.examples import Example, Objective, token_losses
 from gce.adapters.hidden_states import HiddenStates
 from gce.adapters.numpy_llama import (
     LlamaWeights,
@@ -53,15 +53,17 @@ class NumpyLearner:
         self._kept = HiddenStates()
         self._kept_at = 0
 
-    def loss_and_gradients(self, adapter: Sequence[LowRank], examples: Sequence[Example]) -> tuple[float, Gradients]:
-        """The loss in nats a token, and its gradient; every example trains at least one token."""
+    def loss_and_gradients(
+        self, adapter: Sequence[LowRank], examples: Sequence[Example], objective: Objective
+    ) -> tuple[float, Gradients]:
+        """The loss, and its gradient; every example trains at least one token."""
         trained = sum(len(example.tokens) - example.start for example in examples)
         lowest = min(part.block for part in adapter)
         weights = merge(self._base, adapter)
         with one_numpy_blas_thread(), ThreadPoolExecutor(self._threads) as pool:
             entering = self._entering(examples, lowest, pool)
             passes = [
-                _Pass(weights, adapter, lowest, _layout(group), trained, entering)
+                _Pass(weights, adapter, lowest, _layout(group), trained, entering, objective)
                 for group in _passes(_families(examples), self._tokens)
             ]
             total = 0.0
@@ -135,8 +137,8 @@ class _Layout:
     segments: list[_Segment] = field(factory=list)
     places: list[Array] = field(factory=list)
     """For each trained token, which of the predicting rows predicts it."""
-    targets: list[int] = field(factory=list)
-    weights: list[Array] = field(factory=list)
+    trained: list[Example] = field(factory=list)
+    """Whose tokens those are, one after another."""
     rows: int = 0
     predicting: int = 0
 
@@ -153,8 +155,7 @@ class _Layout:
     def train(self, example: Example, places: Array) -> None:
         """Learn the example's trained tokens at these of the predicting rows."""
         self.places.append(places)
-        self.targets.extend(example.tokens[example.start :])
-        self.weights.append(np.full(len(places), example.weight, np.float32))
+        self.trained.append(example)
 
 
 def _families(examples: Sequence[Example]) -> list[_Family]:
@@ -233,6 +234,7 @@ class _Pass:
     trained: int
     """Trained tokens of the whole batch."""
     entering: Mapping[tuple[int, ...], Array]
+    objective: Objective
 
     def run(self) -> tuple[float, Gradients]:
         """This pass's part of the loss and of the gradients."""
@@ -279,9 +281,12 @@ class _Pass:
 
     def _loss(self, hidden: Array) -> tuple[float, Array]:
         """The pass's part of the loss, and its gradient with respect to the rows that predict."""
-        weights = self.weights
-        places, targets = np.concatenate(self.layout.places), np.asarray(self.layout.targets)
-        shares = np.concatenate(self.layout.weights) / np.float32(self.trained)
+        weights, examples = self.weights, self.layout.trained
+        places = np.concatenate(self.layout.places)
+        targets = np.concatenate([example.tokens[example.start :] for example in examples])
+        trained = [len(example.tokens) - example.start for example in examples]
+        wanted = np.repeat(np.array([example.weight for example in examples], np.float32), trained)
+        sampled, base = _joined([example.sampled for example in examples]), _joined([e.base for e in examples])
         states, scales = normed(hidden, weights.epsilon)
         slope = np.zeros_like(states)
         loss = 0.0
@@ -293,9 +298,17 @@ class _Pass:
             chosen = logits[own]
             np.exp(logits, out=logits)
             total = logits.sum(axis=1)
-            loss += float(np.sum(shares[part] * (np.log(total) - chosen), dtype=np.float64))
-            logits *= (shares[part] / total)[:, None]
-            logits[own] -= shares[part]
+            losses, pushes = token_losses(
+                self.objective,
+                chosen - np.log(total),
+                wanted[part],
+                None if sampled is None else sampled[part],
+                None if base is None else base[part],
+            )
+            loss += float(np.sum(losses, dtype=np.float64)) / self.trained
+            pushes = pushes / np.float32(self.trained)
+            logits *= (pushes / total)[:, None]
+            logits[own] -= pushes
             # Several tokens may have been predicted by one row: the last of a prompt that is shared.
             np.add.at(slope, places[part], logits @ weights.head.T)
         return loss, normed_gradient(slope, states, scales)
@@ -371,6 +384,11 @@ class _Pass:
                 a = scale * (inputs.T @ (own @ part.b.T))
                 b = scale * ((inputs @ part.first).T @ own)
                 gradients[part.name] = (a if part.inputs is None else part.inputs[:, None] * a, b)
+
+
+def _joined(parts: Sequence[Sequence[float]]) -> Array | None:
+    """One array, or None where there is nothing."""
+    return np.concatenate([np.asarray(part, np.float32) for part in parts]) if any(parts) else None
 
 
 def _asking(segment: _Segment, *, only_last: bool) -> slice:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gce.adapters.examples import Objective, token_losses
 from gce.domain.types import (
     Completion,
     LayerActivation,
@@ -96,8 +97,8 @@ class ScriptedModel:
         return _looked_up(shares, (*map(ord, continuation), _END))
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
-        """See `gce.ports.model.Learner`. Adds each trained token's weight to its count, never below 0."""
-        shares = self._log_shares()
+        """See `gce.ports.model.Learner`. Adds to a trained token's count how hard the loss pushes it; never below 0."""
+        shares, objective = self._log_shares(), Objective(batch.clip, batch.kl)
         loss, tokens, dropped = 0.0, 0, 0
         change = np.zeros_like(self._counts)
         for trace, weight in zip(batch.traces, batch.weights, strict=True):
@@ -108,9 +109,19 @@ class ScriptedModel:
             if len(self.prompt_tokens(trace.messages)) + len(written) > self.context:
                 dropped += 1
                 continue
-            loss -= weight * sum(_looked_up(shares, written))
+            places = _places(written)
+            if batch.clip is not None and completion.log_probabilities is None:
+                raise ValueError(f"clip needs log-probabilities of sampled tokens, and {completion.key} has none")
+            losses, pushes = token_losses(
+                objective,
+                shares[places],
+                np.full(len(places), weight),
+                np.array(completion.log_probabilities or shares[places]),
+                np.full(len(places), -np.log(_COUNTS)),
+            )
+            loss += float(losses.sum())
             tokens += len(written)
-            np.add.at(change, _places(written), weight)
+            np.add.at(change, places, pushes)
         if not tokens:
             return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
         self._counts = np.maximum(self._counts + change, 0)

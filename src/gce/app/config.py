@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from attrs import evolve, field, fields, frozen, validators
 
+from gce.domain.advantages import ALGORITHMS
 from gce.domain.buffer import Weighting
 from gce.domain.sampling import Policy
 from gce.domain.targeting import Strategy
@@ -82,9 +83,14 @@ class RunConfig:
     """Optimizer steps an iteration."""
     reuse: float = field(default=2.0, validator=validators.gt(0.0))
     """Passes over the buffer that one iteration may make at most: few traces are not learned by heart."""
-    negative: float = field(default=0.0, validator=_unit)
-    """Wrong rollouts of the iteration, whatever their tier and as many as right ones, enter each batch with minus this
-    weight; 0 for none."""
+    algorithm: str = field(default="raft", validator=validators.in_(tuple(ALGORITHMS)))
+    """How rollouts become weights in the loss: see `gce.domain.advantages.ALGORITHMS`."""
+    clip: float = field(default=0.2, validator=validators.gt(0.0))
+    """How far an importance ratio may go from 1, in the algorithms that have one."""
+    kl: float = field(default=0.0, validator=validators.ge(0.0))
+    """Weight of the divergence from the base, which is the model with its adapter off."""
+    negative: float = field(default=0.1, validator=_unit)
+    """In `weighted`: minus this is the weight of a wrong rollout."""
     restart: bool = False
     """Whether every iteration learns from the base again, as ReST-EM does, instead of going on; it then takes
     `updates` steps for each iteration so far."""

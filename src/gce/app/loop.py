@@ -18,7 +18,7 @@ from numpy.random import Generator
 
 from gce.app.config import RunConfig
 from gce.app.evaluation import Judged, accuracy, ask, judge
-from gce.domain.advantages import drop_decided, weighted
+from gce.domain.advantages import ALGORITHMS, drop_decided
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
 from gce.domain.randomness import generator, key
 from gce.domain.sampling import TierHistory, plan, remember, second_wave
@@ -172,7 +172,8 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     counts = _count(run.tiers, judged, [answer.right for answer in judged])
     credited = _count(run.tiers, judged, [rollout.credited for rollout in rollouts])
     buffer, admitted = _admit(run, state, number, rollouts)
-    reports = list(_learn(run, number, buffer, credited, rollouts))
+    pool = _pool(run, number, buffer, rollouts)
+    reports = list(_learn(run, number, pool, credited))
     learned = run.clock.now()
     dev = _look(run, number)
     looked = run.clock.now()
@@ -372,10 +373,45 @@ def _admit(run: Run, state: RunState, number: int, rollouts: Sequence[_Rollout])
     return buffer, list(islice(buffer, len(before), None))
 
 
-def _learn(
-    run: Run, number: int, buffer: Buffer, counts: Mapping[str, TierCount], rollouts: Sequence[_Rollout]
-) -> Iterator[UpdateReport]:
-    config = run.config
+@frozen
+class _Pool:
+    """What an iteration learns from."""
+
+    buffer: Buffer
+    """Whose traces batches are drawn from."""
+    weights: Mapping[str, float] | None
+    """By trace; None where each weighs 1."""
+    wrong: tuple[Trace, ...] = ()
+    """Of which as many are added to each batch, with the weight for wrong ones."""
+
+
+def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[_Rollout]) -> _Pool:
+    """The replay buffer, or this iteration's rollouts with the weights that the algorithm gives them."""
+    algorithm = ALGORITHMS[run.config.algorithm]
+    judged = [rollout for rollout in rollouts if _has_verdict(rollout.judged)]
+    if algorithm.weigh is None:
+        wrong = [_trace(each.judged, number) for each in judged if not each.credited] if algorithm.opposes else []
+        return _Pool(buffer, None, tuple(wrong))
+    groups: Mapping[str, Sequence[float]] = _groups(judged)
+    if algorithm.drops_decided:
+        groups = drop_decided(groups)
+    found = {problem: iter(algorithm.weigh(rewards)) for problem, rewards in groups.items()}
+    weights = {
+        rollout.judged.completion.key: next(found[rollout.judged.problem.key])
+        for rollout in judged
+        if rollout.judged.problem.key in found
+    }
+    traces = [_trace(each.judged, number) for each in judged if weights.get(each.judged.completion.key)]
+    return _Pool(admit(empty(BufferSettings(per_problem=None, deduplicate=False)), traces), weights)
+
+
+def _has_verdict(answer: Judged) -> bool:
+    """Whether there was an answer, and every evaluator could tell what it is worth."""
+    return answer.completion.finish_reason != "error" and all(v.status != "no_verdict" for v in answer.verdicts)
+
+
+def _learn(run: Run, number: int, pool: _Pool, counts: Mapping[str, TierCount]) -> Iterator[UpdateReport]:
+    config, buffer = run.config, pool.buffer
     if config.restart:
         if run.start is None:
             raise ValueError("expected the model's first state, to restart from it, got none")
@@ -392,29 +428,21 @@ def _learn(
         wanted = config.updates * (number if config.restart else 1)
         updates = min(wanted, ceil(config.reuse * len(buffer) / config.batch))
         batches = [draw(buffer, rng, config.batch, weighting=config.weighting, failure=failure) for _ in range(updates)]
-    wrong = _wrong(number, rollouts) if config.negative else []
     advance = run.watcher.stage("train", len(batches))
-    for right in batches:
-        yield run.model.update(_with_negatives(right, wrong, config.negative, rng))
+    for drawn in batches:
+        yield run.model.update(_batch(config, pool, drawn, rng))
         advance()
 
 
-def _wrong(number: int, rollouts: Sequence[_Rollout]) -> list[Trace]:
-    """Rollouts not taken for right, where there was an answer and every evaluator could tell what it is worth."""
-    return [
-        _trace(rollout.judged, number)
-        for rollout in rollouts
-        if not rollout.credited
-        and rollout.judged.completion.finish_reason != "error"
-        and all(verdict.status != "no_verdict" for verdict in rollout.judged.verdicts)
-    ]
-
-
-def _with_negatives(right: tuple[Trace, ...], wrong: Sequence[Trace], negative: float, rng: Generator) -> TrainingBatch:
-    """The batch, and as many of the wrong rollouts, if there are any, with a small weight below 0."""
-    drawn = rng.permutation(len(wrong))[: len(right)].tolist()
-    rewards = [1.0] * len(right) + [0.0] * len(drawn)
-    return TrainingBatch((*right, *(wrong[place] for place in drawn)), weighted(rewards, negative=-negative))
+def _batch(config: RunConfig, pool: _Pool, drawn: tuple[Trace, ...], rng: Generator) -> TrainingBatch:
+    wrong = [pool.wrong[place] for place in rng.permutation(len(pool.wrong))[: len(drawn)].tolist()]
+    weights = [1.0 if pool.weights is None else pool.weights[trace.key] for trace in drawn]
+    return TrainingBatch(
+        (*drawn, *wrong),
+        (*weights, *[-config.negative] * len(wrong)),
+        clip=None if pool.weights is None else config.clip,
+        kl=config.kl,
+    )
 
 
 def _look(run: Run, number: int) -> dict[str, Interval]:

@@ -27,6 +27,7 @@ from gce.app.evaluation import accuracy, ask
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.resolve import find_model, find_preset, find_task
 from gce.app.terminal import Terminal, accuracy_table, rollout_table
+from gce.domain.advantages import ALGORITHMS
 from gce.domain.diagnosis import falls
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain as record_from_plain
@@ -65,6 +66,7 @@ examples:
   gce train --run-dir out --resume              go on after an interruption
   gce train --until 0.9 --minutes 20            stop when it is good, or when time is up
   gce train --admission shuffled                a control: which answers count as right is drawn by lot
+  gce train --algorithm grpo --kl 0.01          group-relative weights, clipped ratios, held near the base
 
 A run directory holds run.sqlite (every rollout, verdict and iteration: open it with any SQL tool, also while the run
 goes on), checkpoints/last (for mlx_lm.load(base, adapter_path=...)) and, at the end, summary.json.
@@ -107,7 +109,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--weighting", str, "how tiers share a batch", choices=("uniform-tier", "equal", "failure-rate"))
     option("--updates", int, "optimizer steps an iteration")
     option("--reuse", float, "passes over the buffer that an iteration may make at most")
-    option("--negative", float, "minus this weight for as many wrong rollouts in each batch; 0 for none")
+    option("--algorithm", str, "how rollouts become weights in the loss", choices=tuple(ALGORITHMS))
+    option("--clip", float, "how far importance ratios may go from 1; not in raft and weighted")
+    option("--kl", float, "weight of the divergence from the base, which needs no second model")
+    option("--negative", float, "in weighted: minus this is the weight of a wrong rollout")
     switch("--restart", "learn from the base again in every iteration, with updates for each so far")
     option("--batch", int, "traces in one step")
     option("--learning-rate", float, "of AdamW")
@@ -187,9 +192,11 @@ def _check_tiers(config: RunConfig, task: Task) -> None:
 
 
 def _check_variants(config: RunConfig) -> None:
-    """Variants that would quietly do nothing."""
-    if config.admission == "all" and (config.drop_solved or config.negative):
-        raise BadInput("--admission all takes every answer for right: leave out --drop-solved and --negative")
+    """Variants that would quietly do nothing, or something else."""
+    if config.admission == "all" and (config.drop_solved or config.algorithm not in ("raft", "raft++")):
+        raise BadInput("--admission all takes every answer for right: it needs --algorithm raft, without --drop-solved")
+    if config.restart and ALGORITHMS[config.algorithm].weigh is not None:
+        raise BadInput(f"--restart learns again from all that was kept, and {config.algorithm} keeps nothing: use raft")
 
 
 def _place_adapter(config: RunConfig, task: Task, model: Any) -> tuple[int, ...]:

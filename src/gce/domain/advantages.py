@@ -1,16 +1,19 @@
 """The weight of each sampled trace in the loss, from the rewards of one problem's rollouts (a group).
 
-The loss is the same for all methods: the weighted mean negative log-likelihood of the generated tokens. Rejection
-sampling, group-relative and negative-weight learning differ in the weights alone, and those are here. A reward is a
-verdict's score in [0, 1]: 1 is right, 0 is wrong, what lies between is partly right. Knows nothing of traces or models.
+The loss is the same for all methods (`gce.domain.types.TrainingBatch`): they differ in the weights, in whether these
+are multiplied by clipped importance ratios, and in whether traces of earlier iterations are learned from. A reward is
+a verdict's score in [0, 1]: 1 is right, 0 is wrong, what lies between is partly right. Knows nothing of traces or
+models.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["drop_decided", "group_relative", "rejection", "weighted"]
+from attrs import frozen
+
+__all__ = ["ALGORITHMS", "Algorithm", "drop_decided", "group_relative", "rejection", "signed", "weighted"]
 
 
 def rejection(rewards: Sequence[float]) -> tuple[float, ...]:
@@ -38,6 +41,17 @@ def weighted(rewards: Sequence[float], *, positive: float = 1.0, negative: float
     """
     _check_rewards(rewards)
     return tuple(positive if reward >= 1.0 else negative for reward in rewards)
+
+
+def signed(rewards: Sequence[float]) -> tuple[float, ...]:
+    """1 for a right rollout, -1 for any other.
+
+    Source: Reinforce as in Xiong et al. (2025), A Minimalist Approach to LLM Reasoning.
+
+    Raises:
+        ValueError: a reward outside [0, 1].
+    """
+    return weighted(rewards, negative=-1.0)
 
 
 def group_relative(rewards: Sequence[float], *, eps: float = 1e-6) -> tuple[float, ...]:
@@ -83,6 +97,34 @@ def drop_decided(
         if rewards and not right and not wrong:
             kept[problem] = tuple(rewards)
     return kept
+
+
+@frozen
+class Algorithm:
+    """A way to learn from rollouts."""
+
+    weigh: Callable[[Sequence[float]], tuple[float, ...]] | None
+    """With it batches come from the iteration's rollouts, weighed group by group (0 leaves one out), with importance
+    ratios that are clipped. None: batches come from the replay buffer, whose traces are right and weigh 1."""
+    drops_decided: bool = False
+    """Whether problems whose rollouts were all right or all wrong are left out."""
+    opposes: bool = False
+    """Whether to each batch from the buffer as many of the iteration's wrong rollouts are added, with a weight below
+    0."""
+
+
+ALGORITHMS: Mapping[str, Algorithm] = {
+    "raft": Algorithm(None),
+    "raft++": Algorithm(rejection),
+    "grpo": Algorithm(group_relative),
+    "reinforce-rej": Algorithm(signed, drops_decided=True),
+    "weighted": Algorithm(None, opposes=True),
+}
+"""By name.
+
+Source: RAFT, Dong et al. (2023); RAFT++ and Reinforce-Rej, Xiong et al. (2025); GRPO, Shao et al. (2024); weighted
+REINFORCE, Zhu et al. (2025), here over a replay buffer.
+"""
 
 
 def _check_rewards(rewards: Sequence[float]) -> None:

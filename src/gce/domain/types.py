@@ -170,10 +170,22 @@ class Trace:
 
 @frozen
 class TrainingBatch:
-    """Traces for one optimizer step, and the weight of each in the loss."""
+    """Traces for one optimizer step, the weight of each in the loss, and what else the loss has.
+
+    The loss is the mean over all trained tokens of -weight * log-probability. With `clip` it is that of PPO instead,
+    -min(ratio * weight, ratio cut to [1 - clip, 1 + clip] * weight), where the ratio is the token's probability now
+    over that at which it was sampled, both at temperature 1. `kl` times the KL divergence of the base from the policy
+    is added, estimated at each trained token as exp(d) - d - 1 with d = log base - log policy.
+
+    Source: Schulman et al. (2017), Proximal Policy Optimization, equation 7; Schulman (2020), Approximating KL
+    Divergence, estimator k3.
+    """
 
     traces: tuple[Trace, ...] = field(validator=validators.min_len(1))
     weights: tuple[float, ...] = field()
+    clip: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
+    """Needs traces with log-probabilities of every generated token."""
+    kl: float = field(default=0.0, validator=validators.ge(0.0))
 
     @weights.validator
     def _one_for_each(self, _attribute: Any, value: tuple[float, ...]) -> None:
@@ -186,7 +198,8 @@ class UpdateReport:
     """What one optimizer step did."""
 
     loss: float
-    """Weighted mean negative log-likelihood of the trained tokens, in nats a token, before the step."""
+    """The batch's loss before the step: the weighted mean negative log-likelihood, in nats a token, where the batch has
+    neither `clip` nor `kl`."""
     tokens: int
     """Trained tokens: generated ones only."""
     gradient_norm: float

@@ -56,9 +56,10 @@ class Learner(Protocol):
     """Learns from traces: a LoRA adapter over a frozen base."""
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
-        """One optimizer step on the batch: weighted loss on the generated tokens only.
+        """One optimizer step on the batch: the loss that it names, on the generated tokens only.
 
-        A batch whose traces all exceed the context changes nothing and reports zero tokens.
+        A batch whose traces all exceed the context changes nothing and reports zero tokens. One with `clip` and a trace
+        without log-probabilities: ValueError, and nothing changes.
         """
         ...
 

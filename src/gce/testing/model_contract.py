@@ -74,6 +74,7 @@ def check_model(
     if isinstance(model, Sampler) and isinstance(model, Learner):
         _check_sampling_touches_nothing(case)
         _check_loss(case)
+        _check_clip_and_divergence(case)
     if isinstance(model, Scorer):
         _check_scores(case)
     if isinstance(model, Probe):
@@ -294,6 +295,34 @@ def _check_loss(case: _Case) -> None:
         f"expected the weighted mean negative log-likelihood of the generated tokens, {expected}, got {report.loss}"
     )
     assert report.tokens == sum(len(values or ()) for values, _ in known), "generated tokens are trained, no others"
+
+
+def _check_clip_and_divergence(case: _Case) -> None:
+    batch = _batch(case, case.make())
+    if any(trace.completion.log_probabilities is None for trace in batch.traces):
+        return
+    tokens = [len(trace.completion.log_probabilities or ()) for trace in batch.traces]
+    expected = -sum(weight * count for weight, count in zip(batch.weights, tokens, strict=True)) / sum(tokens)
+    found = case.make().update(evolve(batch, clip=0.2)).loss
+    assert abs(found - expected) < TOLERANCE, f"as sampled every ratio is 1: expected a loss of {expected}, got {found}"
+    model = case.make()
+    plain = case.make().update(batch).loss
+    start = model.update(evolve(batch, kl=10.0)).loss
+    assert abs(start - plain) < 10 * TOLERANCE, f"the base does not diverge from itself: {start} is not {plain}"
+    model.update(batch)
+    state = model.state()
+    plain = model.update(batch).loss
+    model.restore(state)
+    apart = model.update(evolve(batch, kl=10.0)).loss
+    assert apart > plain, f"once it has learned it diverges: expected a loss above {plain}, got {apart}"
+    bare = [evolve(trace, completion=evolve(trace.completion, log_probabilities=None)) for trace in batch.traces]
+    model.restore(state)
+    try:
+        model.update(evolve(batch, traces=tuple(bare), clip=0.2))
+    except ValueError:
+        assert_same_arrays(model.state(), state)
+    else:
+        raise AssertionError("ratios of traces without log-probabilities: expected ValueError")
 
 
 def _check_scores(case: _Case) -> None:
