@@ -366,7 +366,8 @@ def test_evaluate_is_json_for_programs_and_writes_every_answer(gce: Gce, tmp_pat
     assert set(found["tiers"]) == {"T2"} and found["tiers"]["T2"]["n"] == 4
     answers = [json.loads(line) for line in file.read_text().splitlines()]
     assert sum(answer["right"] for answer in answers) == found["tiers"]["T2"]["correct"]
-    assert all(set(answer) == {"problem", "prompt", "text", "right", "verdicts"} for answer in answers)
+    fields = {"problem", "tier", "prompt", "text", "tokens", "finish_reason", "policy", "right", "verdicts"}
+    assert all(set(answer) == fields for answer in answers)
 
 
 def test_several_samples_of_a_problem_give_pass_at_k(gce: Gce) -> None:

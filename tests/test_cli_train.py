@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,14 @@ def test_a_run_prints_lines_and_a_table_and_leaves_its_summary(
     for row in ("before", "after", "best blind answer", "adds"):
         assert re.search(rf"^{row}  ", err, re.M), row
     assert "20 rollouts, " in err
-    assert set(os.listdir(tmp_path / "run")) >= {"run.sqlite", "checkpoints", "summary.json"}
+    files = {"run.sqlite", "checkpoints", "summary.json", "test-before.jsonl", "test-after.jsonl"}
+    assert set(os.listdir(tmp_path / "run")) >= files
+    answers = [json.loads(line) for line in (tmp_path / "run" / "test-after.jsonl").read_text().splitlines()]
+    after = json.loads((tmp_path / "run" / "summary.json").read_text())["after"]
+    assert len(answers) == 90
+    assert Counter(each["tier"] for each in answers if each["right"]) == {
+        tier: found["correct"] for tier, found in after.items() if found["correct"]
+    }
 
 
 def test_the_summary_on_standard_output_is_that_of_the_file_with_the_documented_fields(

@@ -297,6 +297,17 @@ def test_the_config_comes_back(root):
         assert run.config == CONFIG
 
 
+def test_answers_are_replaced_whole(root):
+    with RunDirectory.create(root, CONFIG) as run:
+        run.write_answers("test-after", [{"text": "a"}])
+        run.write_answers("test-after", [{"text": "b\u2028"}, {"right": True}])
+        lines = (root / "test-after.jsonl").read_bytes().split(b"\n")
+        assert [json.loads(line) for line in lines[:-1]] == [{"text": "b\u2028"}, {"right": True}]
+        with pytest.raises(TypeError, match=r"answer\.score: expected a finite number"):
+            run.write_answers("test-after", [{"score": float("inf")}])
+        assert (root / "test-after.jsonl").read_bytes().count(b"\n") == 2
+
+
 def test_the_summary_is_replaced_whole(root):
     with RunDirectory.create(root, CONFIG) as run:
         run.write_summary({"seconds": 1})

@@ -563,7 +563,7 @@ def test_files_that_are_not_ours_are_left_alone(copy):
     (copy / "notes.txt").write_text("mine")
     (copy / "checkpoints" / "best").mkdir()
     (copy / "checkpoints" / "iteration-0007.tmp").mkdir()
-    for name in ("head.json.tmp", "summary.json.tmp"):
+    for name in ("head.json.tmp", "summary.json.tmp", "test-after.jsonl.tmp"):
         (copy / name).write_text("half")
     RunDirectory.open(copy).close()
     assert not list(copy.glob("*.tmp"))

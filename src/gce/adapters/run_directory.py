@@ -6,6 +6,7 @@
       last -> iteration-0003  the newest, for `mlx_lm.load(base, adapter_path=run/checkpoints/last)`
     head.json                 the last commit's digest, outside the database
     summary.json              what `write_summary` was given: a report, never read back
+    NAME.jsonl                what `write_answers` was given, a JSON object a line; likewise
     lock                      held (flock) by the process that writes
 
 A commit writes the checkpoint under a temporary name, syncs and renames it; then one transaction brings the records
@@ -27,7 +28,7 @@ import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -84,8 +85,8 @@ class RunDirectory:
             named = [each.iteration for each in commits if each.checkpoint]
             self._checkpoints = [each for each in named if (self._home / checkpoint_name(each)).is_dir()]
             remove_leftovers(self._home, self._checkpoints)
-            for name in ("head.json.tmp", "summary.json.tmp"):
-                remove(path / name)
+            for leftover in (path / "head.json.tmp", path / "summary.json.tmp", *path.glob("*.jsonl.tmp")):
+                remove(leftover)
             self._repeat_tip()
         except BaseException:
             self._database.close()
@@ -251,11 +252,17 @@ class RunDirectory:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Replace `summary.json` atomically. TypeError unless plain data, GceError where writing fails."""
+        self._write("summary.json", encode(summary, "summary", indent=2) + "\n")
+
+    def write_answers(self, name: str, answers: Iterable[Mapping[str, Any]]) -> None:
+        """Replace `NAME.jsonl` atomically; errors as in `write_summary`."""
+        self._write(f"{name}.jsonl", "".join(encode(answer, "answer") + "\n" for answer in answers))
+
+    def _write(self, name: str, content: str) -> None:
         self._check_open()
-        path = self.path / "summary.json"
-        content = (encode(summary, "summary", indent=2) + "\n").encode()
+        path = self.path / name
         try:
-            write_file(path, content)
+            write_file(path, content.encode())
         except OSError as exc:
             raise GceError(f"cannot write {path}: {_words(exc)}: make room or make it writable") from exc
 

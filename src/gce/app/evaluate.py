@@ -12,7 +12,7 @@ from typing import Any
 from gce.adapters.checkpoint_files import state_of_files
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import with_recipe
-from gce.app.evaluation import Judged, accuracy, ask, pass_at
+from gce.app.evaluation import Judged, accuracy, answer_record, ask, pass_at
 from gce.app.resolve import find_model, find_preset, find_task, find_tiers
 from gce.app.terminal import Terminal, accuracy_table, share_cell, table
 from gce.domain.serialization import to_plain
@@ -154,13 +154,6 @@ def _write_answers(path: Path, answers: Sequence[Judged]) -> None:
     try:
         with path.open("w", encoding="utf-8") as file:
             for answer in answers:
-                record = {
-                    "problem": answer.problem.key,
-                    "prompt": to_plain(answer.problem.prompt),
-                    "text": answer.completion.text,
-                    "right": answer.right,
-                    "verdicts": to_plain(answer.verdicts),
-                }
-                print(json.dumps(record), file=file)
+                print(json.dumps(answer_record(answer)), file=file)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from error

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from attrs import frozen
 
 from gce.domain.randomness import key
+from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate, mean_pass_at_k, wilson
 from gce.domain.tasks.task import Task
 from gce.domain.types import Completion, Interval, Problem, SampleRequest, Verdict
 from gce.ports.model import Sampler
 
-__all__ = ["Judged", "accuracy", "ask", "judge", "pass_at"]
+__all__ = ["Judged", "accuracy", "answer_record", "ask", "judge", "pass_at"]
 
 
 @frozen
@@ -63,6 +65,22 @@ def ask(
         answers[completion.key] = judge(task, by_key[completion.key], completion)
         on_answer()
     return [answers[request.key] for request in requests]
+
+
+def answer_record(answer: Judged) -> dict[str, Any]:
+    """An answer as it is stored: what was asked, what was written, and what it was judged to be."""
+    completion = answer.completion
+    return {
+        "problem": answer.problem.key,
+        "tier": answer.problem.tier,
+        "prompt": to_plain(answer.problem.prompt),
+        "text": completion.text,
+        "tokens": None if completion.token_ids is None else len(completion.token_ids),
+        "finish_reason": completion.finish_reason,
+        "policy": completion.policy,
+        "right": answer.right,
+        "verdicts": to_plain(answer.verdicts),
+    }
 
 
 def accuracy(answers: Iterable[Judged]) -> dict[str, Interval]:

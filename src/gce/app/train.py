@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 from attrs import evolve
 
 from gce.adapters.clocks import SystemClock
@@ -23,7 +24,7 @@ from gce.adapters.process import peak_bytes
 from gce.adapters.run_directory import RunDirectory
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import RECIPES, Admission, RunConfig, from_plain, with_recipe
-from gce.app.evaluation import accuracy, ask
+from gce.app.evaluation import accuracy, answer_record, ask
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.resolve import find_model, find_preset, find_task
 from gce.app.terminal import Terminal, accuracy_table, rollout_table
@@ -34,7 +35,7 @@ from gce.domain.serialization import from_plain as record_from_plain
 from gce.domain.serialization import to_plain
 from gce.domain.targeting import choose_layers
 from gce.domain.tasks import Task, draw_problems
-from gce.domain.types import Interval, IterationRecord, Problem, Split
+from gce.domain.types import Interval, IterationRecord, ModelState, Problem, Split
 from gce.errors import BadInput
 from gce.ports.model import Learner, Probe, Sampler
 
@@ -241,14 +242,14 @@ def _train(config: RunConfig, task: Task, model: Any, store: RunDirectory, clock
     earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))
     measured = next(store.read("evaluations"), None)
     if measured is None:
-        before = _measured(config, task, model, test, "before", terminal)
+        before = _measured(config, task, model, test, "before", terminal, store)
         measuring = clock.now() - began
         store.append("evaluations", {"moment": "before", "tiers": to_plain(before), "seconds": measuring})
     else:
         before = {tier: record_from_plain(Interval, found) for tier, found in measured["tiers"].items()}
         measuring = measured["seconds"]
         earlier += measuring
-    start = model.state() if config.restart else None
+    start = model.state()
     # The test at the end takes about as long as the one before.
     limit = None if config.minutes is None else 60 * config.minutes - 2 * measuring
     loop = Run(config, task, model, store, clock, terminal, _problems(config, task, "dev", config.dev), start, limit)
@@ -261,11 +262,11 @@ def _train(config: RunConfig, task: Task, model: Any, store: RunDirectory, clock
         state = next_state
         _keep_best(store, state)
     stopped = why_stop(loop, state)
-    after = _measured(config, task, model, test, "after", terminal)
+    after = _measured(config, task, model, test, "after", terminal, store)
     floors, heuristics = reference_rows(task, config.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
     records = [record_from_plain(IterationRecord, record) for record in store.read("iterations")]
     summary = _summary(config, task, model, state, before, after, floors, heuristics)
-    summary |= {"stopped": stopped, "falls": to_plain(falls(records))}
+    summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": _moved(start, model.state())}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
     rows = {"before": before, "after": after, "best blind answer": best_of(floors), **heuristics}
     terminal.say("\nTraining rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
@@ -284,11 +285,29 @@ def _keep_best(store: RunDirectory, state: RunState) -> None:
 
 
 def _measured(
-    config: RunConfig, task: Task, model: Any, problems: Sequence[Problem], moment: str, terminal: Terminal
+    config: RunConfig,
+    task: Task,
+    model: Any,
+    problems: Sequence[Problem],
+    moment: str,
+    terminal: Terminal,
+    store: RunDirectory,
 ) -> dict[str, Interval]:
-    """Greedy accuracy on test problems by tier; nothing where there are none."""
+    """Greedy accuracy on test problems by tier, its answers kept; nothing where there are none."""
     advance = terminal.stage(f"test {moment}", len(problems))
-    return accuracy(ask(model, task, problems, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance))
+    answers = ask(model, task, problems, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance)
+    if problems:
+        store.write_answers(f"test-{moment}", map(answer_record, answers))
+    return accuracy(answers)
+
+
+def _moved(start: ModelState, end: ModelState) -> list[str]:
+    """The adapter's arrays that are not what they were."""
+    return [
+        name.removeprefix("adapter.")
+        for name, array in end.arrays.items()
+        if name.startswith("adapter.") and not np.array_equal(array, start.arrays[name])
+    ]
 
 
 def _versions() -> dict[str, str]:
