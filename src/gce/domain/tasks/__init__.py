@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gce.domain.tasks.scheduling.task import REWORDED, SCHEDULING
+from gce.domain.tasks.scheduling.task import ANSWER_ONLY, RELABELLED, REWORDED, SCHEDULING
 from gce.domain.tasks.task import Policy, Task, TaskTier, draw_problem, draw_problems
 from gce.domain.types import Completion, Problem, Verdict
 
 __all__ = ["TASKS", "Policy", "Task", "TaskTier", "draw_problem", "draw_problems", "judge"]
 
-TASKS: Mapping[str, Task] = {task.name: task for task in (SCHEDULING, REWORDED)}
+TASKS: Mapping[str, Task] = {task.name: task for task in (SCHEDULING, ANSWER_ONLY, REWORDED, RELABELLED)}
 
 
 def judge(problem: Problem, text: str) -> Verdict:

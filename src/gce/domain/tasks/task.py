@@ -69,9 +69,18 @@ class Task:
     check_steps: Callable[[Problem, str], tuple[Step, ...]] = _no_steps
     """Judge written reasoning step by step; nothing where the task has no step grammar."""
     feedback: Callable[[Verdict], str] = field(
-        default=lambda verdict: "\n".join(violation.message for violation in verdict.violations)
+        default=lambda verdict: "\n".join([*(violation.message for violation in verdict.violations), "Try again."])
     )
-    """What a model is told after a wrong answer: what is wrong, never what is right."""
+    """The user's turn after a wrong answer: what is wrong, never what is right."""
+    worked: Callable[[Problem, Any], str | None] = field(default=lambda _problem, _solve: None)
+    """(problem, solve) -> a response with its reasoning written out, to be shown as an example; by a plain rule, or by
+    `solve` where one is given; None where there is none. Whether it is right is for `verify` to say."""
+    calls: tuple[str, ...] = (
+        "Do not answer yet. List what the answer has to satisfy.",
+        "Now draft an answer and check it against the list.",
+        "Now give the answer alone.",
+    )
+    """What a model is told, call by call, when it simulates: the first behind the prompt. Only the last is judged."""
     admit: Callable[[Sequence[Verdict]], bool] = _all_right
     """Whether a rollout with these verdicts may enter the buffer."""
     facts: Callable[[Any], Mapping[str, float]] = field(default=lambda _instance: {})
@@ -86,6 +95,8 @@ class Task:
     """Room for a response by default."""
     blind_limits: Mapping[str, float] = field(factory=dict)
     """By tier: the share that no blind answer may exceed; `*` for all others."""
+    shifts: Mapping[str, tuple[str, str]] = field(factory=dict)
+    """Problems unlike those trained on, by what differs: the name of a task, or module:ATTR, and its preset."""
 
     def tiers(self, preset: str) -> tuple[TaskTier, ...]:
         """Tiers of a preset; KeyError where there is no such preset."""

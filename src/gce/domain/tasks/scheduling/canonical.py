@@ -33,14 +33,13 @@ def _digest(instance: Instance, order: tuple[int, ...]) -> str:
     names = {
         job.label: _name(job.duration, job.deadline, [job.demands[index] for index in order]) for job in instance.jobs
     }
+    around = [(label, instance.predecessors(label), instance.successors(label)) for label in instance.labels]
     for _ in instance.jobs if instance.precedence else ():
         names = {
             label: _name(
-                name,
-                sorted(names[before] for before in instance.predecessors(label)),
-                sorted(names[after] for after in instance.successors(label)),
+                names[label], sorted([names[other] for other in before]), sorted([names[other] for other in after])
             )
-            for label, name in names.items()
+            for label, before, after in around
         }
     capacities = [instance.resources[index].capacity for index in order]
     return _name(sorted(names.values()), capacities, instance.horizon)

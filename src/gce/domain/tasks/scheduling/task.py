@@ -10,16 +10,18 @@ from attrs import evolve
 
 from gce.domain.tasks.scheduling.blind import blind_policies, families, heuristic_policies
 from gce.domain.tasks.scheduling.canonical import canonical_digest
+from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, try_again
+from gce.domain.tasks.scheduling.dispatch import by_deadline
 from gce.domain.tasks.scheduling.exact import solve as exact_solve
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
-from gce.domain.tasks.scheduling.reasoning import check_steps
+from gce.domain.tasks.scheduling.reasoning import check_steps, worked_response
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, Phrases, prompt_text
 from gce.domain.tasks.task import Task, TaskTier
 from gce.domain.types import Completion, Evidence, Message, Problem, Step, Verdict
 
-__all__ = ["REWORDED", "SCHEDULING"]
+__all__ = ["ANSWER_ONLY", "RELABELLED", "REWORDED", "SCHEDULING"]
 
 
 def _draw(preset: str, tier: str, rng: random.Random, solve: Any) -> Instance:
@@ -31,12 +33,27 @@ def _prompt(instance: Instance, rng: random.Random, phrases: Phrases = TAUGHT) -
     return (Message("user", prompt_text(instance, rng, phrases=phrases)),)
 
 
+def _small_letters(instance: Instance) -> Instance:
+    jobs = (evolve(job, label=job.label.lower()) for job in instance.jobs)
+    edges = ((before.lower(), after.lower()) for before, after in instance.precedence)
+    return Instance(jobs, edges, instance.resources, instance.horizon)
+
+
 def _verify(problem: Problem, completion: Completion, _evidence: Evidence | None = None) -> tuple[Verdict, ...]:
     return (verify(problem.instance, completion.text),)
 
 
 def _check_steps(problem: Problem, text: str) -> tuple[Step, ...]:
     return check_steps(problem.instance, text)
+
+
+def _worked(problem: Problem, solve: Any = None) -> str | None:
+    """List scheduling written out: by deadline, or in the order of an optimal schedule."""
+    instance = problem.instance
+    if solve is None:
+        return worked_response(instance, by_deadline(instance, instance.labels), deadlines=True)
+    starts = solve(instance).starts
+    return None if starts is None else worked_response(instance, sorted(instance.labels, key=starts.__getitem__))
 
 
 def _facts(instance: Instance) -> dict[str, float]:
@@ -59,16 +76,40 @@ SCHEDULING = Task(
     verify=_verify,
     instance_type=Instance,
     check_steps=_check_steps,
-    feedback=feedback,
+    feedback=lambda verdict: try_again(feedback(verdict)),
+    worked=_worked,
+    calls=(LIST_CALL, DRAFT_CALL, ANSWER_CALL),
     facts=_facts,
     group=_group,
     blind=blind_policies,
     heuristics=heuristic_policies,
     max_tokens=640,
     blind_limits={"T0": 0.25, "*": 0.10},
+    shifts={
+        "eleven jobs": ("scheduling", "larger"),
+        "other sentences": ("scheduling-reworded", "grounded"),
+        "small letters": ("scheduling-relabelled", "grounded"),
+    },
 )
+
+ANSWER_ONLY = evolve(
+    SCHEDULING,
+    name="scheduling-answer-only",
+    draws_as="scheduling",
+    prompt=lambda instance, rng: (Message("user", prompt_text(instance, rng, answer_only=True)),),
+    worked=lambda problem, solve: (text := _worked(problem, solve)) and text.rpartition("\n")[2],
+)
+"""The same problems, asked for the answer line alone."""
 
 REWORDED = evolve(
     SCHEDULING, name="scheduling-reworded", draws_as="scheduling", prompt=partial(_prompt, phrases=UNSEEN)
 )
 """The same problems in sentences that the shipped model was never taught."""
+
+RELABELLED = evolve(
+    SCHEDULING,
+    name="scheduling-relabelled",
+    draws_as="scheduling",
+    draw=lambda preset, tier, rng, solve: _small_letters(_draw(preset, tier, rng, solve)),
+)
+"""The same problems with jobs named by small letters, which the shipped model was never taught."""

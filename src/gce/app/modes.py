@@ -1,0 +1,187 @@
+"""Ways to put a problem to a model: at once, after examples, with feedback, or in three calls.
+
+A mode is a conversation about one problem: a generator that yields what the model is shown, gets its completion back,
+and returns the judged attempts, of which the last one counts. `converse` holds many conversations at once and knows
+nothing of what is said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from gce.app.evaluation import Judged, judge
+from gce.domain.randomness import key
+from gce.domain.tasks import Task, draw_problem
+from gce.domain.types import Completion, Message, Problem, SampleRequest
+from gce.errors import BadInput
+from gce.ports.model import Sampler
+
+__all__ = ["ATTEMPTS", "MODES", "Answered", "Settings", "converse", "worked_examples"]
+
+ATTEMPTS = 3
+"""Of the multi-turn mode, at most."""
+_TRIED = 50
+"""Training problems looked at for each example that is wanted."""
+
+Turns = tuple[Message, ...]
+Conversation = Generator[Turns, Completion, tuple[Judged, ...]]
+
+
+@frozen
+class Settings:
+    """How answers are drawn."""
+
+    seed: int = 0
+    temperature: float = 0.0
+    samples: int = 1
+    """Conversations about each problem."""
+    max_tokens: int | None = None
+    """Generated tokens of one reply; None takes the task's."""
+    examples: Mapping[str, Turns] = field(factory=dict)
+    """By tier, what the few-shot mode shows first."""
+
+
+@frozen
+class Answered:
+    """A conversation that has ended."""
+
+    attempts: tuple[Judged, ...]
+    replies: int
+    """What the model was asked for, drafts included."""
+    prompt_tokens: int | None
+    """Read in all replies together; None where the backend does not tell."""
+    tokens: int | None
+    """Written."""
+
+    @property
+    def last(self) -> Judged:
+        """The attempt that counts."""
+        return self.attempts[-1]
+
+
+def zero_shot(task: Task, problem: Problem, _settings: Settings) -> Conversation:
+    """The prompt as it is."""
+    return (judge(task, problem, (yield problem.prompt)),)
+
+
+def few_shot(task: Task, problem: Problem, settings: Settings) -> Conversation:
+    """The prompt after solved examples of the same tier, or for a held-out tier of the last one that is not."""
+    return (judge(task, problem, (yield settings.examples[problem.tier] + problem.prompt)),)
+
+
+def multi_turn(task: Task, problem: Problem, _settings: Settings) -> Conversation:
+    """Up to `ATTEMPTS` answers; after a wrong one the model is told what is wrong with it."""
+    turns, attempts = problem.prompt, list[Judged]()
+    while True:
+        attempt = judge(task, problem, (yield turns))
+        attempts.append(attempt)
+        if attempt.right or attempt.completion.finish_reason == "error" or len(attempts) == ATTEMPTS:
+            return tuple(attempts)
+        told = "\n".join(task.feedback(verdict) for verdict in attempt.verdicts if not verdict.right)
+        turns = (*turns, Message("assistant", attempt.completion.text), Message("user", told))
+
+
+def simulate(task: Task, problem: Problem, _settings: Settings) -> Conversation:
+    """Three calls: list the constraints; draft and check against them; answer. Only the last reply is judged."""
+    first, *others = task.calls
+    *before, last = problem.prompt
+    turns = (*before, evolve(last, content=f"{last.content}\n{first}"))
+    reply = yield turns
+    for call in others:
+        turns = (*turns, Message("assistant", reply.text), Message("user", call))
+        reply = yield turns
+    return (judge(task, problem, reply),)
+
+
+MODES: Mapping[str, Callable[[Task, Problem, Settings], Conversation]] = {
+    "zero-shot": zero_shot,
+    "few-shot": few_shot,
+    "multi-turn": multi_turn,
+    "simulate": simulate,
+}
+
+
+def worked_examples(task: Task, preset: str, count: int, *, solve: Any = None) -> dict[str, Turns]:
+    """By tier, `count` problems of the training key space with right answers worked out by a plain rule or `solve`.
+
+    Raises:
+        BadInput: the task has no worked answers, or too few of them are right.
+    """
+    found: dict[str, Turns] = {}
+    taught = task.training_tiers(preset)
+    for tier in taught:
+        right = islice(_worked(task, preset, tier, count * _TRIED, solve), count)
+        turns = [turn for problem, text in right for turn in (*problem.prompt, Message("assistant", text))]
+        if sum(turn.role == "assistant" for turn in turns) < count:
+            raise BadInput(f"task {task.name} has no {count} worked examples of {tier}: leave out the mode few-shot")
+        found[tier] = tuple(turns)
+    return {tier.name: found.get(tier.name, found[taught[-1]]) for tier in task.tiers(preset)}
+
+
+def _worked(task: Task, preset: str, tier: str, count: int, solve: Any) -> Generator[tuple[Problem, str]]:
+    for index in range(count):
+        problem = draw_problem(task, preset, tier, "train", index, seed=key("examples"))
+        text = task.worked(problem, solve)
+        if text is not None and judge(task, problem, Completion("example", text, "stop", policy="")).right:
+            yield problem, text
+
+
+def converse(
+    mode: Callable[[Task, Problem, Settings], Conversation],
+    model: Sampler,
+    task: Task,
+    problems: Sequence[Problem],
+    settings: Settings,
+    *,
+    on_answer: Callable[[], None] = lambda: None,
+) -> tuple[list[Answered], float]:
+    """Conversations about all problems, in their order, and the seconds that they took.
+
+    In each round all that wait for a reply are asked for it together.
+    """
+    began = time.perf_counter()
+    names = [f"{problem.key}/{sample}" for problem in problems for sample in range(settings.samples)]
+    about = [problem for problem in problems for _ in range(settings.samples)]
+    talks = {name: mode(task, problem, settings) for name, problem in zip(names, about, strict=True)}
+    waiting = {name: next(talk) for name, talk in talks.items()}
+    replies: dict[str, list[Completion]] = {name: [] for name in talks}
+    done: dict[str, Answered] = {}
+    number = 0
+    while waiting:
+        requests = [
+            SampleRequest(
+                name,
+                turns,
+                seed=key(settings.seed, "evaluate", f"{name}/{number}" if number else name),
+                temperature=settings.temperature,
+                max_tokens=settings.max_tokens or task.max_tokens,
+            )
+            for name, turns in waiting.items()
+        ]
+        waiting, received = {}, {completion.key: completion for completion in model.sample(requests)}
+        for request in requests:
+            completion = received[request.key]
+            replies[request.key].append(completion)
+            try:
+                waiting[request.key] = talks[request.key].send(completion)
+            except StopIteration as ended:
+                done[request.key] = _answered(ended.value, replies[request.key])
+                on_answer()
+        number += 1
+    return [done[name] for name in names], time.perf_counter() - began
+
+
+def _answered(attempts: tuple[Judged, ...], replies: Sequence[Completion]) -> Answered:
+    read = [reply.prompt_token_ids for reply in replies]
+    written = [reply.token_ids for reply in replies if reply.finish_reason != "error"]
+    return Answered(
+        attempts,
+        len(replies),
+        sum(len(tokens or ()) for tokens in read) if None not in read else None,
+        sum(len(tokens or ()) for tokens in written) if None not in written else None,
+    )
