@@ -14,7 +14,7 @@ from gce.domain.statistics import wilson
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.scheduling.language import language_fingerprint
 from gce.domain.tasks.scheduling.verify import verify
-from pretraining.corpus import STAGES, careless_response
+from pretraining.corpus import FORMATS, STAGES, careless_response
 
 __all__ = ["correct_shares", "write_card"]
 
@@ -55,6 +55,7 @@ def write_card(directory: Path, log: Path, seed: int) -> None:
         "hours": round(last["seconds"] / 3600, 2),
         "last_loss": round(last["loss"], 4),
         "steps_right": steps,
+        "formats": FORMATS,
         "stages": [asdict(stage) for stage in STAGES],
         "share_of_correct_traces": correct_shares(),
     }

@@ -22,7 +22,7 @@ from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, Phrases, job_pairs, prompt_text
 from gce.domain.types import Message, Solution
 
-__all__ = ["STAGES", "Conversation", "Stage", "careless_response", "conversation", "text_of"]
+__all__ = ["FORMATS", "STAGES", "Conversation", "Stage", "careless_response", "conversation", "text_of"]
 
 Conversation = tuple[Message, ...]
 """Turns from the user's first to the assistant's last."""
@@ -181,6 +181,14 @@ def _base_order(instance: Instance, rng: random.Random) -> list[str]:
     labels = list(instance.labels)
     first = 0 if rng.random() < 0.8 else rng.randrange(len(labels))
     return labels[first:] + labels[:first]
+
+
+FORMATS = {
+    "few-shot": "2 to 4 examples of at most 5 jobs, in few of its texts",
+    "multi-turn": "one wrong attempt at no more than 5 jobs, in few of its texts",
+    "simulate": "at most 5 jobs in this form, in few of its texts",
+}
+"""What `other_formats` are like, by the mode of evaluation that uses them; for the model card."""
 
 
 def careless_response(instance: Instance, rng: random.Random, care: float, *, answer_only: bool = False) -> str:

@@ -1,18 +1,32 @@
-"""`gce evaluate`: greedy accuracy of a model, with or without an adapter, by tier with intervals."""
+"""`gce evaluate`: what a model gets right, by mode and tier with intervals, and what each mode costs and gains."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from gce.adapters.checkpoint_files import state_of_files
+from gce.adapters.clocks import SystemClock
+from gce.adapters.exact_solver import ExactSolver
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import with_recipe
-from gce.app.evaluation import Judged, accuracy, answer_record, ask, pass_at
+from gce.app.evaluation import accuracy, answer_record, pass_at
+from gce.app.mode_tables import (
+    Measured,
+    against,
+    attempts,
+    attempts_table,
+    costs_table,
+    gains_table,
+    notes_on,
+)
+from gce.app.modes import MODES, Settings, converse, worked_examples
 from gce.app.resolve import find_model, find_preset, find_task, find_tiers
 from gce.app.terminal import Terminal, accuracy_table, share_cell, table
 from gce.domain.serialization import to_plain
@@ -25,16 +39,26 @@ from gce.ports.model import Learner, Sampler
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Measure a model on problems of every tier: greedy decoding, 95 % Wilson intervals, beside the best blind answer and
-plain heuristics on the same problems.
+Measure a model on problems of every tier: 95 % Wilson intervals, beside the best blind answer and plain heuristics on
+the same problems; and with several modes, what each costs and gains against zero-shot, problem by problem.
+
+modes:
+  zero-shot    the prompt as it is
+  few-shot     after solved examples from the training key space, worked out by a plain rule (--examples)
+  multi-turn   up to three attempts; after a wrong one the model is told what is wrong, never what is right
+  simulate     three calls: list the constraints, draft and check, answer; only the last is judged
+  trained      zero-shot with --adapter; trained-few-shot and so on are the others with it
 """
 EXAMPLES = """\
 examples:
   gce evaluate                                       the shipped model as it comes
   gce evaluate --adapter runs/1/checkpoints/last     after training
+  gce evaluate --modes zero-shot,few-shot,multi-turn,simulate,trained --adapter runs/1/checkpoints/last
   gce evaluate --model ./my-model --preset paper --n 100 --json
   gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64: what there is to be found
 """
+TRAINED = "trained"
+MODE_NAMES = (*MODES, TRAINED, *(f"{TRAINED}-{name}" for name in MODES if name != "zero-shot"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +69,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
     parser.add_argument("--model", default="gce-tiny", help="gce-tiny, a directory, a hub name, or module:FACTORY")
     parser.add_argument("--adapter", type=Path, help="a run's checkpoints/last, what it learned")
+    parser.add_argument(
+        "--modes", default="", metavar="MODE,...", help="as above (default: zero-shot, or with --adapter trained)"
+    )
+    parser.add_argument("--shots", type=int, default=3, help="solved examples that few-shot shows (default 3)")
+    parser.add_argument(
+        "--examples",
+        choices=("heuristic", "solver"),
+        default="heuristic",
+        help="who worked them out; a solver is an oracle, and the table says so",
+    )
     parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
     parser.add_argument("--split", choices=("test", "dev"), default="test", help="tune on dev, report on test")
     parser.add_argument("--n", type=int, default=200, help="problems a tier (default 200)")
@@ -52,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--samples", type=int, default=1, help="answers to each problem: shows pass@k (with --temperature)"
     )
     parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
-    parser.add_argument("--max-tokens", type=int, help="generated tokens at most (default: the task's)")
+    parser.add_argument("--max-tokens", type=int, help="generated tokens of a reply at most (default: the task's)")
     parser.add_argument("--seed", type=int, default=0, help="of sampling, where the temperature is not 0")
     parser.add_argument("--device", choices=("cpu",), help="force the CPU")
     parser.add_argument("--threads", type=int, help="of CPU work (default: one for each core)")
@@ -62,33 +96,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if arguments.n < 1 or arguments.samples < 1:
-        raise BadInput(f"--n and --samples must be at least 1, got {arguments.n} and {arguments.samples}")
-    if arguments.samples > 1 and arguments.temperature == 0.0:
-        raise BadInput("--samples above 1 needs --temperature above 0: greedy answers to one problem are all the same")
+    modes = _checked(arguments)
     task = find_task(arguments.task)
     preset = find_preset(task, arguments.preset)
     tiers = find_tiers(task, preset, arguments.tiers)
-    if arguments.answers is not None and not arguments.answers.parent.is_dir():
-        raise BadInput(f"cannot write {arguments.answers}: {arguments.answers.parent} is no directory")
-    model = _model(arguments, task, preset)
+    settings = Settings(arguments.seed, arguments.temperature, arguments.samples, arguments.max_tokens)
+    if any(mode.endswith("few-shot") for mode in modes):
+        solve = ExactSolver(SystemClock()).solve if arguments.examples == "solver" else None
+        settings = evolve(settings, examples=worked_examples(task, preset, arguments.shots, solve=solve))
+    learned = None if arguments.adapter is None else _learned(arguments.adapter)
+    model = _model(arguments, task, preset, learned)
     problems = [
         problem for tier in tiers for problem in draw_problems(task, preset, tier, arguments.split, arguments.n)
     ]
-    advance = Terminal().stage("evaluate", len(problems) * arguments.samples)
-    answers = ask(
-        model,
-        task,
-        problems,
-        seed=arguments.seed,
-        max_tokens=arguments.max_tokens,
-        temperature=arguments.temperature,
-        samples=arguments.samples,
-        on_answer=advance,
-    )
+    found: dict[str, Measured] = {}
+    terminal = Terminal()
+    # What needs no adapter comes first: there is one model, and it takes the adapter once.
+    for mode in sorted(modes, key=lambda name: name.startswith(TRAINED)):
+        if mode.startswith(TRAINED) and learned is not None:
+            _restore(model, learned, arguments)
+            learned = None
+        how = MODES[mode.removeprefix(TRAINED).removeprefix("-") or "zero-shot"]
+        advance = terminal.stage(mode, len(problems) * arguments.samples)
+        answers, seconds = converse(how, model, task, problems, settings, on_answer=advance)
+        found[mode] = Measured(tuple(answers), seconds)
+    found = {mode: found[mode] for mode in modes}
     if arguments.answers is not None:
-        _write_answers(arguments.answers, answers)
-    result, shown = _shares(arguments, task, preset, problems, answers)
+        _write_answers(arguments.answers, found)
+    result, shown = _report(arguments, task, preset, problems, found)
     if arguments.json:
         json.dump(result, sys.stdout, indent=1)
         print()
@@ -98,43 +133,91 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _shares(
-    arguments: argparse.Namespace, task: Task, preset: str, problems: Sequence[Problem], answers: Sequence[Judged]
+def _checked(arguments: argparse.Namespace) -> list[str]:
+    """The modes that are asked for."""
+    if min(arguments.n, arguments.samples, arguments.shots) < 1:
+        got = f"{arguments.n}, {arguments.samples} and {arguments.shots}"
+        raise BadInput(f"--n, --samples and --shots must be at least 1, got {got}")
+    if arguments.samples > 1 and arguments.temperature == 0.0:
+        raise BadInput("--samples above 1 needs --temperature above 0: greedy answers to one problem are all the same")
+    if arguments.answers is not None and not arguments.answers.parent.is_dir():
+        raise BadInput(f"cannot write {arguments.answers}: {arguments.answers.parent} is no directory")
+    default = "zero-shot" if arguments.adapter is None else TRAINED
+    modes = list(dict.fromkeys((arguments.modes or default).split(",")))
+    for mode in modes:
+        if mode not in MODE_NAMES:
+            raise BadInput(f"no mode {mode!r}: choose from {', '.join(MODE_NAMES)}")
+        if mode.startswith(TRAINED) and arguments.adapter is None:
+            raise BadInput(f"the mode {mode} needs --adapter: give a run's checkpoints/last")
+    if arguments.samples > 1 and len(modes) > 1:
+        raise BadInput("--samples above 1 goes with one mode alone")
+    if arguments.adapter is not None and not any(mode.startswith(TRAINED) for mode in modes):
+        raise BadInput("--adapter is used by the modes trained, trained-few-shot and so on alone: add one of them")
+    return modes
+
+
+def _report(
+    arguments: argparse.Namespace, task: Task, preset: str, problems: Sequence[Problem], found: Mapping[str, Measured]
 ) -> tuple[dict[str, Any], str]:
-    """The result for programs and for people: accuracy beside reference rows, or pass@k where samples are several."""
+    """The result for programs and for people: modes beside reference rows, or pass@k where samples are several."""
     tiers = list(dict.fromkeys(problem.tier for problem in problems))
     if arguments.samples > 1:
-        passed = pass_at(answers)
-        rows = [[name, *(share_cell(e.value, e.low, e.high) for e in row.values())] for name, row in passed.items()]
+        (measured,) = found.values()
+        passed = pass_at(measured.judged)
+        cells = [[name, *(share_cell(e.value, e.low, e.high) for e in row.values())] for name, row in passed.items()]
         result = {"pass_at": to_plain(passed), "samples": arguments.samples, "temperature": arguments.temperature}
-        return result | {"n": arguments.n}, table(["", *tiers], rows)
-    found = accuracy(answers)
+        return result | {"n": arguments.n}, table(["", *tiers], cells)
     floors, heuristics = reference_rows(task, preset, problems, fitted_to=100)
     held_out = [tier.name for tier in task.tiers(preset) if tier.held_out]
-    result = {"tiers": to_plain(found), "mean": to_plain(mean_of_tiers(found.values())), "floors": to_plain(floors)}
-    shown = {arguments.model: found, "best blind answer": best_of(floors), **heuristics}
-    return result | {"heuristics": to_plain(heuristics), "n": arguments.n}, accuracy_table(shown, tiers, held_out)
+    notes = notes_on(arguments.model, found, arguments.examples)
+    names = {mode: f"{mode} *" if mode in notes else mode for mode in found}
+    shares = {mode: accuracy(measured.judged) for mode, measured in found.items()}
+    rows = {names[mode]: row for mode, row in shares.items()}
+    shown = [accuracy_table({**rows, "best blind answer": best_of(floors), **heuristics}, tiers, held_out)]
+    shown += [f"* {mode}: {note}" for mode, note in notes.items()]
+    gains = against(found)
+    if len(found) > 1:
+        shown += ["", costs_table(found)]
+        shown += ["", *gains_table(gains)] if gains else []
+    shown += ["", attempts_table(found)] if any(mode.endswith("multi-turn") for mode in found) else []
+    result = {
+        "modes": {
+            mode: {
+                "tiers": to_plain(shares[mode]),
+                "mean": to_plain(mean_of_tiers(shares[mode].values())),
+                "note": notes.get(mode, ""),
+                **measured.costs,
+                "against": to_plain(gains[mode]) if mode in gains else None,
+                "attempts": to_plain(attempts(measured)) if mode.endswith("multi-turn") else None,
+            }
+            for mode, measured in found.items()
+        },
+        "floors": to_plain(floors),
+        "heuristics": to_plain(heuristics),
+        "n": arguments.n,
+    }
+    return result, "\n".join(shown)
 
 
-def _model(arguments: argparse.Namespace, task: Task, preset: str) -> Sampler:
-    """The model, with what it learned where --adapter says."""
+def _model(arguments: argparse.Namespace, task: Task, preset: str, learned: ModelState | None) -> Sampler:
+    """The model, without what it learned."""
     names = ("model", "device", "threads", "temperature", "max_tokens", "seed")
     given = {name: getattr(arguments, name) for name in names}
-    learned = None if arguments.adapter is None else _learned(arguments.adapter)
     shape = {} if learned is None else learned.settings.get("adapter_config", {}).get("lora_parameters", {})
     given |= {name: shape[name] for name in ("rank", "scale") if name in shape}
     model = find_model(with_recipe("gce", {"task": arguments.task, "preset": preset, **given}), task)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {arguments.model} cannot be evaluated: it has no sample method")
-    if learned is None:
-        return model
-    if not isinstance(model, Learner):
+    if learned is not None and not isinstance(model, Learner):
         raise BadInput(f"model {arguments.model} takes no adapter: leave out --adapter")
+    return model
+
+
+def _restore(model: Any, learned: ModelState, arguments: argparse.Namespace) -> None:
     try:
         model.restore(learned)
     except (ValueError, GceError) as error:
         raise BadInput(f"{arguments.adapter} was made for another model than {arguments.model}: {error}") from error
-    return model
 
 
 def _learned(directory: Path) -> ModelState:
@@ -150,10 +233,12 @@ def _learned(directory: Path) -> ModelState:
         raise BadInput(f"the checkpoint {directory} is damaged: {error}") from error
 
 
-def _write_answers(path: Path, answers: Sequence[Judged]) -> None:
+def _write_answers(path: Path, found: Mapping[str, Measured]) -> None:
     try:
         with path.open("w", encoding="utf-8") as file:
-            for answer in answers:
-                print(json.dumps(answer_record(answer)), file=file)
+            for mode, measured in found.items():
+                for answered in measured.answers:
+                    for number, attempt in enumerate(answered.attempts, 1):
+                        print(json.dumps({"mode": mode, "attempt": number, **answer_record(attempt)}), file=file)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from error
