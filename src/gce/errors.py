@@ -3,6 +3,7 @@
     GceError                 one clear line for a person; the command line prints it and exits with status 2
     ├── MissingExtra         a package that is not installed, with the pip command that installs it
     ├── BadInput             something a user gave: a name, a file, a number
+    │   └── RunInUse         a run that another process works on
     ├── DamagedStore         a run directory whose contents do not match their hashes
     └── ModelError           a model that cannot be loaded or used as asked
 
@@ -11,7 +12,7 @@ Invalid arguments to functions raise ValueError.
 
 from __future__ import annotations
 
-__all__ = ["BadInput", "DamagedStore", "GceError", "MissingExtra", "ModelError"]
+__all__ = ["BadInput", "DamagedStore", "GceError", "MissingExtra", "ModelError", "RunInUse"]
 
 
 class GceError(Exception):
@@ -20,6 +21,10 @@ class GceError(Exception):
 
 class BadInput(GceError):
     """Something a user gave that cannot be used."""
+
+
+class RunInUse(BadInput):
+    """A run that another process works on."""
 
 
 class DamagedStore(GceError):

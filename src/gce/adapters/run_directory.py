@@ -47,7 +47,7 @@ from gce.adapters.durable_files import remove, sync_directory, write_file
 from gce.adapters.run_database import CommitRow, RunDatabase, reading_failed
 from gce.adapters.store_values import check_iteration, check_stream, encode
 from gce.domain.types import ModelState
-from gce.errors import BadInput, DamagedStore, GceError
+from gce.errors import BadInput, DamagedStore, GceError, RunInUse
 
 __all__ = ["STEPS", "RunDirectory"]
 
@@ -394,7 +394,7 @@ def _locked(root: Path) -> Iterator[IO[str]]:
         except BlockingIOError as exc:
             lock.seek(0)
             holder = lock.read(20).strip() or "?"
-            raise BadInput(
+            raise RunInUse(
                 f"the run {root} is in use by process {holder}: wait until it ends, or give another --run-dir"
             ) from exc
         lock.truncate(0)

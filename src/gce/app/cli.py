@@ -15,6 +15,7 @@ __all__ = ["main"]
 COMMANDS = {
     "train": "a model learns from its own verified answers",
     "evaluate": "measure a model on test problems",
+    "ablate": "what each part of the loop, or another algorithm, is worth: runs over several seeds",
     "generate": "draw problems",
     "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 no verdict",
     "audit": "score answers that ignore the problem",

@@ -6,7 +6,6 @@ Also `python -m gce.app.train`. Reads the configuration, picks adapters, runs th
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.metadata
 import json
 import platform
@@ -39,7 +38,7 @@ from gce.domain.types import Interval, IterationRecord, ModelState, Problem, Spl
 from gce.errors import BadInput
 from gce.ports.model import Learner, Probe, Sampler
 
-__all__ = ["add_arguments", "main", "run"]
+__all__ = ["add_arguments", "add_settings", "go_on", "main", "run", "start"]
 
 FITTED_TO = 100
 """Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
@@ -75,10 +74,24 @@ goes on), checkpoints/last (for mlx_lm.load(base, adapter_path=...)) and, at the
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `gce train`; each option's default is that of `RunConfig`."""
-    default = RunConfig()
+    """The command line of `gce train`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--recipe", default=argparse.SUPPRESS, help=f"settings by name: {', '.join(RECIPES)} (default gce)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=argparse.SUPPRESS, help="of problems, rollouts, batches and adapter"
+    )
+    add_settings(parser)
+    parser.add_argument("--run-dir", type=Path, help="where to keep the run (default: runs/TIME)")
+    parser.add_argument("--resume", action="store_true", help="go on from the last commit of --run-dir")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
+
+
+def add_settings(parser: Any) -> None:
+    """An option for each setting of a run but its recipe and seed; its default is that of `RunConfig`."""
+    default = RunConfig()
 
     def option(flag: str, convert: Any, text: str, **more: Any) -> None:
         shown = getattr(default, flag.removeprefix("--").replace("-", "_"))
@@ -91,8 +104,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--task", str, "scheduling, scheduling-reworded, or your own as module:ATTR", metavar="NAME")
     option("--preset", str, "set of tiers; of scheduling: grounded (default), paper or larger")
     option("--model", str, "gce-tiny, a directory, a hub name, or module:FACTORY")
-    option("--recipe", str, f"settings by name: {', '.join(RECIPES)}")
-    option("--seed", int, "of problems, rollouts, batches and adapter")
     option("--iterations", int, "rounds of sampling and learning, at most")
     option("--until", float, "stop at this mean accuracy on dev problems, as 0.9")
     option("--minutes", float, "let the run, its final test included, take about this long at most")
@@ -125,43 +136,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--test", int, "test problems a tier, before and after; 0 for none")
     option("--device", str, "force the CPU", choices=("cpu",))
     option("--threads", int, "of CPU work (default: one for each core)")
-    parser.add_argument("--run-dir", type=Path, help="where to keep the run (default: runs/TIME)")
-    parser.add_argument("--resume", action="store_true", help="go on from the last commit of --run-dir")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; 0 when the run is complete."""
     others = ("run_dir", "resume", "json", "command")
     given = {name: value for name, value in vars(arguments).items() if name not in others}
-    clock = SystemClock()
-    with contextlib.ExitStack() as stack:
-        if arguments.resume:
-            if arguments.run_dir is None:
-                raise BadInput("--resume needs --run-dir: which run is to go on?")
-            store = stack.enter_context(RunDirectory.open(arguments.run_dir))
-            config = _settings_again(store, given)
-            task = find_task(config.task)
-            model = _checked_model(config, task)
-            if store.config["layers"]:
-                model.attach(store.config["layers"])
-        else:
-            config = with_recipe(given.pop("recipe", "gce"), given)
-            task = find_task(config.task)
-            config = evolve(config, preset=find_preset(task, config.preset))
-            _check_tiers(config, task)
-            _check_variants(config)
-            model = _checked_model(config, task)
-            layers = _place_adapter(config, task, model)
-            directory = arguments.run_dir or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
-            stored = {"settings": to_plain(config), "layers": list(layers), "versions": _versions()}
-            store = stack.enter_context(RunDirectory.create(directory, stored))
-        summary = _train(config, task, model, store, clock)
-        store.write_summary(summary)
+    if arguments.resume:
+        if arguments.run_dir is None:
+            raise BadInput("--resume needs --run-dir: which run is to go on?")
+        summary = go_on(arguments.run_dir, given)
+    else:
+        directory = arguments.run_dir or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
+        summary = start(directory, with_recipe(given.pop("recipe", "gce"), given))
     if arguments.json:
         json.dump(summary, sys.stdout, indent=1)
         print()
     return 0
+
+
+def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[str, Any]:
+    """A new run from beginning to end; returns its summary. `before` says whether the base's test is taken too."""
+    task = find_task(config.task)
+    config = evolve(config, preset=find_preset(task, config.preset))
+    _check_tiers(config, task)
+    _check_variants(config)
+    model = _checked_model(config, task)
+    layers = _place_adapter(config, task, model)
+    stored = {"settings": to_plain(config), "layers": list(layers), "versions": _versions()}
+    with RunDirectory.create(directory, stored) as store:
+        return _finished(config, task, model, store, before=before)
+
+
+def go_on(directory: Path, given: Mapping[str, Any], *, before: bool = True) -> dict[str, Any]:
+    """A run's rest, from its last commit on; `given` may say when to stop."""
+    with RunDirectory.open(directory) as store:
+        config = _settings_again(store, given)
+        task = find_task(config.task)
+        model = _checked_model(config, task)
+        if store.config["layers"]:
+            model.attach(store.config["layers"])
+        return _finished(config, task, model, store, before=before)
+
+
+def _finished(config: RunConfig, task: Task, model: Any, store: RunDirectory, *, before: bool) -> dict[str, Any]:
+    summary = _train(config, task, model, store, SystemClock(), before=before)
+    store.write_summary(summary)
+    return summary
 
 
 def _settings_again(store: RunDirectory, given: Mapping[str, Any]) -> RunConfig:
@@ -228,7 +249,9 @@ def _problems(config: RunConfig, task: Task, split: Split, count: int) -> tuple[
     )
 
 
-def _train(config: RunConfig, task: Task, model: Any, store: RunDirectory, clock: SystemClock) -> dict[str, Any]:
+def _train(
+    config: RunConfig, task: Task, model: Any, store: RunDirectory, clock: SystemClock, *, before: bool
+) -> dict[str, Any]:
     began = clock.now()
     terminal = Terminal(config.iterations)
     tiers = [tier.name for tier in task.tiers(config.preset)]
@@ -242,17 +265,19 @@ def _train(config: RunConfig, task: Task, model: Any, store: RunDirectory, clock
     earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))
     measured = next(store.read("evaluations"), None)
     if measured is None:
-        before = _measured(config, task, model, test, "before", terminal, store)
+        first = _measured(config, task, model, test if before else (), "before", terminal, store)
         measuring = clock.now() - began
-        store.append("evaluations", {"moment": "before", "tiers": to_plain(before), "seconds": measuring})
+        store.append("evaluations", {"moment": "before", "tiers": to_plain(first), "seconds": measuring})
     else:
-        before = {tier: record_from_plain(Interval, found) for tier, found in measured["tiers"].items()}
+        first = {tier: record_from_plain(Interval, found) for tier, found in measured["tiers"].items()}
         measuring = measured["seconds"]
         earlier += measuring
-    start = model.state()
+    untrained = model.state()
     # The test at the end takes about as long as the one before.
     limit = None if config.minutes is None else 60 * config.minutes - 2 * measuring
-    loop = Run(config, task, model, store, clock, terminal, _problems(config, task, "dev", config.dev), start, limit)
+    loop = Run(
+        config, task, model, store, clock, terminal, _problems(config, task, "dev", config.dev), untrained, limit
+    )
     try:
         state = resume(loop)
     except ValueError as error:
@@ -265,10 +290,10 @@ def _train(config: RunConfig, task: Task, model: Any, store: RunDirectory, clock
     after = _measured(config, task, model, test, "after", terminal, store)
     floors, heuristics = reference_rows(task, config.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
     records = [record_from_plain(IterationRecord, record) for record in store.read("iterations")]
-    summary = _summary(config, task, model, state, before, after, floors, heuristics)
-    summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": _moved(start, model.state())}
+    summary = _summary(config, task, model, state, first, after, floors, heuristics)
+    summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": _moved(untrained, model.state())}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
-    rows = {"before": before, "after": after, "best blind answer": best_of(floors), **heuristics}
+    rows = {**({"before": first} if first else {}), "after": after, "best blind answer": best_of(floors), **heuristics}
     terminal.say("\nTraining rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
     terminal.say(rollout_table(records))
     _print_result(terminal, tiers, summary, rows)
@@ -361,7 +386,7 @@ def _print_result(
     terminal: Terminal, tiers: Sequence[str], summary: Mapping[str, Any], rows: Mapping[str, Any]
 ) -> None:
     """The table at the end: before and after beside blind answers and heuristics, on the same test problems."""
-    n = max((found.n for found in rows["before"].values()), default=0)
+    n = max((found.n for found in rows["after"].values()), default=0)
     terminal.say("")
     if n:
         terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), n = {n} a tier")

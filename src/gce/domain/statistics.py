@@ -29,6 +29,7 @@ __all__ = [
     "paired_difference",
     "pass_at_k",
     "stratified_bootstrap",
+    "stratified_p",
     "wilson",
 ]
 
@@ -247,6 +248,28 @@ def stratified_bootstrap(
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
     value = math.fsum(math.fsum(values) / len(values) for values in strata) / len(strata)
     return Estimate(value, low, high)
+
+
+def stratified_p(strata: Sequence[Sequence[float]]) -> float:
+    """Two-sided p for the strata's mean of means being 0, by the normal approximation.
+
+    Values are independent, and come and hang together as in `stratified_bootstrap`. 1 where all are 0; the mean's
+    standard error is that of equally weighing strata.
+
+    Source: Cochran (1977), Sampling Techniques, section 5.4.
+
+    Raises:
+        ValueError: no stratum, or one with fewer than two values.
+    """
+    from statistics import NormalDist, fmean, variance  # slow to import, and `import gce` does not need it
+
+    if not strata or min(map(len, strata)) < 2:
+        raise ValueError("expected strata with at least two values each")
+    mean = math.fsum(fmean(values) for values in strata)
+    error = math.sqrt(math.fsum(variance(values) / len(values) for values in strata))
+    if mean == 0.0:
+        return 1.0
+    return 2 * NormalDist().cdf(-abs(mean) / error) if error else 0.0
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

@@ -1,0 +1,184 @@
+"""Studies: runs that differ in one setting, over several seeds, and what the difference does to test accuracy.
+
+A study is a directory with a run directory for each condition and seed. What is there is never run again, so a study
+goes on across sittings, and several processes may work on one. Knows what is compared with what; it knows neither
+models nor how a run is made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from gce.domain.randomness import generator
+from gce.domain.statistics import Estimate, holm, stratified_bootstrap, stratified_p
+from gce.domain.tasks import TASKS
+
+__all__ = ["STUDIES", "Condition", "Effect", "Finished", "effects", "finished", "settings_of"]
+
+
+@frozen
+class Condition:
+    """One way to run."""
+
+    what: str
+    settings: Mapping[str, Any] = field(factory=dict)
+    """In place of the study's own."""
+    against: str = ""
+    """The condition that it is compared with; empty for none."""
+    variant: str = ""
+    """Takes the task of the study's name with this suffix."""
+
+
+_HALF = {"layers": 2}
+_ENOUGH = {"reuse": 4.0}
+"""Passes over few traces, so that every algorithm takes as many updates."""
+
+STUDIES: Mapping[str, Mapping[str, Condition]] = {
+    "ablations": {
+        "full": Condition("all as in gce train"),
+        "accept-all": Condition("every rollout counts as right", {"admission": "all"}, "full"),
+        "shuffled": Condition("verdicts change places within each tier", {"admission": "shuffled"}, "full"),
+        "no-reasoning": Condition("the answer line alone is asked for", {}, "full", variant="answer-only"),
+        "no-accumulation": Condition("only the iteration's own traces are kept", {"accumulate": False}, "full"),
+        "no-deduplication": Condition("equal traces are kept", {"deduplicate": False}, "full"),
+        "as-it-comes": Condition("every trace weighs the same, whatever its tier", {"weighting": "equal"}, "full"),
+        "uniform-sampling": Condition("as many problems of each tier", {"sampling": "uniform"}, "full"),
+        "probed-layers": Condition("two blocks, chosen by probing", {**_HALF, "targeting": "probe"}, "full"),
+        "last-layers": Condition("the last two blocks", {**_HALF, "targeting": "last"}, "probed-layers"),
+        "random-layers": Condition("two blocks drawn by lot", {**_HALF, "targeting": "random"}, "probed-layers"),
+    },
+    "algorithms": {
+        "raft": Condition("right traces of all iterations", {**_ENOUGH}),
+        "raft++": Condition(
+            "right traces of this iteration, clipped ratios", {**_ENOUGH, "algorithm": "raft++"}, "raft"
+        ),
+        "grpo": Condition("group-relative weights, clipped ratios", {**_ENOUGH, "algorithm": "grpo"}, "raft"),
+        "reinforce-rej": Condition(
+            "1 and -1 where a problem is undecided, clipped ratios", {**_ENOUGH, "algorithm": "reinforce-rej"}, "raft"
+        ),
+        "weighted": Condition(
+            "raft, and as many wrong ones at -0.1", {**_ENOUGH, "algorithm": "weighted", "negative": 0.1}, "raft"
+        ),
+    },
+}
+"""By name; `gce ablate --study` runs one."""
+
+
+def settings_of(condition: Condition, common: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
+    """The settings of one run; None where the task has no such variant."""
+    settings = {**common, **condition.settings, "seed": seed}
+    if condition.variant:
+        settings["task"] = f"{common.get('task', 'scheduling')}-{condition.variant}"
+        if settings["task"] not in TASKS:
+            return None
+    return settings
+
+
+@frozen
+class Finished:
+    """A run that is done."""
+
+    condition: str
+    seed: int
+    right: Mapping[tuple[str, str], float]
+    """1 or 0 by (tier, number of the test problem)."""
+    summary: Mapping[str, Any]
+
+
+def finished(directory: Path, conditions: Mapping[str, Condition]) -> list[Finished]:
+    """All runs of a study that are done, by condition and seed."""
+    return [each for name in conditions for each in sorted(_runs(directory, name), key=lambda run: run.seed)]
+
+
+def _runs(directory: Path, condition: str) -> Iterator[Finished]:
+    for summary in directory.glob(f"{condition}/seed-*/summary.json"):
+        answers = summary.with_name("test-after.jsonl")
+        if not answers.is_file():
+            continue
+        right = {}
+        with answers.open(encoding="utf-8") as lines:
+            for answer in map(json.loads, lines):
+                right[answer["tier"], answer["problem"].rpartition("/")[2]] = float(answer["right"])
+        seed = int(summary.parent.name.removeprefix("seed-"))
+        yield Finished(condition, seed, right, json.loads(summary.read_text(encoding="utf-8")))
+
+
+@frozen
+class Effect:
+    """A condition's test accuracy, and how it differs from the one it is compared with."""
+
+    condition: str
+    seeds: tuple[int, ...]
+    mean: Estimate
+    """Mean of tiers over seeds; the interval is over problems, for these seeds."""
+    against: str
+    shared: tuple[int, ...]
+    """Seeds that both have."""
+    difference: Estimate | None
+    """Paired by seed and problem; None where there is nothing to compare with."""
+    by_seed: tuple[float, ...]
+    """The difference for each of them."""
+    p: float | None
+    adjusted: float | None = None
+    """By Holm over all differences of the study."""
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is told from nothing: adjusted p below 0.05, and every seed on the same side."""
+        same = all(value > 0 for value in self.by_seed) or all(value < 0 for value in self.by_seed)
+        return self.adjusted is not None and self.adjusted < 0.05 and same
+
+
+def effects(runs: Sequence[Finished], conditions: Mapping[str, Condition]) -> list[Effect]:
+    """One for each condition that has a run.
+
+    The same test problems serve all seeds, so a problem's differences are averaged over seeds before problems are drawn
+    anew: intervals and p speak of other problems, not of other seeds. How far seeds lie apart is in `by_seed`.
+    """
+    by_condition: dict[str, dict[int, Finished]] = defaultdict(dict)
+    for run in runs:
+        by_condition[run.condition][run.seed] = run
+    found = [
+        _effect(name, by_condition[name], condition.against, by_condition.get(condition.against, {}))
+        for name, condition in conditions.items()
+        if by_condition.get(name)
+    ]
+    compared = [effect for effect in found if effect.p is not None]
+    adjusted = dict(zip([e.condition for e in compared], holm([e.p for e in compared if e.p is not None]), strict=True))
+    return [evolve(effect, adjusted=adjusted.get(effect.condition)) for effect in found]
+
+
+def _effect(name: str, own: Mapping[int, Finished], against: str, other: Mapping[int, Finished]) -> Effect:
+    seeds = tuple(sorted(own))
+    mean = stratified_bootstrap(_strata([run.right for run in own.values()]), generator(0, "bootstrap", name))
+    shared = tuple(seed for seed in seeds if seed in other)
+    if not shared:
+        return Effect(name, seeds, mean, against, (), None, (), None)
+    changes = [
+        {key: right - other[seed].right[key] for key, right in own[seed].right.items() if key in other[seed].right}
+        for seed in shared
+    ]
+    by_seed = tuple(_mean_of_tiers(_strata([change])) for change in changes)
+    strata = _strata(changes)
+    difference = stratified_bootstrap(strata, generator(0, "bootstrap", name, against))
+    p = stratified_p(strata) if min(map(len, strata)) > 1 else None
+    return Effect(name, seeds, mean, against, shared, difference, by_seed, p)
+
+
+def _strata(values: Sequence[Mapping[tuple[str, str], float]]) -> list[list[float]]:
+    """By tier, for each problem that all have, the mean over them."""
+    shared = [key for key in values[0] if all(key in each for each in values)]
+    strata: dict[str, list[float]] = defaultdict(list)
+    for tier, number in shared:
+        strata[tier].append(sum(each[tier, number] for each in values) / len(values))
+    return list(strata.values())
+
+
+def _mean_of_tiers(strata: Sequence[Sequence[float]]) -> float:
+    return sum(sum(values) / len(values) for values in strata) / len(strata)
