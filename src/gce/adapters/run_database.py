@@ -64,11 +64,12 @@ class CommitRow:
 class RunDatabase:
     """One connection to a run's database. Methods raise sqlite3.Error where SQLite fails, except as they say."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Connect to a database that `start` made. DamagedStore where the file is none."""
         self.path = path
+        mode = "ro" if read_only else "rw"
         self._db = sqlite3.connect(
-            path.absolute().as_uri() + "?mode=rw", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
+            f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
         )
         try:
             found = tuple(self._value(f"PRAGMA {name}") for name in ("application_id", "user_version"))
@@ -77,6 +78,8 @@ class RunDatabase:
                     f"{path}: expected a run of layout {_LAYOUT}, got application, layout {found}: it is damaged, or "
                     "of another version of gce: put back a copy of it, or give another --run-dir"
                 )
+            if read_only:
+                return
             self._value("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA fullfsync = ON")  # macOS: through the disk's own cache

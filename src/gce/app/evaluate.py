@@ -36,7 +36,7 @@ from gce.domain.types import ModelState, Problem
 from gce.errors import BadInput, GceError
 from gce.ports.model import Learner, Sampler
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["add_arguments", "learned_from", "run"]
 
 DESCRIPTION = """\
 Measure a model on problems of every tier: 95 % Wilson intervals, beside the best blind answer and plain heuristics on
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     if any(mode.endswith("few-shot") for mode in modes):
         solve = ExactSolver(SystemClock()).solve if arguments.examples == "solver" else None
         settings = evolve(settings, examples=worked_examples(task, preset, arguments.shots, solve=solve))
-    learned = None if arguments.adapter is None else _learned(arguments.adapter)
+    learned = None if arguments.adapter is None else learned_from(arguments.adapter)
     model = _model(arguments, task, preset, learned)
     problems = [
         problem for tier in tiers for problem in draw_problems(task, preset, tier, arguments.split, arguments.n)
@@ -220,7 +220,7 @@ def _restore(model: Any, learned: ModelState, arguments: argparse.Namespace) -> 
         raise BadInput(f"{arguments.adapter} was made for another model than {arguments.model}: {error}") from error
 
 
-def _learned(directory: Path) -> ModelState:
+def learned_from(directory: Path) -> ModelState:
     """What a checkpoint holds."""
     try:
         names = ("adapters.safetensors", "optimizer.safetensors", "state.json")

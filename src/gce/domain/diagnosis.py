@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from math import pi
 
 from attrs import frozen
 
-from gce.domain.types import IterationRecord, TierCount
+from gce.domain.statistics import difference, wilson
+from gce.domain.types import Interval, IterationRecord, TierCount
 
-__all__ = ["PATIENCE", "Fall", "add_counts", "diagnose", "falls", "run_counts"]
+__all__ = ["PATIENCE", "Fall", "add_counts", "diagnose", "falls", "first_gains", "run_counts"]
 
 PATIENCE = 3
 """Iterations in a row that show the same before it is said."""
@@ -102,6 +104,29 @@ def falls(records: Sequence[IterationRecord]) -> Mapping[str, Fall]:
         for tier, (iteration, share) in best.items()
         if looks[tier][-1][1] < share
     }
+
+
+def first_gains(
+    records: Sequence[IterationRecord], before: Mapping[str, Interval], *, level: float = 0.05
+) -> Mapping[str, int | None]:
+    """By tier, the first iteration whose dev accuracy is truly above `before`; None where none is.
+
+    A test for each look, of which there may be any number: look k is tested at level * 6 / (pi k)^2, which adds up to
+    `level` over all looks. `before` are other problems of the same tiers, answered before training.
+
+    Source: the union bound; intervals as in `gce.domain.statistics.difference`.
+    """
+    found: dict[str, int | None] = {}
+    for tier, base in before.items():
+        looks = [(record.iteration, record.dev[tier]) for record in records if tier in record.dev]
+        found[tier] = None
+        for number, (iteration, share) in enumerate(looks, 1):
+            confidence = 1 - level * 6 / (pi * number) ** 2
+            now, then = (wilson(each.correct, each.n, confidence=confidence) for each in (share, base))
+            if difference(now, then).low > 0:
+                found[tier] = iteration
+                break
+    return found
 
 
 def run_counts(records: Sequence[IterationRecord]) -> Mapping[str, TierCount]:

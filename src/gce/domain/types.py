@@ -13,6 +13,8 @@ import numpy as np
 from attrs import field, frozen, validators
 
 __all__ = [
+    "Bar",
+    "Chart",
     "Completion",
     "Evidence",
     "Interval",
@@ -256,6 +258,30 @@ class Interval:
     def share(self) -> float:
         """The point estimate, 0 where n is 0."""
         return self.correct / self.n if self.n else 0.0
+
+
+@frozen
+class Bar:
+    """One thing that takes time."""
+
+    label: str
+    start: float
+    end: float
+    limit: float | None = None
+    """By when it has to end."""
+    faulty: bool = False
+    """Whether a violation names it."""
+
+
+@frozen
+class Chart:
+    """An answer as bars over time, with what is wrong with it."""
+
+    bars: tuple[Bar, ...]
+    limit: float | None
+    """By when all have to end."""
+    faults: tuple[str, ...]
+    """A sentence for each violation."""
 
 
 @frozen

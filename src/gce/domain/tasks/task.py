@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from attrs import field, frozen
 
 from gce.domain.randomness import python_generator
-from gce.domain.types import Completion, Evidence, Message, Problem, Split, Step, Verdict
+from gce.domain.types import Chart, Completion, Evidence, Message, Problem, Split, Step, Verdict
 
-__all__ = ["Policy", "Task", "TaskTier", "draw_problem", "draw_problems"]
+__all__ = ["Policy", "Task", "TaskTier", "draw_problem", "draw_problems", "problem_of_key"]
 
 Policy = Callable[[Problem, random.Random], str | None]
 """A way to answer without a model: the response's text, or None where it does not apply to the problem."""
@@ -91,6 +91,8 @@ class Task:
     """Answers that ignore the problem, or part of it; fitted ones may read the training problems given."""
     heuristics: Callable[[Sequence[Problem]], Mapping[str, Policy]] = _no_policies
     """Answers by plain rules, as reference rows."""
+    chart: Callable[[Problem, str], Chart | None] = field(default=lambda _problem, _text: None)
+    """An answer as a picture, with its violations; None where it has none. Total, as `verify` is."""
     max_tokens: int = 512
     """Room for a response by default."""
     blind_limits: Mapping[str, float] = field(factory=dict)
@@ -134,6 +136,18 @@ def draw_problem(
         f"task {task.name}, tier {tier}: 1000 draws gave no problem for the {split} split; "
         "its digests must be hexadecimal and spread over the instances"
     )
+
+
+def problem_of_key(task: Task, key: str) -> Problem:
+    """The problem that has this key, drawn again.
+
+    Raises:
+        ValueError: the key is not one of this task's.
+    """
+    name, preset, split, tier, seed, index = [*key.split("/"), *[""] * 6][:6]
+    if name != task.name or split not in SPLITS or preset not in task.presets or not (seed + index).isdigit():
+        raise ValueError(f"expected a key of task {task.name}, task/preset/split/tier/seed/index, got {key!r}")
+    return draw_problem(task, preset, tier, cast(Split, split), int(index), seed=int(seed))
 
 
 def draw_problems(

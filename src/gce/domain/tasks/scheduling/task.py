@@ -13,6 +13,7 @@ from gce.domain.tasks.scheduling.canonical import canonical_digest
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, try_again
 from gce.domain.tasks.scheduling.dispatch import by_deadline
 from gce.domain.tasks.scheduling.exact import solve as exact_solve
+from gce.domain.tasks.scheduling.gantt import schedule_chart
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
 from gce.domain.tasks.scheduling.reasoning import check_steps, worked_response
@@ -83,6 +84,7 @@ SCHEDULING = Task(
     group=_group,
     blind=blind_policies,
     heuristics=heuristic_policies,
+    chart=lambda problem, text: schedule_chart(problem.instance, text),
     max_tokens=640,
     blind_limits={"T0": 0.25, "*": 0.10},
     shifts={

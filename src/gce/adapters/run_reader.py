@@ -1,0 +1,85 @@
+"""A run directory, read while another process may be writing it: nothing is locked, nothing is changed.
+
+What is read are committed records; a run that goes on has more of them a moment later. Does not check the digests:
+`RunDirectory.open` does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from gce.adapters.run_database import RunDatabase, reading_failed
+from gce.errors import BadInput, DamagedStore
+
+__all__ = ["RunReader"]
+
+
+class RunReader:
+    """A run's records, summary and answers."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Raises BadInput where there is no run, DamagedStore where it cannot be read."""
+        self.path = Path(path)
+        file = self.path / "run.sqlite"
+        if not file.is_file():
+            raise BadInput(f"expected a run directory, found no run.sqlite in {self.path}")
+        try:
+            self._database = RunDatabase(file, read_only=True)
+        except sqlite3.Error as exc:
+            raise reading_failed(file, exc) from exc
+
+    def __enter__(self) -> RunReader:
+        """The reader itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self._database.close()
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config that the run was created with."""
+        try:
+            return self._database.config()
+        except sqlite3.Error as exc:
+            raise reading_failed(self._database.path, exc) from exc
+
+    def read(self, stream: str) -> Iterator[dict[str, Any]]:
+        """Committed records of a stream, oldest first."""
+        try:
+            length = self._database.lengths().get(stream, 0)
+        except sqlite3.Error as exc:
+            raise reading_failed(self._database.path, exc) from exc
+        return self._database.records(stream, length)
+
+    def summary(self) -> dict[str, Any] | None:
+        """What `summary.json` holds; None while the run goes on."""
+        found = self._json("summary.json")
+        return found if isinstance(found, dict) else None
+
+    def answers(self, name: str) -> list[dict[str, Any]]:
+        """What `NAME.jsonl` holds; nothing where there is none."""
+        path = self.path / f"{name}.jsonl"
+        try:
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as exc:
+            raise DamagedStore(f"cannot read {path}: {exc}") from exc
+
+    def _json(self, name: str) -> Any:
+        path = self.path / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as exc:
+            raise DamagedStore(f"cannot read {path}: {exc}") from exc

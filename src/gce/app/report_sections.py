@@ -1,0 +1,379 @@
+"""What a report says about runs and studies: sections of sentences, tables and figures, for any page or file.
+
+Reads committed records alone, so a run that still goes on is reported as far as it has come. Knows what is to be
+shown, not how a page looks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from gce.adapters import figures
+from gce.adapters.figures import Figure
+from gce.adapters.run_reader import RunReader
+from gce.app.audit import best_of
+from gce.app.resolve import find_task
+from gce.app.study import STUDIES, effects, finished
+from gce.app.terminal import interval_cell, share_cell
+from gce.domain.diagnosis import run_counts
+from gce.domain.serialization import from_plain
+from gce.domain.statistics import difference, mean_of_tiers
+from gce.domain.tasks import Task, problem_of_key
+from gce.domain.types import Interval, IterationRecord
+from gce.errors import BadInput
+
+__all__ = ["Section", "Table", "sections_of"]
+
+ANSWERS = 4
+"""Sample answers that are drawn."""
+
+Shares = Mapping[str, Interval]
+
+
+@frozen
+class Table:
+    """Text in columns; the first is to the left."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@frozen
+class Section:
+    """A part of a report under one heading."""
+
+    title: str
+    words: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
+def sections_of(paths: Sequence[Path]) -> list[Section]:
+    """Each path is a run directory or a study's.
+
+    Raises:
+        BadInput: one is neither.
+    """
+    runs = [path for path in paths if (path / "run.sqlite").is_file()]
+    found = _compared([_Run(path) for path in runs]) if len(runs) > 1 else []
+    for path in paths:
+        found += list(_run_sections(_Run(path), len(paths) > 1)) if path in runs else _study(path)
+    return found
+
+
+@frozen(slots=False)
+class _Run:
+    """A run's records, read once."""
+
+    path: Path
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, Any], list[IterationRecord], list[dict[str, Any]], dict[str, Any] | None]:
+        with RunReader(self.path) as reader:
+            records = [from_plain(IterationRecord, record) for record in reader.read("iterations")]
+            return reader.config, records, list(reader.read("evaluations")), reader.summary()
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        settings = self._read[0].get("settings")
+        if not isinstance(settings, dict):
+            raise BadInput(f"expected a run that gce train made in {self.path}, got another program's")
+        return settings
+
+    @property
+    def versions(self) -> Mapping[str, Any]:
+        found: dict[str, Any] = self._read[0].get("versions", {})
+        return found
+
+    @property
+    def records(self) -> list[IterationRecord]:
+        return self._read[1]
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        return self._read[3]
+
+    @cached_property
+    def task(self) -> Task:
+        return find_task(self.settings["task"])
+
+    @cached_property
+    def tiers(self) -> tuple[str, ...]:
+        return tuple(tier.name for tier in self.task.tiers(self.settings["preset"]))
+
+    def shares(self, what: str) -> Shares:
+        """Test accuracy `before` or `after`; before also of a run that goes on."""
+        found = (self.summary or {}).get(what)
+        if found is None and what == "before":
+            found = next((each["tiers"] for each in self._read[2]), None)
+        return {tier: from_plain(Interval, share) for tier, share in (found or {}).items()}
+
+    @cached_property
+    def blind(self) -> Shares:
+        """The best answer that ignores the problem, in each tier."""
+        floors = (self.summary or {}).get("floors", {})
+        return best_of({name: {t: from_plain(Interval, i) for t, i in row.items()} for name, row in floors.items()})
+
+
+def _run_sections(run: _Run, several: bool) -> Iterator[Section]:
+    before = f"{run.name}: " if several else ""
+    for section in (
+        _result(run),
+        *_validity(run),
+        _dynamics(run),
+        _dev(run),
+        _curriculum(run),
+        _buffer(run),
+        _answers(run),
+        _costs(run),
+        _settings(run),
+    ):
+        yield Section(before + section.title, section.words, section.tables, section.figures)
+
+
+def _result(run: _Run) -> Section:
+    settings, summary = run.settings, run.summary
+    words = [f"{settings['model']} on {run.task.name}/{settings['preset']}, seed {settings['seed']}."]
+    if summary is None:
+        words.append(f"The run goes on, or was cut off: {len(run.records)} of {settings['iterations']} iterations.")
+    else:
+        words.append(
+            f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} right, {summary['updates']} updates, "
+            f"{summary['seconds']:,.0f} s; {summary['stopped']}."
+        )
+    rows = {
+        "before": run.shares("before"),
+        "after": run.shares("after"),
+        "best blind answer": run.blind,
+        **{
+            name: {tier: from_plain(Interval, found) for tier, found in row.items()}
+            for name, row in (summary or {}).get("heuristics", {}).items()
+        },
+    }
+    rows = {name: row for name, row in rows.items() if row}
+    if not rows:
+        return Section("Result", (*words, "No test problems were answered yet."))
+    n = max(found.n for row in rows.values() for found in row.values())
+    words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, n = {n} a tier.")
+    table = Table(("", *run.tiers, "mean"), tuple(_accuracy_row(name, row, run.tiers) for name, row in rows.items()))
+    shown = {name: row for name, row in rows.items() if name in ("before", "after", "best blind answer")}
+    tables = [table]
+    after = rows.get("after")
+    if after and run.blind:
+        margins = ["after - best blind answer"]
+        for tier in run.tiers:
+            if tier in after and tier in run.blind:
+                gap = difference(after[tier], run.blind[tier])
+                margins.append(share_cell(gap.value, gap.low, gap.high, digits=0))
+            else:
+                margins.append("-")
+        tables.append(Table(("shortcut margin, points", *run.tiers), (tuple(margins),)))
+    return Section("Result", tuple(words), tuple(tables), (figures.bars("result", "Accuracy on test problems", shown),))
+
+
+def _accuracy_row(name: str, row: Shares, tiers: Sequence[str]) -> tuple[str, ...]:
+    cells = [interval_cell(row[tier], digits=0) if tier in row else "-" for tier in tiers]
+    if set(tiers) <= set(row):
+        mean = mean_of_tiers([row[tier] for tier in tiers])
+        cells.append(share_cell(mean.value, mean.low, mean.high))
+    else:
+        cells.append("-")
+    return (name, *cells)
+
+
+def _dynamics(run: _Run) -> Section:
+    if not run.records:
+        return Section("Training", ("No iteration is done yet.",))
+    trained = list(dict.fromkeys(tier for record in run.records for tier in record.tiers))
+    right: dict[str, list[tuple[float, float]]] = {tier: [] for tier in trained}
+    cut: dict[str, list[tuple[float, float]]] = {tier: [] for tier in trained}
+    for record in run.records:
+        for tier, count in record.tiers.items():
+            right[tier].append((record.iteration, count.correct / count.rollouts))
+            cut[tier].append((record.iteration, count.truncated / count.rollouts))
+    loss = [(float(record.iteration), record.loss) for record in run.records if record.loss is not None]
+    entropy = [(float(record.iteration), record.entropy) for record in run.records if record.entropy is not None]
+    panels: dict[str, figures.Points] = {
+        "rollouts right, %": right,
+        "rollouts cut off, %": cut,
+        "loss, nats a token": {"loss": loss},
+        "entropy, nats a token": {"entropy": entropy},
+    }
+    shares = ("rollouts right, %", "rollouts cut off, %")
+    drawn = figures.lines("training", "Training rollouts and updates", panels, shares=shares)
+    head = ("tier", "rollouts", "right", "problems", "all wrong", "all right", "cut off", "unreadable", "distinct")
+    rows = tuple(
+        (
+            tier,
+            str(count.rollouts),
+            f"{100 * count.correct / count.rollouts:.0f} %",
+            str(count.problems),
+            f"{100 * count.all_wrong / count.problems:.0f} %",
+            f"{100 * count.all_right / count.problems:.0f} %",
+            f"{100 * count.truncated / count.rollouts:.0f} %",
+            f"{100 * count.unparsed / count.rollouts:.0f} %",
+            str(count.distinct),
+        )
+        for tier, count in run_counts(run.records).items()
+    )
+    return Section("Training", (), (Table(head, rows),), (drawn,))
+
+
+def _dev(run: _Run) -> Section:
+    looks = {
+        tier: {tier: [(record.iteration, record.dev[tier]) for record in run.records if tier in record.dev]}
+        for tier in run.tiers
+    }
+    looks = {tier: found for tier, found in looks.items() if found[tier]}
+    if not looks:
+        return Section("Accuracy over iterations", ("No dev problems were looked at.",))
+    drawn = figures.lines("dev", "Greedy accuracy on dev problems, %", {}, shares=tuple(looks), intervals=looks)
+    return Section("Accuracy over iterations", ("Dev problems, 95 % Wilson intervals.",), (), (drawn,))
+
+
+def _curriculum(run: _Run) -> Section:
+    trained = run.task.training_tiers(run.settings["preset"])
+    found: dict[str, list[float | None]] = {tier: [] for tier in trained}
+    first: dict[str, int | None] = dict.fromkeys(trained)
+    for record in run.records:
+        for tier in trained:
+            count = record.tiers.get(tier)
+            found[tier].append(count.correct / count.rollouts if count else None)
+            if count and count.correct and first[tier] is None:
+                first[tier] = record.iteration
+    words = "Share of training rollouts that were right; framed: the iteration of a tier's first right trace."
+    drawn = figures.grid("curriculum", "When each tier began to be solved", found, first, across="iteration")
+    return Section("Curriculum", (words,), (), (drawn,) if run.records else ())
+
+
+def _buffer(run: _Run) -> Section:
+    found = {str(record.iteration): dict(record.buffer) for record in run.records}
+    if not any(found.values()):
+        return Section("Replay buffer", ("No right trace was kept.",))
+    drawn = figures.stacks("buffer", "Traces held after each iteration", found, unit="traces", across="iteration")
+    return Section("Replay buffer", (), (), (drawn,))
+
+
+def _answers(run: _Run) -> Section:
+    """A right and a wrong answer of the last tiers that have them, drawn where the task can draw."""
+    with RunReader(run.path) as reader:
+        answers = reader.answers("test-after") or list(reader.read("rollouts"))[-500:]
+    chosen: list[dict[str, Any]] = []
+    for tier in reversed(run.tiers):
+        for right in (False, True):
+            chosen += [each for each in answers if each["tier"] == tier and each["right"] is right][:1]
+    drawn, faults = [], []
+    for number, answer in enumerate(chosen[:ANSWERS]):
+        problem = problem_of_key(run.task, answer["problem"])
+        found = run.task.chart(problem, answer["text"])
+        if found is not None and found.bars:
+            title = f"{answer['problem'].split('/', 1)[1]}: {'right' if answer['right'] else 'wrong'}"
+            drawn.append(figures.chart(f"answer-{number + 1}", title, found))
+            faults += [f"{title}. {' '.join(found.faults)}"] if found.faults else []
+    kinds = Counter(
+        violation["kind"] for each in answers for verdict in each["verdicts"] for violation in verdict["violations"][:1]
+    )
+    rows = tuple((kind, str(count)) for kind, count in kinds.most_common())
+    words = (*faults, "What is wrong with wrong answers, by the first violation:" if rows else "No answer was wrong.")
+    return Section("Sample answers", words, (Table(("violation", "answers"), rows),) if rows else (), tuple(drawn))
+
+
+def _costs(run: _Run) -> Section:
+    if not run.records:
+        return Section("Cost", ("No iteration is done yet.",))
+    found = {str(record.iteration): dict(record.seconds) for record in run.records}
+    drawn = figures.stacks("cost", "Seconds of each stage", found, unit="seconds", across="iteration")
+    total: Counter[str] = Counter()
+    for record in run.records:
+        total.update(record.seconds)
+    rows = tuple((stage, f"{seconds:.1f}") for stage, seconds in total.items())
+    return Section("Cost", (), (Table(("stage", "seconds in all iterations"), rows),), (drawn,))
+
+
+def _settings(run: _Run) -> Section:
+    summary = run.summary or {}
+    kept = ("policy", "trainable_parameters", "trainable_share", "peak_bytes", "updates", "buffer", "best")
+    rows = [(name, _plain(value)) for name, value in run.settings.items()]
+    facts = [(name, _plain(summary[name])) for name in kept if name in summary]
+    facts += [(name, _plain(value)) for name, value in run.versions.items()]
+    return Section(
+        "Settings and hashes", (), (Table(("setting", "value"), tuple(rows)), Table(("fact", "value"), tuple(facts)))
+    )
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _validity(run: _Run) -> list[Section]:
+    path = run.path / "validity.json"
+    if not path.is_file():
+        return []
+    card = json.loads(path.read_text(encoding="utf-8"))
+    rows = tuple(
+        (line["what"], share_cell(line["value"], line["low"], line["high"]) if line["n"] else "-", str(line["n"]))
+        for line in card["lines"]
+    )
+    return [Section("Validity card", tuple(card["words"]), (Table(("", "% (95 %)", "n"), rows),))]
+
+
+def _compared(runs: Sequence[_Run]) -> list[Section]:
+    rows: dict[str, Shares] = {}
+    for run in runs:
+        rows |= {f"{run.name}, {what}": run.shares(what) for what in ("before", "after") if run.shares(what)}
+    if not rows:
+        return []
+    tiers = list(dict.fromkeys(tier for run in runs for tier in run.tiers))
+    table = Table(("", *tiers, "mean"), tuple(_accuracy_row(name, row, tiers) for name, row in rows.items()))
+    after = {name.removesuffix(", after"): row for name, row in rows.items() if name.endswith(", after")}
+    drawn = (figures.bars("compared", "Runs compared, accuracy on test problems", after),) if after else ()
+    return [Section("Runs compared", ("Test accuracy in %, 95 % Wilson intervals.",), (table,), drawn)]
+
+
+def _study(path: Path) -> list[Section]:
+    for name, conditions in STUDIES.items():
+        runs = finished(path, conditions)
+        if not runs:
+            continue
+        found = effects(runs, conditions)
+        head = ("condition", "what", "mean of tiers, %", "difference, points", "against", "by seed", "p (Holm)")
+        rows = tuple(
+            (
+                effect.condition,
+                conditions[effect.condition].what,
+                share_cell(effect.mean.value, effect.mean.low, effect.mean.high),
+                "-"
+                if effect.difference is None
+                else share_cell(effect.difference.value, effect.difference.low, effect.difference.high),
+                effect.against or "-",
+                " ".join(f"{100 * value:+.1f}" for value in effect.by_seed) or "-",
+                "-" if effect.adjusted is None else f"{effect.adjusted:.3g}",
+            )
+            for effect in found
+        )
+        drawn = {
+            f"{effect.condition} vs {effect.against}": (
+                effect.difference.value,
+                effect.difference.low,
+                effect.difference.high,
+            )
+            for effect in found
+            if effect.difference is not None
+        }
+        unclear = [effect.condition for effect in found if effect.difference is not None and not effect.clear]
+        words = ["Differences are paired by seed and problem; bootstrap intervals over test problems, for these seeds."]
+        words += [f"Not told from nothing: {', '.join(unclear)}."] if unclear else []
+        pictures = (figures.effects(f"study-{name}", f"What each condition of {name} does", drawn),) if drawn else ()
+        return [Section(f"Study: {name}", tuple(words), (Table(head, rows),), pictures)]
+    raise BadInput(f"expected a run or a study with finished runs in {path}, found neither")

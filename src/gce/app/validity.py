@@ -1,0 +1,264 @@
+"""`gce validity`: numbers for four ways in which an evaluation can mislead, and the shortcut margin beside them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from gce.adapters.durable_files import write_file
+from gce.adapters.run_reader import RunReader
+from gce.app.audit import best_of, reference_rows
+from gce.app.config import from_plain as config_from_plain
+from gce.app.evaluate import learned_from
+from gce.app.evaluation import accuracy, ask
+from gce.app.mode_tables import Measured, attempts
+from gce.app.modes import MODES, Settings, converse
+from gce.app.resolve import find_model, find_task
+from gce.app.terminal import Terminal, share_cell, table
+from gce.domain.diagnosis import falls, first_gains
+from gce.domain.serialization import from_plain, to_plain
+from gce.domain.statistics import difference, mean_of_tiers, wilson
+from gce.domain.tasks import Task, draw_problems, problem_of_key
+from gce.domain.types import Interval, IterationRecord, Problem
+from gce.errors import BadInput
+from gce.ports.model import Sampler
+
+__all__ = ["Line", "add_arguments", "judge_steps", "run"]
+
+DESCRIPTION = """\
+Measure how far a run's result can be trusted, and keep the card in the run (validity.json, shown by gce report).
+
+  distributional   fresh problems against the very problems in the buffer; the held-out tiers; problems unlike
+                   those trained on, where the task names some
+  temporal         how far any tier fell from its best, and when its first true gain came (a sequential test)
+  scope            what a second and third attempt with feedback recover
+  process          of right answers, how many have only true steps; of wrong ones, where the first false step stands
+  shortcut margin  accuracy minus that of the best answer that ignores the problem
+"""
+
+
+@frozen
+class Line:
+    """A measured share or difference of shares."""
+
+    what: str
+    value: float
+    low: float
+    high: float
+    n: int
+    """0 where nothing was there to be measured."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce validity`."""
+    parser.description = DESCRIPTION
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of gce train that has ended")
+    parser.add_argument("--n", type=int, default=100, help="problems a tier for what has to be measured (default 100)")
+    parser.add_argument("--threads", type=int, help="of CPU work (default: one for each core)")
+    parser.add_argument("--json", action="store_true", help="print the card as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    if arguments.n < 1:
+        raise BadInput(f"--n must be at least 1, got {arguments.n}")
+    with RunReader(arguments.run) as reader:
+        facts = _Facts.read(reader)
+    config = evolve(config_from_plain(facts.settings), threads=arguments.threads)
+    task = find_task(config.task)
+    model = find_model(config, task)
+    model.restore(learned_from(arguments.run / "checkpoints" / "last"))
+    measuring = _Measuring(model, task, config.preset, arguments.n, Terminal())
+    lines = [
+        *_distributional(measuring, facts),
+        *_scope(measuring),
+        *_process(task, facts.answers),
+        *_margins(task, config.preset, arguments.n, facts),
+    ]
+    card = {"words": _temporal(facts), "lines": to_plain(lines), "n": arguments.n}
+    path = arguments.run / "validity.json"
+    try:
+        write_file(path, (json.dumps(card, indent=1) + "\n").encode())
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}") from error
+    if arguments.json:
+        json.dump(card, sys.stdout, indent=1)
+        print()
+    else:
+        print(table(["", "% (95 % interval)", "n"], [_row(line) for line in lines]))
+        print("\n" + "\n".join(card["words"]))
+    return 0
+
+
+def _row(line: Line) -> list[str]:
+    return [line.what, share_cell(line.value, line.low, line.high) if line.n else "not judged", str(line.n)]
+
+
+@frozen
+class _Facts:
+    """What the run's records say."""
+
+    settings: Mapping[str, Any]
+    records: tuple[IterationRecord, ...]
+    before: Mapping[str, Interval]
+    after: Mapping[str, Interval]
+    in_buffer: tuple[str, ...]
+    """Keys of the problems that have traces in the buffer."""
+    answers: tuple[dict[str, Any], ...]
+    """To test problems, after training."""
+
+    @classmethod
+    def read(cls, reader: RunReader) -> _Facts:
+        summary = reader.summary()
+        if summary is None:
+            raise BadInput(f"the run {reader.path} has not ended: let it end, or go on with gce train --resume")
+        keys = dict.fromkeys(trace["problem"] for trace in reader.read("traces"))
+
+        def shares(moment: str) -> dict[str, Interval]:
+            return {tier: from_plain(Interval, found) for tier, found in summary[moment].items()}
+
+        return cls(
+            reader.config["settings"],
+            tuple(from_plain(IterationRecord, record) for record in reader.read("iterations")),
+            shares("before"),
+            shares("after"),
+            tuple(keys),
+            tuple(reader.answers("test-after")),
+        )
+
+
+@frozen
+class _Measuring:
+    """How greedy accuracy is taken."""
+
+    model: Any
+    task: Task
+    preset: str
+    n: int
+    terminal: Terminal
+
+    def mean(self, what: str, task: Task, problems: Sequence[Problem]) -> Line:
+        """The mean of the problems' tiers."""
+        sampler: Sampler = self.model
+        advance = self.terminal.stage(what, len(problems))
+        return _mean(what, accuracy(ask(sampler, task, problems, seed=0, on_answer=advance)))
+
+    def tests(self, task: Task, preset: str, tiers: Sequence[str]) -> list[Problem]:
+        """Test problems."""
+        return [problem for tier in tiers for problem in draw_problems(task, preset, tier, "test", self.n)]
+
+
+def _mean(what: str, shares: Mapping[str, Interval]) -> Line:
+    if not shares:
+        return Line(what, 0.0, 0.0, 1.0, 0)
+    mean = mean_of_tiers(shares.values())
+    return Line(what, mean.value, mean.low, mean.high, sum(found.n for found in shares.values()))
+
+
+def _distributional(measuring: _Measuring, facts: _Facts) -> Iterator[Line]:
+    task, preset = measuring.task, measuring.preset
+    trained = task.training_tiers(preset)
+    held_out = [tier.name for tier in task.tiers(preset) if tier.held_out]
+    yield measuring.mean("fresh problems, trained tiers", task, measuring.tests(task, preset, trained))
+    by_tier: dict[str, list[Problem]] = {}
+    for key in reversed(facts.in_buffer):
+        problems = by_tier.setdefault(key.split("/")[3], [])
+        if len(problems) < measuring.n:
+            problems.append(problem_of_key(task, key))
+    held = [problem for tier in trained for problem in by_tier.get(tier, ())]
+    yield measuring.mean("problems in the buffer", task, held) if held else _mean("problems in the buffer", {})
+    for tier in held_out:
+        yield measuring.mean(f"held out: {tier}", task, measuring.tests(task, preset, [tier]))
+    for what, (name, other) in task.shifts.items():
+        shifted = find_task(name)
+        tiers = [tier.name for tier in shifted.tiers(other)]
+        yield measuring.mean(f"shift: {what}", shifted, measuring.tests(shifted, other, tiers))
+
+
+def _temporal(facts: _Facts) -> list[str]:
+    """In sentences: the largest fall, and first true gains."""
+    fell = falls(facts.records)
+    looks = sum(bool(record.dev) for record in facts.records)
+    if not looks:
+        return ["Temporal: no dev problems were looked at during the run."]
+    words = [f"Temporal: no tier ended below its best of {looks} looks at dev problems."]
+    if fell:
+        tier, worst = max(fell.items(), key=lambda item: item[1].best - item[1].last)
+        points = 100 * (worst.best - worst.last)
+        words = [f"Temporal: the largest fall is {points:.0f} points, {tier} since iteration {worst.iteration}."]
+    if facts.before:
+        gains = first_gains(facts.records, facts.before)
+        listed = ", ".join(f"{tier} {'none' if when is None else when}" for tier, when in gains.items())
+        words.append(f"First iteration of true gain (sequential test at 5 %): {listed}.")
+    return words
+
+
+def _scope(measuring: _Measuring) -> Iterator[Line]:
+    task, preset = measuring.task, measuring.preset
+    problems = measuring.tests(task, preset, [tier.name for tier in task.tiers(preset)])
+    advance = measuring.terminal.stage("attempts", len(problems))
+    mode = MODES["multi-turn"]
+    answers, seconds = converse(mode, measuring.model, task, problems, Settings(), on_answer=advance)
+    found = attempts(Measured(tuple(answers), seconds))
+    yield _line("scope: right at the first attempt", found.first)
+    yield _line("scope: right at the third at latest", found.trajectory)
+    yield _line("scope: of wrong ones, recovered", found.recovered)
+
+
+def _line(what: str, share: Interval) -> Line:
+    return Line(what, share.share, share.low, share.high, share.n)
+
+
+def _process(task: Task, answers: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+    """Shares of answers by what their steps are, and how far into the reasoning the first false step stands."""
+    kinds: dict[bool, list[str]] = {True: [], False: []}
+    places = []
+    for answer in answers:
+        kind, place = judge_steps(task, problem_of_key(task, answer["problem"]), answer["text"])
+        kinds[answer["right"]].append(kind)
+        if not answer["right"] and place is not None:
+            places.append(place)
+    for right, name in ((True, "right"), (False, "wrong")):
+        judged = [kind for kind in kinds[right] if kind != "not judged"]
+        wanted = "true" if right else "false"
+        said = "only true steps" if right else "a false step"
+        yield _line(f"process: {name} answers with {said}", wilson(judged.count(wanted), len(judged)))
+        skipped = len(kinds[right]) - len(judged)
+        yield _line(f"process: {name} answers that cannot be judged", wilson(skipped, len(kinds[right])))
+    if places:
+        middle = statistics.median(places)
+        low, high = (statistics.quantiles(places, n=4)[i] for i in (0, 2)) if len(places) > 1 else (middle, middle)
+        yield Line("process: where the first false step stands (median, quartiles)", middle, low, high, len(places))
+
+
+def judge_steps(task: Task, problem: Problem, text: str) -> tuple[str, float | None]:
+    """What the written steps are, and the place of the first false one in (0, 1].
+
+    `true` where every step is, `false` where one is not, `not judged` where one cannot be read or none is written.
+    """
+    steps = task.check_steps(problem, text)
+    false = [place for place, step in enumerate(steps) if step.status == "false"]
+    if false:
+        return "false", (false[0] + 1) / len(steps)
+    if not steps or any(step.status == "unreadable" for step in steps):
+        return "not judged", None
+    return "true", None
+
+
+def _margins(task: Task, preset: str, n: int, facts: _Facts) -> Iterator[Line]:
+    problems = [problem for tier in facts.after for problem in draw_problems(task, preset, tier, "test", n)]
+    if not problems:
+        return
+    blind = best_of(reference_rows(task, preset, problems, fitted_to=100)[0])
+    for tier, after in facts.after.items():
+        if tier in blind:
+            gap = difference(after, blind[tier])
+            yield Line(f"shortcut margin, points: {tier}", gap.value, gap.low, gap.high, after.n)

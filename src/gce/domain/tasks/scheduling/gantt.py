@@ -1,0 +1,34 @@
+"""A schedule that somebody wrote, as bars over time with what is wrong with it."""
+
+from __future__ import annotations
+
+from gce.domain.tasks.scheduling.answer import Answer, diagnose, parse
+from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.verify import verify
+from gce.domain.types import Bar, Chart
+
+__all__ = ["schedule_chart"]
+
+LATEST = 1000
+"""A start after this is drawn here: a picture of a million hours shows nothing."""
+
+
+def schedule_chart(instance: Instance, text: str) -> Chart | None:
+    """The jobs that the answer gives a start, in order of their starts; None where not one can be made out.
+
+    Where the strict grammar refuses the answer, what it seems to mean is drawn, beside the violation that says so.
+    """
+    answer = parse(text)
+    written = dict(answer.entries) if isinstance(answer, Answer) else diagnose(text, instance.labels)
+    starts = {label: min(start, LATEST) for label, start in (written or {}).items() if label in instance.labels}
+    if not starts:
+        return None
+    violations = verify(instance, text).violations
+    named = {label for violation in violations for label in violation.jobs}
+    bars = (
+        Bar(job.label, starts[job.label], starts[job.label] + job.duration, job.deadline, job.label in named)
+        for job in instance.jobs
+        if job.label in starts
+    )
+    faults = tuple(violation.message for violation in violations)
+    return Chart(tuple(sorted(bars, key=lambda bar: bar.start)), instance.horizon, faults)
