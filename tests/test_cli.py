@@ -62,7 +62,8 @@ def test_help_lists_every_command(gce: Gce) -> None:
     ran = gce("--help")
     assert ran.status == 0
     assert all(f"\n    {name} " in ran.out for name in cli.COMMANDS)
-    assert set(cli.COMMANDS) == {"train", "evaluate", "generate", "verify", "audit", "path", "doctor"}
+    study = {"ablate", "report", "validity", "rescore"}
+    assert set(cli.COMMANDS) == {"train", "evaluate", "generate", "verify", "audit", "path", "doctor"} | study
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
@@ -351,9 +352,9 @@ def test_evaluate_prints_a_table_beside_blind_answers_and_heuristics(gce: Gce) -
     ran = gce("evaluate", *TOY, *SCRIPTED, "--n", "30")
     assert ran.status == 0
     head, columns, _, model, blind, adds = ran.out.splitlines()
-    assert "addition/small, test problems" in head and "n = 30 a tier" in head
+    assert "toy_task:careless on addition/small, test problems" in head and "n = 30 a tier" in head
     assert columns.split()[:2] == ["T0", "T1"] and "T2, held out" in columns
-    assert model.startswith("toy_task:careless")
+    assert model.startswith("zero-shot  ")
     assert blind.startswith("best blind answer")
     assert adds.split()[:2] == ["adds", "100"]
 
@@ -362,11 +363,24 @@ def test_evaluate_is_json_for_programs_and_writes_every_answer(gce: Gce, tmp_pat
     file = tmp_path / "answers.jsonl"
     ran = gce("evaluate", *TOY, *SCRIPTED, "--n", "4", "--tiers", "T2", "--answers", file, "--json")
     found = json.loads(ran.out)
-    assert set(found) == {"tiers", "mean", "floors", "heuristics", "n"}
-    assert set(found["tiers"]) == {"T2"} and found["tiers"]["T2"]["n"] == 4
+    assert set(found) == {"modes", "floors", "heuristics", "n"}
+    tiers = found["modes"]["zero-shot"]["tiers"]
+    assert set(tiers) == {"T2"} and tiers["T2"]["n"] == 4
     answers = [json.loads(line) for line in file.read_text().splitlines()]
-    assert sum(answer["right"] for answer in answers) == found["tiers"]["T2"]["correct"]
-    fields = {"problem", "tier", "prompt", "text", "tokens", "finish_reason", "policy", "right", "verdicts"}
+    assert sum(answer["right"] for answer in answers) == tiers["T2"]["correct"]
+    fields = {
+        "mode",
+        "attempt",
+        "problem",
+        "tier",
+        "prompt",
+        "text",
+        "tokens",
+        "finish_reason",
+        "policy",
+        "right",
+        "verdicts",
+    }
     assert all(set(answer) == fields for answer in answers)
 
 
@@ -393,7 +407,15 @@ def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_pat
     ("arguments", "said"),
     [
         (("--model", "toy_task:MODULI"), "expected a function"),
-        ((*SCRIPTED, "--samples", "0"), "got 200 and 0"),
+        ((*SCRIPTED, "--samples", "0"), "got 200, 0 and 3"),
+        ((*SCRIPTED, "--modes", "zero-shot,twice"), "no mode 'twice': choose from zero-shot, few-shot"),
+        ((*SCRIPTED, "--modes", "trained"), "the mode trained needs --adapter"),
+        ((*SCRIPTED, "--modes", "simulate", "--adapter", "x"), "--adapter is used by the modes trained"),
+        ((*SCRIPTED, "--modes", "few-shot"), "task addition has no 3 worked examples of T0"),
+        (
+            (*SCRIPTED, "--modes", "zero-shot,simulate", "--samples", "2", "--temperature", "1"),
+            "--samples above 1 goes with one mode alone",
+        ),
         ((*SCRIPTED, "--samples", "2"), "--samples above 1 needs --temperature above 0"),
         ((*SCRIPTED, "--max-tokens", "0"), "'max_tokens' must be >= 1: 0"),
         ((*SCRIPTED, "--temperature", "-1"), "'temperature' must be >= 0.0: -1.0"),

@@ -530,7 +530,26 @@ def test_evaluate_measures_what_a_run_learned(trained: Trained, tiny: Path, caps
     for extra, moment in (([], "before"), (["--adapter", str(run / "checkpoints" / "last")], "after")):
         capsys.readouterr()
         assert cli.main([*arguments, *extra]) == 0
-        assert json.loads(capsys.readouterr().out)["tiers"] == summary_of(run)[moment]
+        (mode,) = json.loads(capsys.readouterr().out)["modes"].values()
+        assert mode["tiers"] == summary_of(run)[moment]
+
+
+def test_modes_with_and_without_the_adapter_in_one_go(
+    trained: Trained, tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever their order, the base is asked before the adapter is put on, and rows come as they were asked for."""
+    run = trained()
+    arguments = ["evaluate", *TOY, "--model", str(tiny), "--n", "2", "--max-tokens", "12", "--json"]
+    adapter = ["--adapter", str(run / "checkpoints" / "last")]
+    capsys.readouterr()
+    assert cli.main([*arguments, *adapter, "--modes", "trained,zero-shot,trained-simulate,multi-turn"]) == 0
+    found = json.loads(capsys.readouterr().out)["modes"]
+    assert list(found) == ["trained", "zero-shot", "trained-simulate", "multi-turn"]
+    assert found["zero-shot"]["against"] is None and found["trained"]["against"]["gained"] >= 0
+    assert found["multi-turn"]["attempts"]["trajectory"]["n"] == 6
+    for extra, mode in (([], "zero-shot"), (adapter, "trained")):
+        assert cli.main([*arguments, *extra]) == 0
+        assert json.loads(capsys.readouterr().out)["modes"][mode]["tiers"] == found[mode]["tiers"]
 
 
 def test_an_adapter_that_is_damaged_or_of_another_model_is_one_line(

@@ -19,7 +19,10 @@ from gce.domain.statistics import (
     mean_difference,
     mean_of_tiers,
     mean_pass_at_k,
+    paired_difference,
     pass_at_k,
+    stratified_bootstrap,
+    stratified_p,
     wilson,
 )
 
@@ -305,6 +308,89 @@ class TestMcNemar:
     def test_negative_counts_are_refused(self):
         with pytest.raises(ValueError, match="expected counts from 0"):
             mcnemar(-1, 2)
+
+
+class TestPairedDifference:
+    def test_one_tier_worked_by_hand(self):
+        """10 gained and 2 lost of 98: with 0.96 more of each and 1.92 more problems, 8 / 99.92 and its Wald limits."""
+        found = paired_difference([(10, 2, 98)])
+        z = 1.959964
+        n, up, down = 98 + z * z / 2, 10 + z * z / 4, 2 + z * z / 4
+        reach = z * math.sqrt(up + down - (up - down) ** 2 / n) / n
+        assert found.value == pytest.approx(8 / 98)
+        assert (found.low, found.high) == pytest.approx((8 / n - reach, 8 / n + reach), abs=1e-6)
+
+    def test_the_paper_adds_one_to_each_count_and_two_to_the_problems(self):
+        """Its rounding of z^2 / 4 and z^2 / 2 moves the limits by less than half a point at n = 40."""
+        p12, p21, n = 9 / 42, 3 / 42, 42
+        reach = 1.96 * math.sqrt((p12 + p21 - (p12 - p21) ** 2) / n)
+        found = paired_difference([(8, 2, 40)])
+        assert (found.low, found.high) == pytest.approx((p12 - p21 - reach, p12 - p21 + reach), abs=5e-3)
+
+    @pytest.mark.parametrize("tiers", [[(0.1, 0.02, 50)], [(0.0, 0.0, 200)] * 5 + [(0.06, 0.01, 200)]])
+    def test_it_covers_the_truth_as_often_as_it_says(self, tiers):
+        rng = randomness.generator(0, "paired")
+        truth = sum(up - down for up, down, _ in tiers) / len(tiers)
+        covered = 0
+        for _ in range(1000):
+            drawn = [rng.multinomial(n, [up, down, 1 - up - down]).tolist() for up, down, n in tiers]
+            found = paired_difference([(up, down, up + down + rest) for up, down, rest in drawn])
+            covered += found.low <= truth <= found.high
+        assert covered >= 930
+
+    @given(st.lists(COUNTS, min_size=1, max_size=5))
+    def test_turned_round_it_changes_sign(self, tiers):
+        one = paired_difference([(correct, 0, n) for correct, n in tiers])
+        other = paired_difference([(0, correct, n) for correct, n in tiers])
+        assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
+        assert one.low <= one.value <= one.high
+
+    @pytest.mark.parametrize("tiers", [[], [(0, 0, 0)], [(3, 2, 4)], [(-1, 2, 4)]])
+    def test_impossible_counts_are_refused(self, tiers):
+        with pytest.raises(ValueError):
+            paired_difference(tiers)
+
+
+class TestStratified:
+    STRATA = ((1.0, 0.0, 0.0, 1.0), (0.5, -0.5, 0.0, 0.0, 0.0))
+
+    def test_the_mean_of_the_strata_by_hand(self):
+        """Means 1/2 and 0; variances 1/3 and 1/8 of 4 and 5 values: z = 0.5 / sqrt(1/12 + 1/40) = 1.519."""
+        found = stratified_bootstrap(self.STRATA, randomness.generator(0, "bootstrap"))
+        assert found.value == 0.25
+        assert stratified_p(self.STRATA) == pytest.approx(0.1288, abs=1e-3)
+
+    def test_one_stratum_is_the_usual_bootstrap(self):
+        """Of 100 zeros and ones: the limits are the binomial's, 40 to 60 of 100 for a half."""
+        found = stratified_bootstrap([[0.0, 1.0] * 50], randomness.generator(1, "bootstrap"))
+        assert (found.low, found.high) == pytest.approx((0.40, 0.60), abs=0.011)
+
+    def test_it_covers_the_truth_as_often_as_it_says(self):
+        """Strata of 60 and 20 values of different spread; percentile intervals are a little too narrow for few."""
+        rng = randomness.generator(2, "strata")
+        covered = false = 0
+        for _ in range(400):
+            strata = [rng.normal(0.0, 1.0, 60).tolist(), rng.choice([-1.0, 0.0, 1.0], 20).tolist()]
+            found = stratified_bootstrap(strata, rng, repetitions=400)
+            covered += found.low <= 0 <= found.high
+            false += stratified_p(strata) < 0.05
+        assert covered >= 364
+        assert false <= 36
+
+    def test_it_repeats(self):
+        one, other = (stratified_bootstrap(self.STRATA, randomness.generator(0, "x")) for _ in range(2))
+        assert one == other
+
+    def test_no_change_is_no_evidence_and_nothing_but_change_is_all(self):
+        assert stratified_p([[0.0] * 9]) == 1.0
+        assert stratified_p([[1.0] * 9]) == 0.0
+
+    @pytest.mark.parametrize("strata", [[], [[]], [[1.0], []]])
+    def test_nothing_is_refused(self, strata):
+        with pytest.raises(ValueError):
+            stratified_bootstrap(strata, randomness.generator(0, "x"))
+        with pytest.raises(ValueError):
+            stratified_p(strata)
 
 
 class TestHolm:

@@ -43,6 +43,11 @@ def careless(_config, _task) -> ScriptedModel:
     return ScriptedModel(answer)
 
 
+def hopeless(_config, _task) -> ScriptedModel:
+    """A model that is never right."""
+    return ScriptedModel(lambda _request: "no idea")
+
+
 ADDITION = Task(
     name="addition",
     presets={"small": (TaskTier("T0"), TaskTier("T1"), TaskTier("T2", held_out=True))},
@@ -56,4 +61,5 @@ ADDITION = Task(
     blind_limits={"T0": 0.9, "T1": 0.7, "*": 0.5},
 )
 UNSURE = evolve(ADDITION, verify=lambda *_: (Verdict("no_verdict", None, "sum", "1"),))
+ONE_TIER = evolve(ADDITION, presets={"small": (TaskTier("T0"),)})
 PLAIN = evolve(ADDITION, blind=lambda _: {}, heuristics=lambda _: {}, blind_limits={})

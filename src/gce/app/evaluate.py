@@ -128,7 +128,8 @@ def run(arguments: argparse.Namespace) -> int:
         json.dump(result, sys.stdout, indent=1)
         print()
     else:
-        print(f"{task.name}/{preset}, {arguments.split} problems, % right (95 % interval), n = {arguments.n} a tier")
+        where = f"{arguments.model} on {task.name}/{preset}, {arguments.split} problems"
+        print(f"{where}, % right (95 % interval), n = {arguments.n} a tier")
         print(shown)
     return 0
 

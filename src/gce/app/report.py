@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import html
+import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from gce.adapters.durable_files import write_file
 from gce.app.report_sections import Section, Table, sections_of
@@ -54,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run directory, or a study's")
     parser.add_argument("--format", choices=("html", "md", "png"), default="html", help="default html")
     parser.add_argument("--out", type=Path, help="file, or folder for png (default: beside the first run)")
+    parser.add_argument("--json", action="store_true", help="print all that it shows as JSON, and write nothing")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,6 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
         if not path.is_dir():
             raise BadInput(f"expected a run directory, found none at {path}")
     sections = sections_of(arguments.runs)
+    if arguments.json:
+        json.dump([_data(section) for section in sections], sys.stdout, indent=1)
+        print()
+        return 0
     title = ", ".join(path.resolve().name for path in arguments.runs)
     first = arguments.runs[0]
     try:
@@ -84,6 +92,12 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise BadInput(f"cannot write {error.filename}: {error.strerror}: give another --out") from error
     return 0
+
+
+def _data(section: Section) -> dict[str, Any]:
+    figures = {figure.title: {"head": figure.head, "rows": figure.rows} for figure in section.figures}
+    tables = [{"head": table.head, "rows": table.rows} for table in section.tables]
+    return {"title": section.title, "words": section.words, "tables": tables, "figures": figures}
 
 
 def page(title: str, sections: Sequence[Section]) -> str:

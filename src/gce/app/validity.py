@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from gce.adapters.durable_files import write_file
 from gce.adapters.run_reader import RunReader
-from gce.app.audit import best_of, reference_rows
+from gce.app.audit import best_of
 from gce.app.config import from_plain as config_from_plain
 from gce.app.evaluate import learned_from
 from gce.app.evaluation import accuracy, ask
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         *_distributional(measuring, facts),
         *_scope(measuring),
         *_process(task, facts.answers),
-        *_margins(task, config.preset, arguments.n, facts),
+        *_margins(facts),
     ]
     card = {"words": _temporal(facts), "lines": to_plain(lines), "n": arguments.n}
     path = arguments.run / "validity.json"
@@ -110,6 +110,8 @@ class _Facts:
     records: tuple[IterationRecord, ...]
     before: Mapping[str, Interval]
     after: Mapping[str, Interval]
+    blind: Mapping[str, Interval]
+    """The best answer that ignores the problem, in each tier of the same test problems."""
     in_buffer: tuple[str, ...]
     """Keys of the problems that have traces in the buffer."""
     answers: tuple[dict[str, Any], ...]
@@ -122,14 +124,15 @@ class _Facts:
             raise BadInput(f"the run {reader.path} has not ended: let it end, or go on with gce train --resume")
         keys = dict.fromkeys(trace["problem"] for trace in reader.read("traces"))
 
-        def shares(moment: str) -> dict[str, Interval]:
-            return {tier: from_plain(Interval, found) for tier, found in summary[moment].items()}
+        def shares(row: Mapping[str, Any]) -> dict[str, Interval]:
+            return {tier: from_plain(Interval, found) for tier, found in row.items()}
 
         return cls(
             reader.config["settings"],
             tuple(from_plain(IterationRecord, record) for record in reader.read("iterations")),
-            shares("before"),
-            shares("after"),
+            shares(summary["before"]),
+            shares(summary["after"]),
+            best_of({name: shares(row) for name, row in summary["floors"].items()}),
             tuple(keys),
             tuple(reader.answers("test-after")),
         )
@@ -253,12 +256,8 @@ def judge_steps(task: Task, problem: Problem, text: str) -> tuple[str, float | N
     return "true", None
 
 
-def _margins(task: Task, preset: str, n: int, facts: _Facts) -> Iterator[Line]:
-    problems = [problem for tier in facts.after for problem in draw_problems(task, preset, tier, "test", n)]
-    if not problems:
-        return
-    blind = best_of(reference_rows(task, preset, problems, fitted_to=100)[0])
+def _margins(facts: _Facts) -> Iterator[Line]:
     for tier, after in facts.after.items():
-        if tier in blind:
-            gap = difference(after, blind[tier])
+        if tier in facts.blind:
+            gap = difference(after, facts.blind[tier])
             yield Line(f"shortcut margin, points: {tier}", gap.value, gap.low, gap.high, after.n)

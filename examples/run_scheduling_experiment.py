@@ -1,0 +1,17 @@
+"""The five modes on project scheduling: zero-shot, few-shot, multi-turn, simulate, and after training.
+
+python examples/run_scheduling_experiment.py            (15 minutes on two cores)
+python examples/run_scheduling_experiment.py --quick    (two minutes, few problems)
+"""
+
+import sys
+
+from gce.app.cli import main
+
+quick = "--quick" in sys.argv
+run = "runs/scheduling-experiment"
+size = ["--iterations", "1", "--dev", "0", "--test", "5"] if quick else []
+main(["train", "--run-dir", run, *size])
+adapter = ["--adapter", f"{run}/checkpoints/last"]
+modes = "zero-shot,few-shot,multi-turn,simulate,trained"
+sys.exit(main(["evaluate", "--modes", modes, *adapter, "--n", "5" if quick else "200"]))

@@ -1,0 +1,275 @@
+"""Reports of runs and studies, validity cards and judging again, through the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_task import ADDITION
+
+from gce.adapters.run_reader import RunReader
+from gce.app import cli, validity
+from gce.domain.tasks import TASKS, draw_problem
+from gce.domain.types import Step
+from gce.errors import BadInput
+
+pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+
+TOY = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless")
+SIZES = ("--problems", "5", "--rollouts", "2", "--iterations", "2", "--updates", "2", "--dev", "3", "--test", "4")
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has ended; tests that change it take a copy."""
+    path = tmp_path_factory.mktemp("runs") / "a <b> & c"
+    assert cli.main(["train", *TOY, *SIZES, "--run-dir", str(path)]) == 0
+    return path
+
+
+@pytest.fixture
+def titles(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+    """What a report says, by section."""
+
+    def report(*paths: Path) -> dict[str, Any]:
+        capsys.readouterr()
+        assert cli.main(["report", *map(str, paths), "--json"]) == 0
+        return {section["title"]: section for section in json.loads(capsys.readouterr().out)}
+
+    return report
+
+
+class Page(HTMLParser):
+    """Which tags are open, and what a page would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in ("meta", "br", "link", "img"):
+            self.open.append(tag)
+        self.fetched += [v or "" for name, v in attributes if name in ("src", "href", "xlink:href") and v]
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.fetched += [v or "" for name, v in attributes if name in ("src", "href", "xlink:href") and v]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, tag
+
+
+def test_a_page_needs_no_other_file_and_every_figure_has_its_data(ended: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "page.html"
+    assert cli.main(["report", str(ended), "--out", str(out)]) == 0
+    text = out.read_text(encoding="utf-8")
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    inside = [where for where in page.fetched if not where.startswith(("#", "data:"))]
+    assert inside == [] and "script" not in page.tags and "url(http" not in text
+    figures = page.tags.count("figure")
+    assert figures >= 6
+    assert page.tags.count("svg") == page.tags.count("details") == figures
+    assert "<h1>a &lt;b&gt; &amp; c</h1>" in text
+    assert "currentColor" in text and "#010203" not in text
+    assert len(text) < 1_000_000
+    assert re.search(r"prefers-color-scheme: dark", text)
+
+
+def test_pictures_and_markdown(ended: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(ended), "--format", "md"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("# a <b> & c\n") and "| before |" in text and "## Curriculum" in text
+    pytest.importorskip("matplotlib")
+    assert cli.main(["report", str(ended), "--format", "png", "--out", str(tmp_path)]) == 0
+    pictures = {path.stem: path.read_bytes()[:8] for path in tmp_path.glob("*.png")}
+    assert {"result", "training", "dev", "curriculum", "buffer", "cost"} <= set(pictures)
+    assert set(pictures.values()) == {b"\x89PNG\r\n\x1a\n"}
+
+
+def test_what_a_report_says_is_what_the_run_found(ended: Path, titles: Any) -> None:
+    found = titles(ended)
+    summary = json.loads((ended / "summary.json").read_text())
+    table = found["Result"]["tables"][0]
+    assert [row[0] for row in table["rows"]] == ["before", "after", "best blind answer", "adds"]
+    share = summary["after"]["T0"]
+    assert table["rows"][1][1].startswith(f"{100 * share['correct'] / share['n']:.0f} (")
+    assert ["policy", summary["policy"]] in found["Settings and hashes"]["tables"][1]["rows"]
+    curriculum = found["Curriculum"]["figures"]["When each tier began to be solved"]["rows"]
+    assert [row[:2] for row in curriculum] == [["T0", "1"], ["T0", "2"], ["T1", "1"], ["T1", "2"]]
+
+
+def test_a_run_that_goes_on_is_reported_while_it_is_written(
+    tmp_path: Path, titles: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its first iteration, from inside the run: two of its sections know of one iteration."""
+    from gce.app import loop
+
+    seen = []
+    commit = loop._commit
+
+    def reporting(*arguments: Any) -> None:
+        commit(*arguments)
+        seen.append(titles(tmp_path / "run"))
+
+    monkeypatch.setattr(loop, "_commit", reporting)
+    assert cli.main(["train", *TOY, *SIZES, "--run-dir", str(tmp_path / "run")]) == 0
+    first, second = seen
+    assert "1 of 2 iterations" in first["Result"]["words"][1]
+    assert first["Result"]["tables"][0]["rows"][0][0] == "before"
+    assert len(second["Curriculum"]["figures"]["When each tier began to be solved"]["rows"]) == 4
+
+
+def test_several_runs_are_compared(ended: Path, tmp_path: Path, titles: Any) -> None:
+    assert cli.main(["train", *TOY, *SIZES, "--seed", "1", "--run-dir", str(tmp_path / "other")]) == 0
+    found = titles(ended, tmp_path / "other")
+    rows = found["Runs compared"]["tables"][0]["rows"]
+    assert [row[0] for row in rows] == [f"a <b> & c, {when}" for when in ("before", "after")] + [
+        "other, before",
+        "other, after",
+    ]
+    assert "other: Cost" in found
+
+
+def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:
+    study = ["ablate", *TOY, *SIZES, "--dir", str(tmp_path), "--seeds", "0,1", "--conditions", "full,shuffled"]
+    assert cli.main(study) == 0
+    found = titles(tmp_path)["Study: ablations"]
+    assert [row[0] for row in found["tables"][0]["rows"]] == ["full", "shuffled"]
+    (figure,) = found["figures"].values()
+    assert figure["rows"][0][0] == "shuffled vs full"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--model", "toy_task:hopeless"),
+        ("--iterations", "1"),
+        ("--dev", "0", "--test", "0"),
+        ("--task", "toy_task:PLAIN"),
+        ("--task", "toy_task:ONE_TIER"),
+    ],
+    ids=" ".join,
+)
+def test_every_command_works_for_runs_with_little_in_them(
+    options: tuple[str, ...], tmp_path: Path, titles: Any
+) -> None:
+    """No right trace, one iteration, no evaluation, no blind answers, one tier."""
+    assert cli.main(["train", *TOY, *SIZES, *options, "--run-dir", str(tmp_path / "run")]) == 0
+    assert len(titles(tmp_path / "run")) == 8
+    assert cli.main(["validity", str(tmp_path / "run"), "--n", "2"]) == 0
+    assert len(titles(tmp_path / "run")) == 9
+    assert cli.main(["rescore", str(tmp_path / "run")]) == 0
+    pytest.importorskip("matplotlib")
+    assert cli.main(["report", str(tmp_path / "run")]) == 0
+
+
+def test_the_validity_card_of_a_toy_run(ended: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Addition has no steps, so no process can be judged; the rest is measured and kept."""
+    capsys.readouterr()
+    assert cli.main(["validity", str(ended), "--n", "6", "--json"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    assert card == json.loads((ended / "validity.json").read_text())
+    lines = {line["what"]: line for line in card["lines"]}
+    assert lines["fresh problems, trained tiers"]["n"] == 12 and lines["held out: T2"]["n"] == 6
+    assert lines["problems in the buffer"]["n"] >= 2
+    assert lines["scope: right at the third at latest"]["value"] >= lines["scope: right at the first attempt"]["value"]
+    assert lines["process: right answers with only true steps"]["n"] == 0
+    assert lines["process: right answers that cannot be judged"]["value"] == 1.0
+    assert {f"shortcut margin, points: T{n}" for n in (0, 1, 2)} <= set(lines)
+    assert card["words"][0].startswith("Temporal: ") and "First iteration of true gain" in card["words"][1]
+    (ended / "validity.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "found"),
+    [
+        (["true", "true"], ("true", None)),
+        (["true", "false", "false", "true"], ("false", 0.5)),
+        (["unreadable", "false"], ("false", 1.0)),
+        (["true", "unreadable"], ("not judged", None)),
+        ([], ("not judged", None)),
+    ],
+)
+def test_steps_are_summed_up(statuses: list[Any], found: tuple[str, float | None]) -> None:
+    from attrs import evolve
+
+    task = evolve(ADDITION, check_steps=lambda *_: tuple(Step("x", status) for status in statuses))
+    assert validity.judge_steps(task, draw_problem(ADDITION, "small", "T0", "test", 0), "") == found
+
+
+def test_a_wrong_step_in_scheduling_is_found_where_it_stands() -> None:
+    task = TASKS["scheduling"]
+    problem = draw_problem(task, "grounded", "T2", "test", 0)
+    text = task.worked(problem, None)
+    assert text is not None
+    assert validity.judge_steps(task, problem, text) == ("true", None)
+    lines = text.split("\n")
+    broken = re.sub(r"end (\w) (\d+)$", lambda m: f"end {m[1]} {int(m[2]) + 1}", lines[2])
+    kind, place = validity.judge_steps(task, problem, "\n".join([*lines[:2], broken, *lines[3:]]))
+    assert (kind, place) == ("false", 3 / (len(lines) - 1))
+
+
+def test_a_newer_verifier_judges_stored_answers_again(
+    ended: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that takes nothing for right changes exactly the right verdicts, and says so; the run stays as it was."""
+    import toy_task
+    from attrs import evolve
+
+    capsys.readouterr()
+    before = (ended / "run.sqlite").read_bytes()
+    assert cli.main(["rescore", str(ended)]) == 0
+    assert "0 verdicts changed" in capsys.readouterr().out
+    strict = evolve(ADDITION, admit=lambda _: False)
+    monkeypatch.setattr(toy_task, "ADDITION", strict)
+    assert cli.main(["rescore", str(ended), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    with RunReader(ended) as reader:
+        rollouts = list(reader.read("rollouts"))
+        answers = reader.answers("test-before") + reader.answers("test-after")
+    assert found["judged"] == len(rollouts) + len(answers) == 20 + 24
+    assert len(found["changes"]) == sum(each["right"] for each in rollouts + answers)
+    assert all(change["was"] and not change["now"] for change in found["changes"])
+    assert (ended / "run.sqlite").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["report", "validity", "rescore"])
+def test_what_is_no_run_is_refused_in_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        assert cli.main([command, str(path)]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1 and "expected a run" in err
+
+
+def test_a_damaged_database_is_refused(ended: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.sqlite").write_bytes(b"not a database" * 100)
+    with pytest.raises(Exception, match=r"run\.sqlite"), RunReader(tmp_path):
+        pass
+    with sqlite3.connect(tmp_path / "other.sqlite") as db:
+        db.execute("CREATE TABLE t (x)")
+    (tmp_path / "other.sqlite").rename(tmp_path / "run.sqlite")
+    with pytest.raises(Exception, match="another version of gce"), RunReader(tmp_path):
+        pass
+    with pytest.raises(BadInput, match=r"found no run\.sqlite"), RunReader(tmp_path / "none"):
+        pass
+
+
+def test_a_reader_changes_nothing_and_takes_no_lock(ended: Path) -> None:
+    names = sorted(path.name for path in ended.iterdir())
+    with RunReader(ended) as one, RunReader(ended) as other:
+        assert list(one.read("iterations")) == list(other.read("iterations"))
+        assert list(one.read("nothing")) == [] and one.answers("nothing") == []
+    assert sorted(path.name for path in ended.iterdir()) == names

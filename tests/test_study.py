@@ -1,0 +1,132 @@
+"""Studies: what is compared with what, by hand; and through the command line, across sittings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gce.app import cli, train
+from gce.app.config import with_recipe
+from gce.app.study import STUDIES, Condition, Effect, Finished, effects, finished, settings_of
+from gce.domain.statistics import Estimate
+
+TOY = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless")
+SMALL = ("--problems", "4", "--rollouts", "2", "--iterations", "1", "--updates", "1", "--test", "3")
+
+CONDITIONS = {"full": Condition("all"), "half": Condition("less", {"layers": 2}, "full")}
+
+
+def run(condition: str, seed: int, right: str) -> Finished:
+    """Test problems of two tiers, "T0/T1", a digit each."""
+    found = {
+        (f"T{tier}", str(number)): float(digit)
+        for tier, digits in enumerate(right.split("/"))
+        for number, digit in enumerate(digits)
+    }
+    return Finished(condition, seed, found, {})
+
+
+def test_differences_are_paired_by_seed_and_problem() -> None:
+    """Seed 0: T0 -1/2, T1 0. Seed 1: T0 -1/2, T1 -1/2. Over problems: (-1, 0) and (-1/2, 0, 0, -1/2)."""
+    runs = [
+        run("full", 0, "11/1000"),
+        run("half", 0, "01/1000"),
+        run("full", 1, "10/1001"),
+        run("half", 1, "00/0000"),
+        run("full", 2, "11/1111"),
+    ]
+    full, half = effects(runs, CONDITIONS)
+    assert full.seeds == (0, 1, 2) and full.difference is None and full.adjusted is None
+    assert half.shared == (0, 1)
+    assert half.by_seed == (-0.25, -0.5)
+    assert half.difference is not None and half.difference.value == pytest.approx(-0.375)
+    assert half.difference.low < -0.375 < half.difference.high
+
+
+def test_problems_that_only_one_has_are_left_out() -> None:
+    """Another number of test problems: the first ones are shared."""
+    (_, half) = effects([run("full", 0, "111/11"), run("half", 0, "10/1")], CONDITIONS)
+    assert half.by_seed == (-0.25,)
+
+
+def test_an_effect_is_clear_when_it_is_significant_and_every_seed_agrees() -> None:
+    def effect(p: float, *by_seed: float) -> bool:
+        mean = Estimate(0.5, 0.4, 0.6)
+        return Effect("half", (0, 1), mean, "full", (0, 1), mean, by_seed, p, p).clear
+
+    assert effect(0.01, 0.2, 0.1) and effect(0.01, -0.2, -0.1)
+    assert not effect(0.01, 0.2, -0.1) and not effect(0.2, 0.2, 0.1) and not effect(0.01, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_conditions_are_settings_that_exist_and_compare_with_one_another(study: str) -> None:
+    conditions = STUDIES[study]
+    for name, condition in conditions.items():
+        settings = settings_of(condition, {"test": 10}, 3)
+        assert settings is not None
+        config = with_recipe("gce", settings)
+        assert (config.seed, config.test) == (3, 10)
+        assert not condition.against or condition.against in conditions, name
+    assert with_recipe("gce", settings_of(STUDIES["ablations"]["no-reasoning"], {}, 0) or {}).task == (
+        "scheduling-answer-only"
+    )
+    assert settings_of(Condition("", {}, variant="answer-only"), {"task": "toy_task:ADDITION"}, 0) is None
+
+
+def test_a_study_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two of four runs, then one that was cut off and another, then nothing but the table."""
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+    arguments = ["ablate", *TOY, *SMALL, "--dir", str(tmp_path / "study"), "--conditions", "full,shuffled"]
+    assert cli.main([*arguments, "--seeds", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "full" in out and "shuffled" in out and "vs full" in out
+    kept = tmp_path / "study/full/seed-0/summary.json"
+    before = kept.read_bytes()
+
+    assert cli.main([*arguments, "--seeds", "0,1", "--table"]) == 1
+    assert "still to come: full seed 1, shuffled seed 1" in capsys.readouterr().out
+    assert cli.main([*arguments, "--seeds", "0,1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["missing"] == [] and [effect["seeds"] for effect in found["effects"]] == [[0, 1], [0, 1]]
+    assert kept.read_bytes() == before, "a finished run is not run again"
+
+    (tmp_path / "study/full/seed-1/summary.json").unlink()
+    assert cli.main([*arguments, "--seeds", "0,1"]) == 0
+    assert "[3/4] full, seed 1" in capsys.readouterr().err
+    assert len(finished(tmp_path / "study", STUDIES["ablations"])) == 4
+
+
+def test_a_run_that_another_process_holds_is_left_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+    inner = ["ablate", *TOY, *SMALL, "--dir", str(tmp_path), "--conditions", "full", "--seeds", "0"]
+    finish: Callable[..., object] = train._train
+
+    def meanwhile(*arguments: object, **more: object) -> object:
+        monkeypatch.setattr(train, "_train", finish)
+        assert cli.main(inner) == 1
+        assert "left to another process" in capsys.readouterr().err
+        return finish(*arguments, **more)
+
+    monkeypatch.setattr(train, "_train", meanwhile)
+    assert cli.main(inner) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--seeds", "a"), "expected --seeds like 42,123,456, got 'a'"),
+        (("--conditions", "half"), "has no condition 'half'"),
+        (("--iterations", "0"), "'iterations' must be >= 1"),
+    ],
+)
+def test_bad_studies_are_refused_in_one_line(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["ablate", *TOY, *arguments, "--dir", str(tmp_path / "study")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "study").exists()
