@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,29 @@ def test_one_row_of_the_table(tmp_path: Path):
     assert row["ours"]["units_a_second"] > 0
     assert 5 < row["theirs"]["peak_megabytes"] < 200, "the parent's memory is not the contestant's"
     assert (row["target"], row["met"]) == (None, None)
+
+
+def test_two_evaluations_of_one_model_seldom_differ_and_ten_points_are_found(tmp_path: Path):
+    """Samples of 40 problems a tier, solved with chances of 0 to 1: the lower bound of A/A rejections is below 5 %."""
+    rng = random.Random(0)
+    lines = [
+        json.dumps({"tier": tier, "problem": f"{tier}/{number}", "right": rng.random() < number / 39})
+        for tier in ("T0", "T1", "T2")
+        for number in range(40)
+        for _ in range(4)
+    ]
+    (tmp_path / "answers.jsonl").write_text("\n".join(lines))
+    done = python("-m", "benchmarks.calibration", str(tmp_path / "answers.jsonl"))
+    assert done.returncode == 0, done.stderr
+    rows = {(row["what"], row["test"]): row for row in map(json.loads, done.stdout.splitlines())}
+    assert len(rows) == 2 * 5
+    for (what, test), row in rows.items():
+        if what == "A/A":
+            assert row["low"] <= 0.05, row
+        elif "alone" not in test:
+            assert row["share"] >= 0.8, row
+    (tmp_path / "answers.jsonl").write_text(lines[0])
+    assert "expected as many samples" in python("-m", "benchmarks.calibration", str(tmp_path / "answers.jsonl")).stderr
 
 
 def test_an_unknown_row_is_named():
