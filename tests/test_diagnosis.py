@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from gce.domain.diagnosis import PATIENCE, Fall, add_counts, diagnose, falls, run_counts
+from gce.domain import randomness
+from gce.domain.diagnosis import PATIENCE, Fall, add_counts, diagnose, falls, first_gains, run_counts
 from gce.domain.statistics import wilson
 from gce.domain.types import IterationRecord, TierCount
 
@@ -78,3 +79,26 @@ def test_a_tier_that_ends_below_its_best_look_is_named_with_both() -> None:
     ]
     assert falls(records) == {"T0": Fall(3, 0.8, 0.6)}
     assert falls([]) == {}
+
+
+def looks(*shares: int) -> list[IterationRecord]:
+    """Dev problems right of 40, look by look."""
+    return [evolve(recorded(), iteration=i, dev={"T0": wilson(right, 40)}) for i, right in enumerate(shares, 1)]
+
+
+def test_a_gain_is_true_when_its_interval_lies_above_nothing() -> None:
+    """From 10 of 200: 5 of 40 is no gain (5 % to 12.5 %), 20 of 40 is one wherever it comes."""
+    before = {"T0": wilson(10, 200)}
+    assert first_gains(looks(5, 4, 20, 20), before) == {"T0": 3}
+    assert first_gains(looks(20), before) == {"T0": 1}
+    assert first_gains(looks(2, 3, 2), before) == first_gains([], before) == {"T0": None}
+
+
+def test_many_looks_at_nothing_seldom_find_a_gain() -> None:
+    """Forty looks at the same share as before, 400 times: under 5 %, where testing each look at 5 % would find many."""
+    rng = randomness.generator(0, "looks")
+    found = 0
+    for _ in range(400):
+        before = {"T0": wilson(int(rng.binomial(200, 0.3)), 200)}
+        found += first_gains(looks(*rng.binomial(40, 0.3, 40).tolist()), before)["T0"] is not None
+    assert found <= 20

@@ -14,7 +14,7 @@ from attrs import evolve
 import gce
 from gce.domain.randomness import python_generator
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks import TASKS, Task, TaskTier, draw_problem, draw_problems, judge
+from gce.domain.tasks import TASKS, Task, TaskTier, draw_problem, draw_problems, judge, problem_of_key
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.canonical import canonical_digest
 from gce.domain.tasks.scheduling.dispatch import predecessors_first
@@ -54,7 +54,7 @@ def test_only_what_is_required_has_to_be_given():
     )
     assert COIN.request(problem, Completion("key", "head", "stop", "policy")) is None
     assert COIN.check_steps(problem, "anything") == ()
-    assert COIN.feedback(wrong) == "It is odd."
+    assert COIN.feedback(wrong) == "It is odd.\nTry again."
     assert [COIN.admit(verdicts) for verdicts in ((right,), (right, right), (right, wrong), ())] == [
         True,
         True,
@@ -194,7 +194,7 @@ def test_scheduling_puts_its_pieces_together():
     (verdict,) = SCHEDULING.verify(problem, completion, None)
     assert verdict.right and SCHEDULING.admit((verdict,))
     assert SCHEDULING.request(problem, completion) is None
-    assert SCHEDULING.feedback(verdict) == "The answer is right: it keeps every constraint."
+    assert SCHEDULING.feedback(verdict) == "The answer is right: it keeps every constraint.\nTry again."
     order = predecessors_first(problem.instance, problem.instance.labels)
     text = worked_response(problem.instance, order)
     steps = SCHEDULING.check_steps(problem, text)
@@ -277,3 +277,43 @@ def test_the_reworded_task_is_the_same_but_for_its_words():
     expected = prompt_text(said.instance, python_generator("any"), phrases=UNSEEN)
     assert sorted(reworded.prompt[0].content) == sorted(expected), "but for the order of what is drawn"
     assert judge(reworded, "Answer: A 0").status == "wrong"
+
+
+def test_the_relabelled_task_is_the_same_but_for_its_labels():
+    """Small letters in the same words; what is right for one is right for the other once relabelled."""
+    other = TASKS["scheduling-relabelled"]
+    for tier in ("T1", "T5"):
+        said, relabelled = (draw_problem(task, "grounded", tier, "test", 0) for task in (SCHEDULING, other))
+        assert relabelled.digest == said.digest
+        assert list(relabelled.instance.labels) == [label.lower() for label in said.instance.labels]
+        assert relabelled.prompt[0].content.lower() == said.prompt[0].content.lower()
+        text = SCHEDULING.worked(said, solve)
+        assert judge(said, text).right
+        assert judge(relabelled, other.worked(relabelled, solve)).right
+
+
+def test_the_answer_only_task_asks_for_one_line():
+    problem = draw_problem(TASKS["scheduling-answer-only"], "grounded", "T2", "test", 0)
+    assert problem.instance == draw_problem(SCHEDULING, "grounded", "T2", "test", 0).instance
+    assert problem.prompt[0].content.split("\n")[-1].startswith("Write one line only")
+    text = TASKS["scheduling-answer-only"].worked(problem, solve)
+    assert "\n" not in text and judge(problem, text).right
+
+
+def test_shifts_are_tasks_and_presets_that_exist():
+    for name, preset in SCHEDULING.shifts.values():
+        assert TASKS[name].tiers(preset)
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_a_problem_is_found_again_by_its_key(task):
+    problem = draw_problem(task, "grounded", "T4", "dev", 3, seed=5)
+    assert problem_of_key(task, problem.key) == problem
+
+
+@pytest.mark.parametrize(
+    "key", ["", "a/b", "coin/one/train/T0/0", "other/one/train/T0/0/0", "scheduling/grounded/exam/T0/0/0"]
+)
+def test_a_key_of_no_problem_is_refused(key):
+    with pytest.raises(ValueError, match="expected a key of task scheduling"):
+        problem_of_key(SCHEDULING, key)
