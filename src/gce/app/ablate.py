@@ -11,8 +11,19 @@ from typing import Any
 
 from gce.app import train
 from gce.app.config import with_recipe
-from gce.app.study import STUDIES, Condition, Effect, Finished, effects, finished, settings_of
-from gce.app.terminal import share_cell, table
+from gce.app.study import (
+    STUDIES,
+    Condition,
+    Effect,
+    Finished,
+    effect_rows,
+    effects,
+    finished,
+    moved_blocks,
+    settings_of,
+    unclear,
+)
+from gce.app.terminal import table
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput, RunInUse
 
@@ -99,44 +110,11 @@ def _run_all(
 
 def study_table(found: Sequence[Effect], runs: Sequence[Finished], study: Mapping[str, Condition]) -> str:
     """A row a condition, and in words which differences are told from nothing."""
-    head = ["condition", "mean of tiers, %", "difference, points", "by seed", "p (Holm)", "updates", "right traces"]
-    rows = []
-    for effect in found:
-        own = [each.summary for each in runs if each.condition == effect.condition]
-        rows.append(
-            [
-                effect.condition,
-                share_cell(effect.mean.value, effect.mean.low, effect.mean.high),
-                _difference(effect),
-                " ".join(f"{100 * value:+.1f}" for value in effect.by_seed) or "-",
-                "-" if effect.adjusted is None else "< 0.001" if effect.adjusted < 0.001 else f"{effect.adjusted:.3f}",
-                ", ".join(str(summary["updates"]) for summary in own),
-                ", ".join(str(summary["correct_traces"]) for summary in own),
-            ]
-        )
+    head, rows = effect_rows(found, runs)
     seeds = sorted({seed for effect in found for seed in effect.seeds})
     lines = [table(head, rows), "", f"seeds {', '.join(map(str, seeds))}; 95 % bootstrap intervals over test problems"]
-    compared = [effect for effect in found if effect.difference is not None]
-    unclear = [effect.condition for effect in compared if not effect.clear]
-    if unclear:
-        lines.append(f"not told from nothing: {', '.join(unclear)}")
-    blocks = {name: _blocks(runs, name) for name in study if "layers" in name}
+    if names := unclear(found):
+        lines.append(f"not told from nothing: {', '.join(names)}")
+    blocks = {name: moved_blocks(runs, name) for name in study if "layers" in name}
     lines += [f"{name}: arrays that moved lie in blocks {where}" for name, where in blocks.items() if where]
     return "\n".join(lines)
-
-
-def _difference(effect: Effect) -> str:
-    if effect.difference is None:
-        return "-"
-    found = effect.difference
-    return f"{share_cell(found.value, found.low, found.high)} vs {effect.against}"
-
-
-def _blocks(runs: Sequence[Finished], condition: str) -> str:
-    """Which blocks moved, by seed."""
-    found = []
-    for each in runs:
-        if each.condition == condition:
-            blocks = {int(part) for name in each.summary["moved"] for part in name.split(".") if part.isdigit()}
-            found.append(" ".join(map(str, sorted(blocks))))
-    return "; ".join(found)

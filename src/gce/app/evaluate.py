@@ -179,7 +179,7 @@ def _report(
     gains = against(found)
     if len(found) > 1:
         shown += ["", costs_table(found)]
-        shown += ["", *gains_table(gains)] if gains else []
+        shown += ["", gains_table(gains)] if gains else []
     shown += ["", attempts_table(found)] if any(mode.endswith("multi-turn") for mode in found) else []
     result = {
         "modes": {

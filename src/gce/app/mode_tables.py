@@ -13,7 +13,7 @@ from attrs import field, frozen
 from gce.app.evaluation import Judged
 from gce.app.modes import ATTEMPTS, Answered
 from gce.app.resolve import SHIPPED_MODEL, shipped_model_path
-from gce.app.terminal import interval_cell, share_cell, table
+from gce.app.terminal import difference_cell, interval_cell, p_cell, table
 from gce.domain.statistics import Estimate, holm, mcnemar, paired_difference, wilson
 from gce.domain.types import Interval
 
@@ -137,25 +137,21 @@ def costs_table(found: Mapping[str, Measured]) -> str:
     return table(head, rows)
 
 
-def gains_table(gains: Mapping[str, Gain]) -> list[str]:
-    """A row a mode, and what the columns are."""
+def gains_table(gains: Mapping[str, Gain]) -> str:
+    """A row a mode."""
     head = ["against zero-shot", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)"]
     rows = [
         [
             mode,
-            share_cell(gain.mean.value, gain.mean.low, gain.mean.high),
+            difference_cell(gain.mean),
             str(gain.gained),
             str(gain.lost),
-            _p(gain.p),
-            _p(gain.adjusted),
+            p_cell(gain.p),
+            p_cell(gain.adjusted),
         ]
         for mode, gain in gains.items()
     ]
-    return [table(head, rows)]
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return table(head, rows)
 
 
 def attempts_table(found: Mapping[str, Measured]) -> str:

@@ -127,7 +127,7 @@ def _part(number: int, section: Section) -> str:
 def _table(table: Table) -> str:
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.head)
     rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in table.rows)
-    kind = ' class="plain"' if table.head[-1] == "value" and len(table.head) == 2 else ""
+    kind = ' class="plain"' if table.head[-1] in ("value", "what") else ""
     return f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\n'
 
 

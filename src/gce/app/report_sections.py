@@ -20,8 +20,8 @@ from gce.adapters.figures import Figure
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of
 from gce.app.resolve import find_task
-from gce.app.study import STUDIES, effects, finished
-from gce.app.terminal import interval_cell, share_cell
+from gce.app.study import STUDIES, effect_rows, effects, finished, unclear
+from gce.app.terminal import difference_cell, interval_cell, share_cell
 from gce.domain.diagnosis import run_counts
 from gce.domain.serialization import from_plain
 from gce.domain.statistics import difference, mean_of_tiers
@@ -175,7 +175,7 @@ def _result(run: _Run) -> Section:
         for tier in run.tiers:
             if tier in after and tier in run.blind:
                 gap = difference(after[tier], run.blind[tier])
-                margins.append(share_cell(gap.value, gap.low, gap.high, digits=0))
+                margins.append(difference_cell(gap, digits=0))
             else:
                 margins.append("-")
         tables.append(Table(("shortcut margin, points", *run.tiers), (tuple(margins),)))
@@ -347,21 +347,8 @@ def _study(path: Path) -> list[Section]:
         if not runs:
             continue
         found = effects(runs, conditions)
-        head = ("condition", "what", "mean of tiers, %", "difference, points", "against", "by seed", "p (Holm)")
-        rows = tuple(
-            (
-                effect.condition,
-                conditions[effect.condition].what,
-                share_cell(effect.mean.value, effect.mean.low, effect.mean.high),
-                "-"
-                if effect.difference is None
-                else share_cell(effect.difference.value, effect.difference.low, effect.difference.high),
-                effect.against or "-",
-                " ".join(f"{100 * value:+.1f}" for value in effect.by_seed) or "-",
-                "-" if effect.adjusted is None else f"{effect.adjusted:.3g}",
-            )
-            for effect in found
-        )
+        head, rows = effect_rows(found, runs)
+        what = Table(("condition", "what"), tuple((each.condition, conditions[each.condition].what) for each in found))
         drawn = {
             f"{effect.condition} vs {effect.against}": (
                 effect.difference.value,
@@ -371,9 +358,9 @@ def _study(path: Path) -> list[Section]:
             for effect in found
             if effect.difference is not None
         }
-        unclear = [effect.condition for effect in found if effect.difference is not None and not effect.clear]
         words = ["Differences are paired by seed and problem; bootstrap intervals over test problems, for these seeds."]
-        words += [f"Not told from nothing: {', '.join(unclear)}."] if unclear else []
+        names = unclear(found)
+        words += [f"Not told from nothing: {', '.join(names)}."] if names else []
         pictures = (figures.effects(f"study-{name}", f"What each condition of {name} does", drawn),) if drawn else ()
-        return [Section(f"Study: {name}", tuple(words), (Table(head, rows),), pictures)]
+        return [Section(f"Study: {name}", tuple(words), (Table(head, tuple(rows)), what), pictures)]
     raise BadInput(f"expected a run or a study with finished runs in {path}, found neither")

@@ -15,11 +15,23 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from gce.app.terminal import difference_cell, p_cell, share_cell
 from gce.domain.randomness import generator
 from gce.domain.statistics import Estimate, holm, stratified_bootstrap, stratified_p
 from gce.domain.tasks import TASKS
 
-__all__ = ["STUDIES", "Condition", "Effect", "Finished", "effects", "finished", "settings_of"]
+__all__ = [
+    "STUDIES",
+    "Condition",
+    "Effect",
+    "Finished",
+    "effect_rows",
+    "effects",
+    "finished",
+    "moved_blocks",
+    "settings_of",
+    "unclear",
+]
 
 
 @frozen
@@ -152,6 +164,42 @@ def effects(runs: Sequence[Finished], conditions: Mapping[str, Condition]) -> li
     compared = [effect for effect in found if effect.p is not None]
     adjusted = dict(zip([e.condition for e in compared], holm([e.p for e in compared if e.p is not None]), strict=True))
     return [evolve(effect, adjusted=adjusted.get(effect.condition)) for effect in found]
+
+
+def unclear(found: Sequence[Effect]) -> list[str]:
+    """Conditions whose difference is not told from nothing."""
+    return [effect.condition for effect in found if effect.difference is not None and not effect.clear]
+
+
+def effect_rows(found: Sequence[Effect], runs: Sequence[Finished]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and rows of the table of effects, a row a condition."""
+    head = ("condition", "mean of tiers, %", "difference, points", "by seed", "p (Holm)", "updates", "right rollouts")
+    rows: list[tuple[str, ...]] = []
+    for effect in found:
+        own = [each.summary for each in runs if each.condition == effect.condition]
+        change = effect.difference
+        rows.append(
+            (
+                effect.condition,
+                share_cell(effect.mean.value, effect.mean.low, effect.mean.high),
+                "-" if change is None else f"{difference_cell(change)} vs {effect.against}",
+                " ".join(f"{100 * value:+.1f}" for value in effect.by_seed) or "-",
+                p_cell(effect.adjusted),
+                ", ".join(str(summary["updates"]) for summary in own),
+                ", ".join(str(summary["correct_traces"]) for summary in own),
+            )
+        )
+    return head, rows
+
+
+def moved_blocks(runs: Sequence[Finished], condition: str) -> str:
+    """Which blocks of the model a condition's runs moved, run by run."""
+    found = []
+    for each in runs:
+        if each.condition == condition:
+            blocks = {int(part) for name in each.summary["moved"] for part in name.split(".") if part.isdigit()}
+            found.append(" ".join(map(str, sorted(blocks))) or "none")
+    return "; ".join(found)
 
 
 def _effect(name: str, own: Mapping[int, Finished], against: str, other: Mapping[int, Finished]) -> Effect:

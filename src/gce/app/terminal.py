@@ -11,10 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from gce.domain.diagnosis import diagnose, run_counts
-from gce.domain.statistics import mean_of_tiers
+from gce.domain.statistics import Estimate, mean_of_tiers
 from gce.domain.types import Interval, IterationRecord
 
-__all__ = ["Silent", "Terminal", "accuracy_table", "interval_cell", "percent", "rollout_table", "share_cell", "table"]
+__all__ = [
+    "Silent",
+    "Terminal",
+    "accuracy_table",
+    "difference_cell",
+    "interval_cell",
+    "p_cell",
+    "percent",
+    "rollout_table",
+    "share_cell",
+    "table",
+]
 
 BAR_WIDTH = 24
 SECONDS_BETWEEN_PAINTS = 0.1
@@ -116,6 +127,17 @@ def share_cell(share: float, low: float, high: float, *, digits: int = 1) -> str
 def interval_cell(found: Interval, *, digits: int = 1) -> str:
     """The same of a measured share."""
     return share_cell(found.share, found.low, found.high, digits=digits)
+
+
+def difference_cell(found: Estimate, *, digits: int = 1) -> str:
+    """A difference of shares with its interval in points, as "+7.5 (-4.1 to +12.3)"."""
+    value, low, high = (f"{100 * each:+.{digits}f}" for each in (found.value, found.low, found.high))
+    return f"{value} ({low} to {high})"
+
+
+def p_cell(p: float | None) -> str:
+    """A p value."""
+    return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
