@@ -2,9 +2,10 @@
 
 ANSWERS are several samples of each problem, as `gce evaluate --samples 8 --temperature 0.8 --answers FILE` writes them.
 Each repetition draws problems of each tier anew, with replacement, and two different samples of each: two evaluations
-of one model, which differ by chance alone (A/A). Then in one of them a tenth of all answers changes sides, ten points
-in each tier. Counted is how often p is below 0.05: with the exact test over all problems (McNemar), which compares
-modes, with the same test in each tier alone, and with the test over tiers, which compares conditions of a study.
+of one model, which differ by chance alone (A/A). Then one of them gets ten points fewer in each tier, or where there
+are not as many, ten more. Counted is how often p is below 0.05: with the exact test over all problems (McNemar), which
+compares modes, with the same test in each tier alone, and with the test over tiers, which compares conditions of a
+study.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ from typing import Any
 import numpy as np
 
 from gce.domain.randomness import generator
-from gce.domain.statistics import mcnemar, stratified_p, wilson
+from gce.domain.statistics import mcnemar, sign_flip_p, wilson
 
 LEVEL = 0.05
 POINTS = 0.1
+DRAWN = 2000
+"""Signs drawn for each p; a study draws more."""
 Samples = Mapping[str, np.ndarray[Any, np.dtype[Any]]]
 """By tier, zeros and ones, (problems, samples)."""
 
 
 def read(path: Path) -> Samples:
-    """Stored answers; problems with fewer than two samples are left out."""
+    """Stored answers; every problem must have as many samples, at least two."""
     found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    if not path.is_file():
+        raise SystemExit(f"no answers in {path}: write them with gce evaluate --samples 8 --temperature 0.8 --answers")
     with path.open(encoding="utf-8") as lines:
         for answer in map(json.loads, lines):
             found[answer["tier"]][answer["problem"]].append(int(answer["right"]))
@@ -53,7 +58,7 @@ def rejections(samples: Samples, *, n: int, repetitions: int, planted: bool) -> 
             changes.append((_changed(other, rng) if planted else other) - one)
             counts[f"McNemar, {tier} alone"] += _p(changes[-1]) < LEVEL
         counts["McNemar"] += _p(np.concatenate(changes)) < LEVEL
-        counts["over tiers"] += stratified_p([change.tolist() for change in changes]) < LEVEL
+        counts["over tiers"] += sign_flip_p([change.tolist() for change in changes], rng, repetitions=DRAWN) < LEVEL
     return counts
 
 

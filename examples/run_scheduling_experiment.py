@@ -9,9 +9,10 @@ import sys
 from gce.app.cli import main
 
 quick = "--quick" in sys.argv
-run = "runs/scheduling-experiment"
+run = "runs/scheduling-experiment-quick" if quick else "runs/scheduling-experiment"
 size = ["--iterations", "1", "--dev", "0", "--test", "5"] if quick else []
-main(["train", "--run-dir", run, *size])
+if main(["train", "--run-dir", run, *size]):
+    sys.exit("the run was not made: move what is in the way, or see above")
 adapter = ["--adapter", f"{run}/checkpoints/last"]
 modes = "zero-shot,few-shot,multi-turn,simulate,trained"
 sys.exit(main(["evaluate", "--modes", modes, *adapter, "--n", "5" if quick else "200"]))

@@ -8,6 +8,7 @@ import sys
 import time
 
 from gce.adapters.run_reader import RunReader
+from gce.errors import GceError
 
 SHADES = " .:-=+*#%@"
 
@@ -31,5 +32,8 @@ def show(path: str) -> bool:
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    while not show(sys.argv[1]) and "--follow" in sys.argv:
-        time.sleep(5)
+    try:
+        while not show(sys.argv[1]) and "--follow" in sys.argv:
+            time.sleep(5)
+    except GceError as error:
+        sys.exit(str(error))

@@ -271,7 +271,8 @@ def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
         ((*SCRIPTED, "--recipe", "isopro"), "recipe isopro samples tiers that addition has not: T2, T3, T4"),
         ((*SCRIPTED, "--problems", "1"), "--problems from 2, one for each training tier, got 1"),
         ((*SCRIPTED, "--admission", "all", "--algorithm", "weighted"), "it needs --algorithm raft"),
-        ((*SCRIPTED, "--restart", "--algorithm", "grpo"), "grpo keeps nothing: use raft"),
+        ((*SCRIPTED, "--restart", "--algorithm", "grpo"), "restart is about the replay buffer, and grpo learns from"),
+        ((*SCRIPTED, "--drop-solved", "--algorithm", "raft++"), "drop_solved is about the replay buffer"),
         ((*SCRIPTED, "--seed", "-1"), "'seed' must be >= 0: -1"),
         ((*SCRIPTED, "--max-tokens", "0"), "'max_tokens' must be >= 1: 0"),
     ],
@@ -584,3 +585,10 @@ def test_a_run_is_not_resumed_with_another_model_of_the_same_name(
     assert train("--resume", "--iterations", "2", run=tmp_path / "run") == 2
     out, err = capsys.readouterr()
     assert out == "" and "is not the model that the run began with" in err.splitlines()[-1]
+
+
+def test_an_algorithm_with_ratios_needs_log_probabilities(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = (*TOY, "--model", "toy_task:bare", *SIZES)
+    assert train(*bare, "--algorithm", "grpo", run=tmp_path / "grpo") == 2
+    assert "grpo needs log-probabilities of sampled tokens" in capsys.readouterr().err.splitlines()[-1]
+    assert train(*bare, run=tmp_path / "raft") == 0

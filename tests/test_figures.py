@@ -41,7 +41,7 @@ def test_every_figure_is_drawn_as_one_picture_of_the_pages_colour(name: str) -> 
 
 
 def test_rows_are_what_is_drawn() -> None:
-    assert DRAWN["lines"].rows == (("x", "T0", "1", "0.5"), ("x", "T0", "2", "1"), ("x", "T1", "1", "0"))
+    assert DRAWN["lines"].rows == (("x", "T0", "1", "50"), ("x", "T0", "2", "100"), ("x", "T1", "1", "0"))
     assert DRAWN["grid"].rows[0] == ("T0", "1", "50 %", "first") and DRAWN["grid"].rows[1][2] == "-"
     assert DRAWN["bars"].rows[0] == ("before", "T0", "30.0 (10.8-60.3)", "10")
     assert DRAWN["effects"].rows == (("x vs y", "-10.0", "-20.0 to +5.0"),)
@@ -49,7 +49,7 @@ def test_rows_are_what_is_drawn() -> None:
 
 
 def test_titles_and_labels_are_text_whatever_is_in_them() -> None:
-    hostile = '<script>$x^2$ & "quotes"'
+    hostile = '<script>$x^2$ & "quotes" \\d'
     svg = figures.bars("b", hostile, {hostile: {hostile: SHARE}}).svg()
     assert "<script" not in svg and "&lt;script&gt;$x^2$ &amp;" in svg
 
@@ -90,6 +90,8 @@ class TestScheduleChart:
         for text in ("", "no idea", "Answer: ", "Answer: Q9 4"):
             assert self.chart(text) is None
 
-    def test_a_start_far_away_is_drawn_where_it_can_be_seen(self) -> None:
+    def test_a_start_far_away_is_in_the_data(self) -> None:
         found = self.chart(f"Answer: {self.PROBLEM.instance.labels[0]} 999999")
-        assert found is not None and found.bars[0].start == 1000
+        assert found is not None and found.bars[0].start == 999999
+        figure = figures.chart("c", "far", found)
+        assert figure.rows[0][1] == "999999" and "<svg" in figure.svg()

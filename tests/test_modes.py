@@ -13,7 +13,7 @@ from gce.adapters.exact_solver import ExactSolver
 from gce.adapters.scripted_model import ScriptedModel
 from gce.app.mode_tables import Measured, against, attempts, costs_table
 from gce.app.modes import ATTEMPTS, MODES, Settings, converse, worked_examples
-from gce.domain.tasks import TASKS, draw_problems
+from gce.domain.tasks import TASKS, TaskTier, draw_problems
 from gce.domain.types import Message, Problem, SampleRequest
 from gce.errors import BadInput
 
@@ -111,16 +111,18 @@ def test_only_the_last_of_three_calls_is_judged() -> None:
 
 
 def test_examples_are_right_and_from_the_training_key_space() -> None:
-    shown = worked_examples(SCHEDULING, "grounded", 2)
+    tiers = [tier.name for tier in SCHEDULING.tiers("grounded")]
+    shown = worked_examples(SCHEDULING, "grounded", tiers, 2)
     assert set(shown) == {"T0", "T1", "T2", "T3", "T4", "T5"}
     assert shown["T5"] == shown["T4"], "a held-out tier is never shown"
     for turns in shown.values():
         assert [turn.role for turn in turns] == ["user", "assistant"] * 2
     test = {p.prompt[0].content for p in draw_problems(SCHEDULING, "grounded", "T2", "test", 50)}
     assert not test & {turn.content for turn in shown["T2"]}
-    solved = worked_examples(SCHEDULING, "grounded", 2, solve=ExactSolver(FakeClock()).solve)
+    solved = worked_examples(SCHEDULING, "grounded", tiers, 2, solve=ExactSolver(FakeClock()).solve)
     assert solved.keys() == shown.keys() and solved != shown
-    alone = worked_examples(TASKS["scheduling-answer-only"], "grounded", 1)
+    alone = worked_examples(TASKS["scheduling-answer-only"], "grounded", ["T2"], 1)
+    assert set(alone) == {"T2"}
     assert alone["T2"][1].content.startswith("Answer: ")
 
 
@@ -133,7 +135,12 @@ def test_examples_come_before_the_prompt() -> None:
 
 def test_a_task_without_worked_answers_has_no_examples() -> None:
     with pytest.raises(BadInput, match="task addition has no 1 worked examples of T0"):
-        worked_examples(ADDITION, "small", 1)
+        worked_examples(ADDITION, "small", ["T0"], 1)
+    held = evolve(ADDITION, presets={"small": (TaskTier("T2", held_out=True),)})
+    with pytest.raises(BadInput, match="has no tier to take examples from"):
+        worked_examples(held, "small", ["T2"], 1)
+    with pytest.raises(BadInput, match="leave out the mode simulate"):
+        talk("simulate", ScriptedModel(lambda request: "no"), task=evolve(ADDITION, calls=()))
 
 
 def test_tokens_are_counted_over_all_replies() -> None:

@@ -16,7 +16,7 @@ from toy_task import ADDITION
 from gce.adapters.run_reader import RunReader
 from gce.app import cli, validity
 from gce.domain.tasks import TASKS, draw_problem
-from gce.domain.types import Step
+from gce.domain.types import Message, Step
 from gce.errors import BadInput
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
@@ -133,12 +133,62 @@ def test_a_run_that_goes_on_is_reported_while_it_is_written(
 def test_several_runs_are_compared(ended: Path, tmp_path: Path, titles: Any) -> None:
     assert cli.main(["train", *TOY, *SIZES, "--seed", "1", "--run-dir", str(tmp_path / "other")]) == 0
     found = titles(ended, tmp_path / "other")
-    rows = found["Runs compared"]["tables"][0]["rows"]
+    rows = found["Runs compared on addition/small"]["tables"][0]["rows"]
     assert [row[0] for row in rows] == [f"a <b> & c, {when}" for when in ("before", "after")] + [
         "other, before",
         "other, after",
     ]
     assert "other: Cost" in found
+
+
+def test_runs_of_one_name_are_told_apart_and_other_problems_are_not_compared(
+    ended: Path, tmp_path: Path, titles: Any
+) -> None:
+    from gce.app.report_sections import names_of
+
+    assert names_of([Path("/a/seed-0"), Path("/b/seed-0"), Path("/b/seed-1")]) == ["a/seed-0", "b/seed-0", "b/seed-1"]
+    for name, options in (("one/seed-0", ()), ("two/seed-0", ("--task", "toy_task:ONE_TIER"))):
+        assert cli.main(["train", *TOY, *SIZES, *options, "--run-dir", str(tmp_path / name)]) == 0
+    found = titles(tmp_path / "one/seed-0", tmp_path / "two/seed-0")
+    assert {"one/seed-0: Result", "two/seed-0: Result"} <= set(found)
+    compared = [title for title in found if title.startswith("Runs compared")]
+    assert compared == ["Runs compared on addition/small"], "one name, so one kind, whatever its tiers"
+    pytest.importorskip("matplotlib")
+    arguments = ["report", str(tmp_path / "one/seed-0"), str(ended), "--format", "png", "--out", str(tmp_path / "png")]
+    assert cli.main(arguments) == 0
+    assert {path.name.rpartition("-")[0] for path in (tmp_path / "png").glob("*-cost.png")} == {"seed-0", "a-b-c"}
+
+
+def test_a_run_that_goes_on_after_its_end_is_not_reported_as_ended(
+    tmp_path: Path, titles: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gce.app import train
+
+    run = ["train", "--run-dir", str(tmp_path / "run")]
+    assert cli.main([*run, *TOY, *SIZES]) == 0
+    assert cli.main(["validity", str(tmp_path / "run"), "--n", "2"]) == 0
+    assert len(titles(tmp_path / "run")["Validity card"]["tables"]) == 1
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "_print_result", killed)
+    assert cli.main([*run, "--resume", "--iterations", "3"]) == 130
+    found = titles(tmp_path / "run")
+    assert (
+        "3 of 2 iterations" not in found["Result"]["words"][1]
+        and "goes on, or was cut off" in found["Result"]["words"][1]
+    )
+    assert "before the run went on" in found["Validity card"]["words"][0]
+    capsys.readouterr()
+    assert cli.main(["validity", str(tmp_path / "run")]) == 2
+    assert "has not ended" in capsys.readouterr().err
+
+
+def test_wrong_answers_without_a_violation_are_counted(tmp_path: Path, titles: Any) -> None:
+    assert cli.main(["train", *TOY, *SIZES, "--task", "toy_task:SILENT", "--run-dir", str(tmp_path / "run")]) == 0
+    (table,) = titles(tmp_path / "run")["Sample answers"]["tables"]
+    assert table["rows"] and {row[0] for row in table["rows"]} == {"none named"}
 
 
 def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:
@@ -181,8 +231,11 @@ def test_the_validity_card_of_a_toy_run(ended: Path, capsys: pytest.CaptureFixtu
     card = json.loads(capsys.readouterr().out)
     assert card == json.loads((ended / "validity.json").read_text())
     lines = {line["what"]: line for line in card["lines"]}
-    assert lines["fresh problems, trained tiers"]["n"] == 12 and lines["held out: T2"]["n"] == 6
-    assert lines["problems in the buffer"]["n"] >= 2
+    fresh, sampled = lines["fresh problems of trained tiers"], lines["problems that training sampled"]
+    assert (fresh["n"], sampled["n"], lines["held out: T2"]["n"]) == (12, 10, 6)
+    apart = lines["the second minus the first, points"]
+    assert apart["value"] == pytest.approx(sampled["value"] - fresh["value"])
+    assert 2 <= lines["those of them that are in the buffer"]["n"] <= 10
     assert lines["scope: right at the third at latest"]["value"] >= lines["scope: right at the first attempt"]["value"]
     assert lines["process: right answers with only true steps"]["n"] == 0
     assert lines["process: right answers that cannot be judged"]["value"] == 1.0
@@ -240,7 +293,14 @@ def test_a_newer_verifier_judges_stored_answers_again(
         answers = reader.answers("test-before") + reader.answers("test-after")
     assert found["judged"] == len(rollouts) + len(answers) == 20 + 24
     assert len(found["changes"]) == sum(each["right"] for each in rollouts + answers)
-    assert all(change["was"] and not change["now"] for change in found["changes"])
+    assert all((change["was"], change["now"]) == ("right", "right: not admitted") for change in found["changes"])
+    monkeypatch.setattr(toy_task, "ADDITION", toy_task.UNSURE)
+    assert cli.main(["rescore", str(ended), "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["changes"]) == found["judged"], "no verdict is not wrong"
+    reworded = evolve(ADDITION, prompt=lambda instance, rng: (Message("user", "other words"),))
+    monkeypatch.setattr(toy_task, "ADDITION", reworded)
+    assert cli.main(["rescore", str(ended)]) == 2
+    assert "draws another problem" in capsys.readouterr().err
     assert (ended / "run.sqlite").read_bytes() == before
 
 

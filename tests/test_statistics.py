@@ -21,8 +21,8 @@ from gce.domain.statistics import (
     mean_pass_at_k,
     paired_difference,
     pass_at_k,
+    sign_flip_p,
     stratified_bootstrap,
-    stratified_p,
     wilson,
 )
 
@@ -355,10 +355,18 @@ class TestStratified:
     STRATA = ((1.0, 0.0, 0.0, 1.0), (0.5, -0.5, 0.0, 0.0, 0.0))
 
     def test_the_mean_of_the_strata_by_hand(self):
-        """Means 1/2 and 0; variances 1/3 and 1/8 of 4 and 5 values: z = 0.5 / sqrt(1/12 + 1/40) = 1.519."""
-        found = stratified_bootstrap(self.STRATA, randomness.generator(0, "bootstrap"))
-        assert found.value == 0.25
-        assert stratified_p(self.STRATA) == pytest.approx(0.1288, abs=1e-3)
+        assert stratified_bootstrap(self.STRATA, randomness.generator(0, "bootstrap")).value == 0.25
+
+    def test_signs_drawn_by_lot_by_hand(self):
+        """Shares 1/4, 1/4, 1/10, -1/10 make 1/2: as far off are 1/2 (two ways), 0.7, and their opposites, 6 of 16."""
+        found = sign_flip_p(self.STRATA, randomness.generator(0, "signs"), repetitions=40_000)
+        assert found == pytest.approx(6 / 16, abs=0.01)
+
+    @pytest.mark.parametrize(("gained", "lost"), [(4, 0), (9, 2), (30, 14)])
+    def test_on_one_stratum_of_changes_it_is_the_exact_paired_test(self, gained, lost):
+        values = [1.0] * gained + [-1.0] * lost + [0.0] * 50
+        found = sign_flip_p([values], randomness.generator(0, "signs"), repetitions=40_000)
+        assert found == pytest.approx(mcnemar(gained, lost), abs=0.01)
 
     def test_one_stratum_is_the_usual_bootstrap(self):
         """Of 100 zeros and ones: the limits are the binomial's, 40 to 60 of 100 for a half."""
@@ -373,7 +381,7 @@ class TestStratified:
             strata = [rng.normal(0.0, 1.0, 60).tolist(), rng.choice([-1.0, 0.0, 1.0], 20).tolist()]
             found = stratified_bootstrap(strata, rng, repetitions=400)
             covered += found.low <= 0 <= found.high
-            false += stratified_p(strata) < 0.05
+            false += sign_flip_p(strata, rng, repetitions=400) < 0.05
         assert covered >= 364
         assert false <= 36
 
@@ -382,15 +390,15 @@ class TestStratified:
         assert one == other
 
     def test_no_change_is_no_evidence_and_nothing_but_change_is_all(self):
-        assert stratified_p([[0.0] * 9]) == 1.0
-        assert stratified_p([[1.0] * 9]) == 0.0
+        assert sign_flip_p([[0.0] * 9], randomness.generator(0, "signs")) == 1.0
+        assert sign_flip_p([[1.0] * 30], randomness.generator(0, "signs")) == 1 / 10_001
 
     @pytest.mark.parametrize("strata", [[], [[]], [[1.0], []]])
     def test_nothing_is_refused(self, strata):
         with pytest.raises(ValueError):
             stratified_bootstrap(strata, randomness.generator(0, "x"))
         with pytest.raises(ValueError):
-            stratified_p(strata)
+            sign_flip_p(strata, randomness.generator(0, "x"))
 
 
 class TestHolm:

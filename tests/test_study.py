@@ -52,6 +52,19 @@ def test_problems_that_only_one_has_are_left_out() -> None:
     assert half.by_seed == (-0.25,)
 
 
+def test_runs_without_a_common_problem_are_not_compared() -> None:
+    (_, half) = effects([run("full", 0, "1"), Finished("half", 0, {("T9", "0"): 1.0}, {})], CONDITIONS)
+    assert half.difference is None and half.shared == () and half.adjusted is None
+
+
+def test_what_is_still_to_come_counts_when_p_is_adjusted() -> None:
+    """One of the four comparisons of the algorithms is done: its p is multiplied by four."""
+    runs = [run("raft", 0, "1" * 30), run("grpo", 0, "0" * 7 + "1" * 23)]
+    found = {effect.condition: effect for effect in effects(runs, STUDIES["algorithms"])}
+    assert found["grpo"].p == pytest.approx(0.0156, abs=0.005)
+    assert found["grpo"].adjusted == pytest.approx(4 * found["grpo"].p)
+
+
 def test_an_effect_is_clear_when_it_is_significant_and_every_seed_agrees() -> None:
     def effect(p: float, *by_seed: float) -> bool:
         mean = Estimate(0.5, 0.4, 0.6)
@@ -86,6 +99,12 @@ def test_a_study_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.Capture
     kept = tmp_path / "study/full/seed-0/summary.json"
     before = kept.read_bytes()
 
+    others = [*arguments, "--seeds", "0,1", "--iterations", "3"]
+    assert cli.main(others) == 2
+    assert "was made with iterations 1, expected 3: give another --dir" in capsys.readouterr().err
+    assert cli.main([*arguments, "--seeds", "0", "--test", "5", "--threads", "1"]) == 0, "these change nothing learned"
+    capsys.readouterr()
+
     assert cli.main([*arguments, "--seeds", "0,1", "--table"]) == 1
     assert "still to come: full seed 1, shuffled seed 1" in capsys.readouterr().out
     assert cli.main([*arguments, "--seeds", "0,1", "--json"]) == 0
@@ -116,12 +135,22 @@ def test_a_run_that_another_process_holds_is_left_to_it(
     assert cli.main(inner) == 0
 
 
+def test_a_condition_that_the_task_has_not_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+    arguments = ["--dir", str(tmp_path), "--conditions", "full,no-reasoning", "--seeds", "0", "--minutes", "1"]
+    assert cli.main(["ablate", *TOY, *SMALL, *arguments]) == 0
+    assert "has no variant for no-reasoning" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--seeds", "a"), "expected --seeds like 42,123,456, got 'a'"),
         (("--conditions", "half"), "has no condition 'half'"),
         (("--iterations", "0"), "'iterations' must be >= 1"),
+        (("--study", "algorithms", "--algorithm", "grpo"), "conditions differ in algorithm: leave out --algorithm"),
+        (("--admission", "all"), "conditions differ in admission: leave out --admission"),
+        (("--test", "0"), "a study needs --test from 2, got 0"),
     ],
 )
 def test_bad_studies_are_refused_in_one_line(

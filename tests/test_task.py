@@ -302,7 +302,8 @@ def test_the_answer_only_task_asks_for_one_line():
 
 def test_shifts_are_tasks_and_presets_that_exist():
     for name, preset in SCHEDULING.shifts.values():
-        assert TASKS[name].tiers(preset)
+        assert TASKS[name].tiers(preset or "paper")
+    assert [name for name, task in TASKS.items() if task.shifts] == ["scheduling"]
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -312,7 +313,15 @@ def test_a_problem_is_found_again_by_its_key(task):
 
 
 @pytest.mark.parametrize(
-    "key", ["", "a/b", "coin/one/train/T0/0", "other/one/train/T0/0/0", "scheduling/grounded/exam/T0/0/0"]
+    "key",
+    [
+        "",
+        "a/b",
+        "coin/one/train/T0/0",
+        "other/one/train/T0/0/0",
+        "scheduling/grounded/exam/T0/0/0",
+        "scheduling/grounded/dev/T9/0/0",
+    ],
 )
 def test_a_key_of_no_problem_is_refused(key):
     with pytest.raises(ValueError, match="expected a key of task scheduling"):

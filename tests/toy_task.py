@@ -43,6 +43,16 @@ def careless(_config, _task) -> ScriptedModel:
     return ScriptedModel(answer)
 
 
+def bare(config, task) -> ScriptedModel:
+    """A model whose backend tells no log-probabilities."""
+
+    class Bare(ScriptedModel):
+        def sample(self, requests):
+            return (evolve(completion, log_probabilities=None) for completion in super().sample(requests))
+
+    return Bare(careless(config, task)._answer)
+
+
 def hopeless(_config, _task) -> ScriptedModel:
     """A model that is never right."""
     return ScriptedModel(lambda _request: "no idea")
@@ -61,5 +71,6 @@ ADDITION = Task(
     blind_limits={"T0": 0.9, "T1": 0.7, "*": 0.5},
 )
 UNSURE = evolve(ADDITION, verify=lambda *_: (Verdict("no_verdict", None, "sum", "1"),))
+SILENT = evolve(ADDITION, verify=lambda *answer: tuple(evolve(verdict, violations=()) for verdict in verify(*answer)))
 ONE_TIER = evolve(ADDITION, presets={"small": (TaskTier("T0"),)})
 PLAIN = evolve(ADDITION, blind=lambda _: {}, heuristics=lambda _: {}, blind_limits={})

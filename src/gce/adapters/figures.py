@@ -56,13 +56,11 @@ class Figure:
         text = re.sub(r'<g id="[^"]*"', "<g", text)
         width, height = re.findall(r'(?:width|height)="([0-9.]+)pt"', text)[:2]
         label = _escaped(self.title)
-        return re.sub(
-            r"<svg [^>]*>",
+        opening = (
             f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-            f'viewBox="0 0 {width} {height}" role="img" aria-label="{label}">',
-            text,
-            count=1,
+            f'viewBox="0 0 {width} {height}" role="img" aria-label="{label}">'
         )
+        return re.sub(r"<svg [^>]*>", lambda _: opening, text, count=1)
 
     def png(self) -> bytes:
         """The same on white."""
@@ -114,11 +112,13 @@ def lines(
     names = [*panels, *(panel for panel in found if panel not in panels)]
     rows: list[tuple[str, ...]] = []
     for panel in names:
+        percent = 100.0 if panel in shares else 1.0
         for line, points in panels.get(panel, {}).items():
-            rows += [(panel, line, f"{x:g}", f"{y:.4g}") for x, y in points]
+            rows += [(panel, line, f"{x:g}", f"{percent * y:.4g}") for x, y in points]
         for line, measured in found.get(panel, {}).items():
             rows += [
-                (panel, line, f"{x:g}", f"{i.share:.3f} ({i.low:.3f}-{i.high:.3f}), n = {i.n}") for x, i in measured
+                (panel, line, f"{x:g}", f"{100 * i.share:.1f} ({100 * i.low:.1f}-{100 * i.high:.1f}), n = {i.n}")
+                for x, i in measured
             ]
     high = -(-len(names) // 2)
 
@@ -296,6 +296,10 @@ def chart(name: str, title: str, found: Chart) -> Figure:
             axis.axvline(found.limit, color=INK, linestyle="--", linewidth=1)
         axis.set_yticks(range(len(found.bars)), [bar.label for bar in found.bars])
         axis.invert_yaxis()
+        wanted = [bar.limit for bar in found.bars if bar.limit is not None] + [found.limit or 0.0]
+        latest = max(bar.end for bar in found.bars)
+        # A start far beyond all limits would hide everything else; the data have it.
+        axis.set_xlim(0, min(1.04 * latest, max(4 * max(wanted), 100.0)) if latest > max(wanted) else None)
         axis.set_xlabel("time; ticks are deadlines, dashed is everything's")
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.2, axis="x")

@@ -19,6 +19,7 @@ from attrs import evolve
 
 from gce.adapters.blas import BlasReport, use_fast_blas
 from gce.adapters.examples import Example, Objective
+from gce.adapters.hidden_states import HiddenStates
 from gce.adapters.numpy_decoder import NumpyDecoder
 from gce.adapters.numpy_learner import NumpyLearner
 from gce.adapters.numpy_llama import LlamaWeights, merge
@@ -128,6 +129,7 @@ class MlxModel:
         self._head = split_head(base.model)
         self._plain = plain
         self._learner = self._new_learner()
+        self._base_scores = HiddenStates(most_bytes=1 << 26)
         self._roll_out: Callable[[Sequence[Job]], Iterator[Rollout]] | None = None
         self._stop = frozenset(int(token) for token in base.tokenizer.eos_token_ids)
         self._end = int(base.tokenizer.eos_token_id)
@@ -271,8 +273,15 @@ class MlxModel:
         """The examples with the base's log-probabilities, where the objective asks for them."""
         if not objective.kl:
             return list(examples)
+        found = []
         with self._adapter.off():
-            return [evolve(example, base=self._scores(example.tokens, example.start)) for example in examples]
+            for example in examples:
+                scores = self._base_scores.get(example.tokens)
+                if scores is None:
+                    scores = np.array(self._scores(example.tokens, example.start))
+                    self._base_scores.put(example.tokens, scores)
+                found.append(evolve(example, base=tuple(scores.tolist())))
+        return found
 
     def _loss_and_gradients(
         self, examples: Sequence[Example], objective: Objective

@@ -67,7 +67,10 @@ class RunDatabase:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Connect to a database that `start` made. DamagedStore where the file is none."""
         self.path = path
-        mode = "ro" if read_only else "rw"
+        mode = "rw"
+        if read_only:
+            # Without a log nobody writes: then SQLite needs no files of its own beside the database.
+            mode = "ro" if path.with_name(path.name + "-wal").exists() else "ro&immutable=1"
         self._db = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
         )

@@ -1,7 +1,7 @@
 """A run directory, read while another process may be writing it: nothing is locked, nothing is changed.
 
-What is read are committed records; a run that goes on has more of them a moment later. Does not check the digests:
-`RunDirectory.open` does.
+What is read are committed records; a run that goes on has more of them a moment later. While one is written SQLite may
+leave its own `-shm` and `-wal` files behind. Does not check the digests: `RunDirectory.open` does.
 """
 
 from __future__ import annotations
@@ -52,6 +52,14 @@ class RunReader:
         except sqlite3.Error as exc:
             raise reading_failed(self._database.path, exc) from exc
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of `gce train`. BadInput where another program made the run."""
+        settings = self.config.get("settings")
+        if not isinstance(settings, dict):
+            raise BadInput(f"expected a run that gce train made in {self.path}, got another program's")
+        return settings
+
     def read(self, stream: str) -> Iterator[dict[str, Any]]:
         """Committed records of a stream, oldest first."""
         try:
@@ -61,9 +69,12 @@ class RunReader:
         return self._database.records(stream, length)
 
     def summary(self) -> dict[str, Any] | None:
-        """What `summary.json` holds; None while the run goes on."""
+        """What `summary.json` holds; None while the run goes on, also where it went on after it had ended once."""
         found = self._json("summary.json")
-        return found if isinstance(found, dict) else None
+        if not isinstance(found, dict):
+            return None
+        done = max((record["iteration"] for record in self.read("iterations")), default=0)
+        return found if found.get("iterations") == done else None
 
     def answers(self, name: str) -> list[dict[str, Any]]:
         """What `NAME.jsonl` holds; nothing where there is none."""

@@ -9,13 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
+from gce.adapters.run_reader import RunReader
 from gce.app import train
-from gce.app.config import with_recipe
+from gce.app.config import RunConfig, with_recipe
+from gce.app.resolve import find_preset, find_task
 from gce.app.study import (
     STUDIES,
     Condition,
     Effect,
     Finished,
+    check_common,
+    check_stored,
     effect_rows,
     effects,
     finished,
@@ -37,11 +43,12 @@ goes on where it stopped; several processes may work on one study at once. Optio
 EXAMPLES = """\
 examples:
   gce ablate --seeds 42,123,456                      eleven conditions: what each part of the loop is worth
-  gce ablate --study algorithms --seeds 0,1,2        raft, raft++, grpo, reinforce-rej, weighted, at equal updates
+  gce ablate --study algorithms --seeds 0,1,2        raft, raft++, grpo, reinforce-rej, weighted
   gce ablate --seeds 0 --conditions full,shuffled    some of them
   gce ablate --seeds 42,123,456 --table              what there is so far; runs nothing
 """
 OWN = {"study", "dir", "seeds", "conditions", "table", "json", "command"}
+DATABASE, SUMMARY = "run.sqlite", "summary.json"
 DEFAULTS: Mapping[str, Any] = {"test": 100, "dev": 0}
 
 
@@ -72,14 +79,24 @@ def run(arguments: argparse.Namespace) -> int:
         seeds = [int(seed) for seed in arguments.seeds.split(",")]
     except ValueError:
         raise BadInput(f"expected --seeds like 42,123,456, got {arguments.seeds!r}") from None
-    common = {**DEFAULTS, **{name: value for name, value in vars(arguments).items() if name not in OWN}}
+    given = {name: value for name, value in vars(arguments).items() if name not in OWN}
+    common = {**DEFAULTS, **given}
+    check_common(common, study)
     directory = arguments.dir or Path("studies") / arguments.study
-    wanted = [(name, seed) for seed in seeds for name in chosen]
+    wanted = []
+    for name, seed in [(name, seed) for seed in seeds for name in chosen]:
+        settings = settings_of(study[name], common, seed)
+        if settings is None:
+            print(f"left out: task {common.get('task')} has no variant for {name}", file=sys.stderr)
+        else:
+            wanted.append((name, seed, _config(settings)))
+    for name, seed, config in wanted:
+        _check(directory / name / f"seed-{seed}", config)
     if not arguments.table:
-        _run_all(directory, study, wanted, common)
+        _run_all(directory, study, wanted)
     runs = finished(directory, study)
     found = effects(runs, study)
-    missing = [(name, seed) for name, seed in wanted if not (directory / name / f"seed-{seed}/summary.json").is_file()]
+    missing = [(name, seed) for name, seed, _ in wanted if not (directory / name / f"seed-{seed}" / SUMMARY).is_file()]
     if arguments.json:
         json.dump({"effects": to_plain(found), "missing": missing}, sys.stdout, indent=1)
         print()
@@ -90,21 +107,34 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
-def _run_all(
-    directory: Path, study: Mapping[str, Condition], wanted: Sequence[tuple[str, int]], common: Mapping[str, Any]
-) -> None:
-    for number, (name, seed) in enumerate(wanted, 1):
+def _config(settings: Mapping[str, Any]) -> RunConfig:
+    config = with_recipe("gce", settings)
+    return evolve(config, preset=find_preset(find_task(config.task), config.preset))
+
+
+def _check(place: Path, config: RunConfig) -> None:
+    if (place / DATABASE).is_file():
+        with RunReader(place) as reader:
+            check_stored(reader.config.get("settings", {}), to_plain(config), place)
+
+
+def _run_all(directory: Path, study: Mapping[str, Condition], wanted: Sequence[tuple[str, int, RunConfig]]) -> None:
+    for number, (name, seed, config) in enumerate(wanted, 1):
         place = directory / name / f"seed-{seed}"
-        settings = settings_of(study[name], common, seed)
-        if (place / "summary.json").is_file() or settings is None:
+        if (place / SUMMARY).is_file():
             continue
         print(f"[{number}/{len(wanted)}] {name}, seed {seed}: {study[name].what}", file=sys.stderr, flush=True)
+        # Where minutes are limited, the test before tells how long the one at the end will take.
+        before, begun = config.minutes is not None, (place / DATABASE).is_file()
         try:
-            if (place / "run.sqlite").is_file():
-                train.go_on(place, {}, before=False)
+            if begun:
+                train.go_on(place, {}, before=before)
             else:
-                train.start(place, with_recipe("gce", settings), before=False)
-        except RunInUse as error:
+                train.start(place, config, before=before)
+        except BadInput as error:
+            if not isinstance(error, RunInUse) and (begun or not (place / DATABASE).is_file()):
+                raise
+            # Another process has it, or began it while this one was loading the model.
             print(f"left to another process: {error}", file=sys.stderr)
 
 
@@ -116,5 +146,10 @@ def study_table(found: Sequence[Effect], runs: Sequence[Finished], study: Mappin
     if names := unclear(found):
         lines.append(f"not told from nothing: {', '.join(names)}")
     blocks = {name: moved_blocks(runs, name) for name in study if "layers" in name}
+    counts = {each.summary["updates"] for each in runs}
+    if len(counts) > 1:
+        lines.append(
+            f"updates differ, from {min(counts)} to {max(counts)}: where few traces were found, fewer were taken"
+        )
     lines += [f"{name}: arrays that moved lie in blocks {where}" for name, where in blocks.items() if where]
     return "\n".join(lines)

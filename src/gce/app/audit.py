@@ -13,11 +13,12 @@ from gce.app.terminal import interval_cell, table
 from gce.domain.randomness import key
 from gce.domain.serialization import to_plain
 from gce.domain.shortcuts import PolicyScore, best_by_group, score_policies
+from gce.domain.statistics import Estimate, difference
 from gce.domain.tasks import Task, draw_problems
 from gce.domain.types import Interval, Problem
 from gce.errors import BadInput
 
-__all__ = ["add_arguments", "best_of", "reference_rows", "run"]
+__all__ = ["add_arguments", "best_of", "reference_rows", "run", "shortcut_margins"]
 
 DESCRIPTION = """\
 Score answers that ignore the problem, or one family of its constraints, on fresh test problems of every tier, with
@@ -122,6 +123,11 @@ def reference_rows(
         return rows
 
     return shares(task.blind(training)), shares(task.heuristics(training))
+
+
+def shortcut_margins(after: Mapping[str, Interval], blind: Mapping[str, Interval]) -> dict[str, Estimate]:
+    """By tier, how far accuracy lies above the best blind answer on the same problems."""
+    return {tier: difference(found, blind[tier]) for tier, found in after.items() if tier in blind}
 
 
 def best_of(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, Interval]:

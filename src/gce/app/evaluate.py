@@ -28,7 +28,7 @@ from gce.app.mode_tables import (
 )
 from gce.app.modes import MODES, Settings, converse, worked_examples
 from gce.app.resolve import find_model, find_preset, find_task, find_tiers
-from gce.app.terminal import Terminal, accuracy_table, share_cell, table
+from gce.app.terminal import Terminal, accuracy_rows, share_cell, table
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import mean_of_tiers
 from gce.domain.tasks import Task, draw_problems
@@ -36,7 +36,7 @@ from gce.domain.types import ModelState, Problem
 from gce.errors import BadInput, GceError
 from gce.ports.model import Learner, Sampler
 
-__all__ = ["add_arguments", "learned_from", "run"]
+__all__ = ["add_arguments", "learned_from", "restore", "run"]
 
 DESCRIPTION = """\
 Measure a model on problems of every tier: 95 % Wilson intervals, beside the best blind answer and plain heuristics on
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = Settings(arguments.seed, arguments.temperature, arguments.samples, arguments.max_tokens)
     if any(mode.endswith("few-shot") for mode in modes):
         solve = ExactSolver(SystemClock()).solve if arguments.examples == "solver" else None
-        settings = evolve(settings, examples=worked_examples(task, preset, arguments.shots, solve=solve))
+        settings = evolve(settings, examples=worked_examples(task, preset, tiers, arguments.shots, solve=solve))
     learned = None if arguments.adapter is None else learned_from(arguments.adapter)
     model = _model(arguments, task, preset, learned)
     problems = [
@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     # What needs no adapter comes first: there is one model, and it takes the adapter once.
     for mode in sorted(modes, key=lambda name: name.startswith(TRAINED)):
         if mode.startswith(TRAINED) and learned is not None:
-            _restore(model, learned, arguments)
+            restore(model, learned, arguments.adapter, arguments.model)
             learned = None
         how = MODES[mode.removeprefix(TRAINED).removeprefix("-") or "zero-shot"]
         advance = terminal.stage(mode, len(problems) * arguments.samples)
@@ -174,7 +174,7 @@ def _report(
     names = {mode: f"{mode} *" if mode in notes else mode for mode in found}
     shares = {mode: accuracy(measured.judged) for mode, measured in found.items()}
     rows = {names[mode]: row for mode, row in shares.items()}
-    shown = [accuracy_table({**rows, "best blind answer": best_of(floors), **heuristics}, tiers, held_out)]
+    shown = [table(*accuracy_rows({**rows, "best blind answer": best_of(floors), **heuristics}, tiers, held_out))]
     shown += [f"* {mode}: {note}" for mode, note in notes.items()]
     gains = against(found)
     if len(found) > 1:
@@ -214,11 +214,12 @@ def _model(arguments: argparse.Namespace, task: Task, preset: str, learned: Mode
     return model
 
 
-def _restore(model: Any, learned: ModelState, arguments: argparse.Namespace) -> None:
+def restore(model: Any, learned: ModelState, where: Path, name: str) -> None:
+    """Put what was learned on the model of this name; BadInput where it was made for another."""
     try:
         model.restore(learned)
     except (ValueError, GceError) as error:
-        raise BadInput(f"{arguments.adapter} was made for another model than {arguments.model}: {error}") from error
+        raise BadInput(f"{where} was made for another model than {name}: {error}") from error
 
 
 def learned_from(directory: Path) -> ModelState:

@@ -35,6 +35,7 @@ from gce.domain.types import (
     TrainingBatch,
     UpdateReport,
 )
+from gce.errors import ModelError
 from gce.ports.clock import Clock
 from gce.ports.model import Learner, Sampler
 from gce.ports.store import Store
@@ -388,6 +389,11 @@ class _Pool:
 def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[_Rollout]) -> _Pool:
     """The replay buffer, or this iteration's rollouts with the weights that the algorithm gives them."""
     algorithm = ALGORITHMS[run.config.algorithm]
+    if algorithm.weigh is not None and any(r.judged.completion.log_probabilities is None for r in rollouts):
+        raise ModelError(
+            f"algorithm {run.config.algorithm} needs log-probabilities of sampled tokens, and the model gives none: "
+            "use --algorithm raft"
+        )
     judged = [rollout for rollout in rollouts if _has_verdict(rollout.judged)]
     if algorithm.weigh is None:
         wrong = [_trace(each.judged, number) for each in judged if not each.credited] if algorithm.opposes else []

@@ -82,12 +82,15 @@ def multi_turn(task: Task, problem: Problem, _settings: Settings) -> Conversatio
         attempts.append(attempt)
         if attempt.right or attempt.completion.finish_reason == "error" or len(attempts) == ATTEMPTS:
             return tuple(attempts)
-        told = "\n".join(task.feedback(verdict) for verdict in attempt.verdicts if not verdict.right)
+        wrong = [verdict for verdict in attempt.verdicts if not verdict.right]
+        told = "\n".join(map(task.feedback, wrong)) or "Try again."
         turns = (*turns, Message("assistant", attempt.completion.text), Message("user", told))
 
 
 def simulate(task: Task, problem: Problem, _settings: Settings) -> Conversation:
     """Three calls: list the constraints; draft and check against them; answer. Only the last reply is judged."""
+    if not task.calls:
+        raise BadInput(f"task {task.name} has no calls: leave out the mode simulate")
     first, *others = task.calls
     *before, last = problem.prompt
     turns = (*before, evolve(last, content=f"{last.content}\n{first}"))
@@ -106,7 +109,9 @@ MODES: Mapping[str, Callable[[Task, Problem, Settings], Conversation]] = {
 }
 
 
-def worked_examples(task: Task, preset: str, count: int, *, solve: Any = None) -> dict[str, Turns]:
+def worked_examples(
+    task: Task, preset: str, tiers: Sequence[str], count: int, *, solve: Any = None
+) -> dict[str, Turns]:
     """By tier, `count` problems of the training key space with right answers worked out by a plain rule or `solve`.
 
     Raises:
@@ -114,13 +119,16 @@ def worked_examples(task: Task, preset: str, count: int, *, solve: Any = None) -
     """
     found: dict[str, Turns] = {}
     taught = task.training_tiers(preset)
-    for tier in taught:
+    if not taught:
+        raise BadInput(f"preset {preset} of task {task.name} has no tier to take examples from")
+    sources = {tier: tier if tier in taught else taught[-1] for tier in tiers}
+    for tier in dict.fromkeys(sources.values()):
         right = islice(_worked(task, preset, tier, count * _TRIED, solve), count)
         turns = [turn for problem, text in right for turn in (*problem.prompt, Message("assistant", text))]
         if sum(turn.role == "assistant" for turn in turns) < count:
             raise BadInput(f"task {task.name} has no {count} worked examples of {tier}: leave out the mode few-shot")
         found[tier] = tuple(turns)
-    return {tier.name: found.get(tier.name, found[taught[-1]]) for tier in task.tiers(preset)}
+    return {tier: found[source] for tier, source in sources.items()}
 
 
 def _worked(task: Task, preset: str, tier: str, count: int, solve: Any) -> Generator[tuple[Problem, str]]:

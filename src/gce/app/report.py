@@ -19,7 +19,7 @@ __all__ = ["add_arguments", "page", "run"]
 DESCRIPTION = """\
 Show runs: results with intervals beside blind answers, training over iterations, the curriculum, the buffer, sample
 answers drawn with what is wrong in them, costs, settings and hashes. Studies of gce ablate become tables of effects.
-Works on a run that still goes on. Needs the extra `report`.
+Works on a run that still goes on. Pictures need the extra `report`; Markdown and JSON do not.
 """
 EXAMPLES = """\
 examples:

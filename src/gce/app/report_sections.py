@@ -7,29 +7,29 @@ shown, not how a page looks.
 from __future__ import annotations
 
 import json
-from collections import Counter
+import re
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gce.adapters import figures
 from gce.adapters.figures import Figure
 from gce.adapters.run_reader import RunReader
-from gce.app.audit import best_of
-from gce.app.resolve import find_task
+from gce.app.audit import best_of, shortcut_margins
+from gce.app.resolve import find_task, stored_problem
 from gce.app.study import STUDIES, effect_rows, effects, finished, unclear
-from gce.app.terminal import difference_cell, interval_cell, share_cell
-from gce.domain.diagnosis import run_counts
+from gce.app.terminal import accuracy_rows, difference_cell, rollout_rows, share_cell
+from gce.domain.advantages import ALGORITHMS
 from gce.domain.serialization import from_plain
-from gce.domain.statistics import difference, mean_of_tiers
-from gce.domain.tasks import Task, problem_of_key
+from gce.domain.tasks import Task
 from gce.domain.types import Interval, IterationRecord
 from gce.errors import BadInput
 
-__all__ = ["Section", "Table", "sections_of"]
+__all__ = ["Section", "Table", "names_of", "sections_of"]
 
 ANSWERS = 4
 """Sample answers that are drawn."""
@@ -61,11 +61,25 @@ def sections_of(paths: Sequence[Path]) -> list[Section]:
     Raises:
         BadInput: one is neither.
     """
-    runs = [path for path in paths if (path / "run.sqlite").is_file()]
-    found = _compared([_Run(path) for path in runs]) if len(runs) > 1 else []
+    runs = {path: _Run(path, name) for path, name in zip(paths, names_of(paths), strict=True) if _is_run(path)}
+    found = _compared(list(runs.values()))
     for path in paths:
-        found += list(_run_sections(_Run(path), len(paths) > 1)) if path in runs else _study(path)
+        found += list(_run_sections(runs[path], len(paths) > 1)) if path in runs else _studies(path)
     return found
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "run.sqlite").is_file()
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """The last part of each path, and as many before it as are needed to tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for count in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-count:]) for each in parts]
+        if len(set(names)) == len(set(parts)):
+            break
+    return names
 
 
 @frozen(slots=False)
@@ -73,23 +87,23 @@ class _Run:
     """A run's records, read once."""
 
     path: Path
+    name: str
 
     @cached_property
     def _read(self) -> tuple[dict[str, Any], list[IterationRecord], list[dict[str, Any]], dict[str, Any] | None]:
         with RunReader(self.path) as reader:
             records = [from_plain(IterationRecord, record) for record in reader.read("iterations")]
-            return reader.config, records, list(reader.read("evaluations")), reader.summary()
-
-    @property
-    def name(self) -> str:
-        return self.path.resolve().name
+            return (
+                {**reader.config, "settings": reader.settings},
+                records,
+                list(reader.read("evaluations")),
+                reader.summary(),
+            )
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        settings = self._read[0].get("settings")
-        if not isinstance(settings, dict):
-            raise BadInput(f"expected a run that gce train made in {self.path}, got another program's")
-        return settings
+        found: dict[str, Any] = self._read[0]["settings"]
+        return found
 
     @property
     def versions(self) -> Mapping[str, Any]:
@@ -127,7 +141,7 @@ class _Run:
 
 
 def _run_sections(run: _Run, several: bool) -> Iterator[Section]:
-    before = f"{run.name}: " if several else ""
+    before, slug = (f"{run.name}: ", re.sub("[^0-9A-Za-z]+", "-", run.name) + "-") if several else ("", "")
     for section in (
         _result(run),
         *_validity(run),
@@ -139,14 +153,16 @@ def _run_sections(run: _Run, several: bool) -> Iterator[Section]:
         _costs(run),
         _settings(run),
     ):
-        yield Section(before + section.title, section.words, section.tables, section.figures)
+        renamed = tuple(evolve(figure, name=slug + figure.name) for figure in section.figures)
+        yield Section(before + section.title, section.words, section.tables, renamed)
 
 
 def _result(run: _Run) -> Section:
     settings, summary = run.settings, run.summary
     words = [f"{settings['model']} on {run.task.name}/{settings['preset']}, seed {settings['seed']}."]
     if summary is None:
-        words.append(f"The run goes on, or was cut off: {len(run.records)} of {settings['iterations']} iterations.")
+        wanted = f" of {settings['iterations']}" if len(run.records) <= settings["iterations"] else ""
+        words.append(f"The run goes on, or was cut off: {len(run.records)}{wanted} iterations.")
     else:
         words.append(
             f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} right, {summary['updates']} updates, "
@@ -166,30 +182,16 @@ def _result(run: _Run) -> Section:
         return Section("Result", (*words, "No test problems were answered yet."))
     n = max(found.n for row in rows.values() for found in row.values())
     words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, n = {n} a tier.")
-    table = Table(("", *run.tiers, "mean"), tuple(_accuracy_row(name, row, run.tiers) for name, row in rows.items()))
+    table = Table(*accuracy_rows(rows, run.tiers))
     shown = {name: row for name, row in rows.items() if name in ("before", "after", "best blind answer")}
     tables = [table]
     after = rows.get("after")
     if after and run.blind:
-        margins = ["after - best blind answer"]
-        for tier in run.tiers:
-            if tier in after and tier in run.blind:
-                gap = difference(after[tier], run.blind[tier])
-                margins.append(difference_cell(gap, digits=0))
-            else:
-                margins.append("-")
-        tables.append(Table(("shortcut margin, points", *run.tiers), (tuple(margins),)))
+        gaps = shortcut_margins(after, run.blind)
+        cells = (difference_cell(gaps[tier], digits=0) if tier in gaps else "-" for tier in run.tiers)
+        row = ("after - best blind answer", *cells)
+        tables.append(Table(("shortcut margin, points", *run.tiers), (row,)))
     return Section("Result", tuple(words), tuple(tables), (figures.bars("result", "Accuracy on test problems", shown),))
-
-
-def _accuracy_row(name: str, row: Shares, tiers: Sequence[str]) -> tuple[str, ...]:
-    cells = [interval_cell(row[tier], digits=0) if tier in row else "-" for tier in tiers]
-    if set(tiers) <= set(row):
-        mean = mean_of_tiers([row[tier] for tier in tiers])
-        cells.append(share_cell(mean.value, mean.low, mean.high))
-    else:
-        cells.append("-")
-    return (name, *cells)
 
 
 def _dynamics(run: _Run) -> Section:
@@ -212,22 +214,7 @@ def _dynamics(run: _Run) -> Section:
     }
     shares = ("rollouts right, %", "rollouts cut off, %")
     drawn = figures.lines("training", "Training rollouts and updates", panels, shares=shares)
-    head = ("tier", "rollouts", "right", "problems", "all wrong", "all right", "cut off", "unreadable", "distinct")
-    rows = tuple(
-        (
-            tier,
-            str(count.rollouts),
-            f"{100 * count.correct / count.rollouts:.0f} %",
-            str(count.problems),
-            f"{100 * count.all_wrong / count.problems:.0f} %",
-            f"{100 * count.all_right / count.problems:.0f} %",
-            f"{100 * count.truncated / count.rollouts:.0f} %",
-            f"{100 * count.unparsed / count.rollouts:.0f} %",
-            str(count.distinct),
-        )
-        for tier, count in run_counts(run.records).items()
-    )
-    return Section("Training", (), (Table(head, rows),), (drawn,))
+    return Section("Training", (), (Table(*rollout_rows(run.records)),), (drawn,))
 
 
 def _dev(run: _Run) -> Section:
@@ -262,27 +249,34 @@ def _buffer(run: _Run) -> Section:
     if not any(found.values()):
         return Section("Replay buffer", ("No right trace was kept.",))
     drawn = figures.stacks("buffer", "Traces held after each iteration", found, unit="traces", across="iteration")
-    return Section("Replay buffer", (), (), (drawn,))
+    algorithm = run.settings.get("algorithm", "raft")
+    unused = f"Kept beside: {algorithm} learns from each iteration's own rollouts."
+    words = (unused,) if ALGORITHMS[algorithm].weigh is not None else ()
+    return Section("Replay buffer", words, (), (drawn,))
 
 
 def _answers(run: _Run) -> Section:
     """A right and a wrong answer of the last tiers that have them, drawn where the task can draw."""
     with RunReader(run.path) as reader:
-        answers = reader.answers("test-after") or list(reader.read("rollouts"))[-500:]
+        answers = reader.answers("test-after") or list(deque(reader.read("rollouts"), maxlen=500))
+    if not answers:
+        return Section("Sample answers", ("No answer yet.",))
     chosen: list[dict[str, Any]] = []
     for tier in reversed(run.tiers):
         for right in (False, True):
             chosen += [each for each in answers if each["tier"] == tier and each["right"] is right][:1]
     drawn, faults = [], []
     for number, answer in enumerate(chosen[:ANSWERS]):
-        problem = problem_of_key(run.task, answer["problem"])
+        problem = stored_problem(run.task, answer["problem"])
         found = run.task.chart(problem, answer["text"])
         if found is not None and found.bars:
             title = f"{answer['problem'].split('/', 1)[1]}: {'right' if answer['right'] else 'wrong'}"
             drawn.append(figures.chart(f"answer-{number + 1}", title, found))
             faults += [f"{title}. {' '.join(found.faults)}"] if found.faults else []
     kinds = Counter(
-        violation["kind"] for each in answers for verdict in each["verdicts"] for violation in verdict["violations"][:1]
+        next((violation["kind"] for verdict in each["verdicts"] for violation in verdict["violations"]), "none named")
+        for each in answers
+        if not each["right"]
     )
     rows = tuple((kind, str(count)) for kind, count in kinds.most_common())
     words = (*faults, "What is wrong with wrong answers, by the first violation:" if rows else "No answer was wrong.")
@@ -321,6 +315,8 @@ def _validity(run: _Run) -> list[Section]:
     if not path.is_file():
         return []
     card = json.loads(path.read_text(encoding="utf-8"))
+    if card.get("policy") != (run.summary or {}).get("policy"):
+        return [Section("Validity card", ("The card was made before the run went on: run gce validity again.",))]
     rows = tuple(
         (line["what"], share_cell(line["value"], line["low"], line["high"]) if line["n"] else "-", str(line["n"]))
         for line in card["lines"]
@@ -329,19 +325,27 @@ def _validity(run: _Run) -> list[Section]:
 
 
 def _compared(runs: Sequence[_Run]) -> list[Section]:
-    rows: dict[str, Shares] = {}
+    """Runs on the same problems side by side; a section for each kind of problems that several runs have."""
+    kinds: dict[tuple[str, str], list[_Run]] = defaultdict(list)
     for run in runs:
-        rows |= {f"{run.name}, {what}": run.shares(what) for what in ("before", "after") if run.shares(what)}
-    if not rows:
-        return []
-    tiers = list(dict.fromkeys(tier for run in runs for tier in run.tiers))
-    table = Table(("", *tiers, "mean"), tuple(_accuracy_row(name, row, tiers) for name, row in rows.items()))
-    after = {name.removesuffix(", after"): row for name, row in rows.items() if name.endswith(", after")}
-    drawn = (figures.bars("compared", "Runs compared, accuracy on test problems", after),) if after else ()
-    return [Section("Runs compared", ("Test accuracy in %, 95 % Wilson intervals.",), (table,), drawn)]
+        kinds[run.task.name, run.settings["preset"]].append(run)
+    found = []
+    for (task, preset), group in kinds.items():
+        rows: dict[str, Shares] = {}
+        for run in group:
+            rows |= {f"{run.name}, {what}": run.shares(what) for what in ("before", "after") if run.shares(what)}
+        if len(group) < 2 or not rows:
+            continue
+        table = Table(*accuracy_rows(rows, group[0].tiers))
+        after = {name.removesuffix(", after"): row for name, row in rows.items() if name.endswith(", after")}
+        title = f"Runs compared on {task}/{preset}"
+        drawn = (figures.bars(f"compared-{task}-{preset}", "Accuracy on test problems", after),) if after else ()
+        found.append(Section(title, ("Test accuracy in %, 95 % Wilson intervals.",), (table,), drawn))
+    return found
 
 
-def _study(path: Path) -> list[Section]:
+def _studies(path: Path) -> list[Section]:
+    sections = []
     for name, conditions in STUDIES.items():
         runs = finished(path, conditions)
         if not runs:
@@ -362,5 +366,7 @@ def _study(path: Path) -> list[Section]:
         names = unclear(found)
         words += [f"Not told from nothing: {', '.join(names)}."] if names else []
         pictures = (figures.effects(f"study-{name}", f"What each condition of {name} does", drawn),) if drawn else ()
-        return [Section(f"Study: {name}", tuple(words), (Table(head, tuple(rows)), what), pictures)]
+        sections.append(Section(f"Study: {name}", tuple(words), (Table(head, tuple(rows)), what), pictures))
+    if sections:
+        return sections
     raise BadInput(f"expected a run or a study with finished runs in {path}, found neither")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from attrs import frozen
 
 from gce.adapters.run_reader import RunReader
 from gce.app.evaluation import judge
-from gce.app.resolve import find_task
+from gce.app.resolve import find_task, stored_problem
 from gce.domain.serialization import to_plain
-from gce.domain.tasks import Task, problem_of_key
+from gce.domain.tasks import Task
 from gce.domain.types import Completion
 from gce.errors import BadInput
 
@@ -23,7 +23,8 @@ __all__ = ["Change", "add_arguments", "run"]
 
 DESCRIPTION = """\
 Judge every stored rollout and test answer of a run again and say which verdicts have changed. Changes nothing in the
-run. Exit status 0 where all are as they were, 1 where some are not.
+run; a verifier that looks at token ids or evidence cannot be run again. Exit status 0 where all are as they were, 1
+where some are not.
 """
 STORED = ("test-before", "test-after")
 
@@ -34,8 +35,9 @@ class Change:
 
     where: str
     key: str
-    was: bool
-    now: bool
+    was: str
+    """Status of each evaluator's verdict."""
+    now: str
     reasons: tuple[str, ...]
     """Violations as they are found now."""
 
@@ -50,10 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     with RunReader(arguments.run) as reader:
-        settings = reader.config.get("settings")
-        if not isinstance(settings, dict):
-            raise BadInput(f"expected a run that gce train made in {arguments.run}, got another program's")
-        task = find_task(settings["task"])
+        task = find_task(reader.settings["task"])
         judged, changes = 0, []
         for where, stored in _stored(reader):
             judged += 1
@@ -65,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         return bool(changes)
     for change in changes:
         words = "; ".join(change.reasons) or "no violation"
-        print(f"{change.where} {change.key}: {_word(change.was)}, now {_word(change.now)} ({words})")
+        print(f"{change.where} {change.key}: {change.was}, now {change.now} ({words})")
     print(f"{judged} answers judged again, {len(changes)} verdicts changed")
     return bool(changes)
 
@@ -80,13 +79,23 @@ def _stored(reader: RunReader) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _again(task: Task, where: str, stored: Mapping[str, Any]) -> Change | None:
     key = stored.get("key", stored["problem"])
-    problem = problem_of_key(task, stored["problem"])
-    now = judge(task, problem, Completion(key, stored["text"], stored["finish_reason"], stored["policy"]))
-    if now.right == stored["right"]:
+    problem = stored_problem(task, stored["problem"])
+    if "prompt" in stored and stored["prompt"] != to_plain(problem.prompt):
+        raise BadInput(f"task {task.name} draws another problem {key} than the run had: it cannot be judged again")
+    answer = judge(task, problem, Completion(key, stored["text"], stored["finish_reason"], stored["policy"]))
+    was = _status(stored["right"], [verdict["status"] for verdict in stored["verdicts"]])
+    now = _status(answer.right, [verdict.status for verdict in answer.verdicts])
+    if was == now:
         return None
-    reasons = tuple(violation.message for verdict in now.verdicts for violation in verdict.violations)
-    return Change(where, key, stored["right"], now.right, reasons)
+    reasons = tuple(violation.message for verdict in answer.verdicts for violation in verdict.violations)
+    return Change(where, key, was, now, reasons)
 
 
-def _word(right: bool) -> str:
-    return "right" if right else "wrong"
+def _status(admitted: bool, statuses: Sequence[str]) -> str:
+    """As "right", or "wrong, right: not admitted" where evaluators are several."""
+    words = ", ".join(statuses)
+    return (
+        words
+        if len(statuses) == 1 and admitted == (words == "right")
+        else f"{words}: {'' if admitted else 'not '}admitted"
+    )

@@ -10,10 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from gce.app.config import RunConfig
-from gce.domain.tasks import TASKS, Task
+from gce.domain.tasks import TASKS, Task, problem_of_key
+from gce.domain.types import Problem
 from gce.errors import BadInput, MissingExtra, ModelError
 
-__all__ = ["SHIPPED_MODEL", "find_model", "find_preset", "find_task", "find_tiers", "shipped_model_path"]
+__all__ = [
+    "SHIPPED_MODEL",
+    "find_model",
+    "find_preset",
+    "find_task",
+    "find_tiers",
+    "shipped_model_path",
+    "stored_problem",
+]
 
 SHIPPED_MODEL = "gce-tiny"
 
@@ -50,6 +59,18 @@ def find_tiers(task: Task, preset: str, wanted: Sequence[str]) -> tuple[str, ...
         if name not in names:
             raise BadInput(f"preset {preset} has no tier {name!r}: choose from {', '.join(names)}")
     return tuple(name for name in names if name in wanted) if wanted else names
+
+
+def stored_problem(task: Task, key: str) -> Problem:
+    """The problem of a run's record, drawn again.
+
+    Raises:
+        BadInput: the task has no such problem.
+    """
+    try:
+        return problem_of_key(task, key)
+    except ValueError as error:
+        raise BadInput(f"the run was made with another version of task {task.name}: {error}") from error
 
 
 def find_model(config: RunConfig, task: Task) -> Any:

@@ -17,14 +17,17 @@ from attrs import evolve, field, frozen
 
 from gce.app.terminal import difference_cell, p_cell, share_cell
 from gce.domain.randomness import generator
-from gce.domain.statistics import Estimate, holm, stratified_bootstrap, stratified_p
+from gce.domain.statistics import Estimate, holm, sign_flip_p, stratified_bootstrap
 from gce.domain.tasks import TASKS
+from gce.errors import BadInput
 
 __all__ = [
     "STUDIES",
     "Condition",
     "Effect",
     "Finished",
+    "check_common",
+    "check_stored",
     "effect_rows",
     "effects",
     "finished",
@@ -49,7 +52,7 @@ class Condition:
 
 _HALF = {"layers": 2}
 _ENOUGH = {"reuse": 4.0}
-"""Passes over few traces, so that every algorithm takes as many updates."""
+"""Passes over few traces, so that every algorithm can take as many updates."""
 
 STUDIES: Mapping[str, Mapping[str, Condition]] = {
     "ablations": {
@@ -68,14 +71,16 @@ STUDIES: Mapping[str, Mapping[str, Condition]] = {
     "algorithms": {
         "raft": Condition("right traces of all iterations", {**_ENOUGH}),
         "raft++": Condition(
-            "right traces of this iteration, clipped ratios", {**_ENOUGH, "algorithm": "raft++"}, "raft"
+            "right traces of this iteration, all of them, clipped ratios", {**_ENOUGH, "algorithm": "raft++"}, "raft"
         ),
         "grpo": Condition("group-relative weights, clipped ratios", {**_ENOUGH, "algorithm": "grpo"}, "raft"),
         "reinforce-rej": Condition(
             "1 and -1 where a problem is undecided, clipped ratios", {**_ENOUGH, "algorithm": "reinforce-rej"}, "raft"
         ),
         "weighted": Condition(
-            "raft, and as many wrong ones at -0.1", {**_ENOUGH, "algorithm": "weighted", "negative": 0.1}, "raft"
+            "raft, and in each batch as many wrong ones at -0.1",
+            {**_ENOUGH, "algorithm": "weighted", "negative": 0.1},
+            "raft",
         ),
     },
 }
@@ -90,6 +95,38 @@ def settings_of(condition: Condition, common: Mapping[str, Any], seed: int) -> d
         if settings["task"] not in TASKS:
             return None
     return settings
+
+
+FREE = frozenset({"test", "dev", "dev_every", "threads", "device", "minutes"})
+"""Settings in which runs of one study may differ: none changes what is learned."""
+
+
+def check_common(common: Mapping[str, Any], conditions: Mapping[str, Condition]) -> None:
+    """Settings for all runs must not be those that conditions differ in.
+
+    Raises:
+        BadInput: one is.
+    """
+    varied = {name for condition in conditions.values() for name in condition.settings}
+    for name in sorted(varied & set(common)):
+        flag = "--" + name.replace("_", "-")
+        raise BadInput(f"the study's conditions differ in {name}: leave out {flag}")
+    if common.get("test", 2) < 2:
+        raise BadInput(f"a study needs --test from 2, got {common['test']}")
+
+
+def check_stored(stored: Mapping[str, Any], wanted: Mapping[str, Any], where: Path) -> None:
+    """A run that is there must be the one that is wanted.
+
+    Raises:
+        BadInput: it was made with other settings.
+    """
+    for name, value in wanted.items():
+        if name not in FREE and stored.get(name) != value:
+            raise BadInput(
+                f"{where} was made with {name} {stored.get(name)!r}, expected {value!r}: give another --dir, or the "
+                "settings that the study was begun with"
+            )
 
 
 @frozen
@@ -138,7 +175,7 @@ class Effect:
     """The difference for each of them."""
     p: float | None
     adjusted: float | None = None
-    """By Holm over all differences of the study."""
+    """By Holm over all differences of the study, those still to come included."""
 
     @property
     def clear(self) -> bool:
@@ -161,9 +198,11 @@ def effects(runs: Sequence[Finished], conditions: Mapping[str, Condition]) -> li
         for name, condition in conditions.items()
         if by_condition.get(name)
     ]
-    compared = [effect for effect in found if effect.p is not None]
-    adjusted = dict(zip([e.condition for e in compared], holm([e.p for e in compared if e.p is not None]), strict=True))
-    return [evolve(effect, adjusted=adjusted.get(effect.condition)) for effect in found]
+    p_values = {effect.condition: effect.p for effect in found if effect.p is not None}
+    # Those still to come count too: what is told from nothing midway stays so.
+    compared = [name for name, condition in conditions.items() if condition.against]
+    adjusted = dict(zip(compared, holm([p_values.get(name, 1.0) for name in compared]), strict=True))
+    return [evolve(effect, adjusted=adjusted[effect.condition]) if effect.p is not None else effect for effect in found]
 
 
 def unclear(found: Sequence[Effect]) -> list[str]:
@@ -197,7 +236,7 @@ def moved_blocks(runs: Sequence[Finished], condition: str) -> str:
     found = []
     for each in runs:
         if each.condition == condition:
-            blocks = {int(part) for name in each.summary["moved"] for part in name.split(".") if part.isdigit()}
+            blocks = {int(part) for name in each.summary.get("moved", ()) for part in name.split(".") if part.isdigit()}
             found.append(" ".join(map(str, sorted(blocks))) or "none")
     return "; ".join(found)
 
@@ -205,18 +244,21 @@ def moved_blocks(runs: Sequence[Finished], condition: str) -> str:
 def _effect(name: str, own: Mapping[int, Finished], against: str, other: Mapping[int, Finished]) -> Effect:
     seeds = tuple(sorted(own))
     mean = stratified_bootstrap(_strata([run.right for run in own.values()]), generator(0, "bootstrap", name))
-    shared = tuple(seed for seed in seeds if seed in other)
-    if not shared:
+    changes = {
+        seed: {
+            key: right - other[seed].right[key] for key, right in own[seed].right.items() if key in other[seed].right
+        }
+        for seed in seeds
+        if seed in other
+    }
+    changes = {seed: change for seed, change in changes.items() if change}
+    strata = _strata(list(changes.values())) if changes else []
+    if not strata:
         return Effect(name, seeds, mean, against, (), None, (), None)
-    changes = [
-        {key: right - other[seed].right[key] for key, right in own[seed].right.items() if key in other[seed].right}
-        for seed in shared
-    ]
-    by_seed = tuple(_mean_of_tiers(_strata([change])) for change in changes)
-    strata = _strata(changes)
+    by_seed = tuple(_mean_of_tiers(_strata([change])) for change in changes.values())
     difference = stratified_bootstrap(strata, generator(0, "bootstrap", name, against))
-    p = stratified_p(strata) if min(map(len, strata)) > 1 else None
-    return Effect(name, seeds, mean, against, shared, difference, by_seed, p)
+    p = sign_flip_p(strata, generator(0, "signs", name, against))
+    return Effect(name, seeds, mean, against, tuple(changes), difference, by_seed, p)
 
 
 def _strata(values: Sequence[Mapping[tuple[str, str], float]]) -> list[list[float]]:

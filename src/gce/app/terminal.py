@@ -17,12 +17,12 @@ from gce.domain.types import Interval, IterationRecord
 __all__ = [
     "Silent",
     "Terminal",
-    "accuracy_table",
+    "accuracy_rows",
     "difference_cell",
     "interval_cell",
     "p_cell",
     "percent",
-    "rollout_table",
+    "rollout_rows",
     "share_cell",
     "table",
 ]
@@ -151,10 +151,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(head), line(["-" * width for width in widths]), *map(line, rows)])
 
 
-def rollout_table(records: Sequence[IterationRecord]) -> str:
-    """What the training rollouts of a run were like, a row a tier."""
+def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """What the training rollouts of a run were like, a row a tier: head and rows."""
     head = ("", "rollouts", "right", "problems", "all wrong", "all right", "cut off", "unreadable", "distinct")
-    rows = [
+    rows = tuple(
         (
             tier,
             f"{count.rollouts}",
@@ -167,12 +167,14 @@ def rollout_table(records: Sequence[IterationRecord]) -> str:
             f"{count.distinct}",
         )
         for tier, count in run_counts(records).items()
-    ]
-    return table(head, rows)
+    )
+    return head, rows
 
 
-def accuracy_table(rows: Mapping[str, Mapping[str, Interval]], tiers: Sequence[str], held_out: Sequence[str]) -> str:
-    """A row for each name: its share in every tier and their mean, with intervals; a dash where it was not measured."""
+def accuracy_rows(
+    rows: Mapping[str, Mapping[str, Interval]], tiers: Sequence[str], held_out: Sequence[str] = ()
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Shares in every tier and their mean, with intervals, a row a name; a dash where it was not measured."""
     lines = []
     for name, found in rows.items():
         line = [name, *(interval_cell(found[tier], digits=0) if tier in found else "-" for tier in tiers)]
@@ -181,5 +183,5 @@ def accuracy_table(rows: Mapping[str, Mapping[str, Interval]], tiers: Sequence[s
             line.append(share_cell(mean.value, mean.low, mean.high))
         else:
             line.append("-")
-        lines.append(line)
-    return table(["", *(f"{tier}, held out" if tier in held_out else tier for tier in tiers), "mean"], lines)
+        lines.append(tuple(line))
+    return ("", *(f"{tier}, held out" if tier in held_out else tier for tier in tiers), "mean"), tuple(lines)

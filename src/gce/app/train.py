@@ -26,14 +26,14 @@ from gce.app.config import RECIPES, Admission, RunConfig, from_plain, with_recip
 from gce.app.evaluation import accuracy, answer_record, ask
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.resolve import find_model, find_preset, find_task
-from gce.app.terminal import Terminal, accuracy_table, rollout_table
+from gce.app.terminal import Terminal, accuracy_rows, rollout_rows, table
 from gce.domain.advantages import ALGORITHMS
 from gce.domain.diagnosis import falls
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain as record_from_plain
 from gce.domain.serialization import to_plain
 from gce.domain.targeting import choose_layers
-from gce.domain.tasks import Task, draw_problems
+from gce.domain.tasks import TASKS, Task, draw_problems
 from gce.domain.types import Interval, IterationRecord, ModelState, Problem, Split
 from gce.errors import BadInput
 from gce.ports.model import Learner, Probe, Sampler
@@ -101,7 +101,7 @@ def add_settings(parser: Any) -> None:
     def switch(flag: str, text: str) -> None:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
 
-    option("--task", str, "scheduling, scheduling-reworded, or your own as module:ATTR", metavar="NAME")
+    option("--task", str, f"{', '.join(TASKS)}, or your own as module:ATTR", metavar="NAME")
     option("--preset", str, "set of tiers; of scheduling: grounded (default), paper or larger")
     option("--model", str, "gce-tiny, a directory, a hub name, or module:FACTORY")
     option("--iterations", int, "rounds of sampling and learning, at most")
@@ -217,8 +217,14 @@ def _check_variants(config: RunConfig) -> None:
     """Variants that would quietly do nothing, or something else."""
     if config.admission == "all" and (config.drop_solved or config.algorithm not in ("raft", "raft++")):
         raise BadInput("--admission all takes every answer for right: it needs --algorithm raft, without --drop-solved")
-    if config.restart and ALGORITHMS[config.algorithm].weigh is not None:
-        raise BadInput(f"--restart learns again from all that was kept, and {config.algorithm} keeps nothing: use raft")
+    if ALGORITHMS[config.algorithm].weigh is not None:
+        default = RunConfig()
+        for name in ("restart", "drop_solved", "per_problem", "deduplicate", "accumulate"):
+            if getattr(config, name) != getattr(default, name):
+                raise BadInput(
+                    f"{name} is about the replay buffer, and {config.algorithm} learns from each iteration's own "
+                    "rollouts: use --algorithm raft"
+                )
 
 
 def _place_adapter(config: RunConfig, task: Task, model: Any) -> tuple[int, ...]:
@@ -295,7 +301,7 @@ def _train(
     summary["seconds"] = round(earlier + clock.now() - began, 1)
     rows = {**({"before": first} if first else {}), "after": after, "best blind answer": best_of(floors), **heuristics}
     terminal.say("\nTraining rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
-    terminal.say(rollout_table(records))
+    terminal.say(table(*rollout_rows(records)))
     _print_result(terminal, tiers, summary, rows)
     return summary
 
@@ -391,7 +397,7 @@ def _print_result(
     if n:
         terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), n = {n} a tier")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
-        terminal.say(accuracy_table(rows, tiers, held_out))
+        terminal.say(table(*accuracy_rows(rows, tiers, held_out)))
     if summary["falls"]:
         fell = [
             f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"

@@ -10,22 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from gce.adapters.durable_files import write_file
 from gce.adapters.run_reader import RunReader
-from gce.app.audit import best_of
+from gce.app.audit import best_of, shortcut_margins
 from gce.app.config import from_plain as config_from_plain
-from gce.app.evaluate import learned_from
-from gce.app.evaluation import accuracy, ask
+from gce.app.evaluate import learned_from, restore
+from gce.app.evaluation import Judged, accuracy, ask
 from gce.app.mode_tables import Measured, attempts
 from gce.app.modes import MODES, Settings, converse
-from gce.app.resolve import find_model, find_task
+from gce.app.resolve import find_model, find_task, stored_problem
 from gce.app.terminal import Terminal, share_cell, table
 from gce.domain.diagnosis import falls, first_gains
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.statistics import difference, mean_of_tiers, wilson
-from gce.domain.tasks import Task, draw_problems, problem_of_key
+from gce.domain.statistics import mean_difference, mean_of_tiers, wilson
+from gce.domain.tasks import Task, draw_problems
 from gce.domain.types import Interval, IterationRecord, Problem
 from gce.errors import BadInput
 from gce.ports.model import Sampler
@@ -35,8 +35,8 @@ __all__ = ["Line", "add_arguments", "judge_steps", "run"]
 DESCRIPTION = """\
 Measure how far a run's result can be trusted, and keep the card in the run (validity.json, shown by gce report).
 
-  distributional   fresh problems against the very problems in the buffer; the held-out tiers; problems unlike
-                   those trained on, where the task names some
+  distributional   fresh problems against the very problems that training sampled, and those of them in the
+                   buffer (which the model had solved); held-out tiers; problems unlike those trained on
   temporal         how far any tier fell from its best, and when its first true gain came (a sequential test)
   scope            what a second and third attempt with feedback recover
   process          of right answers, how many have only true steps; of wrong ones, where the first false step stands
@@ -72,18 +72,19 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadInput(f"--n must be at least 1, got {arguments.n}")
     with RunReader(arguments.run) as reader:
         facts = _Facts.read(reader)
-    config = evolve(config_from_plain(facts.settings), threads=arguments.threads)
+    config = config_from_plain({**facts.settings, "threads": arguments.threads})
     task = find_task(config.task)
     model = find_model(config, task)
-    model.restore(learned_from(arguments.run / "checkpoints" / "last"))
-    measuring = _Measuring(model, task, config.preset, arguments.n, Terminal())
+    last = arguments.run / "checkpoints" / "last"
+    restore(model, learned_from(last), last, config.model)
+    measuring = _Measuring(model, task, config.preset, arguments.n, config.max_tokens, Terminal())
     lines = [
         *_distributional(measuring, facts),
         *_scope(measuring),
         *_process(task, facts.answers),
         *_margins(facts),
     ]
-    card = {"words": _temporal(facts), "lines": to_plain(lines), "n": arguments.n}
+    card = {"policy": facts.policy, "words": _temporal(facts), "lines": to_plain(lines), "n": arguments.n}
     path = arguments.run / "validity.json"
     try:
         write_file(path, (json.dumps(card, indent=1) + "\n").encode())
@@ -107,13 +108,16 @@ class _Facts:
     """What the run's records say."""
 
     settings: Mapping[str, Any]
+    policy: str
     records: tuple[IterationRecord, ...]
     before: Mapping[str, Interval]
     after: Mapping[str, Interval]
     blind: Mapping[str, Interval]
     """The best answer that ignores the problem, in each tier of the same test problems."""
-    in_buffer: tuple[str, ...]
-    """Keys of the problems that have traces in the buffer."""
+    drawn: tuple[str, ...]
+    """Keys of the problems that training sampled."""
+    in_buffer: frozenset[str]
+    """Those of them that have traces in the buffer."""
     answers: tuple[dict[str, Any], ...]
     """To test problems, after training."""
 
@@ -122,18 +126,19 @@ class _Facts:
         summary = reader.summary()
         if summary is None:
             raise BadInput(f"the run {reader.path} has not ended: let it end, or go on with gce train --resume")
-        keys = dict.fromkeys(trace["problem"] for trace in reader.read("traces"))
 
         def shares(row: Mapping[str, Any]) -> dict[str, Interval]:
             return {tier: from_plain(Interval, found) for tier, found in row.items()}
 
         return cls(
-            reader.config["settings"],
+            reader.settings,
+            summary["policy"],
             tuple(from_plain(IterationRecord, record) for record in reader.read("iterations")),
             shares(summary["before"]),
             shares(summary["after"]),
             best_of({name: shares(row) for name, row in summary["floors"].items()}),
-            tuple(keys),
+            tuple(dict.fromkeys(rollout["problem"] for rollout in reader.read("rollouts"))),
+            frozenset(trace["problem"] for trace in reader.read("traces")),
             tuple(reader.answers("test-after")),
         )
 
@@ -146,13 +151,14 @@ class _Measuring:
     task: Task
     preset: str
     n: int
+    max_tokens: int | None
     terminal: Terminal
 
-    def mean(self, what: str, task: Task, problems: Sequence[Problem]) -> Line:
-        """The mean of the problems' tiers."""
+    def ask(self, what: str, task: Task, problems: Sequence[Problem]) -> list[Judged]:
+        """Greedy answers."""
         sampler: Sampler = self.model
         advance = self.terminal.stage(what, len(problems))
-        return _mean(what, accuracy(ask(sampler, task, problems, seed=0, on_answer=advance)))
+        return ask(sampler, task, problems, seed=0, max_tokens=self.max_tokens, on_answer=advance)
 
     def tests(self, task: Task, preset: str, tiers: Sequence[str]) -> list[Problem]:
         """Test problems."""
@@ -167,23 +173,33 @@ def _mean(what: str, shares: Mapping[str, Interval]) -> Line:
 
 
 def _distributional(measuring: _Measuring, facts: _Facts) -> Iterator[Line]:
+    """All means are over the tiers that training sampled, but for those that are held out."""
     task, preset = measuring.task, measuring.preset
-    trained = task.training_tiers(preset)
-    held_out = [tier.name for tier in task.tiers(preset) if tier.held_out]
-    yield measuring.mean("fresh problems, trained tiers", task, measuring.tests(task, preset, trained))
-    by_tier: dict[str, list[Problem]] = {}
-    for key in reversed(facts.in_buffer):
-        problems = by_tier.setdefault(key.split("/")[3], [])
-        if len(problems) < measuring.n:
-            problems.append(problem_of_key(task, key))
-    held = [problem for tier in trained for problem in by_tier.get(tier, ())]
-    yield measuring.mean("problems in the buffer", task, held) if held else _mean("problems in the buffer", {})
-    for tier in held_out:
-        yield measuring.mean(f"held out: {tier}", task, measuring.tests(task, preset, [tier]))
+    drawn: dict[str, list[Problem]] = {}
+    for key in reversed(facts.drawn):
+        problem = stored_problem(task, key)
+        if len(drawn.setdefault(problem.tier, [])) < measuring.n:
+            drawn[problem.tier].append(problem)
+    trained = [tier for tier in task.training_tiers(preset) if tier in drawn]
+    fresh = measuring.ask("fresh problems", task, measuring.tests(task, preset, trained))
+    again = measuring.ask("trained on", task, [problem for tier in trained for problem in drawn[tier]])
+    yield _mean("fresh problems of trained tiers", accuracy(fresh))
+    yield _mean("problems that training sampled", accuracy(again))
+    if trained:
+        apart = mean_difference(accuracy(again).values(), accuracy(fresh).values())
+        yield Line("the second minus the first, points", apart.value, apart.low, apart.high, len(fresh) + len(again))
+    kept = [answer for answer in again if answer.problem.key in facts.in_buffer]
+    yield _mean("those of them that are in the buffer", accuracy(kept))
+    for tier in task.tiers(preset):
+        if tier.held_out:
+            asked = measuring.ask(tier.name, task, measuring.tests(task, preset, [tier.name]))
+            yield _mean(f"held out: {tier.name}", accuracy(asked))
     for what, (name, other) in task.shifts.items():
-        shifted = find_task(name)
-        tiers = [tier.name for tier in shifted.tiers(other)]
-        yield measuring.mean(f"shift: {what}", shifted, measuring.tests(shifted, other, tiers))
+        shifted, other = find_task(name), other or preset
+        if (shifted.name, other) != (task.name, preset):
+            tiers = [tier for tier in shifted.training_tiers(other) if tier in trained]
+            asked = measuring.ask(what, shifted, measuring.tests(shifted, other, tiers))
+            yield _mean(f"shift: {what}", accuracy(asked))
 
 
 def _temporal(facts: _Facts) -> list[str]:
@@ -200,7 +216,7 @@ def _temporal(facts: _Facts) -> list[str]:
     if facts.before:
         gains = first_gains(facts.records, facts.before)
         listed = ", ".join(f"{tier} {'none' if when is None else when}" for tier, when in gains.items())
-        words.append(f"First iteration of true gain (sequential test at 5 %): {listed}.")
+        words.append(f"First iteration of true gain (sequential test, 5 % for all tiers and looks): {listed}.")
     return words
 
 
@@ -209,7 +225,9 @@ def _scope(measuring: _Measuring) -> Iterator[Line]:
     problems = measuring.tests(task, preset, [tier.name for tier in task.tiers(preset)])
     advance = measuring.terminal.stage("attempts", len(problems))
     mode = MODES["multi-turn"]
-    answers, seconds = converse(mode, measuring.model, task, problems, Settings(), on_answer=advance)
+    answers, seconds = converse(
+        mode, measuring.model, task, problems, Settings(max_tokens=measuring.max_tokens), on_answer=advance
+    )
     found = attempts(Measured(tuple(answers), seconds))
     yield _line("scope: right at the first attempt", found.first)
     yield _line("scope: right at the third at latest", found.trajectory)
@@ -225,7 +243,7 @@ def _process(task: Task, answers: Sequence[Mapping[str, Any]]) -> Iterator[Line]
     kinds: dict[bool, list[str]] = {True: [], False: []}
     places = []
     for answer in answers:
-        kind, place = judge_steps(task, problem_of_key(task, answer["problem"]), answer["text"])
+        kind, place = judge_steps(task, stored_problem(task, answer["problem"]), answer["text"])
         kinds[answer["right"]].append(kind)
         if not answer["right"] and place is not None:
             places.append(place)
@@ -238,7 +256,11 @@ def _process(task: Task, answers: Sequence[Mapping[str, Any]]) -> Iterator[Line]
         yield _line(f"process: {name} answers that cannot be judged", wilson(skipped, len(kinds[right])))
     if places:
         middle = statistics.median(places)
-        low, high = (statistics.quantiles(places, n=4)[i] for i in (0, 2)) if len(places) > 1 else (middle, middle)
+        low, high = (
+            (statistics.quantiles(places, n=4, method="inclusive")[i] for i in (0, 2))
+            if len(places) > 1
+            else (middle, middle)
+        )
         yield Line("process: where the first false step stands (median, quartiles)", middle, low, high, len(places))
 
 
@@ -257,7 +279,5 @@ def judge_steps(task: Task, problem: Problem, text: str) -> tuple[str, float | N
 
 
 def _margins(facts: _Facts) -> Iterator[Line]:
-    for tier, after in facts.after.items():
-        if tier in facts.blind:
-            gap = difference(after, facts.blind[tier])
-            yield Line(f"shortcut margin, points: {tier}", gap.value, gap.low, gap.high, after.n)
+    for tier, gap in shortcut_margins(facts.after, facts.blind).items():
+        yield Line(f"shortcut margin, points: {tier}", gap.value, gap.low, gap.high, facts.after[tier].n)

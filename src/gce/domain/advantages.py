@@ -2,8 +2,8 @@
 
 The loss is the same for all methods (`gce.domain.types.TrainingBatch`): they differ in the weights, in whether these
 are multiplied by clipped importance ratios, and in whether traces of earlier iterations are learned from. A reward is
-a verdict's score in [0, 1]: 1 is right, 0 is wrong, what lies between is partly right. Knows nothing of traces or
-models.
+in [0, 1]: 1 is right, 0 is wrong, what lies between is partly right; the loop gives 1 to what it admits and 0 to the
+rest. Knows nothing of traces or models.
 """
 
 from __future__ import annotations

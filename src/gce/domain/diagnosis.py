@@ -111,8 +111,8 @@ def first_gains(
 ) -> Mapping[str, int | None]:
     """By tier, the first iteration whose dev accuracy is truly above `before`; None where none is.
 
-    A test for each look, of which there may be any number: look k is tested at level * 6 / (pi k)^2, which adds up to
-    `level` over all looks. `before` are other problems of the same tiers, answered before training.
+    A test for each tier and look, of which there may be any number: look k is tested at level / tiers * 6 / (pi k)^2,
+    which adds up to `level` over all of them. `before` are other problems of the same tiers, answered before training.
 
     Source: the union bound; intervals as in `gce.domain.statistics.difference`.
     """
@@ -121,7 +121,7 @@ def first_gains(
         looks = [(record.iteration, record.dev[tier]) for record in records if tier in record.dev]
         found[tier] = None
         for number, (iteration, share) in enumerate(looks, 1):
-            confidence = 1 - level * 6 / (pi * number) ** 2
+            confidence = 1 - level / len(before) * 6 / (pi * number) ** 2
             now, then = (wilson(each.correct, each.n, confidence=confidence) for each in (share, base))
             if difference(now, then).low > 0:
                 found[tier] = iteration

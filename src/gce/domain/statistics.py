@@ -1,7 +1,7 @@
 """Honest numbers about shares of right answers: intervals, standard errors, paired tests, pass@k.
 
-Knows counts and shares, and nothing of models, problems or where the counts came from. All but the bootstrap is exact
-up to rounding, or a closed formula; nothing needs scipy.
+Knows counts and shares, and nothing of models, problems or where the counts came from. All but what is drawn by a
+generator is exact up to rounding, or a closed formula; nothing needs scipy.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = [
     "mean_pass_at_k",
     "paired_difference",
     "pass_at_k",
+    "sign_flip_p",
     "stratified_bootstrap",
-    "stratified_p",
     "wilson",
 ]
 
@@ -229,7 +229,7 @@ def stratified_bootstrap(
     """The mean of the strata's means, each weighing the same, with a percentile bootstrap interval.
 
     Values are drawn anew, with replacement, within each stratum. What hangs together (one problem's answers under
-    several seeds) has to come as one value, its mean.
+    several seeds) has to come as one value, its mean. Where no value differs from another the interval has no width.
 
     Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 8 and 13.
 
@@ -250,26 +250,27 @@ def stratified_bootstrap(
     return Estimate(value, low, high)
 
 
-def stratified_p(strata: Sequence[Sequence[float]]) -> float:
-    """Two-sided p for the strata's mean of means being 0, by the normal approximation.
+def sign_flip_p(strata: Sequence[Sequence[float]], generator: Generator, *, repetitions: int = 10_000) -> float:
+    """Two-sided p for the strata's mean of means being 0: how often differences with signs drawn by lot lie as far off.
 
-    Values are independent, and come and hang together as in `stratified_bootstrap`. 1 where all are 0; the mean's
-    standard error is that of equally weighing strata.
+    Values are independent differences, and come and hang together as in `stratified_bootstrap`. Under the null
+    hypothesis a difference is as likely as its opposite. Never below 1 / (repetitions + 1).
 
-    Source: Cochran (1977), Sampling Techniques, section 5.4.
+    Source: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010), for what is drawn.
 
     Raises:
-        ValueError: no stratum, or one with fewer than two values.
+        ValueError: no stratum, or one without values.
     """
-    from statistics import NormalDist, fmean, variance  # slow to import, and `import gce` does not need it
+    import numpy as np  # slow to import, and `import gce` does not need it
 
-    if not strata or min(map(len, strata)) < 2:
-        raise ValueError("expected strata with at least two values each")
-    mean = math.fsum(fmean(values) for values in strata)
-    error = math.sqrt(math.fsum(variance(values) / len(values) for values in strata))
-    if mean == 0.0:
-        return 1.0
-    return 2 * NormalDist().cdf(-abs(mean) / error) if error else 0.0
+    if not strata or not all(len(values) for values in strata):
+        raise ValueError("expected strata with at least one value each")
+    shares = np.concatenate([np.asarray(values, float) / len(values) for values in strata])
+    shares = shares[shares != 0.0]
+    signs = generator.integers(0, 2, (repetitions, len(shares)), dtype=np.int8) * 2 - 1
+    # Sums in another order than drawn ones may differ in their last bits.
+    as_far = np.abs(signs @ shares) >= abs(float(shares.sum())) * (1 - 1e-9)
+    return (1 + int(as_far.sum())) / (1 + repetitions)
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

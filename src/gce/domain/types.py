@@ -177,7 +177,8 @@ class TrainingBatch:
     The loss is the mean over all trained tokens of -weight * log-probability. With `clip` it is that of PPO instead,
     -min(ratio * weight, ratio cut to [1 - clip, 1 + clip] * weight), where the ratio is the token's probability now
     over that at which it was sampled, both at temperature 1. `kl` times the KL divergence of the base from the policy
-    is added, estimated at each trained token as exp(d) - d - 1 with d = log base - log policy.
+    is added, estimated at each trained token as exp(d) - d - 1 with d = log base - log policy; an estimate of the
+    divergence where the tokens are the policy's own, and of how far it is on these tokens where they are older.
 
     Source: Schulman et al. (2017), Proximal Policy Optimization, equation 7; Schulman (2020), Approximating KL
     Divergence, estimator k3.

@@ -98,7 +98,8 @@ class Task:
     blind_limits: Mapping[str, float] = field(factory=dict)
     """By tier: the share that no blind answer may exceed; `*` for all others."""
     shifts: Mapping[str, tuple[str, str]] = field(factory=dict)
-    """Problems unlike those trained on, by what differs: the name of a task, or module:ATTR, and its preset."""
+    """Problems unlike those trained on, by what differs: the name of a task, or module:ATTR, and its
+    preset, or "" for the run's own."""
 
     def tiers(self, preset: str) -> tuple[TaskTier, ...]:
         """Tiers of a preset; KeyError where there is no such preset."""
@@ -144,8 +145,9 @@ def problem_of_key(task: Task, key: str) -> Problem:
     Raises:
         ValueError: the key is not one of this task's.
     """
-    name, preset, split, tier, seed, index = [*key.split("/"), *[""] * 6][:6]
-    if name != task.name or split not in SPLITS or preset not in task.presets or not (seed + index).isdigit():
+    name, preset, split, tier, seed, index = [*[""] * 6, *key.rsplit("/", 5)][-6:]
+    tiers = [each.name for each in task.presets.get(preset, ())]
+    if name != task.name or split not in SPLITS or tier not in tiers or not (seed.isdigit() and index.isdigit()):
         raise ValueError(f"expected a key of task {task.name}, task/preset/split/tier/seed/index, got {key!r}")
     return draw_problem(task, preset, tier, cast(Split, split), int(index), seed=int(seed))
 

@@ -9,9 +9,6 @@ from gce.domain.types import Bar, Chart
 
 __all__ = ["schedule_chart"]
 
-LATEST = 1000
-"""A start after this is drawn here: a picture of a million hours shows nothing."""
-
 
 def schedule_chart(instance: Instance, text: str) -> Chart | None:
     """The jobs that the answer gives a start, in order of their starts; None where not one can be made out.
@@ -20,7 +17,7 @@ def schedule_chart(instance: Instance, text: str) -> Chart | None:
     """
     answer = parse(text)
     written = dict(answer.entries) if isinstance(answer, Answer) else diagnose(text, instance.labels)
-    starts = {label: min(start, LATEST) for label, start in (written or {}).items() if label in instance.labels}
+    starts = {label: start for label, start in (written or {}).items() if label in instance.labels}
     if not starts:
         return None
     violations = verify(instance, text).violations

@@ -89,14 +89,15 @@ SCHEDULING = Task(
     blind_limits={"T0": 0.25, "*": 0.10},
     shifts={
         "eleven jobs": ("scheduling", "larger"),
-        "other sentences": ("scheduling-reworded", "grounded"),
-        "small letters": ("scheduling-relabelled", "grounded"),
+        "other sentences": ("scheduling-reworded", ""),
+        "small letters": ("scheduling-relabelled", ""),
     },
 )
 
 ANSWER_ONLY = evolve(
     SCHEDULING,
     name="scheduling-answer-only",
+    shifts={},
     draws_as="scheduling",
     prompt=lambda instance, rng: (Message("user", prompt_text(instance, rng, answer_only=True)),),
     worked=lambda problem, solve: (text := _worked(problem, solve)) and text.rpartition("\n")[2],
@@ -104,13 +105,14 @@ ANSWER_ONLY = evolve(
 """The same problems, asked for the answer line alone."""
 
 REWORDED = evolve(
-    SCHEDULING, name="scheduling-reworded", draws_as="scheduling", prompt=partial(_prompt, phrases=UNSEEN)
+    SCHEDULING, name="scheduling-reworded", shifts={}, draws_as="scheduling", prompt=partial(_prompt, phrases=UNSEEN)
 )
 """The same problems in sentences that the shipped model was never taught."""
 
 RELABELLED = evolve(
     SCHEDULING,
     name="scheduling-relabelled",
+    shifts={},
     draws_as="scheduling",
     draw=lambda preset, tier, rng, solve: _small_letters(_draw(preset, tier, rng, solve)),
 )
