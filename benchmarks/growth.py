@@ -134,8 +134,11 @@ def learning() -> Found:
 
 
 def memory() -> Found:
-    """The highest resident memory of a run, and of one with ten times the iterations and so the rollouts."""
-    for iterations in (1, 10):
+    """The highest resident memory of a run, and of one with ten times the iterations and so the rollouts.
+
+    Not from one iteration: before it has learned, the model has few right traces to learn from, and short ones.
+    """
+    for iterations in (2, 20):
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-m", "gce.app.train", "--run-dir", f"{folder}/run", "--json"]
             limits = ["--iterations", str(iterations), "--problems", "16", "--test", "0", "--dev", "0"]

@@ -1,4 +1,4 @@
-"""Whole iterations: 84 rollouts, every one judged, learning from 28 of them, 18 problems answered greedily; or a third.
+"""Whole iterations: 84 rollouts, every one judged, learning from 28 of them, 18 problems answered greedily.
 
 The reference's loop, rebuilt as the peer, takes one sequence at a time and one update for each trace; ours batches.
 Both learn from as many traces, right or wrong: what is measured is time, and an untrained model finds few right ones.
@@ -25,11 +25,11 @@ CUT = 512
 """Tokens of a training sequence at most, in the reference."""
 
 
-def ours(model: str, tokens: int, divisor: int) -> Callable[[], Turn]:
+def ours(model: str, tokens: int) -> Callable[[], Turn]:
     """Through the ports of `gce`, traces in batches of 16."""
     loaded = load_gce(model, blocks=BLOCKS, learning_rate=LEARNING_RATE)
-    drawn = [problem for tier, count in TIERS.items() for problem in problems(count // divisor, tier)]
-    held_back = [problem for tier in TEST for problem in problems(9 + 3 // divisor, tier)[9:]]
+    drawn = [problem for tier, count in TIERS.items() for problem in problems(count, tier)]
+    held_back = [problem for tier in TEST for problem in problems(12, tier)[9:]]
     before = loaded.state()
     number = 0
 
@@ -65,7 +65,7 @@ def ours(model: str, tokens: int, divisor: int) -> Callable[[], Turn]:
     return turn
 
 
-def reference(model: str, tokens: int, divisor: int) -> Callable[[], Turn]:
+def reference(model: str, tokens: int) -> Callable[[], Turn]:
     """With mlx-lm and the same BLAS: `generate` for each sequence, its trainer with batches of one."""
     loaded, tokenizer = load_mlx_lm(model, fast_blas=True)
     from mlx.utils import tree_flatten, tree_unflatten
@@ -74,8 +74,8 @@ def reference(model: str, tokens: int, divisor: int) -> Callable[[], Turn]:
     from mlx_lm.tuner.datasets import CacheDataset, ChatDataset
 
     train = mlx_lm_trainer(loaded, blocks=BLOCKS, learning_rate=LEARNING_RATE, batch_size=1, max_seq_length=CUT)
-    drawn = [problem for tier, count in TIERS.items() for problem in problems(count // divisor, tier)]
-    held_back = [problem for tier in TEST for problem in problems(9 + 3 // divisor, tier)[9:]]
+    drawn = [problem for tier, count in TIERS.items() for problem in problems(count, tier)]
+    held_back = [problem for tier in TEST for problem in problems(12, tier)[9:]]
     before = dict(tree_flatten(loaded.trainable_parameters()))
 
     def answer(problem: object, temperature: float) -> str:

@@ -48,3 +48,39 @@ def test_mlx_lm_loads_it_and_every_small_number_and_label_is_one_token():
     assert all(len(tokenizer.encode(piece, add_special_tokens=False)) == 1 for piece in pieces)
     rendered = tokenizer.apply_chat_template([{"role": "user", "content": "Plan"}], add_generation_prompt=True)
     assert tokenizer.decode(rendered) == "<|user|>Plan<|end|><|assistant|>"
+
+
+def test_the_number_of_cores_changes_no_bit_of_what_is_learned_and_sampled():
+    """With numpy's BLAS at one thread and at three, as on machines with as many cores."""
+    pytest.importorskip("mlx_lm")
+    import numpy as np
+
+    from gce.adapters import blas
+    from gce.adapters.mlx_model import LoraSettings, load_mlx_model
+    from gce.domain.types import Completion, Message, SampleRequest, Trace, TrainingBatch
+
+    libraries = blas._numpy_openblas()
+    if not libraries:
+        pytest.skip("numpy has another BLAS")
+    before = [getter() for _, getter in libraries]
+    found = []
+    try:
+        for count in (1, 3):
+            for setter, _ in libraries:
+                setter(count)
+            model = load_mlx_model(PATH, device="cpu", lora=LoraSettings(layers=(0, 2, 4)), threads=2)
+            prompt = (Message("user", "Durations in hours: K 3, B 5."),)
+            traces = tuple(
+                Trace(str(n), "p", "T0", 1, prompt, Completion(str(n), "Job K takes K 3 " * 9, "stop", ""), (), str(n))
+                for n in range(3)
+            )
+            for _ in range(3):
+                model.update(TrainingBatch(traces, (1.0, 0.5, -0.2)))
+            (said,) = model.sample([SampleRequest("k", prompt, 0, 0.8, 20)])
+            found.append((model.state().arrays, said.log_probabilities))
+    finally:
+        for (setter, _), threads in zip(libraries, before, strict=True):
+            setter(threads)
+    (one, said_once), (three, said_again) = found
+    assert all(np.array_equal(array, three[name]) for name, array in one.items())
+    assert said_once == said_again

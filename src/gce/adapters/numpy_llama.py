@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from attrs import evolve, frozen
 
+from gce.adapters.blas import one_numpy_blas_thread
 from gce.adapters.draws import Array
 
 __all__ = [
@@ -92,11 +93,12 @@ class LowRank:
 def merge(weights: LlamaWeights, adapter: Iterable[LowRank]) -> LlamaWeights:
     """The weights with the adapter in them; matrices that it leaves alone are shared."""
     changed: dict[tuple[int, str], Array] = {}
-    for part in adapter:
-        place = part.block, part.matrix
-        if place not in changed:
-            changed[place] = getattr(weights.blocks[part.block], part.matrix).copy()
-        changed[place][:, part.columns] += (np.float32(part.scale) * part.first) @ part.b
+    with one_numpy_blas_thread():  # On two, sums come in another order.
+        for part in adapter:
+            place = part.block, part.matrix
+            if place not in changed:
+                changed[place] = getattr(weights.blocks[part.block], part.matrix).copy()
+            changed[place][:, part.columns] += (np.float32(part.scale) * part.first) @ part.b
     blocks = list(weights.blocks)
     for (block, matrix), array in changed.items():
         blocks[block] = evolve(blocks[block], **{matrix: array})
