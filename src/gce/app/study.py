@@ -97,7 +97,7 @@ def settings_of(condition: Condition, common: Mapping[str, Any], seed: int) -> d
     return settings
 
 
-FREE = frozenset({"test", "dev", "dev_every", "threads", "device", "minutes"})
+FREE = frozenset({"test", "dev", "dev_every", "threads", "device"})
 """Settings in which runs of one study may differ: none changes what is learned."""
 
 

@@ -173,21 +173,22 @@ def _precedence(instance: Instance, starts: Mapping[str, int], ends: Mapping[str
 
 def _capacity(instance: Instance, starts: Mapping[str, int], ends: Mapping[str, int]) -> Iterator[Violation]:
     """For each resource the first moment of its worst overload, by a sweep over starts and ends."""
-    running = [(starts[job.label], ends[job.label], job.demands) for job in instance.jobs if job.label in ends]
-    # At one time what is given back comes first, so that touching intervals do not overlap.
-    changes = [(end, False, demands) for _, end, demands in running]
-    changes += [(start, True, demands) for start, _, demands in running]
+    # Ends at even places and starts at odd ones: what is given back at one time comes first, so that touching intervals
+    # do not overlap.
+    changes = [(2 * ends[job.label], job.demands) for job in instance.jobs if job.label in ends]
+    changes += [(2 * starts[job.label] + 1, job.demands) for job in instance.jobs if job.label in ends]
     changes.sort()
     for index, resource in enumerate(instance.resources):
-        load, worst, moment = 0, resource.capacity, None
-        for time, begins, demands in changes:
-            if not begins:
+        load, worst, place = 0, resource.capacity, None
+        for at, demands in changes:
+            if at & 1:
+                load += demands[index]
+                if load > worst:
+                    worst, place = load, at
+            else:
                 load -= demands[index]
-                continue
-            load += demands[index]
-            if load > worst:
-                worst, moment = load, time
-        if moment is not None:
+        if place is not None:
+            moment = place // 2
             holding = tuple(
                 job.label
                 for job in instance.jobs
