@@ -6,19 +6,19 @@ Leaves no trace in the model: greedy decoding draws nothing, and nothing is lear
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
 from gce.domain.randomness import key
-from gce.domain.serialization import to_plain
+from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import Estimate, mean_pass_at_k, wilson
 from gce.domain.tasks.task import Task
 from gce.domain.types import Completion, Interval, Problem, SampleRequest, Verdict
 from gce.ports.model import Sampler
 
-__all__ = ["Judged", "accuracy", "answer_record", "ask", "judge", "pass_at"]
+__all__ = ["Judged", "accuracy", "answer_record", "ask", "judge", "pass_at", "stored_shares"]
 
 
 @frozen
@@ -44,18 +44,16 @@ def ask(
     *,
     seed: int,
     max_tokens: int | None = None,
-    temperature: float = 0.0,
-    samples: int = 1,
     on_answer: Callable[[], None] = lambda: None,
 ) -> list[Judged]:
-    """`samples` answers to every problem, in the problems' order; greedy ones by default."""
-    by_key = {f"{problem.key}/{sample}": problem for problem in problems for sample in range(samples)}
+    """A greedy answer to every problem, in the problems' order; `modes.converse` has other ways to ask."""
+    by_key = {f"{problem.key}/0": problem for problem in problems}
     requests = [
         SampleRequest(
             name,
             problem.prompt,
             seed=key(seed, "evaluate", name),
-            temperature=temperature,
+            temperature=0.0,
             max_tokens=max_tokens or task.max_tokens,
         )
         for name, problem in by_key.items()
@@ -89,6 +87,11 @@ def accuracy(answers: Iterable[Judged]) -> dict[str, Interval]:
     for answer in answers:
         right[answer.problem.tier].append(answer.right)
     return {tier: wilson(sum(found), len(found)) for tier, found in right.items()}
+
+
+def stored_shares(row: Mapping[str, Any]) -> dict[str, Interval]:
+    """What `accuracy` found, read back from a record."""
+    return {tier: from_plain(Interval, found) for tier, found in row.items()}
 
 
 def pass_at(answers: Iterable[Judged]) -> dict[str, dict[str, Estimate]]:

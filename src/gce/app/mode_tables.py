@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from gce.app.evaluation import Judged
 from gce.app.modes import ATTEMPTS, Answered
@@ -97,10 +97,7 @@ def against(found: Mapping[str, Measured]) -> dict[str, Gain]:
     base = {answer.problem.key: answer.right for answer in found[BASE].judged}
     gains = {mode: _gain(base, measured.judged) for mode, measured in found.items() if mode != BASE}
     adjusted = holm([gain.p for gain in gains.values()])
-    return {
-        mode: Gain(gain.mean, gain.gained, gain.lost, gain.p, p)
-        for (mode, gain), p in zip(gains.items(), adjusted, strict=True)
-    }
+    return {mode: evolve(gain, adjusted=p) for (mode, gain), p in zip(gains.items(), adjusted, strict=True)}
 
 
 def _gain(base: Mapping[str, bool], judged: Sequence[Judged]) -> Gain:

@@ -20,6 +20,7 @@ from gce.adapters import figures
 from gce.adapters.figures import Figure
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, shortcut_margins
+from gce.app.evaluation import stored_shares
 from gce.app.resolve import find_task, stored_problem
 from gce.app.study import STUDIES, effect_rows, effects, finished, unclear
 from gce.app.terminal import accuracy_rows, difference_cell, rollout_rows, share_cell
@@ -131,13 +132,13 @@ class _Run:
         found = (self.summary or {}).get(what)
         if found is None and what == "before":
             found = next((each["tiers"] for each in self._read[2]), None)
-        return {tier: from_plain(Interval, share) for tier, share in (found or {}).items()}
+        return stored_shares(found or {})
 
     @cached_property
     def blind(self) -> Shares:
         """The best answer that ignores the problem, in each tier."""
         floors = (self.summary or {}).get("floors", {})
-        return best_of({name: {t: from_plain(Interval, i) for t, i in row.items()} for name, row in floors.items()})
+        return best_of({name: stored_shares(row) for name, row in floors.items()})
 
 
 def _run_sections(run: _Run, several: bool) -> Iterator[Section]:
@@ -172,10 +173,7 @@ def _result(run: _Run) -> Section:
         "before": run.shares("before"),
         "after": run.shares("after"),
         "best blind answer": run.blind,
-        **{
-            name: {tier: from_plain(Interval, found) for tier, found in row.items()}
-            for name, row in (summary or {}).get("heuristics", {}).items()
-        },
+        **{name: stored_shares(row) for name, row in (summary or {}).get("heuristics", {}).items()},
     }
     rows = {name: row for name, row in rows.items() if row}
     if not rows:

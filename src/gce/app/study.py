@@ -7,7 +7,6 @@ models nor how a run is made.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from gce.adapters.run_reader import RunReader
 from gce.app.terminal import difference_cell, p_cell, share_cell
 from gce.domain.randomness import generator
 from gce.domain.statistics import Estimate, holm, sign_flip_p, stratified_bootstrap
@@ -146,16 +146,14 @@ def finished(directory: Path, conditions: Mapping[str, Condition]) -> list[Finis
 
 
 def _runs(directory: Path, condition: str) -> Iterator[Finished]:
-    for summary in directory.glob(f"{condition}/seed-*/summary.json"):
-        answers = summary.with_name("test-after.jsonl")
-        if not answers.is_file():
+    for place in directory.glob(f"{condition}/seed-*"):
+        if not (place / "summary.json").is_file():
             continue
-        right = {}
-        with answers.open(encoding="utf-8") as lines:
-            for answer in map(json.loads, lines):
-                right[answer["tier"], answer["problem"].rpartition("/")[2]] = float(answer["right"])
-        seed = int(summary.parent.name.removeprefix("seed-"))
-        yield Finished(condition, seed, right, json.loads(summary.read_text(encoding="utf-8")))
+        with RunReader(place) as reader:
+            summary, answers = reader.summary(), reader.answers("test-after")
+        if summary is not None and answers:
+            right = {(each["tier"], each["problem"].rpartition("/")[2]): float(each["right"]) for each in answers}
+            yield Finished(condition, int(place.name.removeprefix("seed-")), right, summary)
 
 
 @frozen

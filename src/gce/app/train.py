@@ -23,7 +23,7 @@ from gce.adapters.process import peak_bytes
 from gce.adapters.run_directory import RunDirectory
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import RECIPES, Admission, RunConfig, from_plain, with_recipe
-from gce.app.evaluation import accuracy, answer_record, ask
+from gce.app.evaluation import accuracy, answer_record, ask, stored_shares
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.resolve import find_model, find_preset, find_task
 from gce.app.terminal import Terminal, accuracy_rows, rollout_rows, table
@@ -275,7 +275,7 @@ def _train(
         measuring = clock.now() - began
         store.append("evaluations", {"moment": "before", "tiers": to_plain(first), "seconds": measuring})
     else:
-        first = {tier: record_from_plain(Interval, found) for tier, found in measured["tiers"].items()}
+        first = stored_shares(measured["tiers"])
         measuring = measured["seconds"]
         earlier += measuring
     untrained = model.state()

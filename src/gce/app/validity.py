@@ -17,7 +17,7 @@ from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, shortcut_margins
 from gce.app.config import from_plain as config_from_plain
 from gce.app.evaluate import learned_from, restore
-from gce.app.evaluation import Judged, accuracy, ask
+from gce.app.evaluation import Judged, accuracy, ask, stored_shares
 from gce.app.mode_tables import Measured, attempts
 from gce.app.modes import MODES, Settings, converse
 from gce.app.resolve import find_model, find_task, stored_problem
@@ -127,16 +127,13 @@ class _Facts:
         if summary is None:
             raise BadInput(f"the run {reader.path} has not ended: let it end, or go on with gce train --resume")
 
-        def shares(row: Mapping[str, Any]) -> dict[str, Interval]:
-            return {tier: from_plain(Interval, found) for tier, found in row.items()}
-
         return cls(
             reader.settings,
             summary["policy"],
             tuple(from_plain(IterationRecord, record) for record in reader.read("iterations")),
-            shares(summary["before"]),
-            shares(summary["after"]),
-            best_of({name: shares(row) for name, row in summary["floors"].items()}),
+            stored_shares(summary["before"]),
+            stored_shares(summary["after"]),
+            best_of({name: stored_shares(row) for name, row in summary["floors"].items()}),
             tuple(dict.fromkeys(rollout["problem"] for rollout in reader.read("rollouts"))),
             frozenset(trace["problem"] for trace in reader.read("traces")),
             tuple(reader.answers("test-after")),
