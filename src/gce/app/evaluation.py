@@ -73,7 +73,7 @@ def answer_record(answer: Judged) -> dict[str, Any]:
         "tier": answer.problem.tier,
         "prompt": to_plain(answer.problem.prompt),
         "text": completion.text,
-        "tokens": None if completion.token_ids is None else len(completion.token_ids),
+        "tokens": completion.tokens,
         "finish_reason": completion.finish_reason,
         "policy": completion.policy,
         "right": answer.right,

@@ -319,7 +319,7 @@ def _count_tier(judged: Sequence[tuple[Judged, bool]]) -> TierCount:
     for answer, right in judged:
         groups[answer.problem.key].append(right)
     answers = [answer for answer, _ in judged]
-    lengths = [len(answer.completion.token_ids or ()) for answer in answers]
+    lengths = [answer.completion.tokens or 0 for answer in answers]
     return TierCount(
         rollouts=len(answers),
         correct=sum(right for _, right in judged),

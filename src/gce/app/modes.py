@@ -185,11 +185,11 @@ def converse(
 
 
 def _answered(attempts: tuple[Judged, ...], replies: Sequence[Completion]) -> Answered:
-    read = [reply.prompt_token_ids for reply in replies]
-    written = [reply.token_ids for reply in replies if reply.finish_reason != "error"]
+    read = [reply.prompt_tokens for reply in replies]
+    written = [reply.tokens for reply in replies if reply.finish_reason != "error"]
     return Answered(
         attempts,
         len(replies),
-        sum(len(tokens or ()) for tokens in read) if None not in read else None,
-        sum(len(tokens or ()) for tokens in written) if None not in written else None,
+        sum(tokens or 0 for tokens in read) if None not in read else None,
+        sum(tokens or 0 for tokens in written) if None not in written else None,
     )

@@ -82,6 +82,8 @@ class SampleRequest:
     """0 means greedy."""
     max_tokens: int = field(default=512, validator=validators.ge(1))
     """Generated tokens at most, the end token included."""
+    stop: tuple[str, ...] = field(default=(), validator=validators.deep_iterable(validators.min_len(1)))
+    """The text ends before the first of these, as if the model had ended it."""
 
 
 @frozen
@@ -101,6 +103,20 @@ class Completion:
     """Of each generated token under the model at temperature 1."""
     sampling_log_probabilities: tuple[float, ...] | None = None
     """Of each generated token under the distribution sampled from."""
+    prompt_tokens: int | None = field()
+    """How many were read; by default as many as `prompt_token_ids`."""
+    tokens: int | None = field()
+    """How many were generated; by default as many as `token_ids`."""
+    error: str = ""
+    """In one sentence why there is no text, where the finish reason is `error`."""
+
+    @prompt_tokens.default
+    def _prompt_length(self) -> int | None:
+        return None if self.prompt_token_ids is None else len(self.prompt_token_ids)
+
+    @tokens.default
+    def _length(self) -> int | None:
+        return None if self.token_ids is None else len(self.token_ids)
 
 
 @frozen
