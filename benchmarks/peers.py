@@ -11,7 +11,7 @@ from typing import Any
 from gce.adapters.clocks import SystemClock
 from gce.adapters.exact_solver import ExactSolver
 from gce.adapters.process import usable_cores
-from gce.app.resolve import shipped_model_path
+from gce.app.models import shipped_model_path
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.types import Problem
 

@@ -7,8 +7,8 @@ import sys
 
 import gce
 from gce.app.config import with_recipe
+from gce.app.models import find_model
 from gce.app.modes import MODES
-from gce.app.resolve import find_model
 
 tier, number = (sys.argv[1:] + ["T1", "0"][len(sys.argv) - 1 :])[:2]
 task = gce.TASKS["scheduling"]

@@ -16,6 +16,7 @@ from gce.adapters.memory_store import MemoryStore
 from gce.adapters.run_directory import RunDirectory
 from gce.adapters.scripted_model import ScriptedModel
 from gce.app.config import RunConfig
+from gce.app.examples import worked_answers
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.terminal import Silent
 from gce.domain.serialization import from_plain, to_plain
@@ -686,3 +687,53 @@ def test_only_what_is_known_to_be_wrong_weighs_against() -> None:
     model = Failing(six_kinds)
     finish(a_run(evolve(SMALL, algorithm="weighted", negative=0.25, iterations=1, batch=16), model))
     assert {trace.key[-2:] for traces in model.taught for trace in traces[16:]} == {"/4"}
+
+
+# Worked examples
+
+WORKED_ADDITION = evolve(ADDITION, worked=lambda problem, _solve: f"w9 w{problem.instance.a + problem.instance.b}")
+
+
+def shy(knows: Callable[[ScriptedModel], bool]) -> ScriptedModel:
+    """A model that answers only after examples, or once `knows` says so of it."""
+
+    def answer(request: SampleRequest) -> str:
+        a, b, _ = (int(word[1:]) for word in request.messages[-1].content.split())
+        return f"w{request.seed % 97} w{a + b}" if len(request.messages) > 1 or knows(model) else "what?"
+
+    model = ScriptedModel(answer)
+    return model
+
+
+def bootstrapped(model: ScriptedModel, **settings: Any) -> Finished:
+    config = evolve(SMALL, bootstrap="few-shot", shots=2, rollouts=4, **settings)
+    worked = worked_answers(WORKED_ADDITION, "small", ADDITION.training_tiers("small"), 6)
+    return finish(evolve(a_run(config, model), task=WORKED_ADDITION, worked=worked))
+
+
+def test_examples_are_shown_to_three_rollouts_of_four_and_not_learned_with():
+    found = bootstrapped(shy(lambda model: False))
+    for record in found.records:
+        for count in record.tiers.values():
+            assert (count.shown, count.shown_correct) == (3 * count.rollouts // 4, 3 * count.rollouts // 4)
+            assert count.correct == count.shown_correct
+    traces = list(found.store.read("traces"))
+    assert traces
+    for trace in traces:
+        assert len(trace["messages"]) == 1, "the prompt alone"
+        assert trace["completion"]["prompt_token_ids"] is None and trace["completion"]["log_probabilities"] is None
+        assert trace["completion"]["token_ids"], "what was sampled is what is learned"
+    shown = {row["shown"] for row in found.store.read("rollouts") if row["right"]}
+    assert shown == {True}
+
+
+def test_a_tier_that_gets_on_alone_is_shown_nothing_more():
+    found = bootstrapped(shy(lambda model: model.steps > 0), iterations=3)
+    assert all(count.shown for count in found.records[0].tiers.values())
+    assert all(count.shown for count in found.records[1].tiers.values()), "not yet known that it does"
+    assert not any(count.shown for count in found.records[2].tiers.values())
+
+
+def test_without_the_setting_nothing_is_shown():
+    found = finish(a_run(SMALL, careless(SMALL, ADDITION)))
+    assert not any(count.shown for record in found.records for count in record.tiers.values())

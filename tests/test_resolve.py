@@ -1,4 +1,4 @@
-"""From names to tasks, presets, tiers and models: what is found, and what is said of what is not."""
+"""From names to tasks, presets and tiers: what is found, and what is said of what is not."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 import toy_task
 
-from gce.app import resolve
-from gce.app.config import RunConfig
-from gce.app.resolve import find_model, find_preset, find_task, find_tiers, shipped_model_path
+from gce.app.resolve import find_preset, find_task, find_tiers
 from gce.domain.tasks import TASKS
-from gce.errors import BadInput, MissingExtra, ModelError
+from gce.errors import BadInput
 
 
 def test_a_task_is_found_by_name_and_as_module_and_attribute() -> None:
@@ -74,51 +72,3 @@ def test_tiers_come_in_the_order_of_the_preset_and_all_where_none_is_named() -> 
     assert find_tiers(task, "grounded", ["T4", "T0", "T4"]) == ("T0", "T4")
     with pytest.raises(BadInput, match="preset grounded has no tier 'T9': choose from T0, T1, T2, T3, T4, T5"):
         find_tiers(task, "grounded", ["T1", "T9"])
-
-
-def test_a_factory_is_called_with_the_settings_and_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toy_task, "echo", lambda *given: given, raising=False)
-    config = RunConfig(model="toy_task:echo", seed=5)
-    assert find_model(config, toy_task.ADDITION) == (config, toy_task.ADDITION)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("toy_task:MODULI", "toy_task:MODULI is dict, expected a function of settings and task"),
-        ("toy_task:nothing", "module toy_task has no 'nothing' \\(given as the model"),
-        ("no_such_module:f", "cannot import 'no_such_module' for the model"),
-    ],
-)
-def test_what_is_no_factory_is_refused(name: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
-        find_model(RunConfig(model=name), toy_task.ADDITION)
-
-
-def test_without_mlx_a_model_names_the_extra_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hidden = [name for name in sys.modules if name.startswith(("mlx", "gce.adapters.mlx"))]
-    for name in [*hidden, "gce.adapters.mlx_model"]:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    for name in ("mlx", "mlx.core", "mlx_lm"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtra, match=r"^mlx is not installed: run  pip install 'gce\[\w+\]'$"):
-        find_model(RunConfig(model=str(tmp_path)), toy_task.ADDITION)
-
-
-def test_an_unknown_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mlx.core")
-    with pytest.raises(ModelError, match="no-such-model") as caught:
-        find_model(RunConfig(model="./no-such-model"), toy_task.ADDITION)
-    assert "\n" not in str(caught.value)
-
-
-def test_the_shipped_model_is_a_folder_of_the_package_or_said_to_be_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resolve.resources, "files", lambda package: tmp_path / package)
-    with pytest.raises(ModelError, match=r"the shipped model is missing from .*: install the package again"):
-        shipped_model_path()
-    folder = tmp_path / "gce" / "data" / "gce-tiny"
-    folder.mkdir(parents=True)
-    (folder / "model.safetensors").touch()
-    assert shipped_model_path() == folder

@@ -176,6 +176,9 @@ def test_a_completion_by_hand():
         "token_ids": [3, 1],
         "log_probabilities": None,
         "sampling_log_probabilities": None,
+        "prompt_tokens": None,
+        "tokens": 2,
+        "error": "",
     }
 
 

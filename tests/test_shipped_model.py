@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from gce.app.resolve import shipped_model_path
+from gce.app.models import shipped_model_path
 from gce.domain.tasks.scheduling.language import language_fingerprint
 
 PATH = shipped_model_path()

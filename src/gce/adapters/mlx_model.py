@@ -349,8 +349,9 @@ class MlxModel:
             if prompt is None or written is None or completion.log_probabilities is None:
                 raise ValueError(f"clip needs log-probabilities of sampled tokens, and {completion.key} has none")
             return Example((*prompt, *written), len(prompt), weight, sampled=completion.log_probabilities)
-        if prompt is None or written is None:
+        if prompt is None:
             prompt = self.prompt_tokens(messages)
+        if written is None:
             written = self.text_tokens(completion.text, end=completion.finish_reason == "stop")
         return Example(tokens=(*prompt, *written), start=len(prompt), weight=weight)
 

@@ -9,7 +9,9 @@ learned. Knows no vendor and no task.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,13 +26,52 @@ from gce.domain.types import (
     TrainingBatch,
     UpdateReport,
 )
+from gce.errors import ModelError
 
-__all__ = ["ScriptedModel"]
+__all__ = ["ScriptedModel", "scripted_by_file"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _END = 0x110000
 _COUNTS = 257
+
+
+def scripted_by_file(path: Path) -> ScriptedModel:
+    """A model that says what a file has, a JSON object a line: `{"when": "jobs", "text": "Answer: A 0"}`.
+
+    The first line whose `when` occurs in the last message is the answer, or without `when` any line is; of several
+    texts, `"text": ["...", "..."]`, the request's seed takes one. Where no line fits, the answer is empty.
+
+    Raises:
+        ModelError: the file cannot be read, or a line is no such object.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"cannot read the scripted answers {path}: {error}") from error
+    script = [_script_line(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+    def answer(request: SampleRequest) -> str:
+        asked = request.messages[-1].content
+        fitting = (texts for when, texts in script if when in asked)
+        texts = next(fitting, [""])
+        return texts[request.seed % len(texts)]
+
+    return ScriptedModel(answer, name=f"scripted {hashlib.sha256(repr(script).encode()).hexdigest()}")
+
+
+def _script_line(path: Path, number: int, line: str) -> tuple[str, list[str]]:
+    try:
+        found = json.loads(line)
+        when, texts = found.get("when", ""), found["text"]
+        texts = [texts] if isinstance(texts, str) else texts
+        if texts and all(isinstance(text, str) for text in (when, *texts)):
+            return when, list(texts)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise ModelError(
+        f'{path}, line {number}: expected {{"when": TEXT, "text": TEXT or [TEXT, ...]}}, got {line[:80]!r}'
+    )
 
 
 class ScriptedModel:

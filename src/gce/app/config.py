@@ -16,6 +16,8 @@ from gce.errors import BadInput
 __all__ = ["RECIPES", "Admission", "RunConfig", "from_plain", "with_recipe"]
 
 Admission = Literal["verified", "all", "shuffled"]
+Bootstrap = Literal["none", "few-shot"]
+ExampleMaker = Literal["heuristic", "solver"]
 
 _positive = validators.ge(1)
 _positive_or_none: Any = validators.optional(_positive)
@@ -106,6 +108,14 @@ class RunConfig:
     """Factor of the adapter's output (alpha / rank elsewhere)."""
     dropout: float = field(default=0.0, validator=validators.and_(validators.ge(0.0), validators.lt(1.0)))
     """In updates only."""
+    bootstrap: Bootstrap = field(default="none", validator=_one_of(Bootstrap))
+    """few-shot: show worked examples to a tier's rollouts, and learn without them, until it gets on alone."""
+    shots: int = field(default=3, validator=_positive)
+    """Worked examples that are shown."""
+    examples: ExampleMaker = field(default="heuristic", validator=_one_of(ExampleMaker))
+    """Who worked them out; a solver is an oracle, and a run that used it says so."""
+    ladder: bool = False
+    """Whether the rungs below the preset's tiers are sampled too."""
     layers: int = field(default=4, validator=_positive)
     """Blocks that are adapted."""
     targeting: Strategy = field(default="probe", validator=_one_of(Strategy))

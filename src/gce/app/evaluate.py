@@ -17,6 +17,7 @@ from gce.adapters.exact_solver import ExactSolver
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import with_recipe
 from gce.app.evaluation import accuracy, answer_record, pass_at
+from gce.app.examples import worked_examples
 from gce.app.mode_tables import (
     Measured,
     against,
@@ -26,8 +27,9 @@ from gce.app.mode_tables import (
     gains_table,
     notes_on,
 )
-from gce.app.modes import MODES, Settings, converse, worked_examples
-from gce.app.resolve import find_model, find_preset, find_task, find_tiers
+from gce.app.models import MODEL_HELP, find_model
+from gce.app.modes import MODES, Settings, converse
+from gce.app.resolve import find_preset, find_task, find_tiers
 from gce.app.terminal import Terminal, accuracy_rows, share_cell, table
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import mean_of_tiers
@@ -67,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
     parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
-    parser.add_argument("--model", default="gce-tiny", help="gce-tiny, a directory, a hub name, or module:FACTORY")
+    parser.add_argument("--model", default="gce-tiny", help=MODEL_HELP)
     parser.add_argument("--adapter", type=Path, help="a run's checkpoints/last, what it learned")
     parser.add_argument(
         "--modes", default="", metavar="MODE,...", help="as above (default: zero-shot, or with --adapter trained)"

@@ -7,24 +7,26 @@ back on resume, and every random key follows from it. Nothing here knows a vendo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from math import ceil
 from typing import Any, Protocol
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from numpy.random import Generator
 
 from gce.app.config import RunConfig
 from gce.app.evaluation import Judged, accuracy, ask, judge
+from gce.app.examples import Worked, shown_before
 from gce.domain.advantages import ALGORITHMS, drop_decided
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
 from gce.domain.randomness import generator, key
-from gce.domain.sampling import TierHistory, plan, remember, second_wave
+from gce.domain.sampling import TierHistory, needs_examples, plan, remember, second_wave
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks.task import Task, draw_problem
 from gce.domain.types import (
+    Completion,
     Interval,
     IterationRecord,
     ModelState,
@@ -39,6 +41,9 @@ from gce.errors import ModelError
 from gce.ports.clock import Clock
 from gce.ports.model import Learner, Sampler
 from gce.ports.store import Store
+
+ALONE_EVERY = 4
+"""Of the rollouts of a problem that is shown with examples, each fourth has none, and so has the last of fewer."""
 
 __all__ = ["LearningModel", "Run", "RunState", "Watcher", "begin", "iterate", "resume", "why_stop"]
 
@@ -75,11 +80,13 @@ class Run:
     """What the model was before it learned anything; needed where every iteration restarts from there."""
     seconds: float | None = None
     """Wall-clock seconds that all iterations may take together; None for no limit."""
+    worked: Mapping[str, tuple[Worked, ...]] = field(factory=dict)
+    """By tier, examples to show where the run is to start with them."""
 
     @property
     def tiers(self) -> tuple[str, ...]:
         """Tiers that training samples."""
-        return self.task.training_tiers(self.config.preset)
+        return self.task.training_tiers(self.config.preset, ladder=self.config.ladder)
 
 
 @frozen
@@ -167,11 +174,11 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     number = state.iteration + 1
     began = run.clock.now()
     problems, drawn = _draw(run, state, number)
-    rollouts = _sample(run, number, problems)
+    rollouts = _sample(run, state, number, problems)
     judged = [rollout.judged for rollout in rollouts]
     sampled = run.clock.now()
-    counts = _count(run.tiers, judged, [answer.right for answer in judged])
-    credited = _count(run.tiers, judged, [rollout.credited for rollout in rollouts])
+    counts = _count(run.tiers, rollouts, [answer.right for answer in judged])
+    credited = _count(run.tiers, rollouts, [rollout.credited for rollout in rollouts])
     buffer, admitted = _admit(run, state, number, rollouts)
     pool = _pool(run, number, buffer, rollouts)
     reports = list(_learn(run, number, pool, credited))
@@ -211,7 +218,7 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
         dev=dev,
         seconds={"sample": sampled - began, "train": learned - sampled, "evaluate": looked - learned},
     )
-    _commit(run, after, record, judged, admitted)
+    _commit(run, after, record, rollouts, admitted)
     run.watcher.iteration(record)
     return after, record
 
@@ -240,18 +247,20 @@ class _Rollout:
 
     judged: Judged
     credited: bool
+    shown: bool
+    """Whether its prompt began with worked examples."""
 
 
-def _sample(run: Run, number: int, problems: Sequence[Problem]) -> list[_Rollout]:
+def _sample(run: Run, state: RunState, number: int, problems: Sequence[Problem]) -> list[_Rollout]:
     config = run.config
-    first = _wave(run, number, {problem.key: config.rollouts for problem in problems}, problems, 0)
+    first = _wave(run, state, number, {problem.key: config.rollouts for problem in problems}, problems, 0)
     if not config.second_wave:
         return first
     groups = _groups(first)
     if config.admission == "all":
         # With nothing known of the verdicts every problem is as undecided as another.
         groups = {problem: [False] * len(group) for problem, group in groups.items()}
-    return first + _wave(run, number, second_wave(groups, config.second_wave), problems, config.rollouts)
+    return first + _wave(run, state, number, second_wave(groups, config.second_wave), problems, config.rollouts)
 
 
 def _groups(rollouts: Sequence[_Rollout]) -> dict[str, list[bool]]:
@@ -263,20 +272,27 @@ def _groups(rollouts: Sequence[_Rollout]) -> dict[str, list[bool]]:
 
 
 def _wave(
-    run: Run, number: int, counts: Mapping[str, int], problems: Sequence[Problem], first_sample: int
+    run: Run, state: RunState, number: int, counts: Mapping[str, int], problems: Sequence[Problem], first_sample: int
 ) -> list[_Rollout]:
     """Rollouts in the order of their requests, whatever the order in which they were finished."""
     config = run.config
     asked: dict[str, Problem] = {}
+    shown = set()
     requests = []
     for problem in problems:
-        for sample in range(first_sample, first_sample + counts.get(problem.key, 0)):
+        count = counts.get(problem.key, 0)
+        before = shown_before(problem, run.worked, config.shots) if needs_examples(state.history, problem.tier) else ()
+        for place in range(count):
+            sample = first_sample + place
             name = f"{number}/{problem.key}/{sample}"
             asked[name] = problem
+            # Some go alone, so that it shows when examples are no longer needed.
+            if before and (place + 1) % ALONE_EVERY and place + 1 < max(count, ALONE_EVERY):
+                shown.add(name)
             requests.append(
                 SampleRequest(
                     name,
-                    problem.prompt,
+                    (*before, *problem.prompt) if name in shown else problem.prompt,
                     seed=key(config.seed, "rollout", number, problem.key, sample),
                     temperature=config.temperature,
                     max_tokens=config.max_tokens or run.task.max_tokens,
@@ -285,12 +301,19 @@ def _wave(
     advance = run.watcher.stage("sample", len(requests))
     answers: dict[str, Judged] = {}
     for completion in run.model.sample(requests):
+        if completion.key in shown:
+            completion = _alone(completion)
         answers[completion.key] = judge(run.task, asked[completion.key], completion)
         advance()
-    return _credit(run, f"{number}/{first_sample}", [answers[request.key] for request in requests])
+    return _credit(run, f"{number}/{first_sample}", [answers[request.key] for request in requests], shown)
 
 
-def _credit(run: Run, wave: str, judged: Sequence[Judged]) -> list[_Rollout]:
+def _alone(completion: Completion) -> Completion:
+    """As if it had been written without the examples before it: what was said of it with them is left out."""
+    return evolve(completion, prompt_token_ids=None, log_probabilities=None, sampling_log_probabilities=None)
+
+
+def _credit(run: Run, wave: str, judged: Sequence[Judged], shown: Container[str]) -> list[_Rollout]:
     """What learning may know of the verdicts: all, or in a control run only how many there are of each, or nothing."""
     match run.config.admission:
         case "all":
@@ -304,32 +327,37 @@ def _credit(run: Run, wave: str, judged: Sequence[Judged]) -> list[_Rollout]:
                     credits[place] = judged[places[other]].right
         case _:
             credits = [answer.right for answer in judged]
-    return [_Rollout(answer, credited) for answer, credited in zip(judged, credits, strict=True)]
+    return [
+        _Rollout(answer, credited, answer.completion.key in shown)
+        for answer, credited in zip(judged, credits, strict=True)
+    ]
 
 
-def _count(tiers: Sequence[str], judged: Sequence[Judged], right: Sequence[bool]) -> dict[str, TierCount]:
-    by_tier: dict[str, list[tuple[Judged, bool]]] = {tier: [] for tier in tiers}
-    for answer in zip(judged, right, strict=True):
-        by_tier.setdefault(answer[0].problem.tier, []).append(answer)
-    return {tier: _count_tier(answers) for tier, answers in by_tier.items() if answers}
+def _count(tiers: Sequence[str], rollouts: Sequence[_Rollout], right: Sequence[bool]) -> dict[str, TierCount]:
+    by_tier: dict[str, list[tuple[_Rollout, bool]]] = {tier: [] for tier in tiers}
+    for rollout in zip(rollouts, right, strict=True):
+        by_tier.setdefault(rollout[0].judged.problem.tier, []).append(rollout)
+    return {tier: _count_tier(found) for tier, found in by_tier.items() if found}
 
 
-def _count_tier(judged: Sequence[tuple[Judged, bool]]) -> TierCount:
+def _count_tier(rollouts: Sequence[tuple[_Rollout, bool]]) -> TierCount:
     groups: dict[str, list[bool]] = defaultdict(list)
-    for answer, right in judged:
-        groups[answer.problem.key].append(right)
-    answers = [answer for answer, _ in judged]
+    for rollout, right in rollouts:
+        groups[rollout.judged.problem.key].append(right)
+    answers = [rollout.judged for rollout, _ in rollouts]
     lengths = [answer.completion.tokens or 0 for answer in answers]
     return TierCount(
         rollouts=len(answers),
-        correct=sum(right for _, right in judged),
+        correct=sum(right for _, right in rollouts),
         problems=len(groups),
         all_right=sum(all(group) for group in groups.values()),
         all_wrong=sum(not any(group) for group in groups.values()),
         truncated=sum(answer.completion.finish_reason == "length" for answer in answers),
         unparsed=sum(_unparsed(answer) for answer in answers),
-        distinct=len({_digest(answer) for answer, right in judged if right}),
+        distinct=len({_digest(rollout.judged) for rollout, right in rollouts if right}),
         mean_tokens=sum(lengths) / len(lengths),
+        shown=sum(rollout.shown for rollout, _ in rollouts),
+        shown_correct=sum(right for rollout, right in rollouts if rollout.shown),
     )
 
 
@@ -471,11 +499,11 @@ def _entropy(judged: Sequence[Judged]) -> float | None:
 
 
 def _commit(
-    run: Run, state: RunState, record: IterationRecord, judged: Sequence[Judged], admitted: Sequence[Trace]
+    run: Run, state: RunState, record: IterationRecord, rollouts: Sequence[_Rollout], admitted: Sequence[Trace]
 ) -> None:
     taken = {trace.key for trace in admitted}
-    for answer in judged:
-        completion = answer.completion
+    for rollout in rollouts:
+        answer, completion = rollout.judged, rollout.judged.completion
         run.store.append(
             "rollouts",
             {
@@ -488,6 +516,7 @@ def _commit(
                 "policy": completion.policy,
                 "right": answer.right,
                 "admitted": completion.key in taken,
+                "shown": rollout.shown,
                 "verdicts": to_plain(answer.verdicts),
             },
         )

@@ -11,8 +11,8 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from gce.app.evaluation import Judged
+from gce.app.models import SHIPPED_MODEL, shipped_model_path
 from gce.app.modes import ATTEMPTS, Answered
-from gce.app.resolve import SHIPPED_MODEL, shipped_model_path
 from gce.app.terminal import difference_cell, interval_cell, p_cell, table
 from gce.domain.statistics import Estimate, holm, mcnemar, paired_difference, wilson
 from gce.domain.types import Interval

@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from itertools import islice
-from typing import Any
 
 from attrs import evolve, field, frozen
 
 from gce.app.evaluation import Judged, judge
 from gce.domain.randomness import key
-from gce.domain.tasks import Task, draw_problem
+from gce.domain.tasks import Task
 from gce.domain.types import Completion, Message, Problem, SampleRequest
 from gce.errors import BadInput
 from gce.ports.model import Sampler
 
-__all__ = ["ATTEMPTS", "MODES", "Answered", "Settings", "converse", "worked_examples"]
+__all__ = ["ATTEMPTS", "MODES", "Answered", "Settings", "converse"]
 
 ATTEMPTS = 3
 """Of the multi-turn mode, at most."""
-_TRIED = 50
-"""Training problems looked at for each example that is wanted."""
 
 Turns = tuple[Message, ...]
 Conversation = Generator[Turns, Completion, tuple[Judged, ...]]
@@ -107,36 +103,6 @@ MODES: Mapping[str, Callable[[Task, Problem, Settings], Conversation]] = {
     "multi-turn": multi_turn,
     "simulate": simulate,
 }
-
-
-def worked_examples(
-    task: Task, preset: str, tiers: Sequence[str], count: int, *, solve: Any = None
-) -> dict[str, Turns]:
-    """By tier, `count` problems of the training key space with right answers worked out by a plain rule or `solve`.
-
-    Raises:
-        BadInput: the task has no worked answers, or too few of them are right.
-    """
-    found: dict[str, Turns] = {}
-    taught = task.training_tiers(preset)
-    if not taught:
-        raise BadInput(f"preset {preset} of task {task.name} has no tier to take examples from")
-    sources = {tier: tier if tier in taught else taught[-1] for tier in tiers}
-    for tier in dict.fromkeys(sources.values()):
-        right = islice(_worked(task, preset, tier, count * _TRIED, solve), count)
-        turns = [turn for problem, text in right for turn in (*problem.prompt, Message("assistant", text))]
-        if sum(turn.role == "assistant" for turn in turns) < count:
-            raise BadInput(f"task {task.name} has no {count} worked examples of {tier}: leave out the mode few-shot")
-        found[tier] = tuple(turns)
-    return {tier: found[source] for tier, source in sources.items()}
-
-
-def _worked(task: Task, preset: str, tier: str, count: int, solve: Any) -> Generator[tuple[Problem, str]]:
-    for index in range(count):
-        problem = draw_problem(task, preset, tier, "train", index, seed=key("examples"))
-        text = task.worked(problem, solve)
-        if text is not None and judge(task, problem, Completion("example", text, "stop", policy="")).right:
-            yield problem, text
 
 
 def converse(

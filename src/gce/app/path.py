@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from gce.app.resolve import shipped_model_path
+from gce.app.models import shipped_model_path
 
 __all__ = ["add_arguments", "run"]
 

@@ -149,6 +149,7 @@ def _run_sections(run: _Run, several: bool) -> Iterator[Section]:
         _dynamics(run),
         _dev(run),
         _curriculum(run),
+        *_bootstrap(run),
         _buffer(run),
         _answers(run),
         _costs(run),
@@ -228,7 +229,7 @@ def _dev(run: _Run) -> Section:
 
 
 def _curriculum(run: _Run) -> Section:
-    trained = run.task.training_tiers(run.settings["preset"])
+    trained = run.task.training_tiers(run.settings["preset"], ladder=run.settings.get("ladder", False))
     found: dict[str, list[float | None]] = {tier: [] for tier in trained}
     first: dict[str, int | None] = dict.fromkeys(trained)
     for record in run.records:
@@ -240,6 +241,29 @@ def _curriculum(run: _Run) -> Section:
     words = "Share of training rollouts that were right; framed: the iteration of a tier's first right trace."
     drawn = figures.grid("curriculum", "When each tier began to be solved", found, first, across="iteration")
     return Section("Curriculum", (words,), (), (drawn,) if run.records else ())
+
+
+def _bootstrap(run: _Run) -> list[Section]:
+    """How rollouts with worked examples fared beside those without; nothing where none were shown."""
+    if run.settings.get("bootstrap", "none") == "none":
+        return []
+    oracle = run.settings["examples"] == "solver"
+    made = "by a solver: an oracle was used" if oracle else "by a plain rule, no solver"
+    words = f"Up to {run.settings['shots']} worked examples were shown, worked out {made}; learning never saw them."
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {"right with examples, %": {}, "right without, %": {}}
+    shown, alone = panels.values()
+    rows = []
+    for record in run.records:
+        for tier, count in record.tiers.items():
+            bare, right = count.rollouts - count.shown, count.correct - count.shown_correct
+            rows.append((f"{record.iteration}", tier, f"{count.shown_correct}/{count.shown}", f"{right}/{bare}"))
+            if count.shown:
+                shown.setdefault(tier, []).append((record.iteration, count.shown_correct / count.shown))
+            if bare:
+                alone.setdefault(tier, []).append((record.iteration, right / bare))
+    table = Table(("iteration", "tier", "right with examples", "right without"), tuple(rows))
+    drawn = figures.lines("bootstrap", "Rollouts with and without worked examples", panels, shares=tuple(panels))
+    return [Section("Worked examples", (words,), (table,) if rows else (), (drawn,) if rows else ())]
 
 
 def _buffer(run: _Run) -> Section:

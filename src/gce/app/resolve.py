@@ -1,30 +1,17 @@
-"""From names on the command line to tasks, models and solvers: NAME, PATH or module:ATTR."""
+"""From names on the command line to tasks, presets, tiers and stored problems."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
-from gce.app.config import RunConfig
 from gce.domain.tasks import TASKS, Task, problem_of_key
 from gce.domain.types import Problem
-from gce.errors import BadInput, MissingExtra, ModelError
+from gce.errors import BadInput
 
-__all__ = [
-    "SHIPPED_MODEL",
-    "find_model",
-    "find_preset",
-    "find_task",
-    "find_tiers",
-    "shipped_model_path",
-    "stored_problem",
-]
-
-SHIPPED_MODEL = "gce-tiny"
+__all__ = ["attribute", "find_preset", "find_task", "find_tiers", "stored_problem"]
 
 
 def find_task(name: str) -> Task:
@@ -37,7 +24,7 @@ def find_task(name: str) -> Task:
         return TASKS[name]
     if ":" not in name:
         raise BadInput(f"no task {name!r}: choose one of {', '.join(TASKS)}, or give your own as module:ATTR")
-    task = _attribute(name, "task")
+    task = attribute(name, "task")
     if not isinstance(task, Task):
         raise BadInput(f"{name} is {type(task).__name__}, expected a gce.Task")
     return task
@@ -73,45 +60,9 @@ def stored_problem(task: Task, key: str) -> Problem:
         raise BadInput(f"the run was made with another version of task {task.name}: {error}") from error
 
 
-def find_model(config: RunConfig, task: Task) -> Any:
-    """The model that `config` names, its adapter not yet placed.
-
-    A factory `module:FACTORY` is called with the run's configuration and the task. Everything else is loaded with mlx.
-    """
-    if ":" in config.model and not Path(config.model).exists():
-        factory = _attribute(config.model, "model")
-        if not callable(factory):
-            raise BadInput(f"{config.model} is {type(factory).__name__}, expected a function of settings and task")
-        return factory(config, task)
-    path = shipped_model_path() if config.model == SHIPPED_MODEL else config.model
-    try:
-        from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
-    except ImportError as error:
-        raise MissingExtra(error.name or "mlx", "train") from error
-    return load_mlx_model(
-        path,
-        device="cpu" if config.device == "cpu" else None,
-        lora=LoraSettings(rank=config.rank, scale=config.scale, dropout=config.dropout),
-        optimizer=OptimizerSettings(
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            max_gradient_norm=config.max_gradient_norm,
-        ),
-        seed=config.seed,
-        threads=config.threads,
-    )
-
-
-def shipped_model_path() -> Path:
-    """Where `gce-tiny` lies in the installed package."""
-    path = Path(str(resources.files("gce") / "data" / SHIPPED_MODEL))
-    if not (path / "model.safetensors").is_file():
-        raise ModelError(f"the shipped model is missing from {path}: install the package again")
-    return path
-
-
-def _attribute(name: str, what: str) -> Any:
-    module_name, _, attribute = name.partition(":")
+def attribute(name: str, what: str) -> Any:
+    """What `module:ATTR` names, given as the `what`; BadInput where there is no such thing."""
+    module_name, _, member = name.partition(":")
     sys.path.insert(0, "")
     try:
         module = importlib.import_module(module_name)
@@ -121,6 +72,6 @@ def _attribute(name: str, what: str) -> Any:
     finally:
         sys.path.remove("")
     try:
-        return getattr(module, attribute)
+        return getattr(module, member)
     except AttributeError:
-        raise BadInput(f"module {module_name} has no {attribute!r} (given as the {what} {name!r})") from None
+        raise BadInput(f"module {module_name} has no {member!r} (given as the {what} {name!r})") from None

@@ -19,13 +19,16 @@ import numpy as np
 from attrs import evolve
 
 from gce.adapters.clocks import SystemClock
+from gce.adapters.exact_solver import ExactSolver
 from gce.adapters.process import peak_bytes
 from gce.adapters.run_directory import RunDirectory
 from gce.app.audit import best_of, reference_rows
-from gce.app.config import RECIPES, Admission, RunConfig, from_plain, with_recipe
+from gce.app.config import RECIPES, Admission, Bootstrap, RunConfig, from_plain, with_recipe
 from gce.app.evaluation import accuracy, answer_record, ask, stored_shares
+from gce.app.examples import Worked, worked_answers
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
-from gce.app.resolve import find_model, find_preset, find_task
+from gce.app.models import MODEL_HELP, find_model
+from gce.app.resolve import find_preset, find_task
 from gce.app.terminal import Terminal, accuracy_rows, rollout_rows, table
 from gce.domain.advantages import ALGORITHMS
 from gce.domain.diagnosis import falls
@@ -42,6 +45,8 @@ __all__ = ["add_arguments", "add_settings", "go_on", "main", "run", "start"]
 
 FITTED_TO = 100
 """Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
+EXAMPLES_DRAWN = 4
+"""Worked examples a tier from which those shown are drawn, for each that is shown."""
 PROBE_PROMPTS = 4
 """Task prompts a tier on which activations are probed."""
 ADMISSIONS = get_args(Admission)
@@ -66,6 +71,8 @@ examples:
   gce train --run-dir out --resume              go on after an interruption
   gce train --until 0.9 --minutes 20            stop when it is good, or when time is up
   gce train --admission shuffled                a control: which answers count as right is drawn by lot
+  gce train --model smollm2 --bootstrap few-shot --ladder
+                                                a weak model's start: worked examples, and problems of two jobs
   gce train --algorithm grpo --kl 0.01          group-relative weights, clipped ratios, held near the base
 
 A run directory holds run.sqlite (every rollout, verdict and iteration: open it with any SQL tool, also while the run
@@ -103,7 +110,7 @@ def add_settings(parser: Any) -> None:
 
     option("--task", str, f"{', '.join(TASKS)}, or your own as module:ATTR", metavar="NAME")
     option("--preset", str, "set of tiers; of scheduling: grounded (default), paper or larger")
-    option("--model", str, "gce-tiny, a directory, a hub name, or module:FACTORY")
+    option("--model", str, MODEL_HELP)
     option("--iterations", int, "rounds of sampling and learning, at most")
     option("--until", float, "stop at this mean accuracy on dev problems, as 0.9")
     option("--minutes", float, "let the run, its final test included, take about this long at most")
@@ -129,6 +136,10 @@ def add_settings(parser: Any) -> None:
     option("--batch", int, "traces in one step")
     option("--learning-rate", float, "of AdamW")
     option("--rank", int, "of the adapter")
+    option("--bootstrap", str, "few-shot: show worked examples until a tier gets on alone", choices=get_args(Bootstrap))
+    option("--shots", int, "worked examples that are shown")
+    option("--examples", str, "who worked them out; a solver is an oracle", choices=("heuristic", "solver"))
+    switch("--ladder", "train on the rungs below the preset's tiers too, of two and three jobs")
     option("--layers", int, "blocks that are adapted")
     option("--targeting", str, "which blocks", choices=("probe", "last", "random", "all"))
     option("--dev", int, "dev problems a tier, looked at during the run; 0 for none")
@@ -205,7 +216,9 @@ def _checked_model(config: RunConfig, task: Task) -> Any:
 
 
 def _check_tiers(config: RunConfig, task: Task) -> None:
-    training = task.training_tiers(config.preset)
+    training = task.training_tiers(config.preset, ladder=config.ladder)
+    if config.ladder and training == task.training_tiers(config.preset):
+        raise BadInput(f"preset {config.preset} of task {task.name} has no rungs below its tiers: leave out --ladder")
     unknown = sorted(set(config.problems_by_tier or ()) - set(training))
     if unknown:
         raise BadInput(f"recipe {config.recipe} samples tiers that {task.name} has not: {', '.join(unknown)}")
@@ -217,8 +230,15 @@ def _check_variants(config: RunConfig) -> None:
     """Variants that would quietly do nothing, or something else."""
     if config.admission == "all" and (config.drop_solved or config.algorithm not in ("raft", "raft++")):
         raise BadInput("--admission all takes every answer for right: it needs --algorithm raft, without --drop-solved")
+    if config.bootstrap != "none" and config.rollouts < 2:
+        raise BadInput("--bootstrap needs --rollouts from 2: one with examples, one without")
     if ALGORITHMS[config.algorithm].weigh is not None:
         default = RunConfig()
+        if config.bootstrap != "none":
+            raise BadInput(
+                f"{config.algorithm} needs to know how likely each rollout was, and those with worked examples were "
+                "sampled from another prompt: use --algorithm raft"
+            )
         for name in ("restart", "drop_solved", "per_problem", "deduplicate", "accumulate"):
             if getattr(config, name) != getattr(default, name):
                 raise BadInput(
@@ -279,10 +299,20 @@ def _train(
         measuring = measured["seconds"]
         earlier += measuring
     untrained = model.state()
+    worked = _worked(config, task)
     # The test at the end takes about as long as the one before.
     limit = None if config.minutes is None else 60 * config.minutes - 2 * measuring
     loop = Run(
-        config, task, model, store, clock, terminal, _problems(config, task, "dev", config.dev), untrained, limit
+        config,
+        task,
+        model,
+        store,
+        clock,
+        terminal,
+        _problems(config, task, "dev", config.dev),
+        untrained,
+        limit,
+        worked,
     )
     try:
         state = resume(loop)
@@ -304,6 +334,15 @@ def _train(
     terminal.say(table(*rollout_rows(records)))
     _print_result(terminal, tiers, summary, rows)
     return summary
+
+
+def _worked(config: RunConfig, task: Task) -> dict[str, tuple[Worked, ...]]:
+    """The examples that rollouts are shown; none where the run is not to start with them."""
+    if config.bootstrap == "none":
+        return {}
+    tiers = task.training_tiers(config.preset, ladder=config.ladder)
+    solve = ExactSolver(SystemClock()).solve if config.examples == "solver" else None
+    return worked_answers(task, config.preset, tiers, EXAMPLES_DRAWN * config.shots, solve=solve)
 
 
 def _keep_best(store: RunDirectory, state: RunState) -> None:
@@ -363,6 +402,7 @@ def _summary(
 ) -> dict[str, Any]:
     """What `summary.json` holds; its fields are documented in docs/summary.md."""
     trainable = getattr(model, "trainable_parameters", 0)
+    training = task.training_tiers(config.preset, ladder=config.ladder)
     return {
         "format": 1,
         "seconds": 0.0,
@@ -370,7 +410,7 @@ def _summary(
         "after": to_plain(after),
         "floors": to_plain(floors),
         "heuristics": to_plain(heuristics),
-        "first_correct": {tier: state.first_correct.get(tier) for tier in task.training_tiers(config.preset)},
+        "first_correct": {tier: state.first_correct.get(tier) for tier in training},
         "iterations": state.iteration,
         "best": None if state.best is None else {"iteration": state.best[0], "dev": state.best[1]},
         "rollouts": state.rollouts,

@@ -19,8 +19,9 @@ from gce.app.config import from_plain as config_from_plain
 from gce.app.evaluate import learned_from, restore
 from gce.app.evaluation import Judged, accuracy, ask, stored_shares
 from gce.app.mode_tables import Measured, attempts
+from gce.app.models import find_model
 from gce.app.modes import MODES, Settings, converse
-from gce.app.resolve import find_model, find_task, stored_problem
+from gce.app.resolve import find_task, stored_problem
 from gce.app.terminal import Terminal, share_cell, table
 from gce.domain.diagnosis import falls, first_gains
 from gce.domain.serialization import from_plain, to_plain

@@ -14,9 +14,12 @@ from attrs import field, frozen
 
 from gce.domain.types import TierCount
 
-__all__ = ["Policy", "TierHistory", "plan", "remember", "second_wave", "undecided_share"]
+__all__ = ["Policy", "TierHistory", "needs_examples", "plan", "remember", "second_wave", "undecided_share"]
 
 Policy = Literal["adaptive", "uniform"]
+
+ENOUGH_ALONE = 0.2
+"""Share of right rollouts from which on a tier needs no worked examples."""
 
 
 @frozen
@@ -27,6 +30,10 @@ class TierHistory:
     """Problems sampled, by tier, each weighing less the longer ago it was."""
     undecided: Mapping[str, float] = field(factory=dict)
     """Those of them whose rollouts were neither all right nor all wrong, weighed alike."""
+    alone: Mapping[str, float] = field(factory=dict)
+    """Rollouts without worked examples, by tier, weighed alike."""
+    alone_right: Mapping[str, float] = field(factory=dict)
+    """Those of them that were right."""
 
 
 def remember(history: TierHistory, counts: Mapping[str, TierCount], *, decay: float = 0.7) -> TierHistory:
@@ -41,6 +48,8 @@ def remember(history: TierHistory, counts: Mapping[str, TierCount], *, decay: fl
         raise ValueError(f"expected a decay in [0, 1], got {decay!r}")
     problems = {tier: decay * weight for tier, weight in history.problems.items()}
     undecided = {tier: decay * weight for tier, weight in history.undecided.items()}
+    alone = {tier: decay * weight for tier, weight in history.alone.items()}
+    alone_right = {tier: decay * weight for tier, weight in history.alone_right.items()}
     for tier, count in counts.items():
         open_problems = count.problems - count.all_right - count.all_wrong
         if not 0 <= open_problems <= count.problems:
@@ -50,7 +59,15 @@ def remember(history: TierHistory, counts: Mapping[str, TierCount], *, decay: fl
             )
         problems[tier] = problems.get(tier, 0.0) + count.problems
         undecided[tier] = undecided.get(tier, 0.0) + open_problems
-    return TierHistory(problems=problems, undecided=undecided)
+        alone[tier] = alone.get(tier, 0.0) + count.rollouts - count.shown
+        alone_right[tier] = alone_right.get(tier, 0.0) + count.correct - count.shown_correct
+    return TierHistory(problems=problems, undecided=undecided, alone=alone, alone_right=alone_right)
+
+
+def needs_examples(history: TierHistory, tier: str) -> bool:
+    """Whether rollouts of the tier without worked examples were right less often than `ENOUGH_ALONE`, or none was."""
+    alone = history.alone.get(tier, 0.0)
+    return not alone or history.alone_right.get(tier, 0.0) / alone < ENOUGH_ALONE
 
 
 def undecided_share(history: TierHistory, tier: str) -> float:

@@ -318,6 +318,9 @@ class TierCount:
     distinct: int
     """Distinct correct traces."""
     mean_tokens: float
+    shown: int = 0
+    """Rollouts whose prompt began with worked examples."""
+    shown_correct: int = 0
 
 
 @frozen

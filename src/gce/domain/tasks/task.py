@@ -27,6 +27,8 @@ class TaskTier:
     name: str
     held_out: bool = False
     """Never sampled for training; only evaluated."""
+    rung: bool = False
+    """Below the preset's tiers: sampled for training where a run asks for a ladder, never evaluated."""
 
 
 def _all_right(verdicts: Sequence[Verdict]) -> bool:
@@ -102,12 +104,12 @@ class Task:
     preset, or "" for the run's own."""
 
     def tiers(self, preset: str) -> tuple[TaskTier, ...]:
-        """Tiers of a preset; KeyError where there is no such preset."""
-        return self.presets[preset]
+        """Tiers of a preset, its rungs left out; KeyError where there is no such preset."""
+        return tuple(tier for tier in self.presets[preset] if not tier.rung)
 
-    def training_tiers(self, preset: str) -> tuple[str, ...]:
-        """Names of the tiers that training may sample."""
-        return tuple(tier.name for tier in self.presets[preset] if not tier.held_out)
+    def training_tiers(self, preset: str, *, ladder: bool = False) -> tuple[str, ...]:
+        """Names of the tiers that training may sample, with the rungs below them where there is to be a ladder."""
+        return tuple(tier.name for tier in self.presets[preset] if not tier.held_out and (ladder or not tier.rung))
 
 
 def draw_problem(

@@ -3,7 +3,8 @@
 `grounded` (default) is built so that reading the problem is needed: labels say nothing of the order, every
 constraint binds, and a project deadline is tied to the optimal makespan. `paper` has exactly the parameters of the
 six tiers of ISOPro 0.3 (edges from an earlier label to a later one), kept for comparison. `larger` is `grounded` with
-eleven jobs in every tier. Knows nothing of wording.
+eleven jobs in every tier. L2 and L3, of two and three jobs, are rungs below the tiers: only for training, and only
+where a run asks for them. Knows nothing of wording.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class Tier:
     subtypes: tuple[Tier, ...] = ()
     """T4 draws one of its pairs of families."""
     held_out: bool = False
+    rung: bool = False
+    """Below the six tiers, to start a weak model on."""
 
 
 def _tier(name: str, families: str, jobs: int, edges: int, low: int, high: int, **options: object) -> Tier:
@@ -60,6 +63,18 @@ _TWO = {"resource_types": 2, "demands": (1, 2), "capacities": (2, 4)}
 _ONE_CREW = {"resource_types": 1, "demands": (1, 1), "capacities": (1, 1)}
 
 GROUNDED = (
+    *(
+        _tier(
+            f"L{jobs}", "", jobs, 0, 1, 4,
+            subtypes=(
+                _tier("sequencing", "sequencing", jobs, jobs - 1, 1, 4),
+                _tier("resources", "resources", jobs, 0, 1, 4, slack=0.2, **_TWO),
+                _tier("deadlines", "deadlines", jobs, 0, 1, 4, deadlines=True, deadline_slack=(0, 2), **_ONE_CREW),
+            ),
+            rung=True,
+        )
+        for jobs in (2, 3)
+    ),
     _tier("T0", "sequencing", 4, 2, 1, 4),
     _tier("T1", "sequencing", 5, 4, 1, 4),
     _tier("T2", "resources", 6, 0, 1, 6, slack=0.2, **_TWO),
@@ -85,6 +100,21 @@ GROUNDED = (
 )  # fmt: skip
 
 PAPER = (
+    *(
+        _tier(
+            f"L{jobs}", "", jobs, 0, 1, 4,
+            subtypes=(
+                _tier("sequencing", "sequencing", jobs, jobs - 1, 1, 2, slack=3.0),
+                _tier(
+                    "resources+deadlines", "resources deadlines", jobs, 0, 1, 4,
+                    slack=2.0, deadlines=True, **_TWO | {"capacities": (2, 3)},
+                ),
+                _tier("deadlines", "deadlines", jobs, 0, 2, 5, slack=1.15, deadlines=True),
+            ),
+            rung=True,
+        )
+        for jobs in (2, 3)
+    ),
     _tier("T0", "sequencing", 4, 2, 1, 2, slack=3.0),
     _tier("T1", "sequencing deadlines", 5, 2, 1, 3, slack=3.0, deadlines=True),
     _tier("T2", "resources deadlines", 6, 0, 1, 4, slack=2.0, deadlines=True, **_TWO | {"capacities": (2, 3)}),
@@ -103,16 +133,14 @@ PAPER = (
     ),
 )  # fmt: skip
 
+_T2, _T3, _T4, _T5 = GROUNDED[-4:]
 LARGER = (
     _tier("T0", "sequencing", 11, 5, 1, 4),
     _tier("T1", "sequencing", 11, 9, 1, 4),
-    *(evolve(tier, jobs=11) for tier in GROUNDED[2:4]),
-    evolve(
-        GROUNDED[4],
-        jobs=11,
-        subtypes=tuple(evolve(tier, jobs=11, edges=tier.edges * 11 // 8) for tier in GROUNDED[4].subtypes),
-    ),
-    evolve(GROUNDED[5], jobs=11, edges=7),
+    evolve(_T2, jobs=11),
+    evolve(_T3, jobs=11),
+    evolve(_T4, jobs=11, subtypes=tuple(evolve(tier, jobs=11, edges=tier.edges * 11 // 8) for tier in _T4.subtypes)),
+    evolve(_T5, jobs=11, edges=7),
 )
 """`grounded` with more jobs than the shipped model was taught with."""
 

@@ -69,7 +69,8 @@ def _group(instance: Instance) -> str:
 SCHEDULING = Task(
     name="scheduling",
     presets={
-        name: tuple(TaskTier(tier.name, held_out=tier.held_out) for tier in tiers) for name, tiers in PRESETS.items()
+        name: tuple(TaskTier(tier.name, held_out=tier.held_out, rung=tier.rung) for tier in tiers)
+        for name, tiers in PRESETS.items()
     },
     draw=_draw,
     prompt=_prompt,

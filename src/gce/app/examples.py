@@ -1,0 +1,82 @@
+"""Worked examples: problems of the training key space with answers that a plain rule, or a solver, worked out.
+
+They are shown before a problem, by the few-shot mode and by runs that start a weak model with them. None is ever
+trained on, and none is the problem that it stands before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from attrs import frozen
+
+from gce.app.evaluation import judge
+from gce.domain.randomness import generator, key
+from gce.domain.tasks.task import Task, draw_problem
+from gce.domain.types import Completion, Message, Problem
+from gce.errors import BadInput
+
+__all__ = ["Worked", "shown_before", "worked_answers", "worked_examples"]
+
+_TRIED = 50
+"""Training problems looked at for each example that is wanted."""
+
+Turns = tuple[Message, ...]
+
+
+@frozen
+class Worked:
+    """A problem with a right answer, its reasoning written out."""
+
+    problem: Problem
+    text: str
+
+    @property
+    def turns(self) -> Turns:
+        """As a conversation."""
+        return (*self.problem.prompt, Message("assistant", self.text))
+
+
+def worked_answers(
+    task: Task, preset: str, tiers: Sequence[str], count: int, *, solve: Any = None
+) -> dict[str, tuple[Worked, ...]]:
+    """By tier, `count` examples; for a held-out tier those of the last one that is not.
+
+    Raises:
+        BadInput: the task has no worked answers, or too few of them are right.
+    """
+    taught = task.training_tiers(preset, ladder=True)
+    if not taught:
+        raise BadInput(f"preset {preset} of task {task.name} has no tier to take examples from")
+    sources = {tier: tier if tier in taught else taught[-1] for tier in tiers}
+    found = {}
+    for tier in dict.fromkeys(sources.values()):
+        found[tier] = tuple(islice(_worked(task, preset, tier, count * _TRIED, solve), count))
+        if len(found[tier]) < count:
+            raise BadInput(f"task {task.name} has no {count} worked examples of {tier}: do without few-shot")
+    return {tier: found[source] for tier, source in sources.items()}
+
+
+def worked_examples(
+    task: Task, preset: str, tiers: Sequence[str], count: int, *, solve: Any = None
+) -> dict[str, Turns]:
+    """The same as one conversation for each tier."""
+    found = worked_answers(task, preset, tiers, count, solve=solve)
+    return {tier: tuple(turn for each in worked for turn in each.turns) for tier, worked in found.items()}
+
+
+def shown_before(problem: Problem, worked: Mapping[str, Sequence[Worked]], count: int) -> Turns:
+    """`count` examples of the problem's tier, drawn for this problem, which is not among them."""
+    others = [each for each in worked.get(problem.tier, ()) if each.problem.digest != problem.digest]
+    order = generator("shown", problem.key).permutation(len(others))[:count].tolist()
+    return tuple(turn for place in order for turn in others[place].turns)
+
+
+def _worked(task: Task, preset: str, tier: str, count: int, solve: Any) -> Iterator[Worked]:
+    for index in range(count):
+        problem = draw_problem(task, preset, tier, "train", index, seed=key("examples"))
+        text = task.worked(problem, solve)
+        if text is not None and judge(task, problem, Completion("example", text, "stop", policy="")).right:
+            yield Worked(problem, text)

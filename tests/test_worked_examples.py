@@ -1,0 +1,47 @@
+"""Worked examples: right, from the training key space, other than the problem, the same every time."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from gce.app.examples import shown_before, worked_answers
+from gce.domain.tasks import TASKS, draw_problems, judge
+from gce.errors import BadInput
+
+SCHEDULING = TASKS["scheduling"]
+TIERS = ("L2", "T0", "T5")
+
+
+def test_every_example_is_right_and_none_is_a_test_problem():
+    worked = worked_answers(SCHEDULING, "grounded", TIERS, 4)
+    assert {tier: len(found) for tier, found in worked.items()} == dict.fromkeys(TIERS, 4)
+    for found in worked.values():
+        for each in found:
+            assert judge(each.problem, each.text).right
+            assert each.problem.split == "train"
+    assert worked["T5"][0].problem.tier == "T4", "a held-out tier is shown the last one that is not"
+
+
+def test_a_problem_is_shown_others_drawn_for_it():
+    worked = worked_answers(SCHEDULING, "grounded", ["T0"], 6)
+    problems = draw_problems(SCHEDULING, "grounded", "T0", "train", 12)
+    shown = [shown_before(problem, worked, 2) for problem in problems]
+    assert {len(turns) for turns in shown} == {4}
+    assert [turn.role for turn in shown[0]] == ["user", "assistant"] * 2
+    assert len(set(shown)) > 6, "not the same for all"
+    assert shown == [shown_before(problem, worked, 2) for problem in problems]
+
+
+def test_a_problem_is_never_shown_itself():
+    worked = worked_answers(SCHEDULING, "grounded", ["L2"], 3)
+    same = worked["L2"][0].problem
+    copy = evolve(same, key="another/key")
+    turns = shown_before(copy, worked, 3)
+    assert len(turns) == 4 and same.prompt[-1] not in turns
+    assert shown_before(evolve(copy, tier="T9"), worked, 3) == ()
+
+
+def test_a_task_without_worked_answers_is_named():
+    with pytest.raises(BadInput, match="task scheduling has no 2 worked examples of T0: do without few-shot"):
+        worked_answers(evolve(SCHEDULING, worked=lambda _problem, _solve: None), "grounded", ["T0"], 2)
