@@ -47,7 +47,7 @@ def turns(problem: Problem) -> list[dict[str, str]]:
 
 
 def load_gce(model: str, *, blocks: int, learning_rate: float) -> Any:
-    """An `MlxModel` on the CPU with an adapter on its top blocks, as many as there are at most."""
+    """A model in mlx on the CPU with an adapter on its top blocks, as many as there are at most."""
     from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
 
     loaded = load_mlx_model(

@@ -33,7 +33,7 @@ def traces(prompts: int, samples: int, tokens: int, tier: str) -> list[tuple[Pro
 def ours(
     model: str, prompts: int, samples: int, tokens: int, tier: str, blocks: int, batch: int, part: str
 ) -> Callable[[], Turn]:
-    """`MlxModel.update` over every trace.
+    """`LocalModel.update` over every trace.
 
     `part` says how often: four epochs, of which the first keeps hidden states (`whole`), the first (`first`), a later
     one (`later`), or as many batches, drawn from all traces, as an iteration of the loop takes (`drawn`).

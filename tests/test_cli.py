@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gce.app import cli, resolve
+from gce.app import cli, models
 from gce.domain.tasks import TASKS, draw_problem
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.exact import solve
@@ -62,8 +62,9 @@ def test_help_lists_every_command(gce: Gce) -> None:
     ran = gce("--help")
     assert ran.status == 0
     assert all(f"\n    {name} " in ran.out for name in cli.COMMANDS)
-    study = {"ablate", "report", "validity", "rescore"}
-    assert set(cli.COMMANDS) == {"train", "evaluate", "generate", "verify", "audit", "path", "doctor"} | study
+    about_runs = {"ablate", "report", "validity", "rescore", "export", "traces"}
+    about_tasks = {"generate", "verify", "audit"}
+    assert set(cli.COMMANDS) == {"train", "evaluate", "models", "path", "doctor"} | about_tasks | about_runs
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
@@ -333,7 +334,7 @@ def test_scheduling_is_audited_by_tier_and_subtype(gce: Gce) -> None:
 
 
 def test_path_prints_where_the_shipped_model_lies(gce: Gce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve.resources, "files", lambda package: tmp_path)
+    monkeypatch.setattr(models.resources, "files", lambda package: tmp_path)
     assert "the shipped model is missing" in one_line(gce("path"), "path")
     folder = tmp_path / "data" / "gce-tiny"
     folder.mkdir(parents=True)

@@ -15,8 +15,9 @@ from mlx_lm.utils import load_model  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
 from gce.adapters.examples import Example, Objective  # noqa: E402
+from gce.adapters.lora import LoraSettings, OptimizerSettings  # noqa: E402
 from gce.adapters.mlx_learner import loss_and_gradients, split_head  # noqa: E402
-from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings  # noqa: E402
+from gce.adapters.mlx_lora import Adapter  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ from mlx_lm.tuner.lora import LoRALinear  # noqa: E402
 from mlx_lm.utils import load_model  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
-from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings  # noqa: E402
+from gce.adapters.lora import LoraSettings, OptimizerSettings  # noqa: E402
+from gce.adapters.mlx_lora import Adapter  # noqa: E402
 from gce.errors import ModelError  # noqa: E402
 
 TOKENS = [[3, 7, 8, 9, 1, 4, 20, 30]]

@@ -88,9 +88,9 @@ def test_same_seed_same_bytes_with_and_without_sampling_in_between(directory, dr
 def test_a_plain_llama_on_a_linux_cpu_learns_by_numpy_unless_it_drops_out(directory):
     """To the same adapter within rounding, as an update by mlx shows."""
     by_numpy, by_mlx = load(directory, 1), load(directory, 1)
-    assert by_numpy._learner is not None
-    assert load(directory, 1, dropout=0.1)._learner is None
-    by_mlx._learner = None
+    assert by_numpy.engine.learner is not None
+    assert load(directory, 1, dropout=0.1).engine.learner is None
+    by_mlx.engine.learner = None
     batch = batch_of(by_numpy)
     found, expected = by_numpy.update(batch), by_mlx.update(batch)
     assert found.loss == pytest.approx(expected.loss, rel=1e-5)
@@ -177,7 +177,7 @@ def test_prompts_go_through_the_chat_template(directory):
 
 def test_activation_statistics_are_mean_squares_of_block_outputs(directory):
     model = load(directory)
-    llama = model._model.model
+    llama = model.engine.model.model
     outs, adds = np.zeros((2, 3)), np.zeros((2, 3))
     counts = []
     for row, prompt in enumerate(PROMPTS):
@@ -236,4 +236,4 @@ def test_weights_of_fewer_bits_become_float32_on_a_linux_cpu(directory, tmp_path
     copy = shutil.copytree(directory, tmp_path / "model")
     weights = {name: array.astype(mx.bfloat16) for name, array in mx.load(str(copy / "model.safetensors")).items()}
     mx.save_safetensors(str(copy / "model.safetensors"), weights, {"format": "mlx"})
-    assert load(copy)._model.model.norm.weight.dtype == mx.float32
+    assert load(copy).engine.model.model.norm.weight.dtype == mx.float32

@@ -11,8 +11,8 @@ from toy_task import ADDITION
 from gce.adapters.clocks import FakeClock
 from gce.adapters.exact_solver import ExactSolver
 from gce.adapters.scripted_model import ScriptedModel
-from gce.app.mode_tables import Measured, against, attempts, costs_table
 from gce.app.examples import worked_examples
+from gce.app.mode_tables import Measured, against, attempts, costs_table
 from gce.app.modes import ATTEMPTS, MODES, Settings, converse
 from gce.domain.tasks import TASKS, TaskTier, draw_problems
 from gce.domain.types import Message, Problem, SampleRequest

@@ -18,9 +18,10 @@ from tiny_llama import write_tiny_llama  # noqa: E402
 
 from gce.adapters import numpy_learner, numpy_llama  # noqa: E402
 from gce.adapters.examples import Example, Objective  # noqa: E402
+from gce.adapters.lora import LoraSettings, OptimizerSettings  # noqa: E402
 from gce.adapters.mlx_learner import loss_and_gradients, split_head  # noqa: E402
 from gce.adapters.mlx_llama import llama_adapter, llama_weights  # noqa: E402
-from gce.adapters.mlx_lora import Adapter, LoraSettings, OptimizerSettings  # noqa: E402
+from gce.adapters.mlx_lora import Adapter  # noqa: E402
 from gce.adapters.numpy_learner import NumpyLearner  # noqa: E402
 
 WORDS = 45

@@ -18,8 +18,8 @@ from mlx_lm.utils import load_model
 from tiny_llama import write_tiny_llama
 
 from gce.adapters import sampler_threads
+from gce.adapters.continuous_batching import Job, roll_out
 from gce.adapters.mlx_llama import llama_weights
-from gce.adapters.mlx_sampler import Job, roll_out
 from gce.adapters.numpy_decoder import NumpyDecoder
 from gce.adapters.sampler_threads import _deal, roll_out_in_threads
 

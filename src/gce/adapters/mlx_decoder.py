@@ -8,48 +8,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
+from gce.adapters.continuous_batching import Decoder
 from gce.adapters.draws import Array
 
-__all__ = ["BatchDecoder", "Decoder", "SequenceDecoder", "decoder_maker", "draw"]
+__all__ = ["BatchDecoder", "SequenceDecoder", "decoder_maker", "draw"]
 
 _GROWTH = 256
 """Columns by which the key-value buffers grow."""
-
-
-class Decoder(Protocol):
-    """Rows that each hold a sequence and take one token a step."""
-
-    @property
-    def rows(self) -> int:
-        """How many there are, idle ones included."""
-        ...
-
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
-        """A prefix for each prompt, opaque, to be placed in any number of rows."""
-        ...
-
-    def place(self, row: int, prefix: Any) -> None:
-        """Start `row` anew right after `prefix`."""
-        ...
-
-    def release(self, row: int) -> None:
-        """Leave `row` idle; what it draws from now on means nothing."""
-        ...
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Go on with these rows alone, as rows 0, 1, ...; nothing may be placed after it."""
-        ...
-
-    def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-        """Append one token to each row and draw the next, as `gce.adapters.draws.draw` says."""
-        ...
 
 
 def decoder_maker(model: nn.Module) -> Callable[[int, int], Decoder]:

@@ -11,17 +11,14 @@ from itertools import islice
 
 import mlx.core as mx
 import mlx.nn as nn
-import numpy as np
 from mlx.utils import tree_flatten
 
-from gce.adapters.examples import Example, Objective
+from gce.adapters.examples import Example, Objective, batch_arrays, passes
 
 __all__ = ["Head", "loss_and_gradients", "split_head"]
 
 Head = tuple[Callable[[mx.array], mx.array], Callable[[mx.array], mx.array]]
 """Tokens to hidden states, and hidden states to logits."""
-
-_BUCKET = 32
 
 
 def split_head(model: nn.Module) -> Head:
@@ -69,11 +66,11 @@ def loss_and_gradients(
 
     gradient_of = nn.value_and_grad(model, loss)
     total, gradients = 0.0, dict[str, mx.array]()
-    for chunks in _groups(_passes(examples, tokens_per_pass), len(streams)):
+    for chunks in _groups(passes(examples, tokens_per_pass), len(streams)):
         found = []
         for chunk, stream in zip(chunks, streams, strict=False):
             with mx.stream(stream):
-                found.append(gradient_of(*map(mx.array, _arrays(chunk))))
+                found.append(gradient_of(*map(mx.array, batch_arrays(chunk))))
         mx.eval(found)
         for value, tree in found:
             total += value.item()
@@ -97,47 +94,6 @@ def _token_losses(
     return losses
 
 
-def _width(example: Example) -> int:
-    """Positions that go through the model: all tokens but the last, rounded up to a bucket."""
-    return -(-(len(example.tokens) - 1) // _BUCKET) * _BUCKET
-
-
-def _passes(examples: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
-    """Examples of near-equal length together, as many as fit into `tokens` with their padding, at least one."""
-    chunk: list[Example] = []
-    for example in sorted(examples, key=_width):
-        if chunk and (len(chunk) + 1) * _width(example) > tokens:
-            yield chunk
-            chunk = []
-        chunk.append(example)
-    yield chunk
-
-
 def _groups(chunks: Iterator[list[Example]], size: int) -> Iterator[list[list[Example]]]:
     while group := list(islice(chunks, size)):
         yield group
-
-
-def _arrays(chunk: Sequence[Example]) -> tuple[np.ndarray, ...]:
-    """Inputs (sequences, width); then for each trained token its place in the flat inputs, the token, its weight.
-
-    Last its log-probabilities when sampled and under the base, 0 where they are not known.
-    """
-    width = max(map(_width, chunk))
-    inputs = np.zeros((len(chunk), width), np.int32)
-    places, targets, weights, sampled, base = [], [], [], [], []
-    for row, example in enumerate(chunk):
-        inputs[row, : len(example.tokens) - 1] = example.tokens[:-1]
-        # The output at one position predicts the token at the next.
-        places.append(row * width + np.arange(example.start - 1, len(example.tokens) - 1))
-        targets.append(np.asarray(example.tokens[example.start :]))
-        trained = len(example.tokens) - example.start
-        weights.append(np.full(trained, example.weight))
-        sampled.append(np.asarray(example.sampled or np.zeros(trained)))
-        base.append(np.asarray(example.base or np.zeros(trained)))
-    return (
-        inputs,
-        np.concatenate(places).astype(np.int32),
-        np.concatenate(targets).astype(np.int32),
-        *(np.concatenate(part).astype(np.float32) for part in (weights, sampled, base)),
-    )

@@ -14,58 +14,22 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optimizers
 import numpy as np
-from attrs import field, frozen, validators
 from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.tuner.lora import LoRALinear
 from mlx_lm.tuner.utils import remove_lora_layers
 from safetensors.numpy import save
 
 from gce.adapters.durable_files import write_file
+from gce.adapters.lora import LoraSettings, OptimizerSettings, adapter_config, check_same_shapes, first_values
 from gce.domain.types import ModelState
 from gce.errors import ModelError
 
-__all__ = ["Adapter", "LoraSettings", "OptimizerSettings"]
-
-
-def _positive_or_none(_record: Any, attribute: Any, value: float | None) -> None:
-    if value is not None and not value > 0:
-        raise ValueError(f"expected {attribute.name} above 0 or None, got {value!r}")
-
-
-@frozen
-class LoraSettings:
-    """The shape of the adapter."""
-
-    rank: int = field(default=16, validator=validators.ge(1))
-    scale: float = 2.0
-    """Factor on the low-rank product (alpha / rank elsewhere)."""
-    layers: tuple[int, ...] = ()
-    """Blocks to adapt, from the input, 0-based. Empty: none until `attach`."""
-    dropout: float = field(default=0.0, validator=[validators.ge(0.0), validators.lt(1.0)])
-    """Of the adapter's inputs, during updates only."""
-    keys: tuple[str, ...] | None = None
-    """Linears of each block by path inside it, such as `self_attn.q_proj`; None for all of them."""
-
-
-@frozen
-class OptimizerSettings:
-    """AdamW with bias correction, and how gradients are gathered."""
-
-    learning_rate: float = field(default=1e-3, validator=validators.gt(0.0))
-    weight_decay: float = field(default=0.0, validator=validators.ge(0.0))
-    betas: tuple[float, float] = (0.9, 0.999)
-    epsilon: float = 1e-8
-    max_gradient_norm: float | None = field(default=1.0, validator=_positive_or_none)
-    """Gradients are scaled down to this global norm; None leaves them."""
-    tokens_per_pass: int = field(default=512, validator=validators.ge(1))
-    """Tokens whose activations a thread holds at once, padding included in mlx, on average in numpy; a batch takes as
-    many passes as it needs."""
+__all__ = ["Adapter"]
 
 
 class Adapter:
@@ -232,10 +196,7 @@ class Adapter:
         layer: LoRALinear = LoRALinear.from_base(
             linear, r=self.lora.rank, dropout=self.lora.dropout, scale=self.lora.scale
         )
-        inputs = layer.lora_a.shape[0]
-        generator = np.random.Generator(np.random.Philox([self._seed, crc32(path.encode())]))
-        bound = inputs**-0.5
-        layer.lora_a = mx.array(generator.uniform(-bound, bound, layer.lora_a.shape).astype(np.float32))
+        layer.lora_a = mx.array(first_values(self._seed, path, layer.lora_a.shape))
         return layer
 
     def _arrays(self) -> dict[str, mx.array]:
@@ -247,27 +208,10 @@ class Adapter:
         return arrays
 
     def _config(self) -> dict[str, Any]:
-        """What mlx-lm reads from `adapter_config.json`; with full paths as keys it does not look at `num_layers`."""
-        return {
-            "fine_tune_type": "lora",
-            "num_layers": len(self.layers),
-            "lora_parameters": {
-                "rank": self.lora.rank,
-                "scale": self.lora.scale,
-                "dropout": self.lora.dropout,
-                "keys": list(self.modules),
-            },
-        }
+        return adapter_config(self.lora, self.layers, self.modules)
 
     def _check(self, state: ModelState) -> None:
-        expected = {name: np.array(array) for name, array in self._arrays().items()}
-        if expected.keys() != state.arrays.keys():
-            odd = sorted(expected.keys() ^ state.arrays.keys())
-            raise ValueError(f"expected a state of blocks {list(self.layers)}, got one that differs in {odd[0]!r}")
-        for name, array in expected.items():
-            got = state.arrays[name]
-            if (array.shape, array.dtype) != (got.shape, got.dtype):
-                raise ValueError(f"expected {name} as {array.dtype}{array.shape}, got {got.dtype}{got.shape}")
+        check_same_shapes({name: np.array(array) for name, array in self._arrays().items()}, state, self.layers)
 
 
 @contextlib.contextmanager

@@ -15,8 +15,7 @@ from threading import Event
 from attrs import evolve
 
 from gce.adapters.blas import one_numpy_blas_thread
-from gce.adapters.mlx_decoder import Decoder
-from gce.adapters.mlx_sampler import Job, Rollout, roll_out
+from gce.adapters.continuous_batching import Decoder, Job, Rollout, roll_out
 
 __all__ = ["roll_out_in_threads"]
 

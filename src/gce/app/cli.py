@@ -19,9 +19,12 @@ COMMANDS = {
     "report": "runs and studies as one page with figures, as Markdown, or as pictures",
     "validity": "how far a run's result can be trusted: four numbers, and the shortcut margin",
     "rescore": "judge a run's stored answers again",
+    "export": "what a run learned, for mlx-lm or PEFT, or merged into a model of its own",
+    "traces": "a run's verified answers as a chat data set",
     "generate": "draw problems",
     "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 no verdict",
     "audit": "score answers that ignore the problem",
+    "models": "what can stand behind --model, and what each kind can do",
     "path": "print where the shipped model lies",
     "doctor": "show what is installed, which BLAS and device are used, what to install",
 }

@@ -1,8 +1,10 @@
-"""From what follows `--model` to a model: one line of `BACKENDS` for each kind, and what its models can do."""
+"""`gce models`: what can stand behind `--model`. From such a name to a model: an entry of `BACKENDS` for each kind."""
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import json
 import os
 from collections.abc import Callable
 from importlib import resources
@@ -13,10 +15,23 @@ from attrs import frozen
 
 from gce.app.config import RunConfig
 from gce.app.resolve import attribute
+from gce.app.terminal import table
 from gce.domain.tasks import Task
 from gce.errors import BadInput, MissingExtra, ModelError
 
-__all__ = ["BACKENDS", "MODEL_HELP", "SHIPPED_MODEL", "SMOLLM2", "Backend", "find_model", "shipped_model_path"]
+__all__ = [
+    "BACKENDS",
+    "MODEL_HELP",
+    "SHIPPED_MODEL",
+    "SMOLLM2",
+    "Backend",
+    "add_arguments",
+    "backend_rows",
+    "find_model",
+    "model_directory",
+    "run",
+    "shipped_model_path",
+]
 
 SHIPPED_MODEL = "gce-tiny"
 SMOLLM2 = "smollm2"
@@ -42,6 +57,41 @@ class Backend:
     is_meant: Callable[[str], bool]
     """Whether a name is one of this kind; the first in `BACKENDS` that says so is taken."""
     load: Callable[[str, RunConfig, Task], Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce models`."""
+    parser.description = "What can stand behind --model, and what each kind can do. The first kind that fits is taken."
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    head, *rows = backend_rows()
+    if arguments.json:
+        print(json.dumps([dict(zip(head, row, strict=True)) for row in rows]))
+    else:
+        print(table(head, rows, words=True))
+    return 0
+
+
+def backend_rows() -> list[tuple[str, ...]]:
+    """The table of backends: its head, then a row for each."""
+    verbs = {SAMPLES: "sample", SCORES: "score", LEARNS: "train", PROBES: "probe"}
+    head = ("--model", "what it is", "install", *verbs.values(), "completions tell")
+    return [head] + [
+        (
+            backend.written,
+            backend.what,
+            backend.install or "-",
+            *(
+                "yes" if name in backend.capabilities else "as yours" if backend.load is _make else "no"
+                for name in verbs
+            ),
+            backend.tokens,
+        )
+        for backend in BACKENDS
+    ]
 
 
 def find_model(config: RunConfig, task: Task) -> Any:
@@ -93,7 +143,8 @@ def _cache() -> Path:
 def _load_mlx(name: str, config: RunConfig, _task: Task) -> Any:
     directory = model_directory(name)
     try:
-        from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
+        from gce.adapters.lora import LoraSettings, OptimizerSettings
+        from gce.adapters.mlx_model import load_mlx_model
     except ImportError as error:
         raise MissingExtra(error.name or "mlx", "train") from error
     return load_mlx_model(

@@ -140,12 +140,13 @@ def p_cell(p: float | None) -> str:
     return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of even width, the first to the left and the others to the right."""
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = False) -> str:
+    """Columns of even width, the first to the left and the others to the right, or to the left where they are words."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
-        rest = "  ".join(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
+        place = str.ljust if words else str.rjust
+        rest = "  ".join(place(cell, width) for cell, width in zip(cells[1:], widths[1:], strict=True))
         return f"{cells[0]:<{widths[0]}}  {rest}".rstrip()
 
     return "\n".join([line(head), line(["-" * width for width in widths]), *map(line, rows)])

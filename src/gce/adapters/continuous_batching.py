@@ -9,16 +9,46 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from attrs import frozen
 
-from gce.adapters.mlx_decoder import Decoder
+from gce.adapters.draws import Array
 
-__all__ = ["Job", "Rollout", "roll_out"]
+__all__ = ["Decoder", "Job", "Rollout", "roll_out"]
 
 _PREFILL_TOKENS = 4096
 """Prompt tokens at most that are computed in one pass, unless one prompt alone is longer."""
+
+
+class Decoder(Protocol):
+    """Rows that each hold a sequence and take one token a step."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are, idle ones included."""
+        ...
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
+        """A prefix for each prompt, opaque, to be placed in any number of rows."""
+        ...
+
+    def place(self, row: int, prefix: Any) -> None:
+        """Start `row` anew right after `prefix`."""
+        ...
+
+    def release(self, row: int) -> None:
+        """Leave `row` idle; what it draws from now on means nothing."""
+        ...
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with these rows alone, as rows 0, 1, ...; nothing may be placed after it."""
+        ...
+
+    def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
+        """Append one token to each row and draw the next, as `gce.adapters.draws.draw` says."""
+        ...
 
 
 @frozen
@@ -30,6 +60,8 @@ class Job:
     temperature: float
     limit: int
     """New tokens at most, at least 1."""
+    ends: Callable[[Sequence[int]], bool] | None = None
+    """Whether the tokens written so far end the sequence; asked after each. End tokens do in any case."""
 
 
 @frozen
@@ -39,7 +71,7 @@ class Rollout:
     job: int
     """Its place in the sequence of jobs."""
     stopped: bool
-    """Whether the last token is an end token."""
+    """Whether it ended by itself, and not for its length."""
     tokens: tuple[int, ...]
     log_probabilities: tuple[float, ...]
     sampling_log_probabilities: tuple[float, ...]
@@ -87,11 +119,12 @@ def roll_out(
             table.keep(live)
             live = np.arange(len(live))
         table.record(live, *decoder.step(*table.inputs()))
-        ended = [row for row in live.tolist() if table.next[row] in stop or table.count[row] == table.limit[row]]
-        for row in ended:
-            rollout = table.finish(row, stopped=int(table.next[row]) in stop)
-            decoder.release(row)
-            yield rollout
+        for row in live.tolist():
+            stopped = int(table.next[row]) in stop or table.ends(row)
+            if stopped or table.count[row] == table.limit[row]:
+                rollout = table.finish(row, stopped=stopped)
+                decoder.release(row)
+                yield rollout
 
 
 def _prefill(decoder: Decoder, prefixes: dict[tuple[int, ...], object], prompts: Sequence[tuple[int, ...]]) -> None:
@@ -117,10 +150,11 @@ class _Table:
         self.tokens = np.zeros((rows, longest), np.int64)
         self.own = np.zeros((rows, longest), np.float32)
         self.sampling = np.zeros((rows, longest), np.float32)
+        self.judge = np.full(rows, None)
 
     def start(self, row: int, number: int, job: Job) -> None:
         self.job[row], self.next[row], self.count[row] = number, job.prompt[-1], 0
-        self.limit[row], self.temperature[row] = job.limit, job.temperature
+        self.limit[row], self.temperature[row], self.judge[row] = job.limit, job.temperature, job.ends
         self.uniforms[row, : job.limit] = np.random.Generator(np.random.Philox(job.seed)).random(job.limit)
 
     def inputs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -133,6 +167,10 @@ class _Table:
         self.sampling[live, place] = sampling[live]
         self.next[live] = tokens[live]
         self.count[live] += 1
+
+    def ends(self, row: int) -> bool:
+        judge = self.judge[row]
+        return judge is not None and bool(judge(self.tokens[row, : self.count[row]].tolist()))
 
     def finish(self, row: int, *, stopped: bool) -> Rollout:
         count, number = self.count[row], int(self.job[row])

@@ -15,9 +15,9 @@ from mlx_lm.generate import generate_step  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
 from gce.adapters import mlx_model  # noqa: E402
+from gce.adapters.continuous_batching import Job, roll_out  # noqa: E402
 from gce.adapters.mlx_decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
 from gce.adapters.mlx_llama import llama_weights  # noqa: E402
-from gce.adapters.mlx_sampler import Job, roll_out  # noqa: E402
 from gce.adapters.numpy_decoder import NumpyDecoder  # noqa: E402
 from gce.domain.types import Message, SampleRequest  # noqa: E402
 
@@ -40,7 +40,7 @@ def loaded(directory):
 
 @pytest.fixture(scope="module")
 def model(loaded):
-    return loaded._model
+    return loaded.engine.model
 
 
 def jobs_of(*, prompts: int = 4, each: int = 2, temperature: float = 0.8, limit: int = 12) -> list[Job]:
@@ -94,7 +94,7 @@ def test_log_probabilities_are_those_of_a_full_forward_pass(model, decoder):
 @pytest.mark.parametrize("decoder", ["numpy", "batch"])
 def test_buffers_grow_past_their_first_room(tmp_path, decoder):
     """300 new tokens, where there is room for 256 at first; the longest prompt has 280 tokens, over a query block."""
-    model = mlx_model.load_mlx_model(write_tiny_llama(tmp_path, layers=2, context=1024), device="cpu")._model
+    model = mlx_model.load_mlx_model(write_tiny_llama(tmp_path, layers=2, context=1024), device="cpu").engine.model
     rng = np.random.Generator(np.random.Philox(9))
     prompts = [tuple(rng.integers(5, 45, size=size).tolist()) for size in (4, 280)]
     jobs = [Job(prompt, seed, 0.8, 300) for seed, prompt in enumerate(prompts)]
@@ -190,7 +190,7 @@ def load(tmp_path, **config):
 @pytest.mark.skipif(not mlx_model.sys.platform.startswith("linux"), reason="elsewhere mlx's own kernels are fast")
 def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded, monkeypatch):
     monkeypatch.setattr(mlx_model, "roll_out_in_threads", lambda jobs, make, **_: [make(3, 9)])
-    (decoder,) = loaded._roller()([])
+    (decoder,) = loaded.engine.sampler(frozenset())([])
     assert isinstance(decoder, NumpyDecoder)
 
 
@@ -206,7 +206,7 @@ def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded, monkeypatch):
     ],
 )
 def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, family, config):
-    model = load(tmp_path, layers=2, family=family, **config)._model
+    model = load(tmp_path, layers=2, family=family, **config).engine.model
     assert llama_weights(model) is None
     assert isinstance(decoder_maker(model)(4, 9), BatchDecoder)
     jobs = jobs_of(prompts=3, each=2, limit=8)
@@ -217,7 +217,7 @@ def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, famil
 
 def test_a_model_with_other_caches_is_decoded_one_sequence_at_a_time(tmp_path):
     kinds = ["sliding_attention", "full_attention"]
-    model = load(tmp_path, layers=2, layer_types=kinds, sliding_window=4)._model
+    model = load(tmp_path, layers=2, layer_types=kinds, sliding_window=4).engine.model
     decoder = decoder_maker(model)(4, 9)
     assert isinstance(decoder, SequenceDecoder)
     jobs = jobs_of(prompts=3, each=2, limit=8)
@@ -229,7 +229,7 @@ def test_a_model_with_other_caches_is_decoded_one_sequence_at_a_time(tmp_path):
 
 @pytest.mark.parametrize("config", [{"tied": False}, {"kv_heads": 4}, {"kv_heads": 1}, {"head_dim": 16}])
 def test_numpy_decodes_every_shape_of_plain_llama(tmp_path, config):
-    model = load(tmp_path, layers=2, **config)._model
+    model = load(tmp_path, layers=2, **config).engine.model
     assert llama_weights(model) is not None
     jobs = jobs_of(prompts=3, each=2, limit=8)
     for job, rollout in zip(jobs, rolled(model, jobs, max_rows=4), strict=True):

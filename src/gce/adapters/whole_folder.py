@@ -1,0 +1,47 @@
+"""A folder that appears under its name with all in it, or not at all. Knows nothing of what is written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from gce.adapters.durable_files import remove, sync_directory
+from gce.errors import BadInput
+
+__all__ = ["whole_folder"]
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder to write in; it takes its place at `path` when the block ends, and is gone where it fails.
+
+    Raises BadInput where there is something already, other than an empty folder, or nothing can be written.
+    """
+    target = path.resolve()
+    try:
+        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+            raise BadInput(f"{path} exists already and is no empty folder: give another --out")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(target.name + ".tmp")
+        remove(temporary)
+        temporary.mkdir()
+        try:
+            yield temporary
+            _sync(temporary)
+            os.rename(temporary, target)
+        except BaseException:
+            remove(temporary)
+            raise
+        sync_directory(target.parent)
+    except OSError as exc:
+        raise BadInput(f"cannot write {path}: {exc.strerror or exc}: give another --out") from exc
+
+
+def _sync(folder: Path) -> None:
+    for directory, _, names in os.walk(folder):
+        for name in names:
+            with open(Path(directory, name), "rb") as file:
+                os.fsync(file.fileno())
+        sync_directory(Path(directory))
