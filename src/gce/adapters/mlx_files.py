@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import mlx.nn as nn
 from attrs import frozen
 from mlx_lm.utils import load_model, load_tokenizer
 
+from gce.adapters.model_files import directory_digest, find_directory
 from gce.errors import ModelError
 
 __all__ = ["Base", "load_base"]
@@ -34,7 +34,7 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
     Raises ModelError where there is no such model, or it cannot hold a conversation.
     """
     name = str(path_or_repo)
-    directory = _directory(path_or_repo)
+    directory = find_directory(path_or_repo)
     try:
         model, config = load_model(directory, lazy=True)
         tokenizer = load_tokenizer(directory, eos_token_ids=config.get("eos_token_id"))
@@ -48,31 +48,4 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
     context = config.get("max_position_embeddings")
-    return Base(model, tokenizer, int(context) if context else None, _digest(directory))
-
-
-def _directory(path_or_repo: str | Path) -> Path:
-    """A local directory with the model's files."""
-    path = Path(path_or_repo)
-    if path.is_dir():
-        return path
-    name = str(path_or_repo)
-    if path.is_absolute() or name.count("/") != 1:
-        raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"could not find or fetch the model {name!r}: {error}") from error
-
-
-def _digest(directory: Path) -> str:
-    """SHA-256 over names and contents of the files that make the base what it is."""
-    found = hashlib.sha256()
-    for path in sorted([directory / "config.json", *directory.glob("model*.safetensors")]):
-        found.update(f"{path.name} {path.stat().st_size} ".encode())
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                found.update(block)
-    return found.hexdigest()
+    return Base(model, tokenizer, int(context) if context else None, directory_digest(directory))

@@ -115,7 +115,7 @@ class RunConfig:
     examples: ExampleMaker = field(default="heuristic", validator=_one_of(ExampleMaker))
     """Who worked them out; a solver is an oracle, and a run that used it says so."""
     ladder: bool = False
-    """Whether the rungs below the preset's tiers are sampled too."""
+    """Whether the rungs below the preset's tiers are sampled too, and each tier only once the one below it holds."""
     layers: int = field(default=4, validator=_positive)
     """Blocks that are adapted."""
     targeting: Strategy = field(default="probe", validator=_one_of(Strategy))

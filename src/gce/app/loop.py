@@ -22,7 +22,7 @@ from gce.app.examples import Worked, shown_before
 from gce.domain.advantages import ALGORITHMS, drop_decided
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
 from gce.domain.randomness import generator, key
-from gce.domain.sampling import TierHistory, needs_examples, plan, remember, second_wave
+from gce.domain.sampling import TierHistory, climbed, needs_examples, plan, remember, second_wave
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks.task import Task, draw_problem
 from gce.domain.types import (
@@ -226,8 +226,9 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
 def _draw(run: Run, state: RunState, number: int) -> tuple[list[Problem], Mapping[str, int]]:
     """The iteration's problems, and how many each tier has had since the start."""
     config = run.config
+    tiers = climbed(state.history, run.tiers) if config.ladder else run.tiers
     shares = config.problems_by_tier or plan(
-        state.history, run.tiers, problems=config.problems, policy=config.sampling, floor=config.floor
+        state.history, tiers, problems=config.problems, policy=config.sampling, floor=config.floor
     )
     drawn = dict(state.drawn)
     problems: dict[str, Problem] = {}

@@ -139,7 +139,7 @@ def add_settings(parser: Any) -> None:
     option("--bootstrap", str, "few-shot: show worked examples until a tier gets on alone", choices=get_args(Bootstrap))
     option("--shots", int, "worked examples that are shown")
     option("--examples", str, "who worked them out; a solver is an oracle", choices=("heuristic", "solver"))
-    switch("--ladder", "train on the rungs below the preset's tiers too, of two and three jobs")
+    switch("--ladder", "start below the preset's tiers, and go to the next tier once a tenth is right")
     option("--layers", int, "blocks that are adapted")
     option("--targeting", str, "which blocks", choices=("probe", "last", "random", "all"))
     option("--dev", int, "dev problems a tier, looked at during the run; 0 for none")

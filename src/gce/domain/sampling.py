@@ -14,10 +14,12 @@ from attrs import field, frozen
 
 from gce.domain.types import TierCount
 
-__all__ = ["Policy", "TierHistory", "needs_examples", "plan", "remember", "second_wave", "undecided_share"]
+__all__ = ["Policy", "TierHistory", "climbed", "needs_examples", "plan", "remember", "second_wave", "undecided_share"]
 
 Policy = Literal["adaptive", "uniform"]
 
+RUNG_HOLDS = 0.1
+"""Share of right rollouts from which on a ladder's next tier is tried."""
 ENOUGH_ALONE = 0.2
 """Share of right rollouts from which on a tier needs no worked examples."""
 
@@ -30,10 +32,14 @@ class TierHistory:
     """Problems sampled, by tier, each weighing less the longer ago it was."""
     undecided: Mapping[str, float] = field(factory=dict)
     """Those of them whose rollouts were neither all right nor all wrong, weighed alike."""
+    rollouts: Mapping[str, float] = field(factory=dict)
+    """Rollouts, by tier, weighed alike."""
+    right: Mapping[str, float] = field(factory=dict)
+    """Those of them that were right."""
     alone: Mapping[str, float] = field(factory=dict)
     """Rollouts without worked examples, by tier, weighed alike."""
     alone_right: Mapping[str, float] = field(factory=dict)
-    """Those of them that were right."""
+    """Those of these that were right."""
 
 
 def remember(history: TierHistory, counts: Mapping[str, TierCount], *, decay: float = 0.7) -> TierHistory:
@@ -48,8 +54,10 @@ def remember(history: TierHistory, counts: Mapping[str, TierCount], *, decay: fl
         raise ValueError(f"expected a decay in [0, 1], got {decay!r}")
     problems = {tier: decay * weight for tier, weight in history.problems.items()}
     undecided = {tier: decay * weight for tier, weight in history.undecided.items()}
-    alone = {tier: decay * weight for tier, weight in history.alone.items()}
-    alone_right = {tier: decay * weight for tier, weight in history.alone_right.items()}
+    rollouts, right, alone, alone_right = (
+        {tier: decay * weight for tier, weight in weights.items()}
+        for weights in (history.rollouts, history.right, history.alone, history.alone_right)
+    )
     for tier, count in counts.items():
         open_problems = count.problems - count.all_right - count.all_wrong
         if not 0 <= open_problems <= count.problems:
@@ -59,9 +67,21 @@ def remember(history: TierHistory, counts: Mapping[str, TierCount], *, decay: fl
             )
         problems[tier] = problems.get(tier, 0.0) + count.problems
         undecided[tier] = undecided.get(tier, 0.0) + open_problems
+        rollouts[tier] = rollouts.get(tier, 0.0) + count.rollouts
+        right[tier] = right.get(tier, 0.0) + count.correct
         alone[tier] = alone.get(tier, 0.0) + count.rollouts - count.shown
         alone_right[tier] = alone_right.get(tier, 0.0) + count.correct - count.shown_correct
-    return TierHistory(problems=problems, undecided=undecided, alone=alone, alone_right=alone_right)
+    return TierHistory(problems, undecided, rollouts, right, alone, alone_right)
+
+
+def climbed(history: TierHistory, tiers: Sequence[str]) -> tuple[str, ...]:
+    """The first of `tiers`, from easy to hard, and each after a tier whose rollouts were right in `RUNG_HOLDS`."""
+    found = []
+    for tier in tiers:
+        found.append(tier)
+        if history.right.get(tier, 0.0) < RUNG_HOLDS * history.rollouts.get(tier, math.inf):
+            break
+    return tuple(found)
 
 
 def needs_examples(history: TierHistory, tier: str) -> bool:

@@ -1,0 +1,41 @@
+"""Where a model's files lie, and what names them by their contents. Loads nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from gce.errors import ModelError
+
+__all__ = ["directory_digest", "find_directory"]
+
+
+def find_directory(path_or_repo: str | Path) -> Path:
+    """A local directory with the model's files, fetched from the hub where the name is one of a model there.
+
+    Raises:
+        ModelError: neither a directory nor a model on the hub, or the hub cannot be reached.
+    """
+    path = Path(path_or_repo)
+    if path.is_dir():
+        return path
+    name = str(path_or_repo)
+    if path.is_absolute() or name.count("/") != 1:
+        raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"could not find or fetch the model {name!r}: {error}") from error
+
+
+def directory_digest(directory: Path) -> str:
+    """SHA-256 over names and contents of the files that make the base what it is."""
+    found = hashlib.sha256()
+    for path in sorted([directory / "config.json", *directory.glob("model*.safetensors")]):
+        found.update(f"{path.name} {path.stat().st_size} ".encode())
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+    return found.hexdigest()

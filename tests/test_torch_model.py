@@ -1,0 +1,159 @@
+"""A model on torch keeps to the port, agrees with mlx, and goes on from its checkpoints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("peft")
+pytest.importorskip("mlx.core")
+
+from test_mlx_model import PROMPTS, TOO_LONG, batch_of, requests_of
+from tiny_llama import write_tiny_llama
+
+from gce.adapters.lora import LoraSettings, OptimizerSettings
+from gce.adapters.mlx_model import load_mlx_model
+from gce.adapters.torch_decoder import BatchDecoder, SequenceDecoder, decoder_maker
+from gce.adapters.torch_model import load_torch_model
+from gce.domain.types import SampleRequest
+from gce.errors import ModelError
+from gce.testing.model_contract import assert_same_arrays, check_model
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return write_tiny_llama(tmp_path_factory.mktemp("model"), layers=3, words=20, context=64)
+
+
+def loaded(load, directory, *layers, **lora):
+    return load(
+        directory,
+        device="cpu",
+        lora=LoraSettings(rank=4, layers=tuple(layers), **lora),
+        optimizer=OptimizerSettings(learning_rate=0.02, tokens_per_pass=128),
+        threads=2,
+    )
+
+
+def on_torch(directory, *layers, **lora):
+    return loaded(load_torch_model, directory, *layers, **lora)
+
+
+def on_mlx(directory, *layers, **lora):
+    return loaded(load_mlx_model, directory, *layers, **lora)
+
+
+def test_it_keeps_to_the_port(directory):
+    check_model(lambda: on_torch(directory, 0, 2), prompts=PROMPTS, too_long=TOO_LONG)
+
+
+def test_both_backends_start_equal_find_texts_as_likely_and_learn_alike(directory):
+    """Log-probabilities within 1e-5, and after three updates adapters within 1e-4."""
+    one, other = on_torch(directory, 0, 2), on_mlx(directory, 0, 2)
+    assert_same_arrays(one.state(), other.state())
+    batch = batch_of(other)
+    for _ in range(3):
+        found, expected = one.update(batch), other.update(batch)
+        assert found.loss == pytest.approx(expected.loss, rel=1e-4)
+        assert found.gradient_norm == pytest.approx(expected.gradient_norm, rel=1e-3)
+    for name, array in other.state().arrays.items():
+        np.testing.assert_allclose(one.state().arrays[name], array, atol=2e-4, err_msg=name)
+    for prompt in PROMPTS:
+        np.testing.assert_allclose(
+            one.log_probabilities(prompt, "w1 w2 w3"), other.log_probabilities(prompt, "w1 w2 w3"), atol=1e-3
+        )
+
+
+def test_both_backends_draw_the_same_tokens(directory):
+    """From the same numbers between 0 and 1; where two tokens are as likely as rounding can tell they may differ."""
+    requests = requests_of(12)
+    one, other = ({c.key: c for c in make(directory).sample(requests)} for make in (on_torch, on_mlx))
+    same = sum(one[request.key].token_ids == other[request.key].token_ids for request in requests)
+    assert same >= len(requests) - 1
+    probing = [model.activation_statistics(PROMPTS) for model in (on_torch(directory), on_mlx(directory))]
+    for found, expected in zip(*probing, strict=True):
+        assert found.mean_square == pytest.approx(expected.mean_square, rel=1e-4)
+        assert found.update_mean_square == pytest.approx(expected.update_mean_square, rel=1e-4)
+
+
+def test_a_checkpoint_goes_on_in_the_other_backend(directory):
+    one, other = on_mlx(directory, 1), on_torch(directory)
+    batch = batch_of(one)
+    one.update(batch)
+    other.restore(one.state())
+    assert other.layers == (1,)
+    assert_same_arrays(other.state(), one.state())
+    assert other.update(batch).loss == pytest.approx(one.update(batch).loss, rel=1e-4)
+    back = on_mlx(directory)
+    back.restore(other.state())
+    assert_same_arrays(back.state(), other.state())
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_same_seed_same_bytes_with_and_without_sampling_in_between(directory, dropout):
+    quiet, busy = (on_torch(directory, 1, dropout=dropout) for _ in range(2))
+    batch = batch_of(quiet)
+    for _ in range(2):
+        list(busy.sample(requests_of(temperature=0.0)))
+        busy.log_probabilities(PROMPTS[0], "w1", adapter=False)
+        busy.activation_statistics(PROMPTS)
+        assert busy.update(batch) == quiet.update(batch)
+    assert_same_arrays(busy.state(), quiet.state())
+    assert busy.policy == quiet.policy
+
+
+def test_rows_and_single_sequences_give_the_same(directory, monkeypatch):
+    model = on_torch(directory)
+    assert isinstance(decoder_maker(model.engine.model)(2, 9), BatchDecoder)
+    rows = {c.key: c.token_ids for c in model.sample(requests_of(12))}
+    monkeypatch.setattr(
+        "gce.adapters.torch_model.decoder_maker", lambda twin: lambda _rows, _longest: SequenceDecoder(twin)
+    )
+    single = {c.key: c.token_ids for c in on_torch(directory).sample(requests_of(12))}
+    assert rows == single
+
+
+def test_a_model_with_sliding_windows_is_decoded_one_at_a_time(directory):
+    model = on_torch(directory).engine.model
+    model.config.layer_types = ["sliding_attention", "full_attention", "full_attention"]
+    model.config.sliding_window = 4
+    assert isinstance(decoder_maker(model)(2, 9), SequenceDecoder)
+
+
+def test_attaching_again_starts_over_and_leaves_the_base_as_it_was(directory):
+    model, fresh = on_torch(directory, 0), on_torch(directory, 2)
+    base = model.log_probabilities(PROMPTS[0], "w1 w2")
+    model.update(batch_of(model))
+    model.attach([2])
+    assert_same_arrays(model.state(), fresh.state())
+    assert model.log_probabilities(PROMPTS[0], "w1 w2") == base
+
+
+def test_stop_strings_end_the_text_in_both_backends(directory):
+    for make in (on_torch, on_mlx):
+        model = make(directory)
+        (free,) = model.sample([SampleRequest("k", PROMPTS[0], 3, 0.0, 12)])
+        words = free.text.split()
+        stop = words[3]
+        (cut,) = model.sample([SampleRequest("k", PROMPTS[0], 3, 0.0, 12, stop=(stop, "never"))])
+        assert cut.finish_reason == "stop"
+        assert cut.text == free.text[: free.text.find(stop)]
+        assert cut.token_ids == free.token_ids[: len(cut.token_ids)] and len(cut.token_ids) < len(free.token_ids)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda d: (d / "config.json").unlink(), "could not load a model"),
+        (lambda d: (d / "model.safetensors").write_bytes(b"\0" * 40), "could not load a model"),
+        (lambda d: (d / "tokenizer_config.json").write_text('{"eos_token": "<end>"}'), "chat template"),
+    ],
+)
+def test_what_is_no_model_is_one_line(tmp_path, damage, said):
+    directory = write_tiny_llama(tmp_path / "model", layers=1)
+    damage(directory)
+    with pytest.raises(ModelError, match=said) as caught:
+        on_torch(directory)
+    assert "\n" not in str(caught.value)
