@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,28 +10,14 @@ from typing import Any
 from gce.adapters.clocks import SystemClock
 from gce.adapters.exact_solver import ExactSolver
 from gce.adapters.process import usable_cores
-from gce.app.models import shipped_model_path
+from gce.app.models import model_directory
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.types import Problem
 
-__all__ = ["load_gce", "load_mlx_lm", "mlx_lm_trainer", "model_folder", "problems", "turns"]
+__all__ = ["load_gce", "load_mlx_lm", "mlx_lm_trainer", "problems", "turns"]
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gce-benchmarks"
 RANK = 16
 SCALE = 2.0
-
-
-def model_folder(model: str) -> Path:
-    """The folder of `gce-tiny`, or of `smollm2`, which is made at its first use.
-
-    Raises:
-        FileNotFoundError: the package that carries SmolLM2 is not installed.
-    """
-    if model == "gce-tiny":
-        return shipped_model_path()
-    from benchmarks.smollm2 import smollm2_folder
-
-    return smollm2_folder(CACHE)
 
 
 def problems(count: int, tier: str) -> list[Problem]:
@@ -51,7 +36,7 @@ def load_gce(model: str, *, blocks: int, learning_rate: float) -> Any:
     from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
 
     loaded = load_mlx_model(
-        model_folder(model),
+        model_directory(model),
         device="cpu",
         lora=LoraSettings(rank=RANK, scale=SCALE),
         optimizer=OptimizerSettings(learning_rate=learning_rate),
@@ -79,7 +64,7 @@ def load_mlx_lm(model: str, *, fast_blas: bool) -> tuple[Any, Any]:
         mx.disable_compile()
     from mlx_lm import load
 
-    loaded, tokenizer = load(str(model_folder(model)))[:2]
+    loaded, tokenizer = load(str(model_directory(model)))[:2]
     loaded.set_dtype(mx.float32)
     return loaded, tokenizer
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.contest import Turn, measured
-from benchmarks.peers import load_mlx_lm, model_folder, problems, turns
+from benchmarks.peers import load_mlx_lm, problems, turns
+from gce.app.models import model_directory
 from gce.domain.types import SampleRequest
 
 TEMPERATURE = 0.8
@@ -19,7 +20,7 @@ def ours(model: str, prompts: int, samples: int, tokens: int, tier: str) -> Call
     """`gce.adapters.mlx_model`."""
     from gce.adapters.mlx_model import load_mlx_model
 
-    loaded = load_mlx_model(model_folder(model), device="cpu")
+    loaded = load_mlx_model(model_directory(model), device="cpu")
     asked = problems(prompts, tier)
     number = 0
 
@@ -73,7 +74,7 @@ def transformers(
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    folder = model_folder(model)
+    folder = model_directory(model)
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
     asked = [

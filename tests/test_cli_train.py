@@ -266,7 +266,7 @@ def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
         ((*SCRIPTED, "--preset", "hard"), "task addition has no preset 'hard': choose one of small"),
         (("--preset", "hard"), "task scheduling has no preset 'hard': choose one of grounded, paper"),
         ((*TOY, "--model", "toy_task:nothing"), "module toy_task has no 'nothing'"),
-        ((*TOY, "--model", "test_cli_train:listener"), "cannot be trained: it has no learner methods"),
+        ((*TOY, "--model", "test_cli_train:listener"), "cannot be trained, only evaluated: it does not learn"),
         (("--recipe", "best"), "no recipe 'best': choose one of gce, isopro"),
         ((*SCRIPTED, "--recipe", "isopro"), "recipe isopro samples tiers that addition has not: T2, T3, T4"),
         ((*SCRIPTED, "--problems", "1"), "--problems from 2, one for each training tier, got 1"),

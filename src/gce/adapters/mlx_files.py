@@ -38,8 +38,8 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
     try:
         model, config = load_model(directory, lazy=True)
         tokenizer = load_tokenizer(directory, eos_token_ids=config.get("eos_token_id"))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise ModelError(f"could not load a model from {name!r}: {error}") from error
+    except Exception as error:  # What a damaged or foreign file raises is up to the vendor.
+        raise ModelError(f"could not load a model from {name!r}: {' '.join(str(error).split())[:300]}") from error
     if not tokenizer.has_chat_template:
         raise ModelError(f"expected a model with a chat template, {name!r} has none")
     if tokenizer.eos_token_id is None:

@@ -43,6 +43,11 @@ class RunConfig:
     threads: int | None = field(default=None, validator=_positive_or_none)
     """Threads of CPU work; None for one on each core."""
 
+    concurrency: int = field(default=8, validator=_positive)
+    """Requests to a server under way at a time."""
+    timeout: float = field(default=300.0, validator=validators.gt(0.0))
+    """Seconds that a server may take for one answer."""
+
     iterations: int = field(default=3, validator=_positive)
     """At most; the three that follow may stop a run earlier."""
     until: float | None = field(default=None, validator=validators.optional(_unit))

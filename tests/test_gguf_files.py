@@ -1,0 +1,205 @@
+"""A GGUF file becomes the model that it was made from, and what is no such file is refused by name."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+gguf = pytest.importorskip("gguf")
+mx = pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
+tokenizers = pytest.importorskip("tokenizers")
+
+from tiny_llama import write_tiny_llama  # noqa: E402
+
+from gce.adapters.gguf_files import directory_of_gguf  # noqa: E402
+from gce.adapters.mlx_model import load_mlx_model  # noqa: E402
+from gce.domain.types import Message, SampleRequest  # noqa: E402
+from gce.errors import ModelError  # noqa: E402
+
+BYTES = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *BYTES, "ab"]
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+HEADS = {"q_proj": 4, "k_proj": 2}
+NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+F32 = gguf.GGMLQuantizationType.F32
+
+
+def gguf_name(name: str) -> str:
+    stem = name.removesuffix(".weight")
+    if stem.startswith("model.layers."):
+        _, _, block, rest = stem.split(".", 3)
+        return f"blk.{block}.{NAMES[rest]}.weight"
+    return f"{NAMES[stem]}.weight"
+
+
+def turned(name: str, array: np.ndarray) -> np.ndarray:
+    """Rows as GGUF has them: each head's first half beside its second."""
+    heads = HEADS.get(name.split(".")[-2])
+    if heads is None:
+        return array
+    return array.reshape(heads, 2, -1, array.shape[1]).swapaxes(1, 2).reshape(array.shape)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["tied", "head of its own"])
+def base(request, tmp_path_factory) -> Path:
+    return write_tiny_llama(
+        tmp_path_factory.mktemp("base"),
+        layers=2,
+        words=len(TOKENS) - 5,
+        context=128,
+        tied=request.param,
+        eos_token_id=2,
+    )
+
+
+def write_gguf(path: Path, base: Path, kind: Any = F32, *, architecture: str = "llama", **facts: Any) -> Path:
+    """The base in a file; matrices as `kind`, and `facts` in place of what is right."""
+    config = json.loads((base / "config.json").read_text())
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_context_length(128)
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_tokenizer_model(facts.get("tokenizer", "gpt2"))
+    writer.add_tokenizer_pre(facts.get("pre", "smollm"))
+    writer.add_token_list(TOKENS)
+    writer.add_token_types([3, 3, 3] + [1] * (len(TOKENS) - 3))
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(1)
+    if facts.get("end", True):
+        writer.add_eos_token_id(2)
+    writer.add_chat_template(TEMPLATE)
+    if "experts" in facts:
+        writer.add_expert_count(facts["experts"])
+    for name, array in mx.load(str(base / "model.safetensors")).items():
+        array = turned(name, np.array(array))
+        if array.ndim == 2 and kind != F32:
+            writer.add_tensor(gguf_name(name), gguf.quants.quantize(array, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(gguf_name(name), array)
+    if "tensor" in facts:
+        writer.add_tensor(facts["tensor"], np.zeros((2, 32), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def arrays_of(directory: Path) -> dict[str, np.ndarray]:
+    return {name: np.array(array) for name, array in mx.load(str(directory / "model.safetensors")).items()}
+
+
+def test_a_model_comes_back_to_the_bit(base, tmp_path):
+    directory = directory_of_gguf(write_gguf(tmp_path / "tiny.gguf", base), tmp_path / "cache")
+    found, expected = arrays_of(directory), arrays_of(base)
+    assert found.keys() == expected.keys()
+    assert all((found[name] == array).all() for name, array in expected.items())
+    config, original = (json.loads((place / "config.json").read_text()) for place in (directory, base))
+    for name in ("hidden_size", "num_key_value_heads", "vocab_size", "tie_word_embeddings", "eos_token_id"):
+        assert config[name] == original[name], name
+
+
+@pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_0", "Q4_1"])
+def test_quantized_weights_are_what_their_blocks_stand_for(base, tmp_path, kind):
+    """Within half a step of each block of 32, the whole range of which has 255 or 15 steps."""
+    written = write_gguf(tmp_path / "tiny.gguf", base, gguf.GGMLQuantizationType[kind])
+    found, expected = arrays_of(directory_of_gguf(written, tmp_path)), arrays_of(base)
+    steps = {"F16": 2000, "Q8_0": 254, "Q4_0": 15, "Q4_1": 15}[kind]
+    for name, array in expected.items():
+        if array.ndim == 1:
+            assert (found[name] == array).all()
+            continue
+        blocks, errors = (a.reshape(-1, 32) for a in (array, found[name] - array))
+        step = 2 * np.abs(blocks).max(axis=1) / steps
+        assert (np.abs(errors).max(axis=1) <= (1.01 if kind == "Q4_0" else 0.51) * step + 1e-3).all(), name
+
+
+def test_blocks_by_hand():
+    """Q8_0 is d and 32 bytes, d * q; Q4_1 is d, m and 16 bytes, d * nibble + m, low nibbles first."""
+    eight = np.frombuffer(struct.pack("<e32b", 0.5, *range(-16, 16)), np.uint8)[None]
+    found = gguf.quants.dequantize(eight, gguf.GGMLQuantizationType.Q8_0)
+    assert found.tolist() == [[0.5 * q for q in range(-16, 16)]]
+    four = np.frombuffer(struct.pack("<ee16B", 0.25, -1.0, *[0x21] * 16), np.uint8)[None]
+    found = gguf.quants.dequantize(four, gguf.GGMLQuantizationType.Q4_1)
+    assert found.tolist() == [[0.25 * 1 - 1] * 16 + [0.25 * 2 - 1] * 16]
+
+
+def test_it_talks(base, tmp_path):
+    """Chat template, end token and digits one by one, as its facts say."""
+    model = load_mlx_model(directory_of_gguf(write_gguf(tmp_path / "tiny.gguf", base), tmp_path), device="cpu")
+    prompt = model.prompt_tokens([Message("user", "12")])
+    words = "".join(TOKENS[token] for token in prompt)
+    assert words == "<|im_start|>userĊ12<|im_end|>Ċ<|im_start|>assistantĊ"
+    (completion,) = model.sample([SampleRequest("k", (Message("user", "ab"),), 1, 0.8, 6)])
+    assert completion.token_ids and completion.finish_reason in ("stop", "length")
+
+
+def test_it_is_made_once(base, tmp_path):
+    path = write_gguf(tmp_path / "tiny.gguf", base)
+    first = directory_of_gguf(path, tmp_path / "cache")
+    made = (first / "model.safetensors").stat().st_mtime_ns
+    assert directory_of_gguf(path, tmp_path / "cache") == first
+    assert (first / "model.safetensors").stat().st_mtime_ns == made
+    assert [each.name for each in (tmp_path / "cache").iterdir()] == [first.name], "nothing half-made is left"
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"architecture": "mamba"}, "architecture 'mamba', expected 'llama'"),
+        ({"tokenizer": "llama"}, "tokenizer of kind llama/smollm, expected gpt2"),
+        ({"pre": "klingon"}, "tokenizer of kind gpt2/klingon, expected gpt2 with one of gpt-2, smollm, llama-bpe"),
+        ({"end": False}, "expected tokenizer.ggml.eos_token_id among the facts"),
+        ({"experts": 8}, "expert_count, which a plain Llama has not"),
+        ({"tensor": "blk.0.ssm_a.weight"}, "the tensor 'blk.0.ssm_a.weight', which a plain Llama has not"),
+        ({"tensor": "blk.7.attn_v.weight"}, "tensors, expected"),
+    ],
+)
+def test_another_kind_of_model_is_refused_by_name(base, tmp_path, facts, said):
+    path = write_gguf(tmp_path / "odd.gguf", base, **facts)
+    with pytest.raises(ModelError, match=said) as caught:
+        directory_of_gguf(path, tmp_path / "cache")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "cache").exists() or not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9])
+def test_a_damaged_file_is_one_line(base, tmp_path, share):
+    whole = write_gguf(tmp_path / "tiny.gguf", base).read_bytes()
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ModelError, match=r"cut\.gguf") as caught:
+        directory_of_gguf(path, tmp_path / "cache")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ModelError, match=r"cannot read .*gone\.gguf: No such file"):
+        directory_of_gguf(tmp_path / "gone.gguf", tmp_path)
