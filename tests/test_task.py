@@ -326,3 +326,16 @@ def test_a_problem_is_found_again_by_its_key(task):
 def test_a_key_of_no_problem_is_refused(key):
     with pytest.raises(ValueError, match="expected a key of task scheduling"):
         problem_of_key(SCHEDULING, key)
+
+
+def test_a_rung_has_less_room_and_nobody_more_than_was_asked_for():
+    assert SCHEDULING.room("grounded", "T5") == 640
+    assert SCHEDULING.room("grounded", "T5", 900) == 900
+    assert SCHEDULING.room("paper", "L2") == SCHEDULING.room("paper", "L2", 900) == 160
+    assert SCHEDULING.room("paper", "L2", 50) == 50
+
+
+def test_rungs_are_for_training_where_a_ladder_is_asked_for_and_never_tested():
+    assert SCHEDULING.training_tiers("grounded", ladder=True) == ("L2", "L3", "T0", "T1", "T2", "T3", "T4")
+    assert SCHEDULING.training_tiers("larger", ladder=True) == SCHEDULING.training_tiers("larger")
+    assert all(tier.name.startswith("T") for preset in SCHEDULING.presets for tier in SCHEDULING.tiers(preset))

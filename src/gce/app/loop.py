@@ -282,6 +282,7 @@ def _wave(
     requests = []
     for problem in problems:
         count = counts.get(problem.key, 0)
+        room = run.task.room(config.preset, problem.tier, config.max_tokens)
         before = shown_before(problem, run.worked, config.shots) if needs_examples(state.history, problem.tier) else ()
         for place in range(count):
             sample = first_sample + place
@@ -296,7 +297,7 @@ def _wave(
                     (*before, *problem.prompt) if name in shown else problem.prompt,
                     seed=key(config.seed, "rollout", number, problem.key, sample),
                     temperature=config.temperature,
-                    max_tokens=config.max_tokens or run.task.max_tokens,
+                    max_tokens=room,
                 )
             )
     advance = run.watcher.stage("sample", len(requests))

@@ -29,6 +29,8 @@ class TaskTier:
     """Never sampled for training; only evaluated."""
     rung: bool = False
     """Below the preset's tiers: sampled for training where a run asks for a ladder, never evaluated."""
+    max_tokens: int | None = None
+    """Room for a response at most; None for no limit of its own."""
 
 
 def _all_right(verdicts: Sequence[Verdict]) -> bool:
@@ -106,6 +108,12 @@ class Task:
     def tiers(self, preset: str) -> tuple[TaskTier, ...]:
         """Tiers of a preset, its rungs left out; KeyError where there is no such preset."""
         return tuple(tier for tier in self.presets[preset] if not tier.rung)
+
+    def room(self, preset: str, tier: str, limit: int | None = None) -> int:
+        """Tokens of a response to a problem of this tier: `limit`, by default the task's, but not above the tier's."""
+        own = next((each.max_tokens for each in self.presets[preset] if each.name == tier), None)
+        given = limit or self.max_tokens
+        return given if own is None else min(own, given)
 
     def training_tiers(self, preset: str, *, ladder: bool = False) -> tuple[str, ...]:
         """Names of the tiers that training may sample, with the rungs below them where there is to be a ladder."""

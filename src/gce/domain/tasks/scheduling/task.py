@@ -25,6 +25,10 @@ from gce.domain.types import Completion, Evidence, Message, Problem, Step, Verdi
 __all__ = ["ANSWER_ONLY", "RELABELLED", "REWORDED", "SCHEDULING"]
 
 
+TOKENS_A_JOB = 80
+"""Room on a rung, where a weak model that loses its way would go on to the end."""
+
+
 def _draw(preset: str, tier: str, rng: random.Random, solve: Any) -> Instance:
     (spec,) = [spec for spec in PRESETS[preset] if spec.name == tier]
     return draw_instance(spec, preset, rng, solve or exact_solve)
@@ -69,7 +73,10 @@ def _group(instance: Instance) -> str:
 SCHEDULING = Task(
     name="scheduling",
     presets={
-        name: tuple(TaskTier(tier.name, held_out=tier.held_out, rung=tier.rung) for tier in tiers)
+        name: tuple(
+            TaskTier(tier.name, tier.held_out, tier.rung, TOKENS_A_JOB * tier.jobs if tier.rung else None)
+            for tier in tiers
+        )
         for name, tiers in PRESETS.items()
     },
     draw=_draw,
