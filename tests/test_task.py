@@ -22,6 +22,7 @@ from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.reasoning import worked_response
 from gce.domain.tasks.scheduling.wording import UNSEEN, prompt_text
+from gce.domain.tasks.task import without_thinking
 from gce.domain.types import Completion, Message, Verdict, Violation
 
 SCHEDULING = TASKS["scheduling"]
@@ -339,3 +340,34 @@ def test_rungs_are_for_training_where_a_ladder_is_asked_for_and_never_tested():
     assert SCHEDULING.training_tiers("grounded", ladder=True) == ("L2", "L3", "T0", "T1", "T2", "T3", "T4")
     assert SCHEDULING.training_tiers("larger", ladder=True) == SCHEDULING.training_tiers("larger")
     assert all(tier.name.startswith("T") for preset in SCHEDULING.presets for tier in SCHEDULING.tiers(preset))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Answer: A 0", "Answer: A 0"),
+        ("<think>\nAnswer: A 9\n</think>\n\nAnswer: A 0", "\n\nAnswer: A 0"),
+        ("Answer: A 9</think>Answer: A 0", "Answer: A 0"),
+        ("<think>one</think><think>two</think>x", "x"),
+        (" <think>\nAnswer: A 0", ""),
+        ("<think>Answer: A 0</think>", ""),
+        ("I <think> so. Answer: A 0", "I <think> so. Answer: A 0"),
+        ("", ""),
+    ],
+)
+def test_what_a_model_thinks_is_not_its_answer(text: str, said: str):
+    assert without_thinking(text) == said
+
+
+def test_thinking_is_not_judged_and_cannot_answer():
+    """The worked answer alone is right; thought it is nothing, and beside a thought answer it is the only one."""
+    problem = draw_problem(SCHEDULING, "grounded", "T0", "train", 0)
+    right = SCHEDULING.worked(problem, None)
+    answered = {
+        right: "right",
+        f"<think>{right}</think>": "wrong",
+        f"<think>{right}": "wrong",
+        f"<think>Answer: Z 3</think>{right}": "right",
+        f"{right}\n{right}": "wrong",
+    }
+    assert {text: judge(problem, text).status for text in answered} == answered

@@ -33,7 +33,7 @@ class Judged:
 
 def judge(task: Task, problem: Problem, completion: Completion) -> Judged:
     """Verdicts of one answer."""
-    verdicts = task.verify(problem, completion, None)
+    verdicts = task.judge(problem, completion)
     return Judged(problem, completion, verdicts, task.admit(verdicts))
 
 

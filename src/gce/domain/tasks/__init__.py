@@ -17,6 +17,6 @@ def judge(problem: Problem, text: str) -> Verdict:
     """The verdict of a shipped task's first evaluator on an answer given as text.
 
     Raises:
-        KeyError: the problem belongs to no task in `TASKS`; call that task's own `verify`.
+        KeyError: the problem belongs to no task in `TASKS`; call that task's own `judge`.
     """
-    return TASKS[problem.task].verify(problem, Completion("answer", text, "stop", policy=""), None)[0]
+    return TASKS[problem.task].judge(problem, Completion("answer", text, "stop", policy=""))[0]

@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from gce.domain.randomness import python_generator
 from gce.domain.types import Chart, Completion, Evidence, Message, Problem, Split, Step, Verdict
 
-__all__ = ["Policy", "Task", "TaskTier", "draw_problem", "draw_problems", "problem_of_key"]
+__all__ = ["Policy", "Task", "TaskTier", "draw_problem", "draw_problems", "problem_of_key", "without_thinking"]
 
 Policy = Callable[[Problem, random.Random], str | None]
 """A way to answer without a model: the response's text, or None where it does not apply to the problem."""
@@ -31,6 +31,15 @@ class TaskTier:
     """Below the preset's tiers: sampled for training where a run asks for a ladder, never evaluated."""
     max_tokens: int | None = None
     """Room for a response at most; None for no limit of its own."""
+
+
+def without_thinking(text: str) -> str:
+    """What comes after the last `</think>`; nothing where a response begins to think and does not end.
+
+    Some models' templates open the block in the prompt, so that only its end is in the text.
+    """
+    _, ended, rest = text.rpartition("</think>")
+    return "" if not ended and text.lstrip().startswith("<think>") else rest
 
 
 def _all_right(verdicts: Sequence[Verdict]) -> bool:
@@ -108,6 +117,10 @@ class Task:
     def tiers(self, preset: str) -> tuple[TaskTier, ...]:
         """Tiers of a preset, its rungs left out; KeyError where there is no such preset."""
         return tuple(tier for tier in self.presets[preset] if not tier.rung)
+
+    def judge(self, problem: Problem, completion: Completion, evidence: Evidence | None = None) -> tuple[Verdict, ...]:
+        """Verdicts on what the model says, without what it thought first: `verify` is never shown that."""
+        return self.verify(problem, evolve(completion, text=without_thinking(completion.text)), evidence)
 
     def room(self, preset: str, tier: str, limit: int | None = None) -> int:
         """Tokens of a response to a problem of this tier: `limit`, by default the task's, but not above the tier's."""
