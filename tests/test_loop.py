@@ -737,3 +737,12 @@ def test_a_tier_that_gets_on_alone_is_shown_nothing_more():
 def test_without_the_setting_nothing_is_shown():
     found = finish(a_run(SMALL, careless(SMALL, ADDITION)))
     assert not any(count.shown for record in found.records for count in record.tiers.values())
+
+
+def test_rollouts_without_an_answer_are_said_by_name():
+    said: list[str] = []
+    watcher = Silent()
+    watcher.say = said.append  # type: ignore[method-assign]
+    short = ScriptedModel(lambda request: "w1", context=10)
+    finish(evolve(a_run(evolve(SMALL, iterations=1), short), watcher=watcher))
+    assert said and "rollouts have no answer; T0: the prompt has" in said[0]

@@ -143,6 +143,30 @@ def test_stop_strings_end_the_text_in_both_backends(directory):
         assert cut.token_ids == free.token_ids[: len(cut.token_ids)] and len(cut.token_ids) < len(free.token_ids)
 
 
+@pytest.mark.slow
+def test_on_a_language_model_both_backends_find_texts_as_likely(capsys):
+    """Within 1e-3 nats a token in the mean, in float32, on worked answers of every tier."""
+    from gce.app.examples import worked_answers
+    from gce.app.models import model_directory
+    from gce.domain.tasks import TASKS
+
+    try:
+        directory = model_directory("smollm2")
+    except ModelError as error:
+        pytest.skip(str(error))
+    task = TASKS["scheduling"]
+    worked = worked_answers(task, "grounded", ["T0", "T2", "T3", "T4"], 2)
+    asked = [(each.problem.prompt, each.text) for examples in worked.values() for each in examples]
+    scores = []
+    for load in (load_torch_model, load_mlx_model):
+        model = load(directory, device="cpu")
+        scores.append([value for prompt, text in asked for value in model.log_probabilities(prompt, text)])
+    apart = np.abs(np.array(scores[0]) - np.array(scores[1]))
+    with capsys.disabled():
+        print(f"\n{len(apart)} tokens: mean {apart.mean():.1e}, largest {apart.max():.1e} nats apart")
+    assert apart.mean() < 1e-3
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [

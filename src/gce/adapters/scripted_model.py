@@ -213,7 +213,8 @@ class ScriptedModel:
             prompt = self.prompt_tokens(request.messages)
             limit = min(request.max_tokens, self.context - len(prompt))
             if limit < 1:
-                yield Completion(request.key, "", "error", policy, prompt_token_ids=prompt)
+                said = f"the prompt has {len(prompt):,} tokens, and the model's context is {self.context:,}"
+                yield Completion(request.key, "", "error", policy, prompt_token_ids=prompt, error=said)
                 continue
             written = (*map(ord, self._answer(request)), _END)[:limit]
             stopped = written[-1] == _END

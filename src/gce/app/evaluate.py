@@ -185,6 +185,7 @@ def _report(
     if len(found) > 1:
         shown += ["", costs_table(found)]
         shown += ["", gains_table(gains)] if gains else []
+    shown += _failures(found)
     shown += ["", attempts_table(found)] if any(mode.endswith("multi-turn") for mode in found) else []
     result = {
         "modes": {
@@ -203,6 +204,17 @@ def _report(
         "n": arguments.n,
     }
     return result, "\n".join(shown)
+
+
+def _failures(found: Mapping[str, Measured]) -> list[str]:
+    """A line for each mode in which the model was asked and could not answer; such answers count as wrong."""
+    lines = []
+    for mode, measured in found.items():
+        failed = [each for each in measured.judged if each.completion.finish_reason == "error"]
+        if failed:
+            first = f"{failed[0].problem.tier}: {failed[0].completion.error}"
+            lines.append(f"{mode}: {len(failed)} of {len(measured.judged)} have no answer; {first}")
+    return lines
 
 
 def _model(arguments: argparse.Namespace, task: Task, preset: str, learned: ModelState | None) -> Sampler:

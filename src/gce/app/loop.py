@@ -63,6 +63,10 @@ class Watcher(Protocol):
         """An iteration is done."""
         ...
 
+    def say(self, text: str) -> None:
+        """Something that a person should know."""
+        ...
+
 
 @frozen
 class Run:
@@ -307,6 +311,10 @@ def _wave(
             completion = _alone(completion)
         answers[completion.key] = judge(run.task, asked[completion.key], completion)
         advance()
+    failed = [answer for answer in answers.values() if answer.completion.finish_reason == "error"]
+    if failed:
+        said = f"{failed[0].problem.tier}: {failed[0].completion.error}"
+        run.watcher.say(f"warning: {len(failed)} of {len(answers)} rollouts have no answer; {said}")
     return _credit(run, f"{number}/{first_sample}", [answers[request.key] for request in requests], shown)
 
 

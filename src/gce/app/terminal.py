@@ -41,6 +41,9 @@ class Silent:
     def iteration(self, record: IterationRecord) -> None:
         """See `gce.app.loop.Watcher`."""
 
+    def say(self, text: str) -> None:
+        """See `gce.app.loop.Watcher`."""
+
 
 class Terminal:
     """Bars with rate and time left where the stream is a terminal; one line for each iteration everywhere."""
