@@ -38,6 +38,8 @@ def read(path: Path) -> Samples:
         raise SystemExit(f"no answers in {path}: write them with gce evaluate --samples 8 --temperature 0.8 --answers")
     with path.open(encoding="utf-8") as lines:
         for answer in map(json.loads, lines):
+            if "problem" not in answer:
+                continue  # The first line says what was asked.
             found[answer["tier"]][answer["problem"]].append(int(answer["right"]))
     sizes = {len(samples) for problems in found.values() for samples in problems.values()}
     if not sizes or min(sizes) < 2 or len(sizes) > 1:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import toy_task
+from attrs import evolve
 
 from gce.app import cli, models
 from gce.domain.tasks import TASKS, draw_problem
@@ -346,6 +348,23 @@ def test_path_prints_where_the_shipped_model_lies(gce: Gce, tmp_path: Path, monk
 # evaluate
 
 
+COUNTED: list[str] = []
+WORKED = evolve(toy_task.ADDITION, worked=lambda problem, _solve: f"w9 w{problem.instance.a + problem.instance.b}")
+
+
+def counting(config: Any, task: Any) -> Any:
+    """A careless model that notes what it was asked."""
+    model = toy_task.careless(config, task)
+    answer = model._answer
+
+    def noted(request: Any) -> str:
+        COUNTED.append(request.key)
+        return answer(request)
+
+    model._answer = noted
+    return model
+
+
 SCRIPTED = ("--model", "toy_task:careless")
 
 
@@ -367,22 +386,60 @@ def test_evaluate_is_json_for_programs_and_writes_every_answer(gce: Gce, tmp_pat
     assert set(found) == {"modes", "floors", "heuristics", "n"}
     tiers = found["modes"]["zero-shot"]["tiers"]
     assert set(tiers) == {"T2"} and tiers["T2"]["n"] == 4
-    answers = [json.loads(line) for line in file.read_text().splitlines()]
+    head, *answers = [json.loads(line) for line in file.read_text().splitlines()]
+    assert head["evaluation"]["n"] == 4 and head["evaluation"]["tiers"] == ["T2"]
     assert sum(answer["right"] for answer in answers) == tiers["T2"]["correct"]
-    fields = {
-        "mode",
-        "attempt",
-        "problem",
-        "tier",
-        "prompt",
-        "text",
-        "tokens",
-        "finish_reason",
-        "policy",
-        "right",
-        "verdicts",
-    }
-    assert all(set(answer) == fields for answer in answers)
+    assert {(answer["mode"], answer["tier"], answer["replies"]) for answer in answers} == {("zero-shot", "T2", 1)}
+    for answer in answers:
+        (attempt,) = answer["attempts"]
+        assert attempt["prompt"] and attempt["verdicts"] and attempt["right"] == answer["right"]
+
+
+def test_an_evaluation_goes_on_where_it_was_cut_off(gce: Gce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut in the middle of a line, in the second of three modes: what is there is not asked again, the rest is."""
+    modes = ("--modes", "zero-shot,few-shot,multi-turn", "--n", "3", "--tiers", "T0")
+    task = ("--task", "test_cli:WORKED", "--preset", "small", "--model", "test_cli:counting")
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    COUNTED.clear()
+    expected = json.loads(gce("evaluate", *task, *modes, "--answers", whole, "--json").out)
+    all_asked = len(COUNTED)
+    lines = whole.read_bytes().splitlines(keepends=True)
+    cut.write_bytes(b"".join(lines[:5]) + lines[5][:20])
+    COUNTED.clear()
+    found = json.loads(gce("evaluate", *task, *modes, "--answers", cut, "--json").out)
+    assert len(COUNTED) == all_asked - 4
+    for mode in found["modes"].values():
+        mode.pop("seconds")
+    for mode in expected["modes"].values():
+        mode.pop("seconds")
+    assert found == expected
+    COUNTED.clear()
+    gce("evaluate", *task, *modes, "--answers", cut)
+    assert not COUNTED, "all is there"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("no answers\n", "line 1 of .* is no answer of gce evaluate"),
+        ('{"evaluation": {}}\n', "has answers of another evaluation: its adapter is None, not ''"),
+        ("[]\n", "line 1 of .* is no answer"),
+    ],
+)
+def test_a_file_of_something_else_is_left_as_it_is(gce: Gce, tmp_path: Path, content: str, said: str) -> None:
+    file = tmp_path / "answers"
+    file.write_text(content)
+    assert re.search(said, one_line(gce("evaluate", *TOY, *SCRIPTED, "--n", "2", "--answers", file), "evaluate"))
+    assert file.read_text() == content
+
+
+def test_answers_of_another_evaluation_are_not_mixed_in(gce: Gce, tmp_path: Path) -> None:
+    file = tmp_path / "answers"
+    arguments = ("evaluate", *TOY, *SCRIPTED, "--answers", file)
+    gce(*arguments, "--n", "2")
+    before = file.read_text()
+    assert "its n is 2, not 3" in one_line(gce(*arguments, "--n", "3"), "evaluate")
+    assert file.read_text() == before
 
 
 def test_several_samples_of_a_problem_give_pass_at_k(gce: Gce) -> None:
@@ -397,11 +454,12 @@ def test_several_samples_of_a_problem_give_pass_at_k(gce: Gce) -> None:
 
 
 def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_path: Path) -> None:
-    def prompts(split: str) -> list[Any]:
-        gce("evaluate", *TOY, *SCRIPTED, "--n", "3", "--split", split, "--answers", tmp_path / split, "--json")
-        return [json.loads(line)["prompt"] for line in (tmp_path / split).read_text().splitlines()]
+    def prompts(split: str, name: str) -> list[Any]:
+        gce("evaluate", *TOY, *SCRIPTED, "--n", "3", "--split", split, "--answers", tmp_path / name, "--json")
+        lines = (tmp_path / name).read_text().splitlines()[1:]
+        return [json.loads(line)["attempts"][0]["prompt"] for line in lines]
 
-    assert prompts("test") == prompts("test") != prompts("dev")
+    assert prompts("test", "one") == prompts("test", "other") != prompts("dev", "third")
 
 
 @pytest.mark.parametrize(

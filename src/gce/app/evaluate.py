@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,10 @@ from attrs import evolve
 from gce.adapters.checkpoint_files import state_of_files
 from gce.adapters.clocks import SystemClock
 from gce.adapters.exact_solver import ExactSolver
+from gce.app.answer_file import AnswerFile
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import with_recipe
-from gce.app.evaluation import accuracy, answer_record, pass_at
+from gce.app.evaluation import accuracy, pass_at
 from gce.app.examples import worked_examples
 from gce.app.mode_tables import (
     Measured,
@@ -28,7 +32,7 @@ from gce.app.mode_tables import (
     notes_on,
 )
 from gce.app.models import MODEL_HELP, find_model
-from gce.app.modes import MODES, Settings, converse
+from gce.app.modes import MODES, Answered, Settings, converse
 from gce.app.resolve import find_preset, find_task, find_tiers
 from gce.app.terminal import Terminal, accuracy_rows, share_cell, table
 from gce.domain.serialization import to_plain
@@ -95,7 +99,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, help="of CPU work (default: one for each core)")
     parser.add_argument("--concurrency", type=int, default=8, help="requests to a server at a time (default 8)")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a server's answer (default 300)")
-    parser.add_argument("--answers", type=Path, help="write answers and verdicts to this file, a JSON object a line")
+    parser.add_argument(
+        "--answers",
+        type=Path,
+        help="keep answers and verdicts in this file, a JSON object a line; what it has is not asked again",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -114,20 +122,9 @@ def run(arguments: argparse.Namespace) -> int:
     problems = [
         problem for tier in tiers for problem in draw_problems(task, preset, tier, arguments.split, arguments.n)
     ]
-    found: dict[str, Measured] = {}
-    terminal = Terminal()
-    # What needs no adapter comes first: there is one model, and it takes the adapter once.
-    for mode in sorted(modes, key=lambda name: name.startswith(TRAINED)):
-        if mode.startswith(TRAINED) and learned is not None:
-            restore(model, learned, arguments.adapter, arguments.model)
-            learned = None
-        how = MODES[mode.removeprefix(TRAINED).removeprefix("-") or "zero-shot"]
-        advance = terminal.stage(mode, len(problems) * arguments.samples)
-        answers, seconds = converse(how, model, task, problems, settings, on_answer=advance)
-        found[mode] = Measured(tuple(answers), seconds)
-    found = {mode: found[mode] for mode in modes}
-    if arguments.answers is not None:
-        _write_answers(arguments.answers, found)
+    asked = _asked(arguments, preset, tiers, learned)
+    with nullcontext() if arguments.answers is None else AnswerFile(arguments.answers, asked, problems) as kept:
+        found = _measured(arguments, modes, model, task, problems, settings, learned, kept)
     result, shown = _report(arguments, task, preset, problems, found)
     if arguments.json:
         json.dump(result, sys.stdout, indent=1)
@@ -137,6 +134,61 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{where}, % right (95 % interval), n = {arguments.n} a tier")
         print(shown)
     return 0
+
+
+def _measured(
+    arguments: argparse.Namespace,
+    modes: Sequence[str],
+    model: Any,
+    task: Task,
+    problems: Sequence[Problem],
+    settings: Settings,
+    learned: ModelState | None,
+    kept: AnswerFile | None,
+) -> dict[str, Measured]:
+    """What each mode gives; what is kept already is not asked again."""
+    found: dict[str, Measured] = {}
+    terminal = Terminal()
+    # What needs no adapter comes first: there is one model, and it takes the adapter once.
+    for mode in sorted(modes, key=lambda name: name.startswith(TRAINED)):
+        if mode.startswith(TRAINED) and learned is not None:
+            restore(model, learned, arguments.adapter, arguments.model)
+            learned = None
+        how = MODES[mode.removeprefix(TRAINED).removeprefix("-") or "zero-shot"]
+        done = {} if kept is None else kept.done(mode)
+        advance = terminal.stage(mode, len(problems) * arguments.samples - len(done))
+        before, began = 0.0 if kept is None else kept.seconds(mode), time.perf_counter()
+        last = began
+
+        def answered(name: str, what: Answered, mode: str = mode, advance: Callable[[], None] = advance) -> None:
+            nonlocal last
+            now = time.perf_counter()
+            if kept is not None:
+                kept.add(mode, name, what, now - last)
+            last = now
+            advance()
+
+        answers = converse(how, model, task, problems, settings, done=done, on_answer=answered)
+        found[mode] = Measured(tuple(answers), before + time.perf_counter() - began)
+        right = sum(each.last.right for each in answers)
+        terminal.say(f"{mode}: {right} of {len(answers)} right, {found[mode].seconds:.0f} s")
+    return {mode: found[mode] for mode in modes}
+
+
+def _asked(
+    arguments: argparse.Namespace, preset: str, tiers: Sequence[str], learned: ModelState | None
+) -> dict[str, Any]:
+    """What the answers follow from: an evaluation that differs in any of it is another one."""
+    names = ("task", "model", "split", "n", "samples", "temperature", "max_tokens", "seed", "shots", "examples")
+    adapter = hashlib.sha256()
+    for name, array in sorted(({} if learned is None else learned.arrays).items()):
+        adapter.update(name.encode())
+        adapter.update(array.tobytes())
+    return {name: getattr(arguments, name) for name in names} | {
+        "preset": preset,
+        "tiers": list(tiers),
+        "adapter": "" if learned is None else adapter.hexdigest(),
+    }
 
 
 def _checked(arguments: argparse.Namespace) -> list[str]:
@@ -250,14 +302,3 @@ def learned_from(directory: Path) -> ModelState:
         raise BadInput(f"cannot read {error.filename}: {error.strerror}: give a run's checkpoints/last") from error
     except Exception as error:  # safetensors has errors of its own.
         raise BadInput(f"the checkpoint {directory} is damaged: {error}") from error
-
-
-def _write_answers(path: Path, found: Mapping[str, Measured]) -> None:
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            for mode, measured in found.items():
-                for answered in measured.answers:
-                    for number, attempt in enumerate(answered.attempts, 1):
-                        print(json.dumps({"mode": mode, "attempt": number, **answer_record(attempt)}), file=file)
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}") from error

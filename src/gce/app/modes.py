@@ -7,7 +7,6 @@ nothing of what is said.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 from attrs import evolve, field, frozen
@@ -112,19 +111,18 @@ def converse(
     problems: Sequence[Problem],
     settings: Settings,
     *,
-    on_answer: Callable[[], None] = lambda: None,
-) -> tuple[list[Answered], float]:
-    """Conversations about all problems, in their order, and the seconds that they took.
+    done: Mapping[str, Answered] | None = None,
+    on_answer: Callable[[str, Answered], None] = lambda _name, _answered: None,
+) -> list[Answered]:
+    """Conversations about all problems, in their order; those that are `done`, by name, are not held again.
 
-    In each round all that wait for a reply are asked for it together.
+    In each round all that wait for a reply are asked for it together; `on_answer` is told of each that ends.
     """
-    began = time.perf_counter()
-    names = [f"{problem.key}/{sample}" for problem in problems for sample in range(settings.samples)]
-    about = [problem for problem in problems for _ in range(settings.samples)]
-    talks = {name: mode(task, problem, settings) for name, problem in zip(names, about, strict=True)}
+    about = {f"{problem.key}/{sample}": problem for problem in problems for sample in range(settings.samples)}
+    found = {name: answered for name, answered in (done or {}).items() if name in about}
+    talks = {name: mode(task, problem, settings) for name, problem in about.items() if name not in found}
     waiting = {name: next(talk) for name, talk in talks.items()}
     replies: dict[str, list[Completion]] = {name: [] for name in talks}
-    done: dict[str, Answered] = {}
     number = 0
     while waiting:
         requests = [
@@ -137,17 +135,18 @@ def converse(
             )
             for name, turns in waiting.items()
         ]
-        waiting, received = {}, {completion.key: completion for completion in model.sample(requests)}
-        for request in requests:
-            completion = received[request.key]
-            replies[request.key].append(completion)
+        going_on: dict[str, Turns] = {}
+        for completion in model.sample(requests):
+            name = completion.key
+            replies[name].append(completion)
             try:
-                waiting[request.key] = talks[request.key].send(completion)
+                going_on[name] = talks[name].send(completion)
             except StopIteration as ended:
-                done[request.key] = _answered(ended.value, replies[request.key])
-                on_answer()
+                found[name] = _answered(ended.value, replies[name])
+                on_answer(name, found[name])
+        waiting = {name: going_on[name] for name in waiting if name in going_on}
         number += 1
-    return [done[name] for name in names], time.perf_counter() - began
+    return [found[name] for name in about]
 
 
 def _answered(attempts: tuple[Judged, ...], replies: Sequence[Completion]) -> Answered:

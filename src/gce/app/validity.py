@@ -223,10 +223,9 @@ def _scope(measuring: _Measuring) -> Iterator[Line]:
     problems = measuring.tests(task, preset, [tier.name for tier in task.tiers(preset)])
     advance = measuring.terminal.stage("attempts", len(problems))
     mode = MODES["multi-turn"]
-    answers, seconds = converse(
-        mode, measuring.model, task, problems, Settings(max_tokens=measuring.max_tokens), on_answer=advance
-    )
-    found = attempts(Measured(tuple(answers), seconds))
+    settings = Settings(max_tokens=measuring.max_tokens)
+    answers = converse(mode, measuring.model, task, problems, settings, on_answer=lambda *_: advance())
+    found = attempts(Measured(tuple(answers), 0.0))
     yield _line("scope: right at the first attempt", found.first)
     yield _line("scope: right at the third at latest", found.trajectory)
     yield _line("scope: of wrong ones, recovered", found.recovered)

@@ -1,0 +1,128 @@
+"""Answers of an evaluation in a file, a JSON object a line, each written when it is given, and never asked again.
+
+The first line says what was asked of whom; each other one is a conversation. A last line that was cut off is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from gce.app.evaluation import Judged, answer_record
+from gce.app.modes import Answered
+from gce.domain.serialization import from_plain
+from gce.domain.types import Completion, Problem, Verdict
+from gce.errors import BadInput
+
+__all__ = ["AnswerFile"]
+
+
+class AnswerFile:
+    """The answers of one evaluation; closed by `with`."""
+
+    def __init__(self, path: Path, asked: Mapping[str, Any], problems: Sequence[Problem]) -> None:
+        """Open `path`, or begin it, for an evaluation that `asked` describes in plain data.
+
+        Raises:
+            BadInput: the file cannot be written, is another kind of file, or has answers of another evaluation.
+        """
+        self._path = path
+        self._problems = {problem.key: problem for problem in problems}
+        self._done: dict[str, dict[str, Answered]] = {}
+        self._seconds: dict[str, float] = {}
+        header = json.loads(json.dumps({"evaluation": dict(asked)}))
+        try:
+            whole = self._read(header) if path.exists() and path.stat().st_size else 0
+            self._file: TextIO = path.open("a", encoding="utf-8")
+            os.truncate(path, whole)
+            if not whole:
+                self._write(header)
+        except OSError as error:
+            raise BadInput(f"cannot write {path}: {error.strerror}") from error
+
+    def __enter__(self) -> AnswerFile:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def done(self, mode: str) -> Mapping[str, Answered]:
+        """Conversations that the file has, by name."""
+        return self._done.get(mode, {})
+
+    def seconds(self, mode: str) -> float:
+        """What they took together."""
+        return self._seconds.get(mode, 0.0)
+
+    def add(self, mode: str, name: str, answered: Answered, seconds: float) -> None:
+        """Write a conversation that took `seconds` after the one before."""
+        record = {
+            "mode": mode,
+            "name": name,
+            "problem": answered.last.problem.key,
+            "tier": answered.last.problem.tier,
+            "right": answered.last.right,
+            "replies": answered.replies,
+            "prompt_tokens": answered.prompt_tokens,
+            "tokens": answered.tokens,
+            "seconds": seconds,
+            "attempts": [
+                {**answer_record(attempt), "error": attempt.completion.error} for attempt in answered.attempts
+            ],
+        }
+        try:
+            self._write(record)
+        except OSError as error:
+            raise BadInput(f"cannot write {self._path}: {error.strerror}; what it has so far is kept") from error
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+
+    def _read(self, header: Mapping[str, Any]) -> int:
+        """Take what is there; how many bytes of the file are whole lines."""
+        whole = 0
+        with self._path.open("rb") as lines:
+            for number, line in enumerate(lines):
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    record = json.loads(line)
+                    if number == 0:
+                        self._check(header, record["evaluation"])
+                    else:
+                        self._take(record)
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    raise BadInput(
+                        f"line {number + 1} of {self._path} is no answer of gce evaluate: give another --answers"
+                    ) from error
+                whole += len(line)
+        return whole
+
+    def _check(self, header: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+        expected = header["evaluation"]
+        for name in sorted({*expected, *found}):
+            if expected.get(name) != found.get(name):
+                raise BadInput(
+                    f"{self._path} has answers of another evaluation: its {name} is {found.get(name)!r}, "
+                    f"not {expected.get(name)!r}; give another --answers"
+                )
+
+    def _take(self, record: Mapping[str, Any]) -> None:
+        attempts = tuple(self._attempt(each) for each in record["attempts"])
+        answered = Answered(attempts, record["replies"], record["prompt_tokens"], record["tokens"])
+        mode = record["mode"]
+        self._done.setdefault(mode, {})[record["name"]] = answered
+        self._seconds[mode] = self.seconds(mode) + record["seconds"]
+
+    def _attempt(self, record: Mapping[str, Any]) -> Judged:
+        names = ("text", "finish_reason", "policy", "tokens", "error")
+        completion = Completion(key=record["problem"], **{name: record[name] for name in names})
+        verdicts = tuple(from_plain(Verdict, verdict) for verdict in record["verdicts"])
+        return Judged(self._problems[record["problem"]], completion, verdicts, record["right"])
