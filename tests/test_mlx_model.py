@@ -10,9 +10,11 @@ import pytest
 from attrs import evolve
 
 mx = pytest.importorskip("mlx.core")
+nn = pytest.importorskip("mlx.nn")
 pytest.importorskip("mlx_lm")
 pytest.importorskip("tokenizers")
 
+from mlx.utils import tree_flatten  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
 from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model  # noqa: E402
@@ -237,3 +239,30 @@ def test_weights_of_fewer_bits_become_float32_on_a_linux_cpu(directory, tmp_path
     weights = {name: array.astype(mx.bfloat16) for name, array in mx.load(str(copy / "model.safetensors")).items()}
     mx.save_safetensors(str(copy / "model.safetensors"), weights, {"format": "mlx"})
     assert load(copy).engine.model.model.norm.weight.dtype == mx.float32
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere quantized weights stay as they are")
+def test_quantized_weights_become_float32_on_a_linux_cpu_and_it_is_said(tmp_path):
+    """The model of the file: what its dequantized weights say, within rounding; and it can learn."""
+    from mlx_lm.utils import load_model, quantize_model, save_config, save_model
+
+    base = write_tiny_llama(tmp_path / "base", layers=2, hidden=64, words=27)
+    packed = tmp_path / "packed"
+    shutil.copytree(base, packed)
+    model, config = load_model(base)
+    model, config = quantize_model(model, config, group_size=32, bits=4)
+    (packed / "model.safetensors").unlink()
+    save_model(packed, model)
+    save_config(config, packed / "config.json")
+    loaded = load(packed, 1)
+    assert "dequantized to float32" in loaded.note and load(base).note == ""
+    assert {array.dtype for _, array in tree_flatten(loaded.engine.model.parameters())} == {mx.float32}
+    tokens = [2, 3, 7, 9, 11]
+    expected = -mx.stack(
+        [
+            nn.losses.cross_entropy(row, mx.array(token))
+            for row, token in zip(model(mx.array([tokens[:-1]]))[0], tokens[1:], strict=True)
+        ]
+    )
+    np.testing.assert_allclose(loaded.engine.scores(tokens, 1, adapter=True), np.array(expected), atol=1e-3)
+    assert loaded.update(batch_of(loaded)).gradient_norm > 0

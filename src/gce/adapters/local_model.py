@@ -102,7 +102,9 @@ class Engine(Protocol):
 class LocalModel:
     """An engine and a tokenizer. Has `Sampler`, `Scorer`, `Learner` and `Probe` of `gce.ports.model`."""
 
-    def __init__(self, engine: Engine, tokenizer: Any, *, end: int, stop: Iterable[int], context: int) -> None:
+    def __init__(
+        self, engine: Engine, tokenizer: Any, *, end: int, stop: Iterable[int], context: int, note: str = ""
+    ) -> None:
         """A model that ends its turns with the token `end`, and stops at each of `stop`.
 
         `tokenizer` is one of transformers', or wraps one. `context` counts the tokens that a prompt and its completion
@@ -110,6 +112,8 @@ class LocalModel:
         """
         self.engine = engine
         self.context = context
+        self.note = note
+        """What was done to the model that its user may not expect; empty for nothing."""
         self._tokenizer = tokenizer
         self._end = end
         self._stop = frozenset(stop)

@@ -8,7 +8,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 from attrs import frozen
-from mlx_lm.utils import load_model, load_tokenizer
+from mlx_lm.utils import dequantize_model, load_model, load_tokenizer
 
 from gce.adapters.model_files import directory_digest, find_directory
 from gce.errors import ModelError
@@ -26,10 +26,12 @@ class Base:
     """Tokens that prompt and completion may have together; None where the files do not say."""
     digest: str
     """SHA-256 over names and contents of config and weights."""
+    note: str = ""
+    """What was done to it that its user may not expect."""
 
 
 def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
-    """Load from a directory in the Hugging Face layout, or from the hub by name, as float32 if asked for.
+    """Load from a directory in the Hugging Face layout, or from the hub by name; if asked for, all as float32.
 
     Raises ModelError where there is no such model, or it cannot hold a conversation.
     """
@@ -44,8 +46,12 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
         raise ModelError(f"expected a model with a chat template, {name!r} has none")
     if tokenizer.eos_token_id is None:
         raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
+    note = ""
     if single_precision:
+        if "quantization" in config:
+            model = dequantize_model(model)
+            note = "its quantized weights were dequantized to float32, which is what this CPU multiplies fast"
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
     context = config.get("max_position_embeddings")
-    return Base(model, tokenizer, int(context) if context else None, directory_digest(directory))
+    return Base(model, tokenizer, int(context) if context else None, directory_digest(directory), note)

@@ -99,6 +99,7 @@ def load_mlx_model(
         end=int(base.tokenizer.eos_token_id),
         stop=map(int, base.tokenizer.eos_token_ids),
         context=base.context or sys.maxsize,
+        note=base.note,
     )
 
 

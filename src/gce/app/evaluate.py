@@ -149,6 +149,8 @@ def _measured(
     """What each mode gives; what is kept already is not asked again."""
     found: dict[str, Measured] = {}
     terminal = Terminal()
+    if getattr(model, "note", ""):
+        terminal.say(f"{arguments.model}: {model.note}")
     # What needs no adapter comes first: there is one model, and it takes the adapter once.
     for mode in sorted(modes, key=lambda name: name.startswith(TRAINED)):
         if mode.startswith(TRAINED) and learned is not None:

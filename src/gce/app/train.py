@@ -283,6 +283,8 @@ def _train(
     terminal = Terminal(config.iterations)
     tiers = [tier.name for tier in task.tiers(config.preset)]
     terminal.say(f"{config.model} on {task.name}/{config.preset}, seed {config.seed}, run {store.path}")
+    if getattr(model, "note", ""):
+        terminal.say(f"{config.model}: {model.note}")
     if hasattr(model, "trainable_parameters"):
         terminal.say(
             f"adapter on blocks {', '.join(map(str, model.layers))}: {model.trainable_parameters:,} parameters, "
