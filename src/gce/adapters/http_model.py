@@ -216,7 +216,7 @@ class HttpModel:
                 if failures == self._attempts:
                     raise ModelError(
                         f"{self.url} gave no answer in {failures} {'try' if failures == 1 else 'tries'}, at last "
-                        f"{error}; nothing sampled before is lost"
+                        f"{error}: does the server run?"
                     ) from error
                 self._count(Usage(retries=1))
                 await self._sleep(_pause(error.pause, group[0].seed, failures))

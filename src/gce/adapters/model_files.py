@@ -27,7 +27,7 @@ def find_directory(path_or_repo: str | Path) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
     except (OSError, ValueError) as error:
-        raise ModelError(f"could not find or fetch the model {name!r}: {error}") from error
+        raise ModelError(f"could not find or fetch the model {name!r}: {' '.join(str(error).split())}") from error
 
 
 def directory_digest(directory: Path) -> str:
