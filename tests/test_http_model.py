@@ -18,6 +18,7 @@ pytest.importorskip("httpx2")
 from chat_server import FAULTS, ChatServer
 
 from gce.adapters import http_model
+from gce.adapters.chat_format import what_is_told
 from gce.adapters.http_model import HttpModel, Usage, load_http_model
 from gce.domain.types import Message, SampleRequest
 from gce.errors import ModelError
@@ -273,7 +274,7 @@ def test_a_key_that_no_header_carries_is_refused_unseen(key):
 )
 def test_a_prompt_that_does_not_fit_is_an_error_of_its_own(status, message):
     answer = json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode()
-    found = http_model._NO_ROOM.search(http_model._told(answer))
+    found = http_model._NO_ROOM.search(what_is_told(answer))
     assert found, message
     with ChatServer(context=10) as server:
         fits, long = (Message("user", "x"),), (Message("user", "x " * 9),)

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
+from gce.adapters.chat_format import Choice, NotAReplyError, Reply, cut_before, one_line, read_reply, what_is_told
 from gce.domain.types import Completion, FinishReason, SampleRequest
 from gce.errors import MissingExtra, ModelError
 
@@ -244,13 +245,16 @@ class HttpModel:
             body["stop"] = list(first.stop)
         return {name: value for name, value in body.items() if name not in self._refused}
 
-    async def _try(self, client: httpx2.AsyncClient, body: Mapping[str, Any]) -> _Reply:
+    async def _try(self, client: httpx2.AsyncClient, body: Mapping[str, Any]) -> Reply:
         status, headers, content = await _exchange(
             client, "POST", f"{self.url}/chat/completions", body, timeout=self._timeout
         )
         if status == 200:
-            return _read(content)
-        told = _told(content).replace(self._headers.get("authorization", "\0").removeprefix("Bearer "), "[key]")
+            try:
+                return read_reply(content)
+            except NotAReplyError as exc:
+                raise _FailedError(str(exc)) from exc
+        told = what_is_told(content).replace(self._headers.get("authorization", "\0").removeprefix("Bearer "), "[key]")
         words = f"status {status}{told and ': '}{told[:_MOST_WORDS]}"
         if _NO_ROOM.search(told) and (status in (400, 413, 422) or (status == 500 and "exceed" in told)):
             raise _NoRoomError(f"no room in the context: {told[:_MOST_WORDS]}")
@@ -258,9 +262,9 @@ class HttpModel:
             raise _FailedError(words, pause=_seconds(headers.get("retry-after", "")))
         raise _RefusedError(words, may_be_a_field=status in (400, 422))
 
-    def _completion(self, request: SampleRequest, choice: _Choice, reply: _Reply) -> Completion:
+    def _completion(self, request: SampleRequest, choice: Choice, reply: Reply) -> Completion:
         alone = len(reply.choices) == 1
-        text = _before(choice.text, request.stop)
+        text = cut_before(choice.text, request.stop)
         cut = text != choice.text
         reasons: dict[str | None, FinishReason] = {"stop": "stop", "length": "stop" if cut else "length"}
         reason = reasons.get(choice.finish_reason, "error")
@@ -311,27 +315,6 @@ class _FailedError(Exception):
         self.pause = pause
 
 
-@frozen
-class _Choice:
-    text: str
-    finish_reason: str | None
-    tokens: int | None = None
-    """As many as the server tells log-probabilities of."""
-    log_probabilities: tuple[float, ...] | None = None
-
-
-@frozen
-class _Reply:
-    choices: tuple[_Choice, ...]
-    prompt_tokens: int | None
-    tokens: int | None
-    """Of all choices."""
-
-    @property
-    def counted(self) -> int:
-        return sum(choice.tokens or 0 for choice in self.choices)
-
-
 def _split(url: str) -> tuple[str, str]:
     """The server's part of a URL and the model's."""
     shown = "" if "@" in url or "?" in url else f", got {url!r}"  # What it is not to have may be a secret.
@@ -368,7 +351,7 @@ def _offered(base: str, key: str) -> str:
         names = [model["id"] for model in json.loads(content)["data"]]
     except (_FailedError, ValueError, RecursionError, LookupError, TypeError):
         return ""
-    return _plain(f"; it offers {', '.join(map(str, names))}")[:_MOST_WORDS] if names else ""
+    return one_line(f"; it offers {', '.join(map(str, names))}")[:_MOST_WORDS] if names else ""
 
 
 def _groups(requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:
@@ -420,78 +403,8 @@ async def _exchange(
     except (TimeoutError, httpx2.TimeoutException) as exc:
         raise _FailedError(f"no whole answer within {timeout:g} seconds") from exc
     except httpx2.HTTPError as exc:
-        raise _FailedError(f"{type(exc).__name__}: {_plain(str(exc))[:_MOST_WORDS]}") from exc
+        raise _FailedError(f"{type(exc).__name__}: {one_line(str(exc))[:_MOST_WORDS]}") from exc
     return response.status_code, response.headers, bytes(received)
-
-
-def _read(content: bytes) -> _Reply:
-    """An answer of the chat format.
-
-    Raises:
-        _FailedError: it is none.
-    """
-    try:
-        answer = json.loads(content)
-    except (ValueError, RecursionError) as exc:
-        raise _FailedError("an answer that is no JSON") from exc
-    match answer:
-        case {"choices": [_, *_] as found}:
-            choices = [_choice(each) for each in found]
-        case _:
-            raise _FailedError("an answer without choices")
-    usage = answer.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    return _Reply(
-        choices=tuple(choice for _, choice in sorted(choices, key=lambda choice: choice[0])),
-        prompt_tokens=_number_of(usage.get("prompt_tokens")),
-        tokens=_number_of(usage.get("completion_tokens")),
-    )
-
-
-def _choice(found: Any) -> tuple[int, _Choice]:
-    """A choice, and its place among them."""
-    match found:
-        case {"message": {"content": str() | None as content} as message, "finish_reason": str() | None as reason}:
-            reasoning = message.get("reasoning_content") or message.get("reasoning")
-            text = content or ""
-            if isinstance(reasoning, str):
-                text = f"<think>\n{reasoning}\n</think>\n{text}"
-        case _:
-            raise _FailedError("a choice without message and finish reason")
-    text = text.encode(errors="replace").decode()  # Halves of surrogate pairs can be written in JSON, but not stored.
-    match found.get("logprobs"):
-        case {"content": [*entries]}:
-            values: list[Any] = [entry.get("logprob") if isinstance(entry, dict) else None for entry in entries]
-            sound = all(type(value) in (int, float) and -1e6 < value <= 1e-3 for value in values)
-            choice = _Choice(text, reason, len(values), tuple(map(float, values)) if sound else None)
-        case _:
-            choice = _Choice(text, reason)
-    return _number_of(found.get("index")) or 0, choice
-
-
-def _number_of(value: object) -> int | None:
-    """A count, if it is one."""
-    return value if type(value) is int and 0 <= value < 1 << 31 else None
-
-
-def _before(text: str, stop: Sequence[str]) -> str:
-    """Up to the first of these: not every server looks for them."""
-    return text[: min((text.index(end) for end in stop if end in text), default=len(text))]
-
-
-def _told(content: bytes) -> str:
-    """What an answer says that is none, in one line: the message of an error, or all of it."""
-    told: object = content[: 1 << 16].decode(errors="replace")
-    with suppress(ValueError, RecursionError):
-        told = json.loads(content)
-    while isinstance(told, dict):
-        told = next((told[name] for name in ("error", "message", "detail") if told.get(name)), str(told))
-    return _plain(str(told))
-
-
-def _plain(words: str) -> str:
-    """One line without control characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in words).split())
 
 
 def _seconds(retry_after: str) -> float:
