@@ -16,11 +16,11 @@ from gce.adapters.memory_store import MemoryStore
 from gce.adapters.run_directory import RunDirectory
 from gce.adapters.scripted_model import ScriptedModel
 from gce.app.config import RunConfig
-from gce.app.examples import worked_answers
+from gce.app.examples import Worked, worked_answers
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.terminal import Silent
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks import draw_problems
+from gce.domain.tasks import draw_problems, problem_of_key
 from gce.domain.types import (
     Completion,
     IterationRecord,
@@ -31,6 +31,7 @@ from gce.domain.types import (
     TrainingBatch,
     UpdateReport,
 )
+from gce.errors import BadInput
 from gce.ports.store import Store
 
 SMALL = RunConfig(
@@ -706,7 +707,7 @@ def shy(knows: Callable[[ScriptedModel], bool]) -> ScriptedModel:
 
 
 def bootstrapped(model: ScriptedModel, **settings: Any) -> Finished:
-    config = evolve(SMALL, bootstrap="few-shot", shots=2, rollouts=4, **settings)
+    config = evolve(SMALL, **{"bootstrap": "few-shot", "shots": 2, "rollouts": 4, **settings})
     worked = worked_answers(WORKED_ADDITION, "small", ADDITION.training_tiers("small"), 6)
     return finish(evolve(a_run(config, model), task=WORKED_ADDITION, worked=worked))
 
@@ -725,6 +726,26 @@ def test_examples_are_shown_to_three_rollouts_of_four_and_not_learned_with():
         assert trace["completion"]["token_ids"], "what was sampled is what is learned"
     shown = {row["shown"] for row in found.store.read("rollouts") if row["right"]}
     assert shown == {True}
+
+
+@pytest.mark.parametrize(("rollouts", "shown"), [(2, 1), (3, 2), (4, 3), (5, 4), (8, 6)])
+def test_some_rollouts_of_every_problem_go_alone(rollouts: int, shown: int):
+    found = bootstrapped(shy(lambda model: False), rollouts=rollouts, iterations=1)
+    for count in found.records[0].tiers.values():
+        assert count.shown * rollouts == shown * count.rollouts
+
+
+def test_no_training_problem_is_a_worked_example():
+    """Of the addition problems of a tier there are few, so examples and problems would often be the same."""
+    found = bootstrapped(shy(lambda model: False), iterations=4)
+    worked = worked_answers(WORKED_ADDITION, "small", ADDITION.training_tiers("small"), 6)
+    examples = {each.problem.digest for examples in worked.values() for each in examples}
+    trained = {problem_of_key(ADDITION, row["problem"]).digest for row in found.store.read("rollouts")}
+    assert trained and not trained & examples
+    with pytest.raises(BadInput, match="all problems of T0 are worked examples: take fewer"):
+        first = draw_problems(ADDITION, "small", "T0", "train", 1, seed=SMALL.seed)[0]
+        pool = evolve(SMALL, pool=1, iterations=1)
+        finish(evolve(a_run(pool, shy(lambda model: False)), worked={"T0": (Worked(first, "w1"),)}))
 
 
 def test_a_tier_that_gets_on_alone_is_shown_nothing_more():

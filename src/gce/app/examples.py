@@ -1,7 +1,7 @@
 """Worked examples: problems of the training key space with answers that a plain rule, or a solver, worked out.
 
-They are shown before a problem, by the few-shot mode and by runs that start a weak model with them. None is ever
-trained on, and none is the problem that it stands before.
+They are shown before a problem, by the few-shot mode and by runs that start a weak model with them. A run that shows
+them draws no training problem that is one of them, and none is the problem that it stands before.
 """
 
 from __future__ import annotations
@@ -75,8 +75,11 @@ def shown_before(problem: Problem, worked: Mapping[str, Sequence[Worked]], count
 
 
 def _worked(task: Task, preset: str, tier: str, count: int, solve: Any) -> Iterator[Worked]:
+    """Different problems with right answers, among the first `count`."""
+    seen = set()
     for index in range(count):
         problem = draw_problem(task, preset, tier, "train", index, seed=key("examples"))
-        text = task.worked(problem, solve)
+        text = None if problem.digest in seen else task.worked(problem, solve)
+        seen.add(problem.digest)
         if text is not None and judge(task, problem, Completion("example", text, "stop", policy="")).right:
             yield Worked(problem, text)

@@ -37,13 +37,16 @@ from gce.domain.types import (
     TrainingBatch,
     UpdateReport,
 )
-from gce.errors import ModelError
+from gce.errors import BadInput, ModelError
 from gce.ports.clock import Clock
 from gce.ports.model import Learner, Sampler
 from gce.ports.store import Store
 
 ALONE_EVERY = 4
-"""Of the rollouts of a problem that is shown with examples, each fourth has none, and so has the last of fewer."""
+"""Of a wave's rollouts of a problem that is shown with examples, each fourth has none, and so has the last of fewer."""
+
+MOST_SKIPPED = 1000
+"""Problems drawn one after another that are all worked examples, before it is said that there are no others."""
 
 __all__ = ["LearningModel", "Run", "RunState", "Watcher", "begin", "iterate", "resume", "why_stop"]
 
@@ -235,14 +238,22 @@ def _draw(run: Run, state: RunState, number: int) -> tuple[list[Problem], Mappin
         state.history, tiers, problems=config.problems, policy=config.sampling, floor=config.floor
     )
     drawn = dict(state.drawn)
+    examples = {each.problem.digest for worked in run.worked.values() for each in worked}
     problems: dict[str, Problem] = {}
     for tier, count in shares.items():
-        for _ in range(count):
+        found = skipped = 0
+        while found < count:
             index = drawn.get(tier, 0)
             drawn[tier] = index + 1
             index = index % config.pool if config.pool else index
             problem = draw_problem(run.task, config.preset, tier, "train", index, seed=config.seed)
+            if problem.digest in examples:  # Its answer has been worked out, and perhaps shown.
+                skipped += 1
+                if skipped == MOST_SKIPPED:
+                    raise BadInput(f"all problems of {tier} are worked examples: take fewer --shots or more of --pool")
+                continue
             problems[problem.key] = problem
+            found, skipped = found + 1, 0
     return list(problems.values()), drawn
 
 
@@ -293,7 +304,7 @@ def _wave(
             name = f"{number}/{problem.key}/{sample}"
             asked[name] = problem
             # Some go alone, so that it shows when examples are no longer needed.
-            if before and (place + 1) % ALONE_EVERY and place + 1 < max(count, ALONE_EVERY):
+            if before and (place + 1) % min(count, ALONE_EVERY):
                 shown.add(name)
             requests.append(
                 SampleRequest(
@@ -320,7 +331,13 @@ def _wave(
 
 def _alone(completion: Completion) -> Completion:
     """As if it had been written without the examples before it: what was said of it with them is left out."""
-    return evolve(completion, prompt_token_ids=None, log_probabilities=None, sampling_log_probabilities=None)
+    return evolve(
+        completion,
+        prompt_token_ids=None,
+        prompt_tokens=None,
+        log_probabilities=None,
+        sampling_log_probabilities=None,
+    )
 
 
 def _credit(run: Run, wave: str, judged: Sequence[Judged], shown: Container[str]) -> list[_Rollout]:
