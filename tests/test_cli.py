@@ -424,6 +424,8 @@ def test_an_evaluation_goes_on_where_it_was_cut_off(gce: Gce, tmp_path: Path, mo
         ("no answers\n", "line 1 of .* is no answer of gce evaluate"),
         ('{"evaluation": {}}\n', "has answers of another evaluation: its adapter is None, not ''"),
         ("[]\n", "line 1 of .* is no answer"),
+        ("one line without an end", "line 1 of .* is no answer"),
+        ("[" * 100_000 + "\n", "line 1 of .* is no answer"),
     ],
 )
 def test_a_file_of_something_else_is_left_as_it_is(gce: Gce, tmp_path: Path, content: str, said: str) -> None:
@@ -440,6 +442,12 @@ def test_answers_of_another_evaluation_are_not_mixed_in(gce: Gce, tmp_path: Path
     before = file.read_text()
     assert "its n is 2, not 3" in one_line(gce(*arguments, "--n", "3"), "evaluate")
     assert file.read_text() == before
+    script = tmp_path / "script.jsonl"
+    scripted = ("evaluate", *TOY, "--model", f"scripted:{script}", "--n", "2", "--answers", tmp_path / "others")
+    script.write_text('{"text": "w1"}')
+    gce(*scripted)
+    script.write_text('{"text": "w2"}')
+    assert "its policy is" in one_line(gce(*scripted), "evaluate"), "another model under the same name"
 
 
 def test_several_samples_of_a_problem_give_pass_at_k(gce: Gce) -> None:

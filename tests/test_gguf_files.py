@@ -82,18 +82,18 @@ def write_gguf(path: Path, base: Path, kind: Any = F32, *, architecture: str = "
     writer.add_context_length(128)
     writer.add_embedding_length(config["hidden_size"])
     writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(4)
-    writer.add_head_count_kv(2)
+    writer.add_head_count(facts.get("heads", 4))
+    writer.add_head_count_kv(facts.get("kv_heads", 2))
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_freq_base(10000.0)
     writer.add_tokenizer_model(facts.get("tokenizer", "gpt2"))
     writer.add_tokenizer_pre(facts.get("pre", "smollm"))
     writer.add_token_list(TOKENS)
-    writer.add_token_types([3, 3, 3] + [1] * (len(TOKENS) - 3))
+    writer.add_token_types(facts.get("kinds", [3, 3, 3] + [1] * (len(TOKENS) - 3)))
     writer.add_token_merges(["a b"])
     writer.add_bos_token_id(1)
-    if facts.get("end", True):
-        writer.add_eos_token_id(2)
+    if facts.get("end", 2):
+        writer.add_eos_token_id(facts.get("end", 2))
     writer.add_chat_template(TEMPLATE)
     if "experts" in facts:
         writer.add_expert_count(facts["experts"])
@@ -180,6 +180,10 @@ def test_it_is_made_once(base, tmp_path):
         ({"experts": 8}, "expert_count, which a plain Llama has not"),
         ({"tensor": "blk.0.ssm_a.weight"}, "the tensor 'blk.0.ssm_a.weight', which a plain Llama has not"),
         ({"tensor": "blk.7.attn_v.weight"}, "tensors, expected"),
+        ({"heads": 3}, "do not fit together"),
+        ({"kv_heads": 0}, "do not fit together"),
+        ({"end": 9999}, "do not fit together"),
+        ({"kinds": [3]}, "do not fit together"),
     ],
 )
 def test_another_kind_of_model_is_refused_by_name(base, tmp_path, facts, said):
@@ -203,3 +207,9 @@ def test_a_damaged_file_is_one_line(base, tmp_path, share):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ModelError, match=r"cannot read .*gone\.gguf: No such file"):
         directory_of_gguf(tmp_path / "gone.gguf", tmp_path)
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(base, tmp_path):
+    (tmp_path / "cache").write_text("in the way")
+    with pytest.raises(ModelError, match="could not write the model of"):
+        directory_of_gguf(write_gguf(tmp_path / "tiny.gguf", base), tmp_path / "cache")

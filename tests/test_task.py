@@ -330,10 +330,12 @@ def test_a_key_of_no_problem_is_refused(key):
 
 
 def test_a_rung_has_less_room_and_nobody_more_than_was_asked_for():
-    assert SCHEDULING.room("grounded", "T5") == 640
-    assert SCHEDULING.room("grounded", "T5", 900) == 900
-    assert SCHEDULING.room("paper", "L2") == SCHEDULING.room("paper", "L2", 900) == 160
-    assert SCHEDULING.room("paper", "L2", 50) == 50
+    large, rung = (draw_problem(SCHEDULING, "paper", tier, "train", 0) for tier in ("T0", "L2"))
+    assert SCHEDULING.room(large) == 640
+    assert SCHEDULING.room(large, 900) == 900
+    assert SCHEDULING.room(rung) == SCHEDULING.room(rung, 900) == 160
+    assert SCHEDULING.room(rung, 50) == 50
+    assert SCHEDULING.room(evolve(rung, key="by hand")) == 640, "of no preset that is known"
 
 
 def test_rungs_are_for_training_where_a_ladder_is_asked_for_and_never_tested():

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 pytest.importorskip("mlx.core")
 
-from test_mlx_model import PROMPTS, TOO_LONG, batch_of, requests_of
-from tiny_llama import write_tiny_llama
+from test_mlx_model import PROMPTS, TOO_LONG, batch_of, requests_of  # noqa: E402
+from tiny_llama import write_tiny_llama  # noqa: E402
 
-from gce.adapters.lora import LoraSettings, OptimizerSettings
-from gce.adapters.mlx_model import load_mlx_model
-from gce.adapters.torch_decoder import BatchDecoder, SequenceDecoder, decoder_maker
-from gce.adapters.torch_model import load_torch_model
-from gce.domain.types import SampleRequest
-from gce.errors import ModelError
-from gce.testing.model_contract import assert_same_arrays, check_model
+from gce.adapters.lora import LoraSettings, OptimizerSettings  # noqa: E402
+from gce.adapters.mlx_model import load_mlx_model  # noqa: E402
+from gce.adapters.torch_decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
+from gce.adapters.torch_model import load_torch_model  # noqa: E402
+from gce.domain.types import SampleRequest  # noqa: E402
+from gce.errors import ModelError  # noqa: E402
+from gce.testing.model_contract import assert_same_arrays, check_model  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,85 @@ def test_a_model_with_sliding_windows_is_decoded_one_at_a_time(directory):
     model.config.layer_types = ["sliding_attention", "full_attention", "full_attention"]
     model.config.sliding_window = 4
     assert isinstance(decoder_maker(model)(2, 9), SequenceDecoder)
+
+
+def written(directory, tmp_path, name, config, make):
+    """A small model of another kind, with the tokenizer of the tiny Llama."""
+    import shutil
+
+    place = tmp_path / name
+    shutil.copytree(directory, place)
+    (place / "model.safetensors").unlink()
+    torch.manual_seed(0)
+    make(config).save_pretrained(place)
+    return place
+
+
+SMALL = {
+    "vocab_size": 25,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "eos_token_id": 1,
+    "bos_token_id": None,
+    "pad_token_id": 0,
+}
+
+
+def test_scaled_logits_and_eager_attention_keep_to_the_port(directory, tmp_path):
+    """Granite divides its logits; GPT-Neo attends with a kernel of its own, and locally in every other block."""
+    from transformers import GPTNeoConfig, GPTNeoForCausalLM, GraniteConfig, GraniteForCausalLM
+
+    granite = GraniteConfig(**SMALL, logits_scaling=4.0)
+    scaled = written(directory, tmp_path, "granite", granite, GraniteForCausalLM)
+    check_model(lambda: on_torch(scaled, 0), prompts=PROMPTS, too_long=TOO_LONG)
+    neo = {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "window_size": 4}
+    other = GPTNeoConfig(**{**SMALL, **neo})
+    local = written(directory, tmp_path, "neo", other, GPTNeoForCausalLM)
+    check_model(lambda: on_torch(local, 0), prompts=PROMPTS, too_long=TOO_LONG)
+
+
+def test_half_precision_keeps_what_was_learned_when_it_samples(directory):
+    """Sampled at the log-probabilities that the model with its adapter has, though the base is bfloat16."""
+    from gce.adapters.torch_model import TorchEngine
+
+    model = on_torch(directory)
+    half = TorchEngine(
+        model.engine.model.to(torch.bfloat16),
+        LoraSettings(rank=4, layers=(0, 1)),
+        OptimizerSettings(learning_rate=1e-3),
+        digest="half",
+        seed=0,
+        max_batch=8,
+    )
+    model.engine = half
+    batch = batch_of(on_mlx(directory))
+    for _ in range(3):
+        model.update(batch)
+    merged = half._merged()
+    kept = [m for m in merged.modules() if type(m).__name__ == "Linear" and hasattr(m, "lora_A")]
+    assert len(kept) == len(half.modules), "no adapter was rounded into its base"
+    for completion in model.sample(requests_of(4)):
+        found = half.scores(
+            (*completion.prompt_token_ids, *completion.token_ids), len(completion.prompt_token_ids), adapter=True
+        )
+        np.testing.assert_allclose(completion.log_probabilities, found, atol=0.05)
+    for name, array in half.state().arrays.items():
+        assert array.dtype in (np.float32, np.uint64), name
+
+
+def test_a_model_without_linears_to_adapt_is_one_line(directory, tmp_path):
+    """GPT-2 has convolutions in their place."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=25, n_embd=32, n_layer=2, n_head=4, n_positions=64, eos_token_id=1, bos_token_id=1)
+    place = written(directory, tmp_path, "gpt2", config, GPT2LMHeadModel)
+    with pytest.raises(ModelError, match="PEFT cannot adapt no linears") as caught:
+        on_torch(place, 0)
+    assert "\n" not in str(caught.value)
 
 
 def test_attaching_again_starts_over_and_leaves_the_base_as_it_was(directory):

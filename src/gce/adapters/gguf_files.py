@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,16 @@ import numpy as np
 from gce.adapters.draws import Array
 from gce.errors import MissingExtra, ModelError
 
+try:
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+except ImportError as error:
+    raise MissingExtra("safetensors", "gguf") from error
+
 __all__ = ["directory_of_gguf"]
 
+_VERSION = 1
+"""Of what is made of a file; another one is made anew."""
 _QUANTIZATIONS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
 _MODULES = {
     "token_embd": "model.embed_tokens",
@@ -66,24 +73,26 @@ def directory_of_gguf(path: Path, cache: Path) -> Path:
     Raises:
         ModelError: no such file, a damaged one, or one of another architecture, tokenizer or quantization, by name.
     """
-    target = cache / f"{path.stem}-{_digest(path)[:16]}"
+    target = cache / f"{path.stem}-{_digest(path)[:16]}-{_VERSION}"
     if (target / "config.json").is_file():
         return target
     reader = _opened(path)
     facts = _Facts(path, {name: entry.contents() for name, entry in reader.fields.items()})
-    config = _config(facts)
-    files = {**_tokenizer(facts), "config.json": config}
-    weights = _weights(facts, reader.tensors, config)
-    cache.mkdir(parents=True, exist_ok=True)
-    half = Path(mkdtemp(prefix=f"{target.name}.", dir=cache))
     try:
-        _write(half, files, weights)
-        half.rename(target)
-    except OSError as error:
+        config = _config(facts)
+        files = {**_tokenizer(facts), "config.json": config}
+        weights = _weights(facts, reader.tensors, config)
+    except (ValueError, LookupError, ArithmeticError) as error:
+        raise ModelError(f"the facts of {path} do not fit together: {' '.join(str(error).split())[:200]}") from error
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f"{target.name}.", dir=cache, ignore_cleanup_errors=True) as half:
+            whole = Path(half, "whole")
+            _write(whole, files, weights)
+            whole.rename(target)
+    except (OSError, SafetensorError) as error:
         if not (target / "config.json").is_file():  # Somebody else may have been as fast.
             raise ModelError(f"could not write the model of {path} to {target}: {error}") from error
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
     return target
 
 
@@ -249,10 +258,7 @@ def _tokenizer(facts: _Facts) -> dict[str, Any]:
 
 
 def _write(directory: Path, files: Mapping[str, Any], weights: dict[str, Array]) -> None:
-    try:
-        from safetensors.numpy import save_file
-    except ImportError as error:
-        raise MissingExtra("safetensors", "mlx") from error
+    directory.mkdir()
     for name, content in files.items():
         (directory / name).write_text(json.dumps(content, indent=None if name == "tokenizer.json" else 1))
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})

@@ -152,7 +152,7 @@ class BatchDecoder:
             cache.values[row : row + 1, :, :length] = values
 
     def release(self, row: int) -> None:
-        """Let `row` write its first column over and over."""
+        """Let `row` begin anew with what nobody reads."""
         self._positions.next[row] = -1
 
     def keep(self, rows: Sequence[int]) -> None:

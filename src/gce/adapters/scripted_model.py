@@ -216,7 +216,9 @@ class ScriptedModel:
                 said = f"the prompt has {len(prompt):,} tokens, and the model's context is {self.context:,}"
                 yield Completion(request.key, "", "error", policy, prompt_token_ids=prompt, error=said)
                 continue
-            written = (*map(ord, self._answer(request)), _END)[:limit]
+            answer = self._answer(request)
+            answer = answer[: min((answer.find(stop) for stop in request.stop if stop in answer), default=len(answer))]
+            written = (*map(ord, answer), _END)[:limit]
             stopped = written[-1] == _END
             found = _looked_up(shares, written)
             yield Completion(

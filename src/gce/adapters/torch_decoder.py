@@ -1,7 +1,7 @@
 """Rows of growing sequences over a causal language model of transformers: what the sampler steps.
 
-`decoder_maker` picks batched rows where every block attends to all that came before, and one sequence at a time for
-every other kind. Knows models and positions, not requests.
+`decoder_maker` picks batched rows where every block attends, by torch's own kernel, to all that came before, and one
+sequence at a time for every other kind. Knows models and positions, not requests.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ def decoder_maker(model: Any) -> Callable[[int, int], Decoder]:
 
     The model's weights must stay as they are while it is used.
     """
-    layers = DynamicCache(config=model.config).layers
-    kinds = getattr(model.config, "layer_types", None) or ["full_attention"]
-    if all(type(layer) is DynamicLayer for layer in layers) and set(kinds) == {"full_attention"}:
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None) or ["full_attention"]
+    plain = all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
+    # Other ways to attend read a mask of yes and no otherwise, or make their own.
+    if plain and set(kinds) == {"full_attention"} and config._attn_implementation == "sdpa":
         return lambda rows, _: BatchDecoder(model, rows)
     return lambda rows, _: SequenceDecoder(model)
 
@@ -154,8 +156,8 @@ class BatchDecoder:
                 layer.values[row, :, :length] = values
 
     def release(self, row: int) -> None:
-        """Let `row` write its first column over and over."""
-        self._positions.next[row] = -1
+        """Let `row` begin anew with what nobody reads."""
+        self._positions.next[row] = 0
 
     def keep(self, rows: Sequence[int]) -> None:
         """Copy the rows that go on into smaller buffers."""
@@ -169,7 +171,6 @@ class BatchDecoder:
     def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
         """One pass over all rows."""
         positions = self._positions
-        positions.next = np.maximum(positions.next, 0)
         positions.refresh()
         device = self._model.device
         allowed = torch.arange(positions.columns, device=device)[None] <= positions.offset[:, None]

@@ -11,7 +11,7 @@ import copy
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -143,6 +143,7 @@ class TorchEngine:
         self._max_batch = max_batch
         self._base_size = sum(parameter.numel() for parameter in model.parameters())
         self._prefix, self._blocks = _blocks_of(model)
+        self._to_hidden, self._to_logits = _split_head(model)
         self._optimizer: torch.optim.AdamW | None = None
         if lora.layers:
             self.attach(lora.layers)
@@ -165,10 +166,9 @@ class TorchEngine:
     def digest(self) -> str:
         """SHA-256 over the base's files and the adapter."""
         found = hashlib.sha256(f"{self._digest} {self._lora.scale!r}".encode())
-        for path, array in sorted(self._arrays().items()):
-            if path.startswith("adapter."):
-                found.update(path.encode())
-                found.update(array.tobytes())
+        for name, parameter in sorted(self._parameters().items()):
+            found.update(name.encode())
+            found.update(_turned(parameter).tobytes())
         return found.hexdigest()
 
     def attach(self, layers: Sequence[int]) -> None:
@@ -183,8 +183,12 @@ class TorchEngine:
             lora_dropout=self._lora.dropout,
             target_modules=paths,
         )
-        with torch.random.fork_rng(devices=[]):
-            inject_adapter_in_model(config, self.model, _ADAPTER)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                inject_adapter_in_model(config, self.model, _ADAPTER)
+        except ValueError as error:
+            said = " ".join(str(error).split())[:300]
+            raise ModelError(f"PEFT cannot adapt {', '.join(paths) or 'no linears'}: {said}") from error
         self.layers, self.modules = tuple(sorted(layers)), tuple(paths)
         for path in paths:
             side = self._side(path, "lora_a")
@@ -265,7 +269,8 @@ class TorchEngine:
             def seen(_module: Any, given: Any, named: Any, out: Any) -> None:
                 into = given[0] if given else named["hidden_states"]
                 out = out[0] if isinstance(out, tuple) else out
-                sums[layer] += [out.double().square().sum().item(), (out - into).double().square().sum().item()]
+                out, into = out.float(), into.float()
+                sums[layer] += [out.square().sum().item(), (out - into).square().sum().item()]
 
             return seen
 
@@ -275,7 +280,7 @@ class TorchEngine:
                 for tokens in sequences:
                     row = torch.tensor([list(tokens)], device=self.model.device)
                     self.model(row, use_cache=False, logits_to_keep=1)
-                    numbers += len(tokens) * self.model.config.hidden_size
+                    numbers += len(tokens) * self.model.config.get_text_config().hidden_size
         finally:
             for hook in hooks:
                 hook.remove()
@@ -291,10 +296,8 @@ class TorchEngine:
 
         root = Path(directory)
         root.mkdir(parents=True, exist_ok=True)
-        arrays = {name: array for name, array in sorted(self._arrays().items()) if name.startswith("adapter.")}
-        write_file(
-            root / "adapters.safetensors", save({n.removeprefix("adapter."): array for n, array in arrays.items()})
-        )
+        arrays = {name: _turned(parameter) for name, parameter in sorted(self._parameters().items())}
+        write_file(root / "adapters.safetensors", save(arrays))
         config = adapter_config(self._lora, self.layers, self.modules)
         write_file(root / "adapter_config.json", (json.dumps(config, indent=2) + "\n").encode())
 
@@ -333,11 +336,15 @@ class TorchEngine:
     def _parameters(self) -> dict[str, nn.Parameter]:
         return {f"{path}.{side}": self._side(path, side) for path in self.modules for side in ("lora_a", "lora_b")}
 
+    def _steps(self) -> int:
+        """Optimizer steps so far."""
+        states = {} if self._optimizer is None else self._optimizer.state
+        return max((int(found["step"]) for found in states.values()), default=0)
+
     def _arrays(self) -> dict[str, Array]:
         parameters = self._parameters()
         states = {} if self._optimizer is None else self._optimizer.state
-        steps = [int(found["step"]) for found in states.values()]
-        arrays: dict[str, Array] = {"optimizer.step": np.array(max(steps, default=0), np.uint64)}
+        arrays: dict[str, Array] = {"optimizer.step": np.array(self._steps(), np.uint64)}
         for name, parameter in parameters.items():
             arrays[f"adapter.{name}"] = _turned(parameter)
             for ours, theirs in _ADAM.items():
@@ -351,15 +358,14 @@ class TorchEngine:
             torch.from_numpy(array).to(self.model.device) for array in batch_arrays(chunk)
         )
         # Padding stands on the right, so a causal model never looks at it.
-        hidden = self.model.get_decoder()(inputs, use_cache=False).last_hidden_state
-        logits = self.model.get_output_embeddings()(hidden.flatten(0, 1)[places]).float()
+        logits = self._to_logits(self._to_hidden(inputs).flatten(0, 1)[places]).float()
         found = logits.log_softmax(dim=-1).gather(1, targets.long()[:, None])[:, 0]
         return _token_losses(objective, found, weights, sampled, base).sum()
 
     def _merged(self) -> Any:
-        """A model for sampling that shares the base's tensors, with linears and their adapters made one.
+        """A model for sampling that shares the base's tensors, with float32 linears and their adapters made one.
 
-        Later updates do not change it.
+        Later updates do not change it. Weights of fewer bits keep their adapters, which would drown in rounding.
         """
         shared = {id(tensor): tensor for tensor in (*self.model.parameters(), *self.model.buffers())}
         for parameter in self._parameters().values():
@@ -367,6 +373,8 @@ class TorchEngine:
         twin = copy.deepcopy(self.model, shared)
         for path in self.modules:
             layer: Any = twin.get_submodule(path)
+            if layer.base_layer.weight.dtype != torch.float32:
+                continue
             linear = nn.Linear(1, 1, bias=False, device="meta")
             linear.weight = nn.Parameter(_sum(layer), requires_grad=False)
             linear.bias = layer.base_layer.bias
@@ -396,7 +404,7 @@ class TorchEngine:
             return
         layers: list[Any] = [self.model.get_submodule(path) for path in self.modules]
         with torch.random.fork_rng():
-            torch.manual_seed(self._seed + (int(self._arrays()["optimizer.step"]) << 32))
+            torch.manual_seed(self._seed + (self._steps() << 32))
             for layer in layers:
                 layer.train()
             try:
@@ -410,11 +418,36 @@ def _blocks_of(model: Any) -> tuple[str, Any]:
     found = [
         (path, module)
         for path, module in model.named_modules()
-        if isinstance(module, nn.ModuleList) and len(module) == model.config.num_hidden_layers
+        if isinstance(module, nn.ModuleList) and len(module) == model.config.get_text_config().num_hidden_layers
     ]
     if not found:
         raise ModelError(f"expected a model with a list of blocks, {type(model).__name__} has none")
     return found[0]
+
+
+def _split_head(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """Tokens to hidden states and hidden states to logits, so that logits are computed only where they are needed.
+
+    Where the two do not give what the model gives, as with scaled or capped logits, the whole model is the first and
+    the second does nothing.
+    """
+    body, head = model.get_decoder(), model.get_output_embeddings()
+
+    def to_hidden(inputs: Tensor) -> Tensor:
+        found: Tensor = body(inputs, use_cache=False).last_hidden_state
+        return found
+
+    def to_logits(inputs: Tensor) -> Tensor:
+        found: Tensor = model(inputs, use_cache=False).logits
+        return found
+
+    tokens = torch.tensor([[0, 1, 2]], device=model.device)
+    with torch.no_grad():
+        try:
+            same = torch.equal(head(to_hidden(tokens)), to_logits(tokens))
+        except (TypeError, ValueError, AttributeError):
+            same = False
+    return (to_hidden, head) if same else (to_logits, lambda logits: logits)
 
 
 def _turned(tensor: Tensor) -> Array:
@@ -426,7 +459,7 @@ def _turned(tensor: Tensor) -> Array:
 def _sum(layer: LoraLinear) -> Tensor:
     weight: Tensor = layer.base_layer.weight
     a, b = layer.lora_A[_ADAPTER].weight, layer.lora_B[_ADAPTER].weight
-    return (weight.float() + layer.scaling[_ADAPTER] * (b @ a)).to(weight.dtype).detach()
+    return (weight + layer.scaling[_ADAPTER] * (b @ a)).detach()
 
 
 def _token_losses(objective: Objective, found: Tensor, weights: Tensor, sampled: Tensor, base: Tensor) -> Tensor:

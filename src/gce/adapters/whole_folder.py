@@ -6,8 +6,9 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from gce.adapters.durable_files import remove, sync_directory
+from gce.adapters.durable_files import sync_directory
 from gce.errors import BadInput
 
 __all__ = ["whole_folder"]
@@ -24,16 +25,12 @@ def whole_folder(path: Path) -> Iterator[Path]:
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):
             raise BadInput(f"{path} exists already and is no empty folder: give another --out")
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(target.name + ".tmp")
-        remove(temporary)
-        temporary.mkdir()
-        try:
-            yield temporary
-            _sync(temporary)
-            os.rename(temporary, target)
-        except BaseException:
-            remove(temporary)
-            raise
+        with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True) as half:
+            folder = Path(half, target.name)
+            folder.mkdir()
+            yield folder
+            _sync(folder)
+            os.rename(folder, target)
         sync_directory(target.parent)
     except OSError as exc:
         raise BadInput(f"cannot write {path}: {exc.strerror or exc}: give another --out") from exc

@@ -90,15 +90,15 @@ class AnswerFile:
         whole = 0
         with self._path.open("rb") as lines:
             for number, line in enumerate(lines):
-                if not line.endswith(b"\n"):
-                    break
+                if not line.endswith(b"\n") and (number or (json.dumps(header) + "\n").encode().startswith(line)):
+                    break  # Cut off while it was written.
                 try:
                     record = json.loads(line)
                     if number == 0:
                         self._check(header, record["evaluation"])
                     else:
                         self._take(record)
-                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                     raise BadInput(
                         f"line {number + 1} of {self._path} is no answer of gce evaluate: give another --answers"
                     ) from error

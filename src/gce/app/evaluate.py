@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
     problems = [
         problem for tier in tiers for problem in draw_problems(task, preset, tier, arguments.split, arguments.n)
     ]
-    asked = _asked(arguments, preset, tiers, learned)
+    asked = _asked(arguments, preset, model, problems, learned)
     with nullcontext() if arguments.answers is None else AnswerFile(arguments.answers, asked, problems) as kept:
         found = _measured(arguments, modes, model, task, problems, settings, learned, kept)
     result, shown = _report(arguments, task, preset, problems, found)
@@ -178,7 +178,7 @@ def _measured(
 
 
 def _asked(
-    arguments: argparse.Namespace, preset: str, tiers: Sequence[str], learned: ModelState | None
+    arguments: argparse.Namespace, preset: str, model: Any, problems: Sequence[Problem], learned: ModelState | None
 ) -> dict[str, Any]:
     """What the answers follow from: an evaluation that differs in any of it is another one."""
     names = ("task", "model", "split", "n", "samples", "temperature", "max_tokens", "seed", "shots", "examples")
@@ -186,9 +186,12 @@ def _asked(
     for name, array in sorted(({} if learned is None else learned.arrays).items()):
         adapter.update(name.encode())
         adapter.update(array.tobytes())
+    shown = json.dumps(to_plain(tuple(problem.prompt for problem in problems)))
     return {name: getattr(arguments, name) for name in names} | {
         "preset": preset,
-        "tiers": list(tiers),
+        "tiers": list(dict.fromkeys(problem.tier for problem in problems)),
+        "problems": hashlib.sha256(shown.encode()).hexdigest(),
+        "policy": getattr(model, "policy", ""),
         "adapter": "" if learned is None else adapter.hexdigest(),
     }
 

@@ -54,7 +54,7 @@ def ask(
             problem.prompt,
             seed=key(seed, "evaluate", name),
             temperature=0.0,
-            max_tokens=max_tokens or task.max_tokens,
+            max_tokens=task.room(problem, max_tokens),
         )
         for name, problem in by_key.items()
     ]

@@ -297,7 +297,7 @@ def _wave(
     requests = []
     for problem in problems:
         count = counts.get(problem.key, 0)
-        room = run.task.room(config.preset, problem.tier, config.max_tokens)
+        room = run.task.room(problem, config.max_tokens)
         before = shown_before(problem, run.worked, config.shots) if needs_examples(state.history, problem.tier) else ()
         for place in range(count):
             sample = first_sample + place

@@ -115,6 +115,7 @@ def shipped_model_path() -> Path:
 
 def model_directory(name: str) -> str:
     """The directory in the Hugging Face layout, or the hub's name, that a name of an mlx or torch model stands for."""
+    name = name.removeprefix(HF)
     if name == SHIPPED_MODEL:
         return str(shipped_model_path())
     path = _smollm2_weights() if name == SMOLLM2 else Path(name)
@@ -151,7 +152,7 @@ def _load_mlx(name: str, config: RunConfig, _task: Task) -> Any:
 
 
 def _load_torch(name: str, config: RunConfig, _task: Task) -> Any:
-    directory = model_directory(name.removeprefix(HF))
+    directory = model_directory(name)
     try:
         from gce.adapters.torch_model import load_torch_model
     except ImportError as error:
@@ -204,7 +205,7 @@ def _starts(*prefixes: str) -> Callable[[str], bool]:
 
 
 def _is_gguf(name: str) -> bool:
-    return name.endswith(".gguf") and not _starts(HF, *HTTP)(name)
+    return name.endswith(".gguf") and not _starts(HF, SCRIPTED, *HTTP)(name)
 
 
 def _is_factory(name: str) -> bool:

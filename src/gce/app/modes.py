@@ -131,7 +131,7 @@ def converse(
                 turns,
                 seed=key(settings.seed, "evaluate", f"{name}/{number}" if number else name),
                 temperature=settings.temperature,
-                max_tokens=settings.max_tokens or task.max_tokens,
+                max_tokens=task.room(about[name], settings.max_tokens),
             )
             for name, turns in waiting.items()
         ]

@@ -59,7 +59,7 @@ How they were made: `gce train` (gce {version}), task {task}, preset {preset}, m
 {temperature}, algorithm {algorithm}, {iterations} iterations{going}. {kept}
 
 Fields: `messages` (the prompt, then the assistant's answer), `problem` (the key that the task draws it from), `tier`,
-`iteration`, `policy` (SHA-256 of the weights that wrote the answer).{sides}
+`iteration`, `policy` (SHA-256 of the weights that wrote the answer).{sides}{shown}
 
 No licence is set: choose one before you publish, that of the model permitting.
 """
@@ -233,12 +233,25 @@ def _card(reader: RunReader, splits: Splits, *, every: bool) -> str:
         going="" if reader.summary() else " so far",
         kept=kept,
         sides=" No problem is in both splits." if len(splits) > 1 else "",
+        shown=_shown(reader.settings),
+    )
+
+
+def _shown(settings: Mapping[str, Any]) -> str:
+    if settings.get("bootstrap", "none") == "none":
+        return ""
+    made = "a solver" if settings["examples"] == "solver" else "a plain rule"
+    return (
+        f"\n\nWhile a tier was new, most of its answers were sampled after up to {settings['shots']} examples that "
+        f"{made} had worked out; `messages` leaves these out."
     )
 
 
 def _model_name(name: str) -> str:
-    """A directory's own name: where it lies is nobody's business."""
-    return Path(name).name if Path(name).is_absolute() or name.startswith(".") else name
+    """The name alone of what lies on a disk: where it does is nobody's business."""
+    kind, _, rest = name.rpartition(":") if name.startswith(("hf:", "scripted:")) else ("", "", name)
+    is_path = Path(rest).is_absolute() or rest.startswith((".", "~")) or rest.endswith(".gguf") or Path(rest).exists()
+    return f"{kind}:" * bool(kind) + (Path(rest).name if is_path else rest)
 
 
 def _how_to_load(form: str, out: Path) -> str:

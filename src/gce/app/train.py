@@ -51,7 +51,9 @@ PROBE_PROMPTS = 4
 """Task prompts a tier on which activations are probed."""
 ADMISSIONS = get_args(Admission)
 STOP_RULES = frozenset({"iterations", "until", "minutes", "patience"})
-VERSIONED = ("gce", "mlx", "mlx-lm", "numpy", "ortools", "scipy-openblas32")
+VERSIONED = (
+    *("gce", "gguf", "mlx", "mlx-lm", "numpy", "ortools", "peft", "scipy-openblas32", "torch", "transformers"),
+)
 
 DESCRIPTION = """\
 Train a model on its own answers that a verifier has found right (rejection sampling).
@@ -231,6 +233,10 @@ def _check_variants(config: RunConfig) -> None:
     """Variants that would quietly do nothing, or something else."""
     if config.admission == "all" and (config.drop_solved or config.algorithm not in ("raft", "raft++")):
         raise BadInput("--admission all takes every answer for right: it needs --algorithm raft, without --drop-solved")
+    if config.ladder and config.problems_by_tier:
+        raise BadInput(f"recipe {config.recipe} says how many problems each tier gets: --ladder needs --problems")
+    if config.bootstrap != "none" and config.admission != "verified":
+        raise BadInput("--bootstrap asks the verdicts when examples are no longer needed: leave out --admission")
     if config.bootstrap != "none" and config.rollouts < 2:
         raise BadInput("--bootstrap needs --rollouts from 2: one with examples, one without")
     if ALGORITHMS[config.algorithm].weigh is not None:

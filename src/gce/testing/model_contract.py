@@ -65,6 +65,7 @@ def check_model(
         _check_requests_of_no_use(case)
         _check_tokens(case)
         _check_greedy(case)
+        _check_stop_strings(case)
     if isinstance(model, Learner):
         _check_update_changes_state(case)
         _check_state_is_a_copy(case)
@@ -182,6 +183,19 @@ def _check_greedy(case: _Case) -> None:
     first = _sampled(model, case.requests(temperature=0.0))
     other = _sampled(model, case.requests(temperature=0.0, seed=9))
     assert {k: c.text for k, c in first.items()} == {k: c.text for k, c in other.items()}, "greedy uses no seed"
+
+
+def _check_stop_strings(case: _Case) -> None:
+    model = case.make()
+    request = case.requests(temperature=0.0)[0]
+    (free,) = model.sample([request])
+    middle = len(free.text) // 2
+    stop = free.text[middle : middle + 2]
+    if not stop:
+        return
+    (cut,) = model.sample([evolve(request, stop=(stop, "\0never"))])
+    assert cut.text == free.text[: free.text.find(stop)], f"expected the text before {stop!r}, got {cut.text!r}"
+    assert cut.finish_reason == "stop", "a stop string ends the text as an end token does"
 
 
 def _check_sampling_touches_nothing(case: _Case) -> None:

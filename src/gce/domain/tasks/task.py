@@ -122,9 +122,10 @@ class Task:
         """Verdicts on what the model says, without what it thought first: `verify` is never shown that."""
         return self.verify(problem, evolve(completion, text=without_thinking(completion.text)), evidence)
 
-    def room(self, preset: str, tier: str, limit: int | None = None) -> int:
-        """Tokens of a response to a problem of this tier: `limit`, by default the task's, but not above the tier's."""
-        own = next((each.max_tokens for each in self.presets[preset] if each.name == tier), None)
+    def room(self, problem: Problem, limit: int | None = None) -> int:
+        """Tokens of a response to a problem: `limit`, by default the task's, but not above its tier's."""
+        preset = problem.key.rsplit("/", 5)[-5:][0]
+        own = next((tier.max_tokens for tier in self.presets.get(preset, ()) if tier.name == problem.tier), None)
         given = limit or self.max_tokens
         return given if own is None else min(own, given)
 
