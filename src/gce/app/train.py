@@ -45,7 +45,7 @@ __all__ = ["add_arguments", "add_settings", "go_on", "main", "run", "start"]
 
 FITTED_TO = 100
 """Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
-EXAMPLES_DRAWN = 4
+EXAMPLES_DRAWN = 2
 """Worked examples a tier from which those shown are drawn, for each that is shown."""
 PROBE_PROMPTS = 4
 """Task prompts a tier on which activations are probed."""
