@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import toy_task
-from attrs import evolve
 
 from gce.app import cli, models
 from gce.domain.tasks import TASKS, draw_problem
@@ -349,7 +348,6 @@ def test_path_prints_where_the_shipped_model_lies(gce: Gce, tmp_path: Path, monk
 
 
 COUNTED: list[str] = []
-WORKED = evolve(toy_task.ADDITION, worked=lambda problem, _solve: f"w9 w{problem.instance.a + problem.instance.b}")
 
 
 def counting(config: Any, task: Any) -> Any:
@@ -398,7 +396,7 @@ def test_evaluate_is_json_for_programs_and_writes_every_answer(gce: Gce, tmp_pat
 def test_an_evaluation_goes_on_where_it_was_cut_off(gce: Gce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut in the middle of a line, in the second of three modes: what is there is not asked again, the rest is."""
     modes = ("--modes", "zero-shot,few-shot,multi-turn", "--n", "3", "--tiers", "T0")
-    task = ("--task", "test_cli:WORKED", "--preset", "small", "--model", "test_cli:counting")
+    task = ("--task", "toy_task:WORKED", "--preset", "small", "--model", "test_cli:counting")
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     COUNTED.clear()
     expected = json.loads(gce("evaluate", *task, *modes, "--answers", whole, "--json").out)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve, frozen
-from toy_task import ADDITION, careless
+from toy_task import ADDITION, WORKED, careless
 
 from gce.adapters.clocks import FakeClock
 from gce.adapters.memory_store import MemoryStore
@@ -19,14 +19,16 @@ from gce.app.config import RunConfig
 from gce.app.examples import Worked, worked_answers
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.terminal import Silent
+from gce.domain.sampling import TierHistory
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks import draw_problems, problem_of_key
+from gce.domain.tasks import TaskTier, draw_problems, problem_of_key
 from gce.domain.types import (
     Completion,
     IterationRecord,
     ModelState,
     Problem,
     SampleRequest,
+    TierCount,
     Trace,
     TrainingBatch,
     UpdateReport,
@@ -692,8 +694,6 @@ def test_only_what_is_known_to_be_wrong_weighs_against() -> None:
 
 # Worked examples
 
-WORKED_ADDITION = evolve(ADDITION, worked=lambda problem, _solve: f"w9 w{problem.instance.a + problem.instance.b}")
-
 
 def shy(knows: Callable[[ScriptedModel], bool]) -> ScriptedModel:
     """A model that answers only after examples, or once `knows` says so of it."""
@@ -708,8 +708,8 @@ def shy(knows: Callable[[ScriptedModel], bool]) -> ScriptedModel:
 
 def bootstrapped(model: ScriptedModel, **settings: Any) -> Finished:
     config = evolve(SMALL, **{"bootstrap": "few-shot", "shots": 2, "rollouts": 4, **settings})
-    worked = worked_answers(WORKED_ADDITION, "small", ADDITION.training_tiers("small"), 6)
-    return finish(evolve(a_run(config, model), task=WORKED_ADDITION, worked=worked))
+    worked = worked_answers(WORKED, "small", ADDITION.training_tiers("small"), 6)
+    return finish(evolve(a_run(config, model), task=WORKED, worked=worked))
 
 
 def test_examples_are_shown_to_three_rollouts_of_four_and_not_learned_with():
@@ -738,7 +738,7 @@ def test_some_rollouts_of_every_problem_go_alone(rollouts: int, shown: int):
 def test_no_training_problem_is_a_worked_example():
     """Of the addition problems of a tier there are few, so examples and problems would often be the same."""
     found = bootstrapped(shy(lambda model: False), iterations=4)
-    worked = worked_answers(WORKED_ADDITION, "small", ADDITION.training_tiers("small"), 6)
+    worked = worked_answers(WORKED, "small", ADDITION.training_tiers("small"), 6)
     examples = {each.problem.digest for examples in worked.values() for each in examples}
     trained = {problem_of_key(ADDITION, row["problem"]).digest for row in found.store.read("rollouts")}
     assert trained and not trained & examples
@@ -767,3 +767,46 @@ def test_rollouts_without_an_answer_are_said_by_name():
     short = ScriptedModel(lambda request: "w1", context=10)
     finish(evolve(a_run(evolve(SMALL, iterations=1), short), watcher=watcher))
     assert said and "rollouts have no answer; T0: the prompt has" in said[0]
+
+
+RUNGS = (TaskTier("T0", rung=True, max_tokens=3), TaskTier("T1"), TaskTier("T2", held_out=True))
+LADDER = evolve(ADDITION, presets={"small": RUNGS})
+
+
+def climbing(store: Store | None = None, iterations: int = 4) -> Run:
+    """Right on the rung from the second update on; the tier above comes once that is known."""
+    model = Listening(lambda request: f"w{add(request)}" if model.steps > 0 or number_of(request) == 0 else "w")
+    config = evolve(SMALL, ladder=True, iterations=iterations)
+    return evolve(a_run(config, model, store), task=LADDER)
+
+
+def test_a_ladder_begins_below_and_goes_up_once_a_tenth_is_right():
+    run = climbing()
+    found = finish(run)
+    tiers = [tuple(record.tiers) for record in found.records]
+    assert tiers[0] == ("T0",) and tiers[1] == ("T0", "T1"), tiers
+    assert {request.max_tokens for request in run.model.asked if "/T0/" in request.key} == {3}, "a rung's own room"
+    without = finish(evolve(run, config=evolve(run.config, ladder=False), model=climbing().model, store=MemoryStore()))
+    assert {tier for record in without.records for tier in record.tiers} == {"T1"}
+
+
+def test_a_ladder_resumes_to_the_same_records(tmp_path: Path):
+    whole = finish(climbing())
+    config = to_plain(climbing().config)
+    with RunDirectory.create(tmp_path / "run", config) as store:
+        finish(climbing(store, iterations=2))
+    with RunDirectory.open(tmp_path / "run") as store:
+        run = climbing(store)
+        found = finish(run)
+        assert timeless([from_plain(IterationRecord, record) for record in store.read("iterations")]) == timeless(
+            whole.records
+        )
+    assert found.state.history == whole.state.history
+
+
+def test_records_of_runs_before_there_were_examples_are_read():
+    old = {"rollouts": 8, "correct": 1, "problems": 2, "all_right": 0, "all_wrong": 1, "truncated": 0, "unparsed": 0}
+    assert from_plain(TierCount, {**old, "distinct": 1, "mean_tokens": 3.0}).shown == 0
+    assert from_plain(TierHistory, {"problems": {"T0": 2.0}, "undecided": {"T0": 1.0}}).alone == {}
+    completion = {"key": "k", "text": "t", "finish_reason": "stop", "policy": "p", "token_ids": [1, 2]}
+    assert from_plain(Completion, completion).tokens == 2

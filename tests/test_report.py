@@ -191,6 +191,23 @@ def test_wrong_answers_without_a_violation_are_counted(tmp_path: Path, titles: A
     assert table["rows"] and {row[0] for row in table["rows"]} == {"none named"}
 
 
+def test_rollouts_with_and_without_worked_examples_are_told_apart(
+    tmp_path: Path, titles: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Right after examples alone: three of four are shown some, all that is right was shown some."""
+    start = ("--bootstrap", "few-shot", "--shots", "1", "--task", "toy_task:WORKED", "--model", "toy_task:shy")
+    run = tmp_path / "run"
+    assert cli.main(["train", *TOY, *SIZES, "--rollouts", "4", *start, "--run-dir", str(run)]) == 0
+    section = titles(run)["Worked examples"]
+    assert "worked out by a plain rule, no solver" in " ".join(section["words"])
+    (table,) = section["tables"]
+    for _, _, shown, alone in table["rows"]:
+        right, of = map(int, shown.split("/"))
+        assert right == of > 0 and alone == f"0/{of // 3}"
+    assert cli.main(["traces", str(run), "--to", "hf"]) == 0
+    assert "examples that a plain rule had worked out" in (run / "export" / "hf" / "README.md").read_text()
+
+
 def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:
     study = ["ablate", *TOY, *SIZES, "--dir", str(tmp_path), "--seeds", "0,1", "--conditions", "full,shuffled"]
     assert cli.main(study) == 0

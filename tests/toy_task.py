@@ -33,6 +33,21 @@ def verify(problem: Problem, completion, _evidence=None) -> tuple[Verdict, ...]:
     return (Verdict("wrong" if rest else "right", float(not rest), "sum", "1", violations=violations),)
 
 
+def by_hand(problem: Problem, _solve) -> str:
+    """A right answer, written out."""
+    return f"adds w{problem.instance.a + problem.instance.b}"
+
+
+def shy(_config, _task) -> ScriptedModel:
+    """A model that adds right after examples, and cannot say a thing without."""
+
+    def answer(request: SampleRequest) -> str:
+        a, b, _ = (int(word[1:]) for word in request.messages[-1].content.split())
+        return f"w{request.seed % 97} w{a + b}" if len(request.messages) > 1 else "what?"
+
+    return ScriptedModel(answer)
+
+
 def careless(_config, _task) -> ScriptedModel:
     """A model that adds right in two of three answers, in words that differ from rollout to rollout."""
 
@@ -72,5 +87,6 @@ ADDITION = Task(
 )
 UNSURE = evolve(ADDITION, verify=lambda *_: (Verdict("no_verdict", None, "sum", "1"),))
 SILENT = evolve(ADDITION, verify=lambda *answer: tuple(evolve(verdict, violations=()) for verdict in verify(*answer)))
+WORKED = evolve(ADDITION, worked=by_hand)
 ONE_TIER = evolve(ADDITION, presets={"small": (TaskTier("T0"),)})
 PLAIN = evolve(ADDITION, blind=lambda _: {}, heuristics=lambda _: {}, blind_limits={})

@@ -174,11 +174,12 @@ def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[st
     config = evolve(config, preset=find_preset(task, config.preset))
     _check_tiers(config, task)
     _check_variants(config)
+    worked = _worked(config, task)
     model = _checked_model(config, task)
     layers = _place_adapter(config, task, model)
     stored = {"settings": to_plain(config), "layers": list(layers), "versions": _versions()}
     with RunDirectory.create(directory, stored) as store:
-        return _finished(config, task, model, store, before=before)
+        return _finished(config, task, model, store, worked, before=before)
 
 
 def go_on(directory: Path, given: Mapping[str, Any], *, before: bool = True) -> dict[str, Any]:
@@ -189,11 +190,16 @@ def go_on(directory: Path, given: Mapping[str, Any], *, before: bool = True) -> 
         model = _checked_model(config, task)
         if store.config["layers"]:
             model.attach(store.config["layers"])
-        return _finished(config, task, model, store, before=before)
+        return _finished(config, task, model, store, _worked(config, task), before=before)
 
 
-def _finished(config: RunConfig, task: Task, model: Any, store: RunDirectory, *, before: bool) -> dict[str, Any]:
-    summary = _train(config, task, model, store, SystemClock(), before=before)
+Examples = Mapping[str, tuple[Worked, ...]]
+
+
+def _finished(
+    config: RunConfig, task: Task, model: Any, store: RunDirectory, worked: Examples, *, before: bool
+) -> dict[str, Any]:
+    summary = _train(config, task, model, store, SystemClock(), worked, before=before)
     store.write_summary(summary)
     return summary
 
@@ -283,7 +289,14 @@ def _problems(config: RunConfig, task: Task, split: Split, count: int) -> tuple[
 
 
 def _train(
-    config: RunConfig, task: Task, model: Any, store: RunDirectory, clock: SystemClock, *, before: bool
+    config: RunConfig,
+    task: Task,
+    model: Any,
+    store: RunDirectory,
+    clock: SystemClock,
+    worked: Examples,
+    *,
+    before: bool,
 ) -> dict[str, Any]:
     began = clock.now()
     terminal = Terminal(config.iterations)
@@ -308,7 +321,6 @@ def _train(
         measuring = measured["seconds"]
         earlier += measuring
     untrained = model.state()
-    worked = _worked(config, task)
     # The test at the end takes about as long as the one before.
     limit = None if config.minutes is None else 60 * config.minutes - 2 * measuring
     loop = Run(
@@ -345,7 +357,7 @@ def _train(
     return summary
 
 
-def _worked(config: RunConfig, task: Task) -> dict[str, tuple[Worked, ...]]:
+def _worked(config: RunConfig, task: Task) -> Examples:
     """The examples that rollouts are shown; none where the run is not to start with them."""
     if config.bootstrap == "none":
         return {}
