@@ -141,7 +141,7 @@ def lines(
             axis.margins(x=0.1)
             axis.set_title(panel, fontsize=9)
             axis.grid(alpha=0.2)
-            axis.xaxis.get_major_locator().set_params(integer=True)
+            axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
             if panel in shares:
                 axis.set_ylim(-3, 103)
         for axis in flat[:: len(axes[0])][-1:] + flat[1 : len(names)][-1:]:
@@ -301,7 +301,7 @@ def chart(name: str, title: str, found: Chart) -> Figure:
         # A start far beyond all limits would hide everything else; the data have it.
         axis.set_xlim(0, min(1.04 * latest, max(4 * max(wanted), 100.0)) if latest > max(wanted) else None)
         axis.set_xlabel("time; ticks are deadlines, dashed is everything's")
-        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axis.grid(alpha=0.2, axis="x")
 
     return Figure(
