@@ -268,7 +268,7 @@ def effects(name: str, title: str, found: Mapping[str, tuple[float, float, float
         axis.errorbar(values, places, xerr=reach, fmt="o", capsize=3, color=COLOURS[0])
         axis.axvline(0, color=INK, linewidth=0.8)
         axis.set_yticks(places, list(found))
-        axis.invert_yaxis()
+        axis.set_ylim(len(found) - 0.5, -0.5)
         axis.set_xlabel("points of test accuracy")
         axis.grid(alpha=0.2, axis="x")
 

@@ -144,7 +144,7 @@ def study_table(found: Sequence[Effect], runs: Sequence[Finished], study: Mappin
     seeds = sorted({seed for effect in found for seed in effect.seeds})
     lines = [table(head, rows), "", f"seeds {', '.join(map(str, seeds))}; 95 % bootstrap intervals over test problems"]
     if names := unclear(found):
-        lines.append(f"not told from nothing: {', '.join(names)}")
+        lines.append(f"not told from nothing, by p below 0.05 and all seeds on one side: {', '.join(names)}")
     blocks = {name: moved_blocks(runs, name) for name in study if "layers" in name}
     counts = {each.summary["updates"] for each in runs}
     if len(counts) > 1:

@@ -44,6 +44,7 @@ figure { margin: 0; max-width: 44rem } figure svg { width: 100%; height: auto } 
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
 th:first-child, td:first-child { text-align: left } thead th { background: var(--band) }
 td { font-variant-numeric: tabular-nums } td:last-child { overflow-wrap: anywhere }
+@media (max-width: 40rem) { td:first-child { white-space: normal; min-width: 8rem } }
 .plain td { white-space: normal; text-align: left; overflow-wrap: anywhere; min-width: 8rem }
 .plain th { text-align: left } details { color: var(--faint) }
 nav { display: flex; flex-wrap: wrap; gap: .3rem .9rem } nav a { color: inherit }
