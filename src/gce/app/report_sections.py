@@ -385,10 +385,8 @@ def _studies(path: Path) -> list[Section]:
             if effect.difference is not None
         }
         words = ["Differences are paired by seed and problem; bootstrap intervals over test problems, for these seeds."]
-        names = unclear(found)
-        words += (
-            [f"Not told from nothing, by p below 0.05 and all seeds on one side: {', '.join(names)}."] if names else []
-        )
+        if names := ", ".join(unclear(found)):
+            words.append(f"Not told from nothing, by p below 0.05 and all seeds on one side: {names}.")
         pictures = (figures.effects(f"study-{name}", f"What each condition of {name} does", drawn),) if drawn else ()
         sections.append(Section(f"Study: {name}", tuple(words), (Table(head, tuple(rows)), what), pictures))
     if sections:
