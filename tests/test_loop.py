@@ -791,6 +791,7 @@ def test_a_ladder_begins_below_and_goes_up_once_a_tenth_is_right():
 
 
 def test_a_ladder_resumes_to_the_same_records(tmp_path: Path):
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
     whole = finish(climbing())
     config = to_plain(climbing().config)
     with RunDirectory.create(tmp_path / "run", config) as store:
