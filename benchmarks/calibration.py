@@ -44,7 +44,7 @@ def read(path: Path) -> Samples:
     sizes = {len(samples) for problems in found.values() for samples in problems.values()}
     if not sizes or min(sizes) < 2 or len(sizes) > 1:
         raise SystemExit(f"expected as many samples, at least two, of every problem in {path}, got {sorted(sizes)}")
-    return {tier: np.array(list(problems.values())) for tier, problems in found.items()}
+    return {tier: np.array(list(problems.values())) for tier, problems in sorted(found.items())}
 
 
 def rejections(samples: Samples, *, n: int, repetitions: int, planted: bool) -> dict[str, int]:
