@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -179,7 +179,7 @@ class TorchEngine:
         paths = [path for layer in sorted(layers) for path in self._linears(layer)]
         config = LoraConfig(
             r=self._lora.rank,
-            lora_alpha=self._lora.scale * self._lora.rank,  # type: ignore[arg-type]  # Any number will do.
+            lora_alpha=cast(Any, self._lora.scale * self._lora.rank),  # Any number will do.
             lora_dropout=self._lora.dropout,
             target_modules=paths,
         )
