@@ -73,7 +73,7 @@ examples:
   gce train --run-dir out --resume              go on after an interruption
   gce train --until 0.9 --minutes 20            stop when it is good, or when time is up
   gce train --admission shuffled                a control: which answers count as right is drawn by lot
-  gce train --model smollm2 --bootstrap few-shot --ladder
+  gce train --model smollm2 --bootstrap few-shot --shots 6 --temperature 0.4 --ladder
                                                 a weak model's start: worked examples, and problems of two jobs
   gce train --algorithm grpo --kl 0.01          group-relative weights, clipped ratios, held near the base
 
