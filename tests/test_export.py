@@ -122,14 +122,19 @@ def test_mlx_lm_reads_the_merged_model_as_base_and_adapter(exported, expected):
     assert np.abs(expected - mlx_logits(exported / "merged")).max() <= TOLERANCE
 
 
+def transformers_on_torch():
+    pytest.importorskip("torch")
+    return pytest.importorskip("transformers")
+
+
 def test_transformers_reads_the_merged_model_as_base_and_adapter(exported, expected):
-    transformers = pytest.importorskip("transformers")
+    transformers = transformers_on_torch()
     merged = transformers.AutoModelForCausalLM.from_pretrained(exported / "merged")
     assert np.abs(expected - torch_logits(merged)).max() <= TOLERANCE
 
 
 def test_peft_reads_the_adapter(base, exported, expected):
-    peft, transformers = pytest.importorskip("peft"), pytest.importorskip("transformers")
+    peft, transformers = pytest.importorskip("peft"), transformers_on_torch()
     plain = transformers.AutoModelForCausalLM.from_pretrained(base)
     adapted = peft.PeftModel.from_pretrained(plain, exported / "peft")
     assert np.abs(expected - torch_logits(adapted)).max() <= TOLERANCE
@@ -200,7 +205,7 @@ def test_bfloat16_in_two_shards_stays_so_and_is_rounded_once(base, finished, tmp
     assert mx.array_equal(merged[f"{LINEAR}.weight"], sum_.astype(mx.bfloat16))
     for name in ("model-00001-of-00002.safetensors", "model.safetensors.index.json"):
         assert (out / name).read_bytes() == (own / name).read_bytes()
-    transformers = pytest.importorskip("transformers")
+    transformers = transformers_on_torch()
     model = transformers.AutoModelForCausalLM.from_pretrained(out)
     assert np.abs(torch_logits(model) - mlx_logits(out)).max() < 0.5, "both compute in bfloat16, each in its own order"
 
