@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from gce.app import cli, train
-from gce.app.config import with_recipe
-from gce.app.study import STUDIES, Condition, Effect, Finished, effects, finished, settings_of
+from gce.app.config import RunConfig, with_recipe
+from gce.app.study import STUDIES, Condition, Effect, Finished, check_stored, effects, finished, settings_of
+from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
+from gce.errors import BadInput
 
 TOY = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless")
 SMALL = ("--problems", "4", "--rollouts", "2", "--iterations", "1", "--updates", "1", "--test", "3")
@@ -87,6 +89,14 @@ def test_conditions_are_settings_that_exist_and_compare_with_one_another(study: 
         "scheduling-answer-only"
     )
     assert settings_of(Condition("", {}, variant="answer-only"), {"task": "toy_task:ADDITION"}, 0) is None
+
+
+def test_a_run_made_before_a_setting_existed_has_its_default() -> None:
+    wanted = to_plain(RunConfig(iterations=2))
+    older = {name: value for name, value in wanted.items() if name not in ("bootstrap", "ladder", "concurrency")}
+    check_stored(older, wanted, Path("study"))
+    with pytest.raises(BadInput, match="study was made with ladder False, expected True"):
+        check_stored(older, {**wanted, "ladder": True}, Path("study"))
 
 
 def test_a_study_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

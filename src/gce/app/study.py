@@ -15,8 +15,10 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from gce.adapters.run_reader import RunReader
+from gce.app.config import RunConfig
 from gce.app.terminal import difference_cell, p_cell, share_cell
 from gce.domain.randomness import generator
+from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate, holm, sign_flip_p, stratified_bootstrap
 from gce.domain.tasks import TASKS
 from gce.errors import BadInput
@@ -116,15 +118,16 @@ def check_common(common: Mapping[str, Any], conditions: Mapping[str, Condition])
 
 
 def check_stored(stored: Mapping[str, Any], wanted: Mapping[str, Any], where: Path) -> None:
-    """A run that is there must be the one that is wanted.
+    """A run that is there must be the one that is wanted. One made before a setting existed has its default.
 
     Raises:
         BadInput: it was made with other settings.
     """
+    made = {**to_plain(RunConfig()), **stored}
     for name, value in wanted.items():
-        if name not in FREE and stored.get(name) != value:
+        if name not in FREE and made[name] != value:
             raise BadInput(
-                f"{where} was made with {name} {stored.get(name)!r}, expected {value!r}: give another --dir, or the "
+                f"{where} was made with {name} {made[name]!r}, expected {value!r}: give another --dir, or the "
                 "settings that the study was begun with"
             )
 
