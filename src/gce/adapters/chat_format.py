@@ -6,13 +6,12 @@ Knows bytes, neither connections nor requests. The format: https://platform.open
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from attrs import frozen
 
-__all__ = ["Choice", "NotAReplyError", "Reply", "cut_before", "one_line", "read_reply", "what_is_told"]
+__all__ = ["Choice", "NotAReplyError", "Reply", "one_line", "read_reply", "what_is_told"]
 
 
 class NotAReplyError(Exception):
@@ -93,11 +92,6 @@ def _choice(found: Any) -> tuple[int, Choice]:
 def _number_of(value: object) -> int | None:
     """A count, if it is one."""
     return value if type(value) is int and 0 <= value < 1 << 31 else None
-
-
-def cut_before(text: str, stop: Sequence[str]) -> str:
-    """Up to the first of these: not every server looks for them."""
-    return text[: min((text.index(end) for end in stop if end in text), default=len(text))]
 
 
 def what_is_told(content: bytes) -> str:

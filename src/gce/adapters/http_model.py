@@ -27,7 +27,8 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from gce.adapters.chat_format import Choice, NotAReplyError, Reply, cut_before, one_line, read_reply, what_is_told
+from gce.adapters.chat_format import Choice, NotAReplyError, Reply, one_line, read_reply, what_is_told
+from gce.adapters.requests import all_different, cut_before
 from gce.domain.types import Completion, FinishReason, SampleRequest
 from gce.errors import MissingExtra, ModelError
 
@@ -166,12 +167,8 @@ class HttpModel:
 
         Raises ModelError once a request has been refused, or has failed too often; what was yielded before is whole.
         """
-        requests = list(requests)
-        keys = [request.key for request in requests]
-        if len(set(keys)) != len(keys):
-            twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-            raise ValueError(f"expected one request for each key, got {twice!r} twice")
-        return _from_thread(lambda put: self._answer(requests, put))
+        different = all_different(requests)
+        return _from_thread(lambda put: self._answer(different, put))
 
     async def _answer(self, requests: Sequence[SampleRequest], put: Callable[[Completion], None]) -> None:
         """Put a completion for each request, each as it comes."""

@@ -15,6 +15,7 @@ from attrs import evolve
 from gce.adapters.continuous_batching import Job, Rollout
 from gce.adapters.examples import Example, Objective
 from gce.adapters.hidden_states import HiddenStates
+from gce.adapters.requests import all_different, cut_before, no_room
 from gce.domain.types import (
     Completion,
     LayerActivation,
@@ -166,11 +167,7 @@ class LocalModel:
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`. Updates made while the completions come do not affect them."""
-        requests = list(requests)
-        keys = [request.key for request in requests]
-        if len(set(keys)) != len(keys):
-            twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-            raise ValueError(f"expected one request for each key, got {twice!r} twice")
+        requests = all_different(requests)
         if self._roll_out is None:
             self._roll_out = self.engine.sampler(self._stop)
         return self._completions(requests, self._roll_out, self.policy)
@@ -243,8 +240,7 @@ class LocalModel:
             prompt = tokens[request.messages]
             room = self.context - len(prompt)
             if room < 1:
-                said = f"the prompt has {len(prompt):,} tokens, and the model's context is {self.context:,}"
-                yield Completion(request.key, "", "error", policy, prompt_token_ids=prompt, error=said)
+                yield no_room(request, prompt, self.context, policy)
             else:
                 limit = min(request.max_tokens, room)
                 asked.append((request, Job(prompt, request.seed, request.temperature, limit, self._ends(request))))
@@ -272,7 +268,7 @@ class LocalModel:
         text = self._tokenizer.decode(list(written), skip_special_tokens=False)
         return Completion(
             key=request.key,
-            text=text[: min((text.find(stop) for stop in request.stop if stop in text), default=len(text))],
+            text=cut_before(text, request.stop),
             finish_reason="stop" if rollout.stopped else "length",
             policy=policy,
             prompt_token_ids=prompt,

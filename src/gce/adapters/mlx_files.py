@@ -10,7 +10,7 @@ import mlx.nn as nn
 from attrs import frozen
 from mlx_lm.utils import dequantize_model, load_model, load_tokenizer
 
-from gce.adapters.model_files import directory_digest, find_directory
+from gce.adapters.model_files import check_speaks, directory_digest, find_directory
 from gce.errors import ModelError
 
 __all__ = ["Base", "load_base"]
@@ -42,10 +42,7 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
         tokenizer = load_tokenizer(directory, eos_token_ids=config.get("eos_token_id"))
     except Exception as error:  # What a damaged or foreign file raises is up to the vendor.
         raise ModelError(f"could not load a model from {name!r}: {' '.join(str(error).split())[:300]}") from error
-    if not tokenizer.has_chat_template:
-        raise ModelError(f"expected a model with a chat template, {name!r} has none")
-    if tokenizer.eos_token_id is None:
-        raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
+    check_speaks(name, template=tokenizer.has_chat_template, end=tokenizer.eos_token_id)
     note = ""
     if single_precision:
         if "quantization" in config:

@@ -1,4 +1,4 @@
-"""Where a model's files lie, and what names them by their contents. Loads nothing."""
+"""Where a model's files lie, and what names them by their contents. Loads no weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gce.errors import ModelError
 
-__all__ = ["directory_digest", "find_directory"]
+__all__ = ["check_speaks", "directory_digest", "find_directory"]
 
 
 def find_directory(path_or_repo: str | Path) -> Path:
@@ -28,6 +28,14 @@ def find_directory(path_or_repo: str | Path) -> Path:
         return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
     except (OSError, ValueError) as error:
         raise ModelError(f"could not find or fetch the model {name!r}: {' '.join(str(error).split())}") from error
+
+
+def check_speaks(name: str, *, template: bool, end: int | None) -> None:
+    """ModelError where a model cannot hold a conversation: it has no chat template, or no token that ends a turn."""
+    if not template:
+        raise ModelError(f"expected a model with a chat template, {name!r} has none")
+    if end is None:
+        raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
 
 
 def directory_digest(directory: Path) -> str:

@@ -12,11 +12,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from gce.adapters.draws import Array
 from gce.adapters.examples import Objective, token_losses
+from gce.adapters.requests import all_different, cut_before, no_room
 from gce.domain.types import (
     Completion,
     LayerActivation,
@@ -29,8 +30,6 @@ from gce.domain.types import (
 from gce.errors import ModelError
 
 __all__ = ["ScriptedModel", "scripted_by_file"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _END = 0x110000
 _COUNTS = 257
@@ -123,12 +122,7 @@ class ScriptedModel:
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`. In the order of the requests."""
-        requests = list(requests)
-        keys = [request.key for request in requests]
-        if len(set(keys)) != len(keys):
-            twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-            raise ValueError(f"expected one request for each key, got {twice!r} twice")
-        return self._completions(requests, self._log_shares(), self.policy)
+        return self._completions(all_different(requests), self._log_shares(), self.policy)
 
     def log_probabilities(
         self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
@@ -213,11 +207,9 @@ class ScriptedModel:
             prompt = self.prompt_tokens(request.messages)
             limit = min(request.max_tokens, self.context - len(prompt))
             if limit < 1:
-                said = f"the prompt has {len(prompt):,} tokens, and the model's context is {self.context:,}"
-                yield Completion(request.key, "", "error", policy, prompt_token_ids=prompt, error=said)
+                yield no_room(request, prompt, self.context, policy)
                 continue
-            answer = self._answer(request)
-            answer = answer[: min((answer.find(stop) for stop in request.stop if stop in answer), default=len(answer))]
+            answer = cut_before(self._answer(request), request.stop)
             written = (*map(ord, answer), _END)[:limit]
             stopped = written[-1] == _END
             found = _looked_up(shares, written)

@@ -18,11 +18,12 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from gce.adapters.continuous_batching import roll_out
+from gce.adapters.draws import Array
 from gce.adapters.durable_files import write_file
 from gce.adapters.examples import Example, Objective, batch_arrays, passes
 from gce.adapters.local_model import LocalModel, RollOut
 from gce.adapters.lora import LoraSettings, OptimizerSettings, adapter_config, check_same_shapes, first_values
-from gce.adapters.model_files import directory_digest, find_directory
+from gce.adapters.model_files import check_speaks, directory_digest, find_directory
 from gce.domain.types import LayerActivation, ModelState
 from gce.errors import MissingExtra, ModelError
 
@@ -39,8 +40,6 @@ except ImportError as error:
     raise MissingExtra((error.name or "torch").split(".")[0], "hf") from error
 
 __all__ = ["TorchEngine", "load_torch_model"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _ADAPTER = "default"
 _ADAM = {"m": "exp_avg", "v": "exp_avg_sq"}
@@ -82,10 +81,7 @@ def load_torch_model(
             model = AutoModelForCausalLM.from_pretrained(directory, dtype=kind, use_safetensors=True).to(place)
     except Exception as error:  # What a damaged or foreign file raises is up to the vendor.
         raise ModelError(f"could not load a model from {name!r}: {' '.join(str(error).split())[:300]}") from error
-    if not tokenizer.chat_template:
-        raise ModelError(f"expected a model with a chat template, {name!r} has none")
-    if tokenizer.eos_token_id is None:
-        raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
+    check_speaks(name, template=bool(tokenizer.chat_template), end=tokenizer.eos_token_id)
     engine = TorchEngine(
         model,
         lora or LoraSettings(),

@@ -17,7 +17,7 @@ from gce.app.config import RunConfig
 from gce.app.resolve import attribute
 from gce.app.terminal import table
 from gce.domain.tasks import Task
-from gce.errors import BadInput, MissingExtra, ModelError
+from gce.errors import BadInput, ModelError
 
 __all__ = [
     "BACKENDS",
@@ -144,19 +144,15 @@ def _cache() -> Path:
 
 def _load_mlx(name: str, config: RunConfig, _task: Task) -> Any:
     directory = model_directory(name)
-    try:
-        from gce.adapters.mlx_model import load_mlx_model
-    except ImportError as error:
-        raise MissingExtra(error.name or "mlx", "train") from error
+    from gce.adapters.mlx_model import load_mlx_model
+
     return load_mlx_model(directory, **_local(config))
 
 
 def _load_torch(name: str, config: RunConfig, _task: Task) -> Any:
     directory = model_directory(name)
-    try:
-        from gce.adapters.torch_model import load_torch_model
-    except ImportError as error:
-        raise MissingExtra(error.name or "torch", "hf") from error
+    from gce.adapters.torch_model import load_torch_model
+
     return load_torch_model(directory, **_local(config))
 
 
