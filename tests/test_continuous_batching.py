@@ -11,20 +11,23 @@ mx = pytest.importorskip("mlx.core")
 pytest.importorskip("mlx_lm")
 pytest.importorskip("tokenizers")
 
+from hypothesis import given  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 from mlx_lm.generate import generate_step  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
-from gce.adapters import mlx_model  # noqa: E402
+from gce.adapters import mlx_model, numpy_openings  # noqa: E402
 from gce.adapters.continuous_batching import Job, roll_out  # noqa: E402
 from gce.adapters.mlx_decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
 from gce.adapters.mlx_llama import llama_weights  # noqa: E402
 from gce.adapters.numpy_decoder import NumpyDecoder  # noqa: E402
+from gce.adapters.numpy_openings import Openings, opening_lengths  # noqa: E402
 from gce.domain.types import Message, SampleRequest  # noqa: E402
 
 DECODERS = {
-    "numpy": lambda model, rows, longest: NumpyDecoder(llama_weights(model), rows, longest),
-    "batch": lambda model, rows, longest: BatchDecoder(model, rows),
-    "sequence": lambda model, rows, longest: SequenceDecoder(model),
+    "numpy": lambda model, rows, prompts: NumpyDecoder(Openings(llama_weights(model)), rows, prompts),
+    "batch": lambda model, rows, prompts: BatchDecoder(model, rows),
+    "sequence": lambda model, rows, prompts: SequenceDecoder(model),
 }
 
 
@@ -162,7 +165,7 @@ def test_a_rollout_ends_with_the_end_token_or_at_its_limit(model):
 
 def test_each_rollout_comes_as_soon_as_it_is_finished(model):
     jobs = [Job((3, 7, 8), 0, 0.8, 30), Job((3, 7, 8), 1, 0.8, 2), Job((3, 7, 9), 2, 0.8, 1)]
-    make = lambda rows, longest: DECODERS["numpy"](model, rows, longest)  # noqa: E731
+    make = lambda rows, prompts: DECODERS["numpy"](model, rows, prompts)  # noqa: E731
     assert [rollout.job for rollout in roll_out(jobs, make, stop=(), max_rows=8)] == [2, 1, 0]
 
 
@@ -176,11 +179,83 @@ def test_a_prompt_is_computed_once_for_all_its_samples(model):
             return super().prefill(prompts)
 
     jobs = jobs_of(prompts=4, each=6)
-    list(roll_out(jobs, lambda r, n: Counting(llama_weights(model), r, n), stop={1}, max_rows=12))
+    list(roll_out(jobs, lambda r, n: Counting(Openings(llama_weights(model)), r, n), stop={1}, max_rows=12))
     computed = [prompt for prompts in seen for prompt in prompts]
     assert sorted(computed) == sorted({job.prompt[:-1] for job in jobs})
     assert len(seen) < len(computed)
     assert len(computed[0]) == max(len(job.prompt) - 1 for job in jobs), "the longest first"
+
+
+def with_openings(*, first=(300, 520), each=3) -> list[Job]:
+    """Prompts that begin alike in groups, one that begins like no other, and one that is a group's opening alone."""
+    rng = np.random.Generator(np.random.Philox(6))
+    openings = [tuple(rng.integers(5, 45, size=length).tolist()) for length in first]
+    prompts = [
+        (*opening, *rng.integers(5, 45, size=4 + 5 * place).tolist()) for opening in openings for place in range(each)
+    ]
+    prompts += [openings[0], tuple(rng.integers(5, 45, size=9).tolist())]
+    return [Job(prompt, 10 * place + turn, 0.8, 7 + turn) for turn in range(2) for place, prompt in enumerate(prompts)]
+
+
+@pytest.mark.parametrize("max_rows", [3, 40])
+def test_what_prompts_begin_with_is_read_by_all_rows_and_changes_nothing(tmp_path, max_rows):
+    model = load(tmp_path, layers=2, context=1024).engine.model
+    jobs = with_openings()
+    assert len(set(opening_lengths([job.prompt[:-1] for job in jobs]).values())) == 2
+    for job, rollout in zip(jobs, rolled(model, jobs, max_rows=max_rows), strict=True):
+        expected = full_forward(model, job.prompt, rollout.tokens)
+        assert rollout.log_probabilities == pytest.approx(expected, abs=5e-4)
+
+
+def test_an_opening_is_computed_once_for_all_shares_and_calls(tmp_path, monkeypatch):
+    loaded = load(tmp_path, layers=2, context=1024)
+    computed = []
+    plain = numpy_openings.prefill
+
+    def counting(weights, prompts, openings=None):
+        computed.extend(map(tuple, prompts))
+        return plain(weights, prompts, openings)
+
+    monkeypatch.setattr(numpy_openings, "prefill", counting)
+    sample = loaded.engine.sampler(frozenset())
+    for _ in range(2):
+        assert len(list(sample(with_openings()))) == 16
+    assert sorted(map(len, computed)) == [256, 512]
+
+
+def test_openings_that_are_too_large_to_keep_are_let_go(model, monkeypatch):
+    monkeypatch.setattr(numpy_openings, "_KEPT_BYTES", 1)
+    openings = Openings(llama_weights(model))
+    one, other = openings.find((5, 6, 7)), openings.find((8, 9))
+    assert openings.find((8, 9)) is other
+    assert openings.find((5, 6, 7)) is not one
+
+
+def test_openings_by_hand():
+    shared = tuple(range(400))
+    longer = (*shared, *range(500, 900))
+    assert opening_lengths([]) == opening_lengths([shared, shared]) == {}
+    assert opening_lengths([shared, (*shared, 1)]) == {shared: 384, (*shared, 1): 384}
+    assert opening_lengths([(*shared[:256], 1), (*shared[:256], 2)]) == dict.fromkeys(
+        [(*shared[:256], 1), (*shared[:256], 2)], 256
+    )
+    assert opening_lengths([(*shared[:255], 1), (*shared[:255], 2)]) == {}
+    # At least one token is left after the opening.
+    assert opening_lengths([shared[:320], (*shared[:320], 7)]) == {shared[:320]: 256, (*shared[:320], 7): 256}
+    # Two long groups that share their first words stay two groups.
+    groups = [(1, *longer, 1), (1, *longer, 2), (1, *shared[:300], *range(900, 1700), 1)]
+    groups.append((*groups[-1][:-1], 2))
+    assert list(opening_lengths(groups).values()) == [768, 768, 1088, 1088]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 700), st.integers(0, 9)), max_size=8))
+def test_an_opening_is_the_same_in_its_whole_group(parts):
+    base = [tuple((7 * kind + place * place) % 50 for place in range(700)) for kind in range(3)]
+    prompts = [(*base[kind][:cut], *[60 + tail] * tail) for kind, cut, tail in parts]
+    found = opening_lengths(prompts)
+    openings = Counter(prompt[:length] for prompt, length in found.items())
+    assert all(count > 1 for count in openings.values())
+    assert all(256 <= length < len(prompt) and length % 64 == 0 for prompt, length in found.items())
 
 
 def load(tmp_path, **config):
@@ -189,7 +264,7 @@ def load(tmp_path, **config):
 
 @pytest.mark.skipif(not mlx_model.sys.platform.startswith("linux"), reason="elsewhere mlx's own kernels are fast")
 def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded, monkeypatch):
-    monkeypatch.setattr(mlx_model, "roll_out_in_threads", lambda jobs, make, **_: [make(3, 9)])
+    monkeypatch.setattr(mlx_model, "roll_out_in_threads", lambda jobs, make, **_: [make(3, [(4, 5)])])
     (decoder,) = loaded.engine.sampler(frozenset())([])
     assert isinstance(decoder, NumpyDecoder)
 
@@ -208,7 +283,7 @@ def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded, monkeypatch):
 def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, family, config):
     model = load(tmp_path, layers=2, family=family, **config).engine.model
     assert llama_weights(model) is None
-    assert isinstance(decoder_maker(model)(4, 9), BatchDecoder)
+    assert isinstance(decoder_maker(model)(4, [(4, 5)]), BatchDecoder)
     jobs = jobs_of(prompts=3, each=2, limit=8)
     for job, rollout in zip(jobs, rolled(model, jobs, decoder="batch", max_rows=4), strict=True):
         expected = full_forward(model, job.prompt, rollout.tokens)
@@ -218,10 +293,10 @@ def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, famil
 def test_a_model_with_other_caches_is_decoded_one_sequence_at_a_time(tmp_path):
     kinds = ["sliding_attention", "full_attention"]
     model = load(tmp_path, layers=2, layer_types=kinds, sliding_window=4).engine.model
-    decoder = decoder_maker(model)(4, 9)
+    decoder = decoder_maker(model)(4, [(4, 5)])
     assert isinstance(decoder, SequenceDecoder)
     jobs = jobs_of(prompts=3, each=2, limit=8)
-    found = sorted(roll_out(jobs, lambda rows, longest: decoder, stop={1}, max_rows=8), key=lambda r: r.job)
+    found = sorted(roll_out(jobs, lambda rows, prompts: decoder, stop={1}, max_rows=8), key=lambda r: r.job)
     for job, rollout in zip(jobs, found, strict=True):
         expected = full_forward(model, job.prompt, rollout.tokens)
         assert rollout.log_probabilities == pytest.approx(expected, abs=5e-4)

@@ -21,13 +21,14 @@ from gce.adapters import sampler_threads
 from gce.adapters.continuous_batching import Job, roll_out
 from gce.adapters.mlx_llama import llama_weights
 from gce.adapters.numpy_decoder import NumpyDecoder
+from gce.adapters.numpy_openings import Openings
 from gce.adapters.sampler_threads import _deal, roll_out_in_threads
 
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory):
     weights = llama_weights(load_model(write_tiny_llama(tmp_path_factory.mktemp("model"), layers=2))[0])
-    return lambda rows, longest: NumpyDecoder(weights, rows, longest)
+    return lambda rows, prompts: NumpyDecoder(Openings(weights), rows, prompts)
 
 
 def jobs_of(prompts: int, each: int) -> list[Job]:
@@ -68,9 +69,9 @@ def test_an_error_in_a_thread_reaches_whoever_asked(make):
         def step(self, *_):
             raise ArithmeticError("broken")
 
-    weights = make(1, 1)._weights
+    weights = make(1, [(4, 5)])._weights
     with pytest.raises(ArithmeticError, match="broken"):
-        rolled(jobs_of(10, 4), lambda rows, longest: Broken(weights, rows, longest))
+        rolled(jobs_of(10, 4), lambda rows, prompts: Broken(Openings(weights), rows, prompts))
 
 
 def test_threads_end_when_nobody_asks_any_more(make):

@@ -106,10 +106,10 @@ def test_same_seed_same_bytes_with_and_without_sampling_in_between(directory, dr
 
 def test_rows_and_single_sequences_give_the_same(directory, monkeypatch):
     model = on_torch(directory)
-    assert isinstance(decoder_maker(model.engine.model)(2, 9), BatchDecoder)
+    assert isinstance(decoder_maker(model.engine.model)(2, [(4, 5)]), BatchDecoder)
     rows = {c.key: c.token_ids for c in model.sample(requests_of(12))}
     monkeypatch.setattr(
-        "gce.adapters.torch_model.decoder_maker", lambda twin: lambda _rows, _longest: SequenceDecoder(twin)
+        "gce.adapters.torch_model.decoder_maker", lambda twin: lambda _rows, _prompts: SequenceDecoder(twin)
     )
     single = {c.key: c.token_ids for c in on_torch(directory).sample(requests_of(12))}
     assert rows == single
@@ -119,7 +119,7 @@ def test_a_model_with_sliding_windows_is_decoded_one_at_a_time(directory):
     model = on_torch(directory).engine.model
     model.config.layer_types = ["sliding_attention", "full_attention", "full_attention"]
     model.config.sliding_window = 4
-    assert isinstance(decoder_maker(model)(2, 9), SequenceDecoder)
+    assert isinstance(decoder_maker(model)(2, [(4, 5)]), SequenceDecoder)
 
 
 def written(directory, tmp_path, name, config, make):

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from gce.adapters.draws import Array
 
-__all__ = ["Decoder", "Job", "Rollout", "roll_out"]
+__all__ = ["Decoder", "DecoderMaker", "Job", "Rollout", "roll_out"]
 
 _PREFILL_TOKENS = 4096
 """Prompt tokens at most that are computed in one pass, unless one prompt alone is longer."""
@@ -51,6 +51,10 @@ class Decoder(Protocol):
         ...
 
 
+DecoderMaker = Callable[[int, Sequence[tuple[int, ...]]], Decoder]
+"""A decoder of so many rows at most, for these prompts, each once."""
+
+
 @frozen
 class Job:
     """One sequence to sample."""
@@ -79,7 +83,7 @@ class Rollout:
 
 def roll_out(
     jobs: Sequence[Job],
-    make_decoder: Callable[[int, int], Decoder],
+    make_decoder: DecoderMaker,
     *,
     stop: Container[int],
     max_rows: int,
@@ -87,8 +91,7 @@ def roll_out(
 ) -> Iterator[Rollout]:
     """Sample every job; each rollout comes as soon as it is finished. Ends early once `left()`.
 
-    `make_decoder(rows, longest)` gives a decoder for prefixes of at most `longest` tokens. Long prompts go first, since
-    what they ask for tends to take longest, and jobs with the same prompt go together.
+    Long prompts go first, since what they ask for tends to take longest, and jobs with the same prompt go together.
     """
     if not jobs:
         return
@@ -96,7 +99,7 @@ def roll_out(
     order = sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].prompt), first[jobs[i].prompt], i))
     waiting = deque(order)
     asked = Counter(job.prompt for job in jobs)
-    decoder = make_decoder(min(max_rows, len(jobs)), max(len(job.prompt) for job in jobs) - 1)
+    decoder = make_decoder(min(max_rows, len(jobs)), [prompt[:-1] for prompt in first])
     table = _Table(decoder.rows, max(job.limit for job in jobs))
     prefixes: dict[tuple[int, ...], object] = {}
     while True:

@@ -7,7 +7,7 @@ other cache. Knows models and positions, not requests.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -15,7 +15,7 @@ import mlx.nn as nn
 import numpy as np
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
-from gce.adapters.continuous_batching import Decoder
+from gce.adapters.continuous_batching import DecoderMaker
 from gce.adapters.draws import Array
 
 __all__ = ["BatchDecoder", "SequenceDecoder", "decoder_maker", "draw"]
@@ -24,11 +24,8 @@ _GROWTH = 256
 """Columns by which the key-value buffers grow."""
 
 
-def decoder_maker(model: nn.Module) -> Callable[[int, int], Decoder]:
-    """What makes decoders of this model, of so many rows at most, for prompts of so many tokens at most.
-
-    The model's weights must stay as they are while it is used.
-    """
+def decoder_maker(model: nn.Module) -> DecoderMaker:
+    """What makes decoders of this model, whose weights must stay as they are while it is used."""
     if all(type(cache) is KVCache for cache in make_prompt_cache(model)):
         return lambda rows, _: BatchDecoder(model, rows)
     return lambda rows, _: SequenceDecoder(model)

@@ -23,6 +23,7 @@ from gce.adapters.lora import LoraSettings, OptimizerSettings
 from gce.adapters.numpy_decoder import NumpyDecoder
 from gce.adapters.numpy_learner import NumpyLearner
 from gce.adapters.numpy_llama import LlamaWeights, merge
+from gce.adapters.numpy_openings import Openings
 from gce.adapters.process import share_heap, usable_cores
 from gce.domain.types import LayerActivation, ModelState
 from gce.errors import MissingExtra
@@ -168,10 +169,10 @@ class MlxEngine:
         if self._plain is None:
             make = decoder_maker(self._adapter.merged())
             return lambda jobs: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
-        weights = merge(self._plain, llama_adapter(self.model))
+        openings = Openings(merge(self._plain, llama_adapter(self.model)))
         return lambda jobs: roll_out_in_threads(
             jobs,
-            lambda rows, longest: NumpyDecoder(weights, rows, longest),
+            lambda rows, prompts: NumpyDecoder(openings, rows, prompts),
             stop=stop,
             max_rows=min(self._max_batch, _NUMPY_BATCH),
             threads=self._threads,

@@ -1,7 +1,8 @@
 """Decodes a Llama with numpy alone: several times faster than mlx on Linux, whose CPU kernels are scalar there.
 
-Rows that share a prompt share its keys and values too, so that memory is read once for up to eight of them. Knows
-weights, positions and uniform numbers; it does not know requests, tokenizers, mlx, or where weights come from.
+Rows that share a prompt share its keys and values too, so that memory is read once for up to eight of them; what many
+prompts begin with is read once for all rows. Knows weights, positions and uniform numbers; it does not know requests,
+tokenizers, mlx, or where weights come from.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import frozen
 
 from gce.adapters.draws import Array, draw
-from gce.adapters.numpy_llama import LlamaWeights, causal_attention, normed, run_blocks
+from gce.adapters.numpy_llama import normed, run_blocks
+from gce.adapters.numpy_openings import Openings, Prefix, opening_lengths, prefill
 
-__all__ = ["NumpyDecoder", "Prefix"]
+__all__ = ["NumpyDecoder"]
 
 _SHARE = 8
 """Rows at most that read one copy of a prompt."""
@@ -22,23 +23,17 @@ _ROOM = 256
 """Generated tokens for which there is room at first, and by how many it grows when it is full."""
 
 
-@frozen(eq=False)
-class Prefix:
-    """Keys and values of a prompt's tokens in every block, each (kv heads, tokens, head size)."""
-
-    length: int
-    keys: tuple[Array, ...]
-    values: tuple[Array, ...]
-
-
 class NumpyDecoder:
     """Rows of growing sequences over one set of weights. A new row is idle until it is placed."""
 
-    def __init__(self, weights: LlamaWeights, rows: int, longest: int) -> None:
-        """Room for `rows` sequences after prompts of at most `longest` tokens."""
+    def __init__(self, openings: Openings, rows: int, prompts: Sequence[Sequence[int]]) -> None:
+        """Room for `rows` sequences after these prompts, over the weights of `openings`."""
         self.rows = rows
-        self._weights = weights
+        self._weights = weights = openings.weights
+        self._openings = openings
+        self._opening_lengths = opening_lengths(map(tuple, prompts))
         blocks = range(len(weights.blocks))
+        longest = max(len(prompt) - self._opening_lengths.get(tuple(prompt), 0) for prompt in prompts)
         # Zeros, not empty: what a mask hides must still be finite. Pages that nothing touches cost nothing.
         shape = (rows, weights.kv_heads, longest, weights.head_size)
         self._prompt_keys = [np.zeros(shape, np.float32) for _ in blocks]
@@ -49,33 +44,19 @@ class NumpyDecoder:
         self._prefixes: list[Prefix | None] = [None] * rows
         self._slot = np.full(rows, -1)  # Which prefix a row reads; -1 where it is idle.
         self._prompt_length = np.zeros(rows, np.int64)
+        self._opening = np.full(rows, None)  # What comes before a row's prefix.
         self._written = np.zeros(rows, np.int64)
         self._sharing: Array | None = None
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
-        """Keys and values of each prompt, in one pass over all of them."""
-        cuts = np.cumsum([len(prompt) for prompt in prompts])[:-1]
-        tokens = np.concatenate([np.asarray(prompt, np.int64) for prompt in prompts])
-        positions = np.concatenate([np.arange(len(prompt)) for prompt in prompts])
-        kept: list[tuple[list[Array], list[Array]]] = []
-
-        def attend(_: int, queries: Array, keys: Array, values: Array) -> Array | None:
-            of_keys, of_values = np.split(keys, cuts), np.split(values, cuts)
-            kept.append((of_keys, of_values))
-            if len(kept) == len(self._weights.blocks):
-                return None  # Nobody asks for what the last block puts out here.
-            each = zip(np.split(queries, cuts), of_keys, of_values, strict=True)
-            return np.concatenate([causal_attention(*one)[0] for one in each])
-
-        run_blocks(self._weights, self._weights.embedding[tokens], positions, attend)
-        return [
-            Prefix(
-                len(prompt),
-                tuple(keys[row].swapaxes(0, 1).copy() for keys, _ in kept),
-                tuple(values[row].swapaxes(0, 1).copy() for _, values in kept),
-            )
-            for row, prompt in enumerate(prompts)
-        ]
+        """Keys and values of each prompt, in one pass over all of them but for openings that are computed already."""
+        cuts = [self._opening_lengths.get(tuple(prompt), 0) for prompt in prompts]
+        openings = {
+            place: self._openings.find(tuple(prompt[:cut]))
+            for place, (prompt, cut) in enumerate(zip(prompts, cuts, strict=True))
+            if cut
+        }
+        return prefill(self._weights, [prompt[cut:] for prompt, cut in zip(prompts, cuts, strict=True)], openings)
 
     def place(self, row: int, prefix: Prefix) -> None:
         """Start `row` anew right after `prefix`."""
@@ -88,11 +69,12 @@ class NumpyDecoder:
                 self._prompt_keys[block][slot, :, : prefix.length] = prefix.keys[block]
                 self._prompt_values[block][slot, :, : prefix.length] = prefix.values[block]
         self._slot[row], self._prompt_length[row] = slot, prefix.length
+        self._opening[row] = prefix.opening
 
     def release(self, row: int) -> None:
         """Leave `row` idle: it costs time until `keep` drops it, and what it draws means nothing."""
         slot = self._slot[row]
-        self._slot[row], self._prompt_length[row], self._written[row] = -1, 0, 0
+        self._slot[row], self._prompt_length[row], self._opening[row], self._written[row] = -1, 0, None, 0
         if slot >= 0 and slot not in self._slot:
             self._prefixes[slot] = None
         self._sharing = None
@@ -103,8 +85,8 @@ class NumpyDecoder:
         chosen = np.asarray(rows, np.int64)
         for old in (self._keys, self._values):
             old[:] = [buffer[chosen] for buffer in old]
-        self._slot, self._prompt_length, self._written = (
-            part[chosen] for part in (self._slot, self._prompt_length, self._written)
+        self._slot, self._prompt_length, self._opening, self._written = (
+            part[chosen] for part in (self._slot, self._prompt_length, self._opening, self._written)
         )
         used = sorted(set(self._slot[self._slot >= 0].tolist()))
         for old in (self._prompt_keys, self._prompt_values):
@@ -137,10 +119,13 @@ class NumpyDecoder:
         )
         mask = np.where(allowed, np.float32(0), np.float32(-np.inf))[:, None, None]
 
-        def attend(block: int, queries: Array, keys: Array, values: Array) -> Array:
-            return self._attend(block, queries, keys, values, mask, width)
+        opened = [(opening, np.flatnonzero(self._opening == opening)) for opening in set(self._opening) - {None}]
 
-        positions = self._prompt_length + self._written
+        def attend(block: int, queries: Array, keys: Array, values: Array) -> Array:
+            return self._attend(block, queries, keys, values, mask, width, opened)
+
+        before = np.array([opening.length if opening else 0 for opening in self._opening])
+        positions = before + self._prompt_length + self._written
         hidden = run_blocks(weights, weights.embedding[tokens], positions, attend)
         assert hidden is not None
         self._written[self._slot >= 0] += 1
@@ -158,8 +143,20 @@ class NumpyDecoder:
             line[: len(rows)] = rows
         return sharing
 
-    def _attend(self, block: int, queries: Array, keys: Array, values: Array, mask: Array, width: int) -> Array:
-        """Attention of one new position in each row over its prompt (`width` columns at most) and what followed."""
+    def _attend(
+        self,
+        block: int,
+        queries: Array,
+        keys: Array,
+        values: Array,
+        mask: Array,
+        width: int,
+        opened: Sequence[tuple[Prefix, Array]],
+    ) -> Array:
+        """Attention of one new position in each row over its prompt (`width` columns at most) and what followed.
+
+        `opened` are the openings that come before, each with the rows that it comes before.
+        """
         rows, kv_heads, size = keys.shape
         repeats = queries.shape[1] // kv_heads
         sharing = self._sharing
@@ -180,7 +177,8 @@ class NumpyDecoder:
         np.matmul(padded[:rows], self._keys[block][:, :, :columns].swapaxes(2, 3), out=own[..., width:])
 
         own += mask
-        own -= own.max(axis=-1, keepdims=True)
+        highest = own.max(axis=-1, keepdims=True)
+        own -= highest
         np.exp(own, out=own)
         total = own.sum(axis=-1, keepdims=True)
 
@@ -191,4 +189,26 @@ class NumpyDecoder:
         attended = result[:rows]
         attended += own[..., width:] @ self._values[block][:, :, :columns]
         attended /= total
+        for opening, members in opened:
+            # Two softmaxes are one where each weighs as much as its normalizer.
+            gathered, normalizer = _over_opening(opening, block, padded[members])
+            with np.errstate(over="ignore"):  # Where all weight is on the other side.
+                share = 1 / (1 + np.exp(highest[members] + np.log(total[members]) - normalizer))
+            attended[members] += share * (gathered - attended[members])
         return attended.reshape(rows, -1)
+
+
+def _over_opening(opening: Prefix, block: int, queries: Array) -> tuple[Array, Array]:
+    """Attention over one opening, (rows, kv heads, heads of one, size), and the logarithms of its normalizers."""
+    rows, kv_heads, repeats, size = queries.shape
+    together = queries.swapaxes(0, 1).reshape(kv_heads, rows * repeats, size)
+    scores = together @ opening.keys[block].swapaxes(1, 2)
+    highest = scores.max(axis=-1, keepdims=True)
+    scores -= highest
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=-1, keepdims=True)
+    gathered = (scores @ opening.values[block]) / total
+    gathered, normalizers = (
+        part.reshape(kv_heads, rows, repeats, -1).swapaxes(0, 1) for part in (gathered, highest + np.log(total))
+    )
+    return gathered, normalizers

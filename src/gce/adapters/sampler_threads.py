@@ -7,7 +7,7 @@ decoder's work releases the interpreter's lock, as numpy's does.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from threading import Event
@@ -15,7 +15,7 @@ from threading import Event
 from attrs import evolve
 
 from gce.adapters.blas import one_numpy_blas_thread
-from gce.adapters.continuous_batching import Decoder, Job, Rollout, roll_out
+from gce.adapters.continuous_batching import DecoderMaker, Job, Rollout, roll_out
 
 __all__ = ["roll_out_in_threads"]
 
@@ -27,7 +27,7 @@ _JOBS = 100
 
 def roll_out_in_threads(
     jobs: Sequence[Job],
-    make_decoder: Callable[[int, int], Decoder],
+    make_decoder: DecoderMaker,
     *,
     stop: Container[int],
     max_rows: int,

@@ -6,7 +6,7 @@ sequence at a time for every other kind. Knows models and positions, not request
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from gce.adapters.continuous_batching import Decoder
+from gce.adapters.continuous_batching import DecoderMaker
 from gce.adapters.draws import Array
 
 __all__ = ["BatchDecoder", "SequenceDecoder", "decoder_maker", "draw"]
@@ -25,11 +25,8 @@ _GROWTH = 256
 """Columns by which the key-value buffers grow."""
 
 
-def decoder_maker(model: Any) -> Callable[[int, int], Decoder]:
-    """What makes decoders of this model, of so many rows at most, for prompts of so many tokens at most.
-
-    The model's weights must stay as they are while it is used.
-    """
+def decoder_maker(model: Any) -> DecoderMaker:
+    """What makes decoders of this model, whose weights must stay as they are while it is used."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ["full_attention"]
     plain = all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)

@@ -18,12 +18,13 @@ from gce.domain.tasks.task import Task, draw_problem
 from gce.domain.types import Completion, Message, Problem
 from gce.errors import BadInput
 
-__all__ = ["Worked", "shown_before", "worked_answers", "worked_examples"]
+__all__ = ["Turns", "Worked", "shown_before", "worked_answers", "worked_examples"]
 
 _TRIED = 50
 """Training problems looked at for each example that is wanted."""
 
 Turns = tuple[Message, ...]
+"""A conversation so far."""
 
 
 @frozen
@@ -67,11 +68,15 @@ def worked_examples(
     return {tier: tuple(turn for each in worked for turn in each.turns) for tier, worked in found.items()}
 
 
-def shown_before(problem: Problem, worked: Mapping[str, Sequence[Worked]], count: int) -> Turns:
-    """`count` examples of the problem's tier, drawn for this problem, which is not among them."""
-    others = [each for each in worked.get(problem.tier, ()) if each.problem.digest != problem.digest]
-    order = generator("shown", problem.key).permutation(len(others))[:count].tolist()
-    return tuple(turn for place in order for turn in others[place].turns)
+def shown_before(problem: Problem, worked: Mapping[str, Sequence[Worked]], count: int, iteration: int) -> Turns:
+    """`count` examples of the problem's tier, none of them the problem.
+
+    They are the same for all problems of an iteration, whose prompts then begin alike and are computed once.
+    """
+    of_tier = worked.get(problem.tier, ())
+    order = generator("shown", problem.tier, iteration).permutation(len(of_tier)).tolist()
+    others = [of_tier[place] for place in order if of_tier[place].problem.digest != problem.digest]
+    return tuple(turn for each in others[:count] for turn in each.turns)
 
 
 def _worked(task: Task, preset: str, tier: str, count: int, solve: Any) -> Iterator[Worked]:

@@ -18,7 +18,7 @@ from numpy.random import Generator
 
 from gce.app.config import RunConfig
 from gce.app.evaluation import Judged, accuracy, ask, judge
-from gce.app.examples import Worked, shown_before
+from gce.app.examples import Turns, Worked, shown_before
 from gce.domain.advantages import ALGORITHMS, drop_decided
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
 from gce.domain.randomness import generator, key
@@ -298,7 +298,9 @@ def _wave(
     for problem in problems:
         count = counts.get(problem.key, 0)
         room = run.task.room(problem, config.max_tokens)
-        before = shown_before(problem, run.worked, config.shots) if needs_examples(state.history, problem.tier) else ()
+        before: Turns = ()
+        if needs_examples(state.history, problem.tier):
+            before = shown_before(problem, run.worked, config.shots, number)
         for place in range(count):
             sample = first_sample + place
             name = f"{number}/{problem.key}/{sample}"
