@@ -132,6 +132,20 @@ class SameAsMemory(RuleBasedStateMachine):
             with pytest.raises(TypeError):
                 store.append(stream, {"value": value})
 
+    @rule(record=records)
+    def hold(self, record):
+        self.run.hold(record)
+        self.fake.hold(record)
+
+    @rule(record=records)
+    def die_before_holding(self, record):
+        self.killed_at = "hold"
+        with pytest.raises(Killed):
+            self.run.hold(record)
+        self.run.close()
+        self.fake = self.fake.reopen()
+        self.run = RunDirectory.open(self.path, on_step=self.on_step)
+
     @rule(gap=st.integers(0, 3), seed=st.none() | st.integers(0, 3), loop=records)
     def commit(self, gap, seed, loop):
         state = None if seed is None else example_state(seed)
@@ -152,7 +166,7 @@ class SameAsMemory(RuleBasedStateMachine):
         self.run = RunDirectory.open(self.path, on_step=self.on_step)
         self.fake = self.fake.reopen()
 
-    @rule(step=st.sampled_from(STEPS), again=st.sampled_from([None, "head", "link"]), loop=records)
+    @rule(step=st.sampled_from(STEPS[1:]), again=st.sampled_from([None, "head", "link"]), loop=records)
     def die_in_a_commit(self, step, again, loop):
         self.killed_at = step
         with pytest.raises(Killed):
@@ -177,6 +191,7 @@ class SameAsMemory(RuleBasedStateMachine):
             assert_same_state(found[1], expected[1])
         for stream in ("rollouts", "iterations", "two words", "records", "Zoë"):
             assert list(self.run.read(stream)) == list(self.fake.read(stream))
+        assert list(self.run.held()) == list(self.fake.held())
         assert not [name for name in names(self.path / "checkpoints") if "." in name]
 
 
@@ -409,6 +424,16 @@ def test_an_interrupted_start_can_be_started_again(root, monkeypatch):
         RunDirectory.open(root)
     with RunDirectory.create(root, CONFIG) as run:
         assert run.last() is None
+
+
+def test_what_an_interrupted_start_left_is_not_used(root):
+    root.mkdir()
+    for name in ("run.sqlite.tmp", "run.sqlite.tmp-journal", "head.json", "head.json.tmp"):
+        (root / name).write_bytes(b"half")
+    RunDirectory.create(root, CONFIG).close()
+    with RunDirectory.open(root) as run:
+        assert run.config == CONFIG
+    assert names(root) == ["checkpoints", "head.json", "lock", "run.sqlite"]
 
 
 def test_bad_configs_and_limits_are_refused_before_anything_is_made(root):

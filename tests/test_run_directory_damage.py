@@ -18,14 +18,17 @@ import pytest
 
 pytest.importorskip("safetensors")
 
+from gce.adapters.durable_files import write_file
 from gce.adapters.run_database import reading_failed
 from gce.adapters.run_directory import STEPS, RunDirectory
+from gce.adapters.run_reader import RunReader
 from gce.domain.types import ModelState
 from gce.errors import BadInput, DamagedStore, GceError
 from gce.testing.store_contract import assert_same_state, example_state
 
 CONFIG = {"preset": "grounded", "seed": 7}
 FILES = ["adapter_config.json", "adapters.safetensors", "optimizer.safetensors", "state.json"]
+REPORTS = ["summary.json", "test-after.jsonl"]
 NEWEST = [f"checkpoints/iteration-0002/{name}" for name in FILES]
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Where files are kept in memory, if anywhere: hundreds of syncs to a disk take long and show nothing here."""
@@ -37,11 +40,13 @@ def tmp_path():
         yield Path(folder)
 
 
-def fill(run, iterations):
+def fill(run, iterations, *, hold=True):
     for iteration in iterations:
         for number in range(5):
             run.append("rollouts", {"iteration": iteration, "text": f"job {number} " * 20})
         run.append("iterations", {"iteration": iteration, "loss": 0.5})
+        if hold:
+            run.hold({"wave": iteration})
         run.commit(iteration, example_state(iteration), {"next": iteration + 1, "note": "loop state"})
 
 
@@ -52,6 +57,10 @@ def whole():
         root = Path(folder) / "run"
         with RunDirectory.create(root, CONFIG) as run:
             fill(run, range(3))
+            run.hold({"wave": "three and one"})
+            run.hold({"wave": "three and two"})
+            run.write_summary({"mean": 0.5})
+            run.write_answers("test-after", [{"text": "job 1"}])
         yield root
 
 
@@ -87,7 +96,7 @@ def is_as_of(root, iteration):
         assert set(os.listdir(root / "checkpoints")) <= allowed, "nothing uncommitted is left"
         fill(run, [iteration + 1])
         assert run.last()[0] == iteration + 1
-    assert set(os.listdir(root)) == {"checkpoints", "head.json", "lock", "run.sqlite"}
+    assert set(os.listdir(root)) == {*("checkpoints", "head.json", "lock", "run.sqlite"), *REPORTS}
 
 
 # Kills.
@@ -197,7 +206,18 @@ def full_disk(step, times=1):
     return on_step, arm
 
 
-@pytest.mark.parametrize("step", STEPS[:4])
+def test_a_full_disk_is_one_line_and_what_is_to_be_held_can_be_tried_again(copy):
+    on_step, arm = full_disk("hold")
+    with RunDirectory.open(copy, on_step=on_step) as run:
+        arm()
+        with pytest.raises(GceError, match=r"cannot write to .*No space left .*intact up to iteration 2: .* --resume"):
+            run.hold({"wave": 4})
+        assert len(list(run.held())) == 2
+        run.hold({"wave": 4})
+        assert list(run.held())[2:] == [{"wave": 4}]
+
+
+@pytest.mark.parametrize("step", STEPS[1:5])
 def test_a_full_disk_is_one_line_and_the_commit_can_be_tried_again(copy, step):
     on_step, arm = full_disk(step)
     with RunDirectory.open(copy, on_step=on_step) as run:
@@ -217,7 +237,7 @@ def test_a_full_disk_is_one_line_and_the_commit_can_be_tried_again(copy, step):
     is_as_of(copy, 3)
 
 
-@pytest.mark.parametrize("step", STEPS[4:])
+@pytest.mark.parametrize("step", STEPS[5:])
 def test_a_full_disk_after_the_commit_is_a_warning(copy, step):
     on_step, arm = full_disk(step)
     with RunDirectory.open(copy, on_step=on_step) as run:
@@ -274,7 +294,7 @@ for name in os.listdir(sys.argv[1]):
     run = RunDirectory.open(os.path.join(sys.argv[1], name))
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(name), resource.RLIM_INFINITY))
     try:
-        fill(run, [3])
+        fill(run, [3], hold=False)
     except GceError as exc:
         print(exc)
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -375,7 +395,10 @@ def test_damage_that_only_later_writes_would_meet_is_found(copy):
 
 @pytest.mark.parametrize(
     "part",
-    [b"grounded", b"preset", b"job 3", b"loop state", b'"loss":0.5', b"rollouts{", b"iteration-0002", b"CREATE VIEW"],
+    [
+        *(b"grounded", b"preset", b"job 3", b"loop state", b'"loss":0.5', b"rollouts{", b"iteration-0002"),
+        *(b"CREATE VIEW", b"three and one"),
+    ],
 )
 def test_a_changed_bit_in_any_kind_of_row_is_found(copy, part):
     content = (copy / "run.sqlite").read_bytes()
@@ -392,6 +415,60 @@ def alter(root, statement):
     with sqlite3.connect(root / "run.sqlite") as database:
         database.execute(statement)
     database.close()
+
+
+def test_what_is_held_survives_and_damage_to_it_is_found(copy):
+    with RunDirectory.open(copy) as run:
+        assert [record["wave"] for record in run.held()] == ["three and one", "three and two"]
+    for statement in (
+        "UPDATE held SET body = '{}' WHERE sequence = 0",
+        "UPDATE held SET digest = 'x' WHERE sequence = 1",
+        "DELETE FROM held WHERE sequence = 0",
+    ):
+        alter(copy, statement)
+        with pytest.raises(DamagedStore, match=r"what is held .* does not match .* --resume --discard-after 2"):
+            RunDirectory.open(copy)
+        with RunDirectory.open(copy, discard_after=2) as run:
+            assert list(run.held()) == []
+            run.hold({"wave": "three and one"})
+            run.hold({"wave": "three and two"})
+
+
+def test_damage_to_what_is_known_of_reports_is_found(copy):
+    alter(copy, "UPDATE written SET hash = 'x' WHERE name = 'summary.json'")
+    with pytest.raises(DamagedStore, match=r"what it says of files beside it .* --resume --discard-after 2"):
+        RunDirectory.open(copy)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_changed_bit_in_a_report_is_found_when_it_is_read(copy, name):
+    def read():
+        with RunReader(copy) as reader:
+            return reader.answers("test-after") if name.endswith("jsonl") else reader.summary()
+
+    assert read() == ([{"text": "job 1"}] if name.endswith("jsonl") else None)
+    content = (copy / name).read_bytes()
+    for place in range(len(content)):
+        flip(copy / name, place)
+        with pytest.raises(DamagedStore, match=f"{name} is not as it was written: put back a copy"):
+            read()
+        (copy / name).write_bytes(content)
+    (copy / name).unlink()
+    assert not read(), "without it there is nothing"
+
+
+@pytest.mark.parametrize(("replaced", "text"), [(False, "job 1"), (True, "job 2")])
+def test_a_report_whose_replacement_was_cut_off_is_the_old_or_the_new_one(copy, monkeypatch, replaced, text):
+    def cut(path, content):
+        if replaced:
+            write_file(path, content)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gce.adapters.run_directory.write_file", cut)
+    with RunDirectory.open(copy) as run, pytest.raises(KeyboardInterrupt):
+        run.write_answers("test-after", [{"text": "job 2"}])
+    with RunReader(copy) as reader:
+        assert reader.answers("test-after") == [{"text": text}]
 
 
 def test_a_stream_damaged_while_the_run_is_open_is_not_read_short(copy):
@@ -497,8 +574,8 @@ def test_the_offered_iteration_is_a_way_out(copy, name):
     flip(copy / name, 20)
     with pytest.raises(DamagedStore) as caught:
         RunDirectory.open(copy)
-    assert f"RunDirectory.open({str(copy)!r}, discard_after=1)" in str(caught.value)
-    with pytest.raises(DamagedStore, match="discard_after=1"):
+    assert "--resume --discard-after 1" in str(caught.value)
+    with pytest.raises(DamagedStore, match="--discard-after 1"):
         RunDirectory.open(copy, discard_after=2)
     RunDirectory.open(copy, discard_after=1).close()
     is_as_of(copy, 1)
@@ -506,7 +583,7 @@ def test_the_offered_iteration_is_a_way_out(copy, name):
 
 def test_a_damaged_record_of_the_newest_iteration_offers_the_one_before(copy):
     alter(copy, "UPDATE records SET body = '{}' WHERE iteration = 2 AND stream = 'iterations'")
-    with pytest.raises(DamagedStore, match=r"what iteration 2 committed does not match its digest.*discard_after=1"):
+    with pytest.raises(DamagedStore, match=r"what iteration 2 committed does not match its digest.*--discard-after 1"):
         RunDirectory.open(copy)
     with pytest.raises(BadInput, match=r"one of its intact iterations, 0, 1 \(.*digest\), got 2"):
         RunDirectory.open(copy, discard_after=2)
@@ -516,7 +593,7 @@ def test_a_damaged_record_of_the_newest_iteration_offers_the_one_before(copy):
 
 def test_a_damaged_head_offers_the_newest_iteration(copy):
     flip(copy / "head.json", 3)
-    with pytest.raises(DamagedStore, match=r"head\.json.*discard_after=2"):
+    with pytest.raises(DamagedStore, match=r"head\.json.*--discard-after 2"):
         RunDirectory.open(copy)
     RunDirectory.open(copy, discard_after=2).close()
     is_as_of(copy, 2)
@@ -527,7 +604,7 @@ def test_without_an_intact_checkpoint_nothing_is_offered(copy):
         flip(copy / f"checkpoints/iteration-000{number}/state.json", 5)
     with pytest.raises(DamagedStore, match="no iteration is intact") as caught:
         RunDirectory.open(copy)
-    assert "discard_after" not in str(caught.value)
+    assert "--discard-after" not in str(caught.value)
 
 
 def test_discarding_what_is_not_there_is_refused(copy):

@@ -19,6 +19,7 @@ class MemoryStore:
         """An empty store."""
         self._pending: list[tuple[str, str]] = []
         self._streams: dict[str, list[str]] = {}
+        self._held: list[str] = []
         self._last: tuple[int, ModelState | None, str] | None = None
 
     def append(self, stream: str, record: Mapping[str, Any]) -> None:
@@ -39,7 +40,15 @@ class MemoryStore:
         self._last = (iteration, state, encode(loop, "loop"))
         for stream, body in self._pending:
             self._streams.setdefault(stream, []).append(body)
-        self._pending = []
+        self._pending, self._held = [], []
+
+    def hold(self, record: Mapping[str, Any]) -> None:
+        """See `gce.ports.store.Store.hold`."""
+        self._held.append(encode(record))
+
+    def held(self) -> Iterator[dict[str, Any]]:
+        """See `gce.ports.store.Store.held`."""
+        return (json.loads(body) for body in tuple(self._held))
 
     def last(self) -> tuple[int, ModelState | None, dict[str, Any]] | None:
         """See `gce.ports.store.Store.last`."""
@@ -49,9 +58,10 @@ class MemoryStore:
         return iteration, None if state is None else _copy(state), json.loads(loop)
 
     def reopen(self) -> MemoryStore:
-        """The store that a new process would find after a crash: all commits, nothing else."""
+        """The store that a new process would find after a crash: all commits, and what was held since the last."""
         found = MemoryStore()
         found._streams = {stream: list(bodies) for stream, bodies in self._streams.items()}
+        found._held = list(self._held)
         found._last = self._last
         return found
 

@@ -1,9 +1,9 @@
-"""The SQLite file of a run: its config, its records, and commits whose digests form a chain.
+"""The SQLite file of a run: its config, its records, commits whose digests form a chain, and what is held since.
 
 Each commit's digest covers the digest before it, its own row and its records; the first covers the config. A changed
-bit in what was committed breaks the chain, except that the chain cannot tell when commits are missing at its end. Bits
-of the file that hold nothing are free to change. The digests guard against accidents, not against someone who
-recomputes them.
+bit in what was committed breaks the chain, except that the chain cannot tell when commits are missing at its end. What
+is held since the last commit goes on with the chain. Bits of the file that hold nothing are free to change. The digests
+guard against accidents, not against someone who recomputes them.
 
 Each stream whose name is a plain identifier has a view of that name with `iteration`, `sequence` and `body`:
 `SELECT body ->> 'tier', count(*) FROM rollouts GROUP BY 1`. Knows nothing of checkpoints but their hashes.
@@ -30,7 +30,11 @@ from gce.errors import DamagedStore, GceError
 __all__ = ["CommitRow", "RunDatabase", "reading_failed"]
 
 _APPLICATION = 0x67636531
-_LAYOUT = 1
+_LAYOUT = 2
+_SINCE = {"held": 2, "written": 2}
+"""The layout that brought a table; a run of an older one gets it when it is opened to go on."""
+_CHAIN = "gce run 1"
+"""What every chain of digests begins with."""
 _TABLES = {
     "config": "CREATE TABLE config (name TEXT NOT NULL, value TEXT NOT NULL)",
     # Without rowid there is one tree, so what the digest is taken of is what `read` finds.
@@ -42,6 +46,8 @@ _TABLES = {
         "CREATE TABLE commits (iteration INTEGER PRIMARY KEY, checkpoint TEXT, checkpoint_hash TEXT, files TEXT,"
         " pinned TEXT NOT NULL, loop TEXT NOT NULL, digest TEXT NOT NULL)"
     ),
+    "held": "CREATE TABLE held (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)",
+    "written": "CREATE TABLE written (name TEXT NOT NULL, hash TEXT NOT NULL, digest TEXT NOT NULL)",
 }
 _IDENTIFIER = re.compile(r"(?!sqlite_)[a-z][a-z0-9_]*")
 _ROWS_AT_ONCE = 256
@@ -75,14 +81,21 @@ class RunDatabase:
             f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
         )
         try:
-            found = tuple(self._value(f"PRAGMA {name}") for name in ("application_id", "user_version"))
-            if found != (_APPLICATION, _LAYOUT):
+            application, layout = (self._value(f"PRAGMA {name}") for name in ("application_id", "user_version"))
+            if application == _APPLICATION and layout > _LAYOUT:
                 raise DamagedStore(
-                    f"{path}: expected a run of layout {_LAYOUT}, got application, layout {found}: it is damaged, or "
-                    "of another version of gce: put back a copy of it, or give another --run-dir"
+                    f"{path}: expected a run of layout {_LAYOUT} or older, got layout {layout}: a newer version of gce "
+                    "made it: install that one, or give another --run-dir"
                 )
+            if application != _APPLICATION or layout < 1:
+                raise DamagedStore(
+                    f"{path}: expected a run of layout {_LAYOUT} or older, got application {application}, layout "
+                    f"{layout}: it is damaged, or no run: put back a copy of it, or give another --run-dir"
+                )
+            self._layout = layout
             if read_only:
                 return
+            self._bring_up_to_date()
             self._value("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA fullfsync = ON")  # macOS: through the disk's own cache
@@ -180,12 +193,58 @@ class RunDatabase:
                 ((stream, sequence, row.iteration, body) for stream, sequence, body in records),
             )
             self._db.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", (*values, digest))
+            self._db.execute("DELETE FROM held")
             on_commit()
         return _commit_row(values, digest)
 
-    def discard_after(self, iteration: int) -> None:
-        """Delete all commits after this one, with their records."""
+    def hold(self, body: str, *, before: str, on_hold: Callable[[], None] = lambda: None) -> None:
+        """Add what is held until the next commit; `before` is the last commit's digest. `on_hold` is called last."""
         with self._transaction():
+            earlier = self._rows("SELECT sequence, digest FROM held ORDER BY sequence DESC LIMIT 1")
+            sequence, previous = (earlier[0][0] + 1, earlier[0][1]) if earlier else (0, before)
+            self._db.execute(
+                "INSERT INTO held VALUES (?, ?, ?)", (sequence, body, _chained(previous, [sequence], body))
+            )
+            on_hold()
+
+    def held(self) -> list[dict[str, Any]]:
+        """What is held since the last commit, oldest first. DamagedStore where it cannot be read."""
+        try:
+            return [json.loads(body) for (body,) in self._rows("SELECT body FROM held ORDER BY sequence")]
+        except (TypeError, ValueError) as exc:
+            raise DamagedStore(f"{self.path}: what is held since the last commit is damaged: --resume") from exc
+
+    def loose_ends(self, before: str) -> str | None:
+        """What is wrong, in words, with what came after the commit of this digest and belongs to no commit, if any."""
+        digest = before
+        for place, (sequence, body, stored) in enumerate(self._each("SELECT * FROM held ORDER BY sequence")):
+            digest = _chained(digest, [place], body)
+            if (sequence, digest) != (place, stored):
+                return "run.sqlite: what is held since the last commit does not match its digest"
+        for name, hash_, stored in self._each("SELECT * FROM written"):
+            if stored != _chained(_CHAIN, [name], hash_):
+                return "run.sqlite: what it says of files beside it does not match its digest"
+        return None
+
+    def announce(self, name: str, hash_: str) -> None:
+        """Say that a file beside the database is about to be replaced by one of this SHA-256."""
+        self._db.execute("INSERT INTO written VALUES (?, ?, ?)", (name, hash_, _chained(_CHAIN, [name], hash_)))
+
+    def settle(self, name: str, hash_: str) -> None:
+        """Say that it has been."""
+        self._db.execute("DELETE FROM written WHERE name = ? AND hash != ?", (name, hash_))
+
+    def hashes(self, name: str) -> set[str]:
+        """SHA-256 of what a file may hold: of several where a crash cut off its replacement; of none if unknown."""
+        if self._layout < _SINCE["written"]:
+            return set()
+        return {found for (found,) in self._rows("SELECT hash FROM written WHERE name = ?", name)}
+
+    def discard_after(self, iteration: int) -> None:
+        """Delete all commits after this one, with their records, what is held, and what is known of files beside it."""
+        with self._transaction():
+            self._db.execute("DELETE FROM held")
+            self._db.execute("DELETE FROM written")
             self._db.execute("DELETE FROM records WHERE iteration > ?", (iteration,))
             self._db.execute("DELETE FROM commits WHERE iteration > ?", (iteration,))
 
@@ -214,6 +273,15 @@ class RunDatabase:
         if sums:
             return commits, f"run.sqlite: it holds records of iteration {next(iter(sums))!r} but no such commit"
         return commits, None
+
+    def _bring_up_to_date(self) -> None:
+        if self._layout == _LAYOUT:
+            return
+        with self._transaction():
+            for name in [name for name, since in _SINCE.items() if since > self._layout]:
+                self._db.execute(_TABLES[name])
+            self._db.execute(f"PRAGMA user_version = {_LAYOUT}")
+        self._layout = _LAYOUT
 
     def _changed_definition(self) -> str | None:
         found = set(self._rows("SELECT name, sql FROM sqlite_master"))
@@ -287,7 +355,7 @@ def _chained(before: str, values: Sequence[object], records: str) -> str:
 
 
 def _config_digest(rows: Sequence[tuple[Any, ...]]) -> str:
-    return _chained(f"gce run {_LAYOUT}", [part for row in rows for part in row], "")
+    return _chained(_CHAIN, [part for row in rows for part in row], "")
 
 
 def _commit_row(values: Sequence[Any], digest: str) -> CommitRow:

@@ -1,11 +1,11 @@
 """A run kept in a directory: records and commits in SQLite, model states as files that mlx-lm loads.
 
-    run.sqlite                config, records and commits; open to any SQL tool while the run goes on
+    run.sqlite                config, records, commits and what is held since; any SQL tool may read it all along
     checkpoints/
       iteration-0003/         one directory for each checkpoint kept (its files: see `checkpoint_files`)
       last -> iteration-0003  the newest, for `mlx_lm.load(base, adapter_path=run/checkpoints/last)`
     head.json                 the last commit's digest, outside the database
-    summary.json              what `write_summary` was given: a report, never read back
+    summary.json              what `write_summary` was given: a report, which the run itself never reads back
     NAME.jsonl                what `write_answers` was given, a JSON object a line; likewise
     lock                      held (flock) by the process that writes
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import sqlite3
@@ -51,10 +52,11 @@ from gce.errors import BadInput, DamagedStore, GceError, RunInUse
 
 __all__ = ["STEPS", "RunDirectory"]
 
-STEPS = ("file", "rename", "rows", "commit", "head", "link", "delete")
-"""What `on_step` is told of during a commit, each before it is done: `file` before each file of the checkpoint.
+STEPS = ("hold", "file", "rename", "rows", "commit", "head", "link", "delete")
+"""What `on_step` is told of, each before it is done: `hold` before something is held, the others during a commit.
 
-`create` and `open` tell of `head` and `link`. A test stops a process there.
+There `file` comes before each file of the checkpoint. `create` and `open` tell of `head` and `link`. A test stops a
+process there.
 """
 
 _UNFINISHED = {"lock", "checkpoints", "head.json", "head.json.tmp", "run.sqlite.tmp", "run.sqlite.tmp-journal"}
@@ -139,7 +141,7 @@ class RunDirectory:
     ) -> RunDirectory:
         """Go on with a run from its last commit.
 
-        With `discard_after`, all commits after that iteration are dropped first: the way out when newer ones are
+        With `discard_after`, all that came after that iteration is dropped first: the way out when newer ones are
         damaged. Raises BadInput where there is no run, it is in use, or it has no such iteration; DamagedStore as
         `last` does, and then nothing was changed.
         """
@@ -195,6 +197,26 @@ class RunDirectory:
         self._check_open()
         return self._database.records(stream, self._lengths.get(stream, 0))
 
+    def hold(self, record: Mapping[str, Any]) -> None:
+        """See `gce.ports.store.Store.hold`. Raises GceError where writing fails."""
+        self._check_open()
+        body = encode(record)
+        try:
+            self._database.hold(body, before=self._digest, on_hold=lambda: self._on_step("hold"))
+        except (OSError, sqlite3.Error) as exc:
+            raise GceError(
+                f"cannot write to {self.path}: {_words(exc)}: the run is intact {self._intact()}: make room or make it "
+                "writable, then --resume"
+            ) from exc
+
+    def held(self) -> Iterator[dict[str, Any]]:
+        """See `gce.ports.store.Store.held`."""
+        self._check_open()
+        try:
+            return iter(self._database.held())
+        except sqlite3.Error as exc:
+            raise reading_failed(self._database.path, exc) from exc
+
     def commit(self, iteration: int, state: ModelState | None, loop: Mapping[str, Any]) -> None:
         """See `gce.ports.store.Store.commit`. Without a state, no checkpoint is written and `last` stays as it is.
 
@@ -209,10 +231,9 @@ class RunDirectory:
                 write_checkpoint(self._home, iteration, files, on_step=self._on_step)
             self._write_rows(iteration, None if files is None else file_hashes(files), loop_text)
         except (OSError, sqlite3.Error) as exc:
-            intact = f"up to iteration {self._tip.iteration}" if self._tip else "as it was created"
             raise GceError(
-                f"cannot commit iteration {iteration} to {self.path}: {_words(exc)}: the run is intact {intact}: make "
-                "room or make it writable, then --resume"
+                f"cannot commit iteration {iteration} to {self.path}: {_words(exc)}: the run is intact "
+                f"{self._intact()}: make room or make it writable, then --resume"
             ) from exc
         if files is not None:
             self._checkpoints.append(iteration)
@@ -261,9 +282,12 @@ class RunDirectory:
     def _write(self, name: str, content: str) -> None:
         self._check_open()
         path = self.path / name
+        hashed = hashlib.sha256(content.encode()).hexdigest()
         try:
+            self._database.announce(name, hashed)
             write_file(path, content.encode())
-        except OSError as exc:
+            self._database.settle(name, hashed)
+        except (OSError, sqlite3.Error) as exc:
             raise GceError(f"cannot write {path}: {_words(exc)}: make room or make it writable") from exc
 
     def _write_rows(self, iteration: int, hashes: Mapping[str, str] | None, loop: str) -> None:
@@ -310,9 +334,14 @@ class RunDirectory:
                 files = _files(self.path, commits[-1])
             except DamagedFileError as exc:
                 problem = str(exc)
+        if problem is None:
+            problem = self._database.loose_ends(commits[-1].digest if commits else self._database.first_digest())
         if problem is not None:
             raise DamagedStore(f"{self.path}: {problem}: {_way_out(self.path, commits)}")
         return commits, files
+
+    def _intact(self) -> str:
+        return f"up to iteration {self._tip.iteration}" if self._tip else "as it was created"
 
     def _check_open(self) -> None:
         if self._lock.closed:
@@ -352,7 +381,7 @@ def _way_out(root: Path, commits: Sequence[CommitRow]) -> str:
             _files(root, commit)
             return (
                 f"put back a copy of it, or go on from iteration {commit.iteration}, the last one intact, with "
-                f"RunDirectory.open({str(root)!r}, discard_after={commit.iteration})"
+                f"--resume --discard-after {commit.iteration}"
             )
     return "put back a copy of it, or start a new run in another --run-dir: no iteration is intact"
 
@@ -377,7 +406,8 @@ def _start(root: Path, config: Mapping[str, Any]) -> None:
     """Write an empty run. `run.sqlite` appears last: without it there is no run, and `create` may begin again."""
     (root / "checkpoints").mkdir(exist_ok=True)
     temporary = root / "run.sqlite.tmp"
-    remove(temporary)
+    for leftover in (temporary, root / "run.sqlite.tmp-journal"):  # With a journal SQLite would roll back what is new.
+        remove(leftover)
     write_file(root / "head.json", _head(None, RunDatabase.start(temporary, config)))
     os.replace(temporary, root / "run.sqlite")
     sync_directory(root)

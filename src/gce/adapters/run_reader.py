@@ -1,15 +1,16 @@
 """A run directory, read while another process may be writing it: nothing is locked, nothing is changed.
 
 What is read are committed records; a run that goes on has more of them a moment later. While one is written SQLite may
-leave its own `-shm` and `-wal` files behind. Does not check the digests: `RunDirectory.open` does.
+leave its own `-shm` and `-wal` files behind. Does not check the chain of digests: `RunDirectory.open` does.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -70,7 +71,7 @@ class RunReader:
 
     def summary(self) -> dict[str, Any] | None:
         """What `summary.json` holds; None while the run goes on, also where it went on after it had ended once."""
-        found = self._json("summary.json")
+        found = self._parsed("summary.json", json.loads)
         if not isinstance(found, dict):
             return None
         done = max((record["iteration"] for record in self.read("iterations")), default=0)
@@ -78,19 +79,27 @@ class RunReader:
 
     def answers(self, name: str) -> list[dict[str, Any]]:
         """What `NAME.jsonl` holds; nothing where there is none."""
-        path = self.path / f"{name}.jsonl"
-        try:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError) as exc:
-            raise DamagedStore(f"cannot read {path}: {exc}") from exc
+        return self._parsed(f"{name}.jsonl", _lines) or []
 
-    def _json(self, name: str) -> Any:
+    def _parsed(self, name: str, parse: Callable[[str], Any]) -> Any:
+        """A file beside the database, which must be as it was written; None where there is none."""
         path = self.path / name
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            content = path.read_bytes()
+            known = self._database.hashes(name)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as exc:
+        except OSError as exc:
             raise DamagedStore(f"cannot read {path}: {exc}") from exc
+        except sqlite3.Error as exc:
+            raise reading_failed(self._database.path, exc) from exc
+        if known and hashlib.sha256(content).hexdigest() not in known:
+            raise DamagedStore(f"{path} is not as it was written: put back a copy of it, or delete it to do without")
+        try:
+            return parse(content.decode())
+        except ValueError as exc:
+            raise DamagedStore(f"cannot read {path}: {exc}") from exc
+
+
+def _lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.split("\n") if line]

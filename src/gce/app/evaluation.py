@@ -6,7 +6,8 @@ Leaves no trace in the model: greedy decoding draws nothing, and nothing is lear
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from attrs import frozen
@@ -16,9 +17,10 @@ from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import Estimate, mean_pass_at_k, wilson
 from gce.domain.tasks.task import Task
 from gce.domain.types import Completion, Interval, Problem, SampleRequest, Verdict
+from gce.errors import ModelError
 from gce.ports.model import Sampler
 
-__all__ = ["Judged", "accuracy", "answer_record", "ask", "judge", "pass_at", "stored_shares"]
+__all__ = ["Judged", "accuracy", "answer_record", "ask", "judge", "pass_at", "sampled", "stored_shares"]
 
 
 @frozen
@@ -35,6 +37,31 @@ def judge(task: Task, problem: Problem, completion: Completion) -> Judged:
     """Verdicts of one answer."""
     verdicts = task.judge(problem, completion)
     return Judged(problem, completion, verdicts, task.admit(verdicts))
+
+
+def sampled(model: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+    """What the model samples, held to the port's word: one completion for each request, with finite numbers.
+
+    Raises:
+        ModelError: an answer to what was not asked, a second one, none to what was, or NaN for a log-probability.
+    """
+    open_requests = {request.key for request in requests}
+    for completion in model.sample(requests):
+        if completion.key not in open_requests:
+            raise ModelError(f"expected one answer to each request, got one to {completion.key!r}, which is not open")
+        open_requests.remove(completion.key)
+        for values in (completion.log_probabilities, completion.sampling_log_probabilities):
+            if values is not None and not all(map(isfinite, values)):
+                raise ModelError(
+                    f"rollout {completion.key}: expected log-probabilities that are numbers, got NaN or infinity: the "
+                    "model's weights may have overflowed: take a smaller --learning-rate"
+                )
+        yield completion
+    if open_requests:
+        raise ModelError(
+            f"expected one answer to each request, got none to {len(open_requests)} of {len(requests)}, such as "
+            f"{min(open_requests)}: the model's `sample` ended early"
+        )
 
 
 def ask(
@@ -59,7 +86,7 @@ def ask(
         for name, problem in by_key.items()
     ]
     answers: dict[str, Judged] = {}
-    for completion in model.sample(requests):
+    for completion in sampled(model, requests):
         answers[completion.key] = judge(task, by_key[completion.key], completion)
         on_answer()
     return [answers[request.key] for request in requests]

@@ -1,23 +1,25 @@
 """The loop: plan, sample, judge, admit, learn, measure, commit; again.
 
 The whole state of a run is one value, `RunState`, plus the model's own: it is committed after every iteration and read
-back on resume, and every random key follows from it. Nothing here knows a vendor, a terminal or a particular task.
+back on resume, and every random key follows from it. Inside an iteration the store holds each wave of rollouts with its
+verdicts, so that a run that was cut off draws at most one wave again. Nothing here knows a vendor, a terminal or a
+particular task.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
-from math import ceil
+from math import ceil, isfinite
 from typing import Any, Protocol
 
 from attrs import evolve, field, frozen
 from numpy.random import Generator
 
 from gce.app.config import RunConfig
-from gce.app.evaluation import Judged, accuracy, ask, judge
+from gce.app.evaluation import Judged, accuracy, ask, judge, sampled
 from gce.app.examples import Turns, Worked, shown_before
 from gce.domain.advantages import ALGORITHMS, drop_decided
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
@@ -36,6 +38,7 @@ from gce.domain.types import (
     Trace,
     TrainingBatch,
     UpdateReport,
+    Verdict,
 )
 from gce.errors import BadInput, ModelError
 from gce.ports.clock import Clock
@@ -317,18 +320,44 @@ def _wave(
                     max_tokens=room,
                 )
             )
-    advance = run.watcher.stage("sample", len(requests))
-    answers: dict[str, Judged] = {}
-    for completion in run.model.sample(requests):
-        if completion.key in shown:
-            completion = _alone(completion)
-        answers[completion.key] = judge(run.task, asked[completion.key], completion)
-        advance()
+    answers = _held(run, number, first_sample, asked)
+    if answers is None:
+        answers = {}
+        advance = run.watcher.stage("sample", len(requests))
+        for completion in sampled(run.model, requests):
+            if completion.key in shown:
+                completion = _alone(completion)
+            answers[completion.key] = judge(run.task, asked[completion.key], completion)
+            advance()
+        _hold(run, number, first_sample, answers.values())
     failed = [answer for answer in answers.values() if answer.completion.finish_reason == "error"]
     if failed:
         said = f"{failed[0].problem.tier}: {failed[0].completion.error}"
         run.watcher.say(f"warning: {len(failed)} of {len(answers)} rollouts have no answer; {said}")
     return _credit(run, f"{number}/{first_sample}", [answers[request.key] for request in requests], shown)
+
+
+def _hold(run: Run, number: int, first_sample: int, answers: Iterable[Judged]) -> None:
+    rollouts = [
+        {"completion": to_plain(answer.completion), "verdicts": to_plain(answer.verdicts)} for answer in answers
+    ]
+    run.store.hold({"iteration": number, "first_sample": first_sample, "rollouts": rollouts})
+
+
+def _held(run: Run, number: int, first_sample: int, asked: Mapping[str, Problem]) -> dict[str, Judged] | None:
+    """The answers of a wave that was drawn before the run was cut off; None where it has to be drawn."""
+    for wave in run.store.held():
+        if (wave.get("iteration"), wave.get("first_sample")) == (number, first_sample):
+            found = [
+                (from_plain(Completion, each["completion"]), from_plain(tuple[Verdict, ...], each["verdicts"]))
+                for each in wave["rollouts"]
+            ]
+            if {answer.key for answer, _ in found} == asked.keys():
+                return {
+                    answer.key: Judged(asked[answer.key], answer, verdicts, run.task.admit(verdicts))
+                    for answer, verdicts in found
+                }
+    return None
 
 
 def _alone(completion: Completion) -> Completion:
@@ -493,7 +522,13 @@ def _learn(run: Run, number: int, pool: _Pool, counts: Mapping[str, TierCount]) 
         batches = [draw(buffer, rng, config.batch, weighting=config.weighting, failure=failure) for _ in range(updates)]
     advance = run.watcher.stage("train", len(batches))
     for drawn in batches:
-        yield run.model.update(_batch(config, pool, drawn, rng))
+        report = run.model.update(_batch(config, pool, drawn, rng))
+        if not (isfinite(report.loss) and isfinite(report.gradient_norm)):
+            raise ModelError(
+                f"iteration {number}: expected a loss that is a number, got {report.loss!r} with gradients of norm "
+                f"{report.gradient_norm!r}: nothing of this iteration is kept: take a smaller --learning-rate"
+            )
+        yield report
         advance()
 
 

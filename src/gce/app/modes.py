@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from gce.app.evaluation import Judged, judge
+from gce.app.evaluation import Judged, judge, sampled
 from gce.domain.randomness import key
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Message, Problem, SampleRequest
@@ -136,7 +136,7 @@ def converse(
             for name, turns in waiting.items()
         ]
         going_on: dict[str, Turns] = {}
-        for completion in model.sample(requests):
+        for completion in sampled(model, requests):
             name = completion.key
             replies[name].append(completion)
             try:

@@ -71,6 +71,8 @@ examples:
   gce train --model ./my-model --run-dir out    any model that mlx-lm loads
   gce train --task my_tasks:ARITHMETIC          a task of your own (see examples/)
   gce train --run-dir out --resume              go on after an interruption
+  gce train --run-dir out --resume --discard-after 3
+                                                go back to iteration 3, where what came after is damaged or went wrong
   gce train --until 0.9 --minutes 20            stop when it is good, or when time is up
   gce train --admission shuffled                a control: which answers count as right is drawn by lot
   gce train --model smollm2 --bootstrap few-shot --shots 6 --temperature 0.4 --ladder
@@ -94,7 +96,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_settings(parser)
     parser.add_argument("--run-dir", type=Path, help="where to keep the run (default: runs/TIME)")
-    parser.add_argument("--resume", action="store_true", help="go on from the last commit of --run-dir")
+    parser.add_argument("--resume", action="store_true", help="go on from the last wave of --run-dir")
+    parser.add_argument(
+        "--discard-after", type=int, metavar="N", help="with --resume: go back to iteration N, and lose what came after"
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
 
 
@@ -153,13 +158,15 @@ def add_settings(parser: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; 0 when the run is complete."""
-    others = ("run_dir", "resume", "json", "command")
+    others = ("run_dir", "resume", "discard_after", "json", "command")
     given = {name: value for name, value in vars(arguments).items() if name not in others}
     if arguments.resume:
         if arguments.run_dir is None:
             raise BadInput("--resume needs --run-dir: which run is to go on?")
-        summary = go_on(arguments.run_dir, given)
+        summary = go_on(arguments.run_dir, given, discard_after=arguments.discard_after)
     else:
+        if arguments.discard_after is not None:
+            raise BadInput("--discard-after needs --resume: which run is to go back?")
         directory = arguments.run_dir or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
         summary = start(directory, with_recipe(given.pop("recipe", "gce"), given))
     if arguments.json:
@@ -182,9 +189,11 @@ def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[st
         return _finished(config, task, model, store, worked, before=before)
 
 
-def go_on(directory: Path, given: Mapping[str, Any], *, before: bool = True) -> dict[str, Any]:
-    """A run's rest, from its last commit on; `given` may say when to stop."""
-    with RunDirectory.open(directory) as store:
+def go_on(
+    directory: Path, given: Mapping[str, Any], *, before: bool = True, discard_after: int | None = None
+) -> dict[str, Any]:
+    """A run's rest, from its last commit on, or from an earlier iteration; `given` may say when to stop."""
+    with RunDirectory.open(directory, discard_after=discard_after) as store:
         config = _settings_again(store, given)
         task = find_task(config.task)
         model = _checked_model(config, task)
@@ -313,13 +322,15 @@ def _train(
     earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))
     measured = next(store.read("evaluations"), None)
     if measured is None:
-        first = _measured(config, task, model, test if before else (), "before", terminal, store)
-        measuring = clock.now() - began
-        store.append("evaluations", {"moment": "before", "tiers": to_plain(first), "seconds": measuring})
-    else:
-        first = stored_shares(measured["tiers"])
-        measuring = measured["seconds"]
-        earlier += measuring
+        measured = next((held["evaluation"] for held in store.held() if "evaluation" in held), None)
+        if measured is None:
+            shares = _measured(config, task, model, test if before else (), "before", terminal, store)
+            measured = {"moment": "before", "tiers": to_plain(shares), "seconds": clock.now() - began}
+            store.hold({"evaluation": measured})
+            earlier -= measured["seconds"]
+        store.append("evaluations", measured)
+    first, measuring = stored_shares(measured["tiers"]), measured["seconds"]
+    earlier += measuring
     untrained = model.state()
     # The test at the end takes about as long as the one before.
     limit = None if config.minutes is None else 60 * config.minutes - 2 * measuring

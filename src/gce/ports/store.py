@@ -11,7 +11,7 @@ __all__ = ["Store"]
 
 
 class Store(Protocol):
-    """Append-only records in named streams, and atomic commits of whole iterations.
+    """Append-only records in named streams, atomic commits of whole iterations, and what is held between two commits.
 
     Records are plain data (what `json.dumps` takes: dicts with string keys, lists, strings, numbers, booleans,
     None). Nothing appended is visible to `read`, nor survives a crash, until the next `commit`.
@@ -30,6 +30,14 @@ class Store(Protocol):
 
         Iterations rise strictly from one commit to the next; otherwise ValueError and nothing is committed.
         """
+        ...
+
+    def hold(self, record: Mapping[str, Any]) -> None:
+        """Make `record` durable now, until the next `commit` lets it go. Not plain data: TypeError, and nothing is."""
+        ...
+
+    def held(self) -> Iterator[dict[str, Any]]:
+        """What was held since the last commit, oldest first."""
         ...
 
     def last(self) -> tuple[int, ModelState | None, dict[str, Any]] | None:

@@ -55,6 +55,7 @@ def check_store(make_store: Callable[[], S], *, reopen: Callable[[S], S] | None 
     _check_iterations_rise(make_store())
     _check_states(make_store())
     _check_refused_commits(make_store())
+    _check_held(make_store())
     if reopen is not None:
         _check_reopen(make_store(), reopen)
 
@@ -223,15 +224,40 @@ def _check_refused_commits(store: Store) -> None:
     assert list(store.read("a")) == [{"x": 1}]
 
 
+def _check_held(store: Store) -> None:
+    assert list(store.held()) == [], "nothing is held at first"
+    store.append("a", {"x": 1})
+    for record in (_RECORD, {}, {"last": True}):
+        store.hold(record)
+    for value in _NOT_PLAIN:
+        _refuses(TypeError, lambda value=value: store.hold({"value": value}), f"{value!r}")  # type: ignore[misc]
+    found = list(store.held())
+    assert found == [_RECORD, {}, {"last": True}], "what was held comes back in order, what was refused does not"
+    assert list(store.read("a")) == [] and store.last() is None, "to hold commits nothing"
+    _refuses(TypeError, lambda: store.commit(0, None, {"value": object()}), "a loop's state")
+    assert list(store.held()) == found, "a refused commit lets nothing go"
+    store.commit(0, None, {})
+    assert list(store.held()) == [], "a commit lets go what was held"
+    assert list(store.read("a")) == [{"x": 1}]
+    store.hold({"x": 2})
+    assert list(store.held()) == [{"x": 2}]
+
+
 def _check_reopen(store: S, reopen: Callable[[S], S]) -> None:
     store.append("a", {"x": 0})
     store = reopen(store)
-    assert store.last() is None and list(store.read("a")) == [], "nothing survives before the first commit"
+    assert store.last() is None and list(store.read("a")) == [], "nothing appended survives before the first commit"
+    for number in range(2):
+        store.hold({"held": number})
+        store = reopen(store)
+    assert list(store.held()) == [{"held": 0}, {"held": 1}], "what is held survives"
     store.append("a", {"x": 1})
     store.commit(2, example_state(), {"n": 1})
     store.append("a", {"x": 2})
+    store.hold({"held": 2})
     store = reopen(store)
     assert list(store.read("a")) == [{"x": 1}], "commits survive, what was appended since does not"
+    assert list(store.held()) == [{"held": 2}], "nor does what was held before the commit"
     last = store.last()
     assert last is not None and (last[0], last[2]) == (2, {"n": 1})
     assert_same_state(last[1], example_state())

@@ -1,0 +1,150 @@
+"""What the loop makes of a model that misbehaves, and how little a run that was cut off draws again."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve
+from test_loop import SMALL, Interrupted, Listening, a_run, assert_same_end, dies_in, finish, timeless
+from toy_task import ADDITION, careless
+
+from gce.adapters.memory_store import MemoryStore
+from gce.adapters.scripted_model import ScriptedModel
+from gce.app.evaluation import ask
+from gce.domain.tasks import draw_problems
+from gce.domain.types import Completion, SampleRequest, TrainingBatch, UpdateReport
+from gce.errors import ModelError
+
+WAVES = evolve(SMALL, iterations=3, second_wave=5)
+FIRST, SECOND = WAVES.problems * WAVES.rollouts, WAVES.second_wave
+
+Change = Callable[[Iterator[Completion]], Iterator[Completion]]
+
+
+class Changed(ScriptedModel):
+    """The careless model, what it samples changed by a function from its `after`-th call on."""
+
+    def __init__(self, change: Change, *, after: int = 1) -> None:
+        super().__init__(careless(None, None)._answer)
+        self._change, self._left = change, after
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        self._left -= 1
+        completions = super().sample(requests)
+        return self._change(completions) if self._left < 0 else completions
+
+
+def early(completions: Iterator[Completion]) -> Iterator[Completion]:
+    return (each for number, each in enumerate(completions) if number < 2)
+
+
+def nothing(_completions: Iterator[Completion]) -> Iterator[Completion]:
+    return iter(())
+
+
+def renamed(completions: Iterator[Completion]) -> Iterator[Completion]:
+    return (evolve(each, key="garbage") for each in completions)
+
+
+def twice(completions: Iterator[Completion]) -> Iterator[Completion]:
+    return (each for each in completions for _ in range(2))
+
+
+def not_numbers(completions: Iterator[Completion]) -> Iterator[Completion]:
+    for each in completions:
+        yield evolve(each, log_probabilities=(math.nan,) * len(each.token_ids or ()))
+
+
+def endless_odds(completions: Iterator[Completion]) -> Iterator[Completion]:
+    for each in completions:
+        yield evolve(each, sampling_log_probabilities=(-math.inf,) * len(each.token_ids or ()))
+
+
+BROKEN = [
+    (early, r"got none to \d+ of \d+, such as .*: the model's `sample` ended early"),
+    (nothing, r"expected one answer to each request, got none to \d+ of \d+"),
+    (renamed, r"expected one answer to each request, got one to 'garbage', which is not open"),
+    (twice, r"expected one answer to each request, got one to '.*', which is not open"),
+    (not_numbers, r"expected log-probabilities that are numbers, got NaN or infinity: .* --learning-rate"),
+    (endless_odds, r"expected log-probabilities that are numbers, got NaN or infinity"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), BROKEN)
+@pytest.mark.parametrize("after", [0, 1, 2, 3])
+def test_a_model_that_breaks_its_word_is_one_line_and_the_run_goes_on_without_it(
+    change: Change, said: str, after: int
+) -> None:
+    """Broken in the first or second wave of the first or second iteration."""
+    store = MemoryStore()
+    with pytest.raises(ModelError, match=said):
+        finish(a_run(WAVES, Changed(change, after=after), store))
+    assert len(list(store.read("iterations"))) == after // 2
+    assert len(list(store.held())) == after % 2, "a whole wave is held, a broken one is not"
+    whole = finish(a_run(WAVES, careless(None, None)))
+    assert_same_end(whole, finish(a_run(WAVES, careless(None, None), store.reopen())))
+
+
+@pytest.mark.parametrize(("change", "said"), BROKEN)
+def test_so_it_is_in_an_evaluation(change: Change, said: str) -> None:
+    problems = draw_problems(ADDITION, "small", "T0", "test", 3)
+    with pytest.raises(ModelError, match=said):
+        ask(Changed(change, after=0), ADDITION, problems, seed=0)
+
+
+@pytest.mark.parametrize("field", ["loss", "gradient_norm"])
+def test_learning_that_overflows_commits_nothing(field: str) -> None:
+    class Overflowing(Listening):
+        def update(self, batch: TrainingBatch) -> UpdateReport:
+            report = super().update(batch)
+            return evolve(report, **{field: math.nan}) if len(self.batches) == 4 else report
+
+    store = MemoryStore()
+    with pytest.raises(ModelError, match=r"iteration 2: expected a loss that is a number, .* nan.*--learning-rate"):
+        finish(a_run(WAVES, Overflowing(careless(None, None)._answer), store))
+    last = store.last()
+    assert last is not None and last[0] == 1
+    assert_same_end(
+        finish(a_run(WAVES, careless(None, None))), finish(a_run(WAVES, careless(None, None), store.reopen()))
+    )
+
+
+def test_silence_garbage_and_long_texts_are_wrong_answers() -> None:
+    """In bounded time, and the run learns nothing from them."""
+    texts = ["", "\ud800\x00", "w1 " * 70_000, "9" * 200_000, "w" + "1" * 100_000]
+    model = ScriptedModel(lambda request: texts[request.seed % len(texts)], context=1 << 30)
+    began = time.monotonic()
+    ended = finish(a_run(evolve(SMALL, iterations=1, problems=2, rollouts=3, max_tokens=300_000), model))
+    assert time.monotonic() - began < 60
+    (record,) = ended.records
+    assert sum(count.rollouts for count in record.tiers.values()) == 6
+    assert record.updates == 0 and ended.state.correct == 0
+
+
+@pytest.mark.parametrize(("killed_after", "drawn_again"), [(3, FIRST + SECOND), (FIRST + 2, SECOND)])
+def test_at_most_one_wave_is_drawn_again(killed_after: int, drawn_again: int) -> None:
+    whole = finish(a_run(WAVES, careless(None, None)))
+    store = MemoryStore()
+    with pytest.raises(Interrupted):
+        finish(a_run(WAVES, dies_in(2, careless(None, None), after=killed_after), store))
+    again = Listening(careless(None, None)._answer)
+    rest = finish(a_run(evolve(WAVES, iterations=2), again, store.reopen()))
+    assert len(again.asked) == drawn_again
+    assert timeless(rest.records) == timeless(whole.records)[1:2]
+
+
+def test_a_wave_of_other_requests_is_drawn_again() -> None:
+    """As after an update of this package that asks otherwise."""
+    store = MemoryStore()
+    store.hold({"iteration": 1, "first_sample": 0, "rollouts": []})
+    store.hold({"of": "something else"})
+    assert_same_end(finish(a_run(WAVES, careless(None, None), store)), finish(a_run(WAVES, careless(None, None))))
+
+
+def test_after_a_commit_nothing_is_held() -> None:
+    ended: Any = finish(a_run(WAVES, careless(None, None)))
+    assert list(ended.store.held()) == []
