@@ -28,6 +28,7 @@ from gce.domain.types import (
     ModelState,
     Problem,
     SampleRequest,
+    Step,
     TierCount,
     Trace,
     TrainingBatch,
@@ -580,6 +581,26 @@ def test_a_control_admits_as_many_as_were_right_but_not_those() -> None:
     other = finish(a_run(evolve(config, seed=1), Listening(six_kinds)))
     numbers = [[trace.key.rpartition("/")[2] for trace in each.state.buffer] for each in (found, other)]
     assert numbers[0] != numbers[1]
+
+
+def test_only_right_answers_with_true_steps_are_learned_from() -> None:
+    """Of three right answers one says a false step and one says none; for the plan, too, they are not right."""
+
+    def steps(_problem: Problem, text: str) -> tuple[Step, ...]:
+        return tuple(Step(word, "true" if word == "yes" else "false") for word in text.split()[:-1])
+
+    def answer(request: SampleRequest) -> str:
+        right = f"w{add(request)}"
+        return [f"yes yes {right}", f"yes no {right}", right, "yes w99"][number_of(request) % 4]
+
+    config = evolve(SMALL, iterations=1, rollouts=4, admission="reasoned")
+    ended = finish(evolve(a_run(config, ScriptedModel(answer)), task=evolve(ADDITION, check_steps=steps)))
+    texts = {record["text"].split()[0] for record in ended.store.read("rollouts") if record["admitted"]}
+    assert texts == {"yes"}
+    (record,) = ended.records
+    right = sum(count.correct for count in record.tiers.values())
+    assert right == 12 and record.admitted == 4, "what was right stays on record"
+    assert sum(ended.state.history.right.values()) == 4
 
 
 def test_a_control_plans_by_what_it_may_know() -> None:

@@ -15,7 +15,7 @@ from gce.errors import BadInput
 
 __all__ = ["RECIPES", "Admission", "RunConfig", "from_plain", "with_recipe"]
 
-Admission = Literal["verified", "all", "shuffled"]
+Admission = Literal["verified", "reasoned", "all", "shuffled"]
 Bootstrap = Literal["none", "few-shot"]
 ExampleMaker = Literal["heuristic", "solver"]
 
@@ -74,8 +74,9 @@ class RunConfig:
     """Further rollouts an iteration for problems that are undecided, or unsolved, after the first wave."""
 
     admission: Admission = field(default="verified", validator=_one_of(Admission))
-    """Which rollouts learning takes for right, when it admits traces and plans: those judged right; or, as controls,
-    all, without deduplication and caps, or as many as were right after the verdicts were shuffled within each tier."""
+    """Which rollouts learning takes for right, when it admits traces and plans: those judged right; those of them whose
+    written steps are all true; or, as controls, all, without deduplication and caps, or as many as were right after the
+    verdicts were shuffled within each tier."""
     drop_solved: bool = False
     """Refuse traces of problems whose rollouts were all right."""
     per_problem: int | None = field(default=4, validator=_positive_or_none)

@@ -26,7 +26,7 @@ from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, 
 from gce.domain.randomness import generator, key
 from gce.domain.sampling import TierHistory, climbed, needs_examples, plan, remember, second_wave
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks.task import Task, draw_problem
+from gce.domain.tasks.task import Task, draw_problem, without_thinking
 from gce.domain.types import (
     Completion,
     Interval,
@@ -262,7 +262,7 @@ def _draw(run: Run, state: RunState, number: int) -> tuple[list[Problem], Mappin
 
 @frozen
 class _Rollout:
-    """An answer, and whether learning takes it for right: as its verdict says, but for control runs."""
+    """An answer, and whether learning takes it for right: as its verdict says, unless the admission is another."""
 
     judged: Judged
     credited: bool
@@ -372,7 +372,7 @@ def _alone(completion: Completion) -> Completion:
 
 
 def _credit(run: Run, wave: str, judged: Sequence[Judged], shown: Container[str]) -> list[_Rollout]:
-    """What learning may know of the verdicts: all, or in a control run only how many there are of each, or nothing."""
+    """What learning may know of the verdicts: all, or steps too, or, in a control, how many there are, or nothing."""
     match run.config.admission:
         case "all":
             credits = [True] * len(judged)
@@ -383,12 +383,20 @@ def _credit(run: Run, wave: str, judged: Sequence[Judged], shown: Container[str]
                 order = generator(run.config.seed, "shuffled", wave, tier).permutation(len(places))
                 for place, other in zip(places, order, strict=True):
                     credits[place] = judged[places[other]].right
+        case "reasoned":
+            credits = [answer.right and _reasoned(run.task, answer) for answer in judged]
         case _:
             credits = [answer.right for answer in judged]
     return [
         _Rollout(answer, credited, answer.completion.key in shown)
         for answer, credited in zip(judged, credits, strict=True)
     ]
+
+
+def _reasoned(task: Task, answer: Judged) -> bool:
+    """Whether it has steps, and all of them are true."""
+    steps = task.check_steps(answer.problem, without_thinking(answer.completion.text))
+    return bool(steps) and all(step.status == "true" for step in steps)
 
 
 def _count(tiers: Sequence[str], rollouts: Sequence[_Rollout], right: Sequence[bool]) -> dict[str, TierCount]:

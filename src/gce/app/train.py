@@ -74,6 +74,7 @@ examples:
   gce train --run-dir out --resume --discard-after 3
                                                 go back to iteration 3, where what came after is damaged or went wrong
   gce train --until 0.9 --minutes 20            stop when it is good, or when time is up
+  gce train --admission reasoned                learn from right answers whose steps are all true
   gce train --admission shuffled                a control: which answers count as right is drawn by lot
   gce train --model smollm2 --bootstrap few-shot --shots 6 --temperature 0.4 --ladder
                                                 a weak model's start: worked examples, and problems of two jobs
@@ -129,7 +130,13 @@ def add_settings(parser: Any) -> None:
     option("--pool", int, "revisit a fixed set of this many problems a tier (default: fresh ones each time)")
     option("--sampling", str, "who gets rollouts: adaptive or uniform", choices=("adaptive", "uniform"))
     option("--second-wave", int, "further rollouts an iteration for undecided problems")
-    option("--admission", str, "who enters the buffer: verified, or all or shuffled (controls)", choices=ADMISSIONS)
+    option(
+        "--admission",
+        str,
+        "who enters the buffer: verified answers, those of them whose written steps are all true (reasoned), or all or "
+        "shuffled (controls)",
+        choices=ADMISSIONS,
+    )
     switch("--drop-solved", "refuse traces of problems whose rollouts were all right")
     option("--per-problem", int, "traces kept of one problem at most")
     option("--weighting", str, "how tiers share a batch", choices=("uniform-tier", "equal", "failure-rate"))
@@ -234,6 +241,8 @@ def _checked_model(config: RunConfig, task: Task) -> Any:
 
 
 def _check_tiers(config: RunConfig, task: Task) -> None:
+    if config.admission == "reasoned" and not task.has_steps:
+        raise BadInput(f"task {task.name} cannot check written steps: --admission reasoned needs a task that can")
     training = task.training_tiers(config.preset, ladder=config.ladder)
     if config.ladder and training == task.training_tiers(config.preset):
         raise BadInput(f"preset {config.preset} of task {task.name} has no rungs below its tiers: leave out --ladder")
@@ -250,7 +259,7 @@ def _check_variants(config: RunConfig) -> None:
         raise BadInput("--admission all takes every answer for right: it needs --algorithm raft, without --drop-solved")
     if config.ladder and config.problems_by_tier:
         raise BadInput(f"recipe {config.recipe} says how many problems each tier gets: --ladder needs --problems")
-    if config.bootstrap != "none" and config.admission != "verified":
+    if config.bootstrap != "none" and config.admission not in ("verified", "reasoned"):
         raise BadInput("--bootstrap asks the verdicts when examples are no longer needed: leave out --admission")
     if config.bootstrap != "none" and config.rollouts < 2:
         raise BadInput("--bootstrap needs --rollouts from 2: one with examples, one without")

@@ -114,6 +114,11 @@ class Task:
     """Problems unlike those trained on, by what differs: the name of a task, or module:ATTR, and its
     preset, or "" for the run's own."""
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether written reasoning can be checked step by step."""
+        return self.check_steps is not _no_steps
+
     def tiers(self, preset: str) -> tuple[TaskTier, ...]:
         """Tiers of a preset, its rungs left out; KeyError where there is no such preset."""
         return tuple(tier for tier in self.presets[preset] if not tier.rung)
