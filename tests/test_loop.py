@@ -584,14 +584,14 @@ def test_a_control_admits_as_many_as_were_right_but_not_those() -> None:
 
 
 def test_only_right_answers_with_true_steps_are_learned_from() -> None:
-    """Of three right answers one says a false step and one says none; for the plan, too, they are not right."""
+    """Of three right answers one has a false step and one has none; for the plan, too, they are not right."""
 
     def steps(_problem: Problem, text: str) -> tuple[Step, ...]:
         return tuple(Step(word, "true" if word == "yes" else "false") for word in text.split()[:-1])
 
     def answer(request: SampleRequest) -> str:
         right = f"w{add(request)}"
-        return [f"yes yes {right}", f"yes no {right}", right, "yes w99"][number_of(request) % 4]
+        return [f"yes yes {right}", f"yes no {right}", right, "yes nothing"][number_of(request) % 4]
 
     config = evolve(SMALL, iterations=1, rollouts=4, admission="reasoned")
     ended = finish(evolve(a_run(config, ScriptedModel(answer)), task=evolve(ADDITION, check_steps=steps)))
