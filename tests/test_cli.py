@@ -64,7 +64,7 @@ def test_help_lists_every_command(gce: Gce) -> None:
     assert ran.status == 0
     assert all(f"\n    {name} " in ran.out for name in cli.COMMANDS)
     about_runs = {"ablate", "report", "validity", "rescore", "export", "traces"}
-    about_tasks = {"generate", "verify", "audit"}
+    about_tasks = {"generate", "verify", "audit", "check"}
     assert set(cli.COMMANDS) == {"train", "evaluate", "models", "path", "doctor"} | about_tasks | about_runs
 
 
@@ -75,7 +75,7 @@ def test_every_command_explains_itself_and_prints_json_for_programs(gce: Gce, co
     assert f"usage: gce {command}" in ran.out and "--json" in ran.out
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit"])
+@pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit", "check"])
 def test_what_works_on_a_task_takes_any_task(gce: Gce, command: str) -> None:
     assert "--task" in gce(command, "--help").out
     assert "no task 'knitting'" in one_line(

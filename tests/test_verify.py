@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 from attrs import evolve
-from checkers import cp_sat_accepts, faults, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from gce.testing.scheduling import (
     renderings,
     scheduled_instances,
 )
+from gce.testing.scheduling_checkers import cp_sat_accepts, faults, read
 
 # A and C together hold the crew of 2, B needs all of it and follows A; every bound is tight for A 0, C 0, B 2.
 HOUSE = Instance(
@@ -316,9 +316,7 @@ def test_a_response_is_right_when_an_independent_reader_and_checker_accept_it_an
         and sorted(label for label, _ in entries) == sorted(instance.labels)
         and not faults(instance, dict(entries))
     )
-    assert verdict.right <= accepted
-    if not verdict.right and accepted:
-        assert kinds(verdict.violations) == {"several-answers": 1}, "the verifier alone sees a hidden second word"
+    assert verdict.right == accepted
 
 
 # Metamorphic relations
