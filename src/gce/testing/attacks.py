@@ -147,10 +147,12 @@ def _same(
     before: tuple[Verdict, ...],
     after: tuple[Verdict, ...],
 ) -> None:
-    if before != after and repr(before) != repr(after):
+    # Measures may hold seconds, so they are left out.
+    one, other = ([evolve(verdict, measures={}) for verdict in verdicts] for verdicts in (before, after))
+    if one != other:
         said = f"{_called(before)}, then {_called(after)}"
         if _called(before) == _called(after):
-            said = f"{_called(before)} both times, with other scores, measures or violations"
+            said = f"{_called(before)} both times, with other scores or violations"
         bench.find(check, kind, said, problem, text)
 
 
@@ -161,10 +163,11 @@ def round_trip(bench: Bench, advance: Callable[[], None]) -> None:
         advance()
         try:
             back: Any = from_plain(bench.task.instance_type, json.loads(json.dumps(to_plain(problem.instance))))
+            equal = bool(back == problem.instance)
         except Exception as error:
             bench.find("round trip", "unreadable", f"{type(error).__name__}: {error}", problem)
             continue
-        if back != problem.instance:
+        if not equal:
             bench.find("round trip", "not equal", f"{problem.instance!r:.100} came back as {back!r:.100}", problem)
             continue
         if bench.task.digest(back) != problem.digest:
@@ -411,6 +414,10 @@ def hedging(bench: Bench, advance: Callable[[], None]) -> None:
         advance()
     if not any(bench.right.values()):
         bench.not_checked.append("hedging: no right answer to hide among wrong ones")
+    if bench.accepts is None:
+        bench.not_checked.append(
+            "hedging: without `accepts`, that the first or the last of several answers counts alone"
+        )
 
 
 def _hedge(bench: Bench, problem: Problem, answer: str, others: Sequence[str], glue: str) -> None:
@@ -431,9 +438,7 @@ def _hedge(bench: Bench, problem: Problem, answer: str, others: Sequence[str], g
 def exploits(bench: Bench, advance: Callable[[], None]) -> None:
     """Generated responses judged by the verifier and by the independent judge."""
     if bench.accepts is None:
-        bench.not_checked.append(
-            "exploits: without `accepts` only responses that answer no problem are known to be wrong"
-        )
+        bench.not_checked.append("exploits: without `accepts`, any but responses that answer no problem at all")
     share, rest = divmod(bench.responses, max(1, len(bench.problems)))
     for place, problem in enumerate(bench.problems):
         for text in _generated(bench, problem, share + (place < rest)):

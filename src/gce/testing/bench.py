@@ -125,8 +125,8 @@ class Bench:
     rejects: int = 0
     """wrong by the verifier alone."""
 
-    def draw(self, count: int) -> None:
-        """`count` problems of every tier, and answers to them."""
+    def draw(self, count: int, advance: Callable[[], None]) -> None:
+        """`count` problems of every tier, and answers to them; `advance` is called after each tier."""
         seed = key("task check", self.seed)
         for tier in self.task.tiers(self.preset):
             size = SAMPLE * count if limit_of(self.task, self.preset, tier.name) < 1.0 else count
@@ -134,6 +134,7 @@ class Bench:
             self.more += drawn
             self.problems += drawn[:count]
             self.training += draw_problems(self.task, self.preset, tier.name, "train", size, seed=seed)
+            advance()
         self.blind = self.task.blind(self.training)
         self.policies = {
             **self.task.heuristics(self.training),
@@ -149,6 +150,8 @@ class Bench:
                 f"right answers: of some problems of {', '.join(without)} none is known; give the task `heuristics` or "
                 "`worked`"
             )
+        if any(self.task.request(problem, Completion("", "", "stop", policy="check")) for problem in self.problems):
+            self.not_checked.append("evidence: the task asks for some, and here its verifier is given none")
 
     def rng(self, *purpose: str | int) -> random.Random:
         """A generator of its own for each purpose."""

@@ -99,7 +99,7 @@ def check_task(
     with alarm_clock() as set_alarm:
         bench = Bench(task, preset or next(iter(task.presets)), seed, accepts, responses, seconds, now, set_alarm)
         try:
-            bench.draw(problems)
+            bench.draw(problems, stage("drawing", len(task.tiers(bench.preset))))
             for name, check in CHECKS.items():
                 bench.tried[name] = 0
                 check(bench, stage(name, len(bench.problems)))
