@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:ATTR",
         help="a second judge, (problem, text) -> bool (default: for shipped tasks, the shipped one)",
     )
-    parser.add_argument("--seconds", type=float, default=5.0, help="longest that one verdict may take (default 5)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="longest that one verdict may compute (default 5)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 

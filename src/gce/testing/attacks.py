@@ -91,10 +91,10 @@ def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
                 break
         return min(taken)
 
-    before = least(SIZES[0], 3)
+    before = least(SIZES[0], 2)
     for smaller, size in itertools.pairwise(SIZES):
         bench.tried["time"] += 1
-        after = least(size, 3)
+        after = least(size, 2)
         # A busy machine may slow one of the two; what is steep is measured again.
         if after > MEASURABLE and after > STEEP * before and (again := least(size, 5)) > STEEP * least(smaller, 7):
             bench.find(

@@ -84,9 +84,10 @@ def check_task(
 ) -> TaskReport:
     """Run every check on `problems` problems a tier of a preset, by default the task's first.
 
-    `responses` are generated for the last check, over all problems. `seconds` is the longest that one verdict may take
-    (where the machine has no alarm to set, a verifier that hangs hangs the check). `now` is the clock for how time
-    grows: by default one that counts computing alone. `stage` is told what is done next and in how many steps.
+    `responses` are generated for the last check, over all problems, no response twice for a problem. `seconds` is the
+    longest that one verdict may take, in computing (where the machine has no alarm for that, as outside the main
+    thread, a verifier that hangs hangs the check). `now` is the clock for how time grows. `stage` is told what is done
+    next and in how many steps, and returns what is called after each.
 
     Raises:
         ValueError: no problem, or a negative number of responses.
