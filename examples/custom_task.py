@@ -58,7 +58,7 @@ def in_order(instance: Pairs) -> tuple[tuple[str, int], ...]:
 def verify(problem: Problem, completion, _evidence) -> tuple[Verdict, ...]:
     """Right where the answer begins with all pairs, the lowest number first. Any text gets a verdict."""
     wanted = in_order(problem.instance)
-    words = completion.text[:200].strip().removeprefix("Order: ").split(", ")
+    words = completion.text.strip()[:200].removeprefix("Order: ").split(", ")
     found = [PAIR.fullmatch(word) for word in words]
     if len(found) != len(wanted) or not all(found):
         wrong = Violation("grammar", f'The answer is not a line of {len(wanted)} pairs such as "Order: 3 K, 5 B".')

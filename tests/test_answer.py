@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from checkers import read
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.domain.tasks.scheduling.answer import MAX_START, Answer, diagnose, parse, render
 from gce.domain.types import Violation
 from gce.testing.scheduling import hostile_responses, loose_renderings, renderings
+from gce.testing.scheduling_checkers import read
 
 LABELS = ("A", "B", "C")
 STARTS = {"A": 0, "B": 2, "C": 5}

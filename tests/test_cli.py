@@ -64,7 +64,7 @@ def test_help_lists_every_command(gce: Gce) -> None:
     assert ran.status == 0
     assert all(f"\n    {name} " in ran.out for name in cli.COMMANDS)
     about_runs = {"ablate", "report", "validity", "rescore", "export", "traces"}
-    about_tasks = {"generate", "verify", "audit"}
+    about_tasks = {"generate", "verify", "audit", "check"}
     assert set(cli.COMMANDS) == {"train", "evaluate", "models", "path", "doctor"} | about_tasks | about_runs
 
 
@@ -75,7 +75,7 @@ def test_every_command_explains_itself_and_prints_json_for_programs(gce: Gce, co
     assert f"usage: gce {command}" in ran.out and "--json" in ran.out
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit"])
+@pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit", "check"])
 def test_what_works_on_a_task_takes_any_task(gce: Gce, command: str) -> None:
     assert "--task" in gce(command, "--help").out
     assert "no task 'knitting'" in one_line(
@@ -329,6 +329,48 @@ def test_scheduling_is_audited_by_tier_and_subtype(gce: Gce) -> None:
     assert {"T0", "T4"} <= groups
     assert any(group.startswith("T4 ") and "+" in group for group in groups)
     assert found["task"] == "scheduling" and found["heuristics"]
+
+
+# check
+
+
+def test_check_attacks_a_task_and_finds_nothing_in_a_sound_one(gce: Gce) -> None:
+    ran = gce("check", *TOY, "--accepts", "toy_task:accepts", "--responses", "300", "--problems", "2")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.startswith("addition/small: 6 problems, ")
+    assert "exploits: 0 of 300 responses, at most 1.2643 % (95 %)" in ran.out
+
+
+def test_check_exits_with_1_where_it_found_something(gce: Gce) -> None:
+    """Any word of the response may be the answer."""
+    faulty = ("--task", "toy_task:FORGIVING", "--accepts", "toy_task:accepts")
+    ran = gce("check", *faulty, "--responses", "300", "--problems", "2", "--json")
+    report = json.loads(ran.out)
+    assert (ran.status, report["ok"], report["exploits"]["n"]) == (1, False, 300)
+    assert {"hedging", "exploits"} <= set(report["found"])
+    assert report["exploits"]["correct"] > 0
+
+
+def test_check_judges_shipped_tasks_twice_and_others_when_told_how(gce: Gce) -> None:
+    shipped = json.loads(gce("check", "--problems", "1", "--responses", "60", "--preset", "paper", "--json").out)
+    assert (shipped["exploits"]["n"], shipped["not_checked"]) == (60, shipped["not_checked"][:1])
+    own = json.loads(gce("check", *TOY, "--problems", "1", "--json").out)
+    assert any(reason.startswith("exploits: without `accepts`") for reason in own["not_checked"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--problems", "0"), "--problems must be at least 1"),
+        (("--responses", "-1"), "--responses at least 0"),
+        (("--seconds", "0"), "--seconds above 0"),
+        (("--preset", "hard"), "has no preset 'hard'"),
+        (("--accepts", "toy_task:nothing"), "has no 'nothing' (given as the judge"),
+        (("--accepts", "toy_task:MODULI"), "toy_task:MODULI is dict, expected a function (problem, text) -> bool"),
+    ],
+)
+def test_check_says_in_one_line_what_it_cannot_take(gce: Gce, arguments: tuple[str, ...], said: str) -> None:
+    assert said in one_line(gce("check", *arguments), "check")
 
 
 # path

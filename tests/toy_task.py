@@ -33,6 +33,23 @@ def verify(problem: Problem, completion, _evidence=None) -> tuple[Verdict, ...]:
     return (Verdict("wrong" if rest else "right", float(not rest), "sum", "1", violations=violations),)
 
 
+def forgiving(problem: Problem, completion, _evidence=None) -> tuple[Verdict, ...]:
+    """A faulty verifier: any word will do, wherever it stands."""
+    found = [verify(problem, evolve(completion, text=word))[0] for word in completion.text.split()[:20]]
+    return (next((verdict for verdict in found if verdict.right), Verdict("wrong", 0.0, "sum", "1")),)
+
+
+def accepts(problem: Problem, text: str) -> bool:
+    """A second judge: takes the last word apart."""
+    words = text.removesuffix("\n").split()
+    last = words[-1] if words and text.removesuffix("\n").endswith(words[-1]) else ""
+    if last[:1] != "w" or not 1 <= len(last[1:]) <= 3 or set(last[1:]) - set("0123456789"):
+        return False
+    return (
+        int(last[1:]) % problem.instance.modulus == (problem.instance.a + problem.instance.b) % problem.instance.modulus
+    )
+
+
 def by_hand(problem: Problem, _solve) -> str:
     """A right answer, written out."""
     return f"adds w{problem.instance.a + problem.instance.b}"
@@ -87,6 +104,7 @@ ADDITION = Task(
 )
 UNSURE = evolve(ADDITION, verify=lambda *_: (Verdict("no_verdict", None, "sum", "1"),))
 SILENT = evolve(ADDITION, verify=lambda *answer: tuple(evolve(verdict, violations=()) for verdict in verify(*answer)))
+FORGIVING = evolve(ADDITION, verify=forgiving)
 WORKED = evolve(ADDITION, worked=by_hand)
 ONE_TIER = evolve(ADDITION, presets={"small": (TaskTier("T0"),)})
 PLAIN = evolve(ADDITION, blind=lambda _: {}, heuristics=lambda _: {}, blind_limits={})

@@ -12,7 +12,7 @@ from gce.app.resolve import find_preset, find_task, find_tiers
 from gce.app.terminal import interval_cell, table
 from gce.domain.randomness import key
 from gce.domain.serialization import to_plain
-from gce.domain.shortcuts import PolicyScore, best_by_group, score_policies
+from gce.domain.shortcuts import PolicyScore, best_by_group, limit_of, score_policies
 from gce.domain.statistics import Estimate, difference
 from gce.domain.tasks import Task, draw_problems
 from gce.domain.types import Interval, Problem
@@ -59,13 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(task, preset, arguments.n, blind, heuristics, passed)
     return 1 if passed else 0
-
-
-def limit_of(task: Task, preset: str, tier: str) -> float:
-    """The share that no blind answer may exceed; 1 where the task declares none, as for any but its first preset."""
-    if preset != next(iter(task.presets)):
-        return 1.0
-    return task.blind_limits.get(tier, task.blind_limits.get("*", 1.0))
 
 
 def _has_subtypes(task: Task, problems: Sequence[Problem]) -> bool:

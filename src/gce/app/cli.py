@@ -24,6 +24,7 @@ COMMANDS = {
     "generate": "draw problems",
     "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 no verdict",
     "audit": "score answers that ignore the problem",
+    "check": "attack a task's verifier: exit status 1 where something was found",
     "models": "what can stand behind --model, and what each kind can do",
     "path": "print where the shipped model lies",
     "doctor": "show what is installed, which BLAS and device are used, what to install",

@@ -16,7 +16,7 @@ from gce.domain.statistics import wilson
 from gce.domain.tasks.task import Policy, Task
 from gce.domain.types import Completion, Interval, Problem
 
-__all__ = ["PolicyScore", "best_by_group", "score_policies"]
+__all__ = ["PolicyScore", "best_by_group", "limit_of", "score_policies"]
 
 
 @frozen
@@ -53,6 +53,13 @@ def score_policies(
             PolicyScore(name, group, tier, wilson(sum(right), len(right))) for (group, tier), right in counts.items()
         ]
     return tuple(scores)
+
+
+def limit_of(task: Task, preset: str, tier: str) -> float:
+    """The share that no blind answer may exceed; 1 where the task declares none, as for any but its first preset."""
+    if preset != next(iter(task.presets)):
+        return 1.0
+    return task.blind_limits.get(tier, task.blind_limits.get("*", 1.0))
 
 
 def best_by_group(scores: Sequence[PolicyScore]) -> dict[str, PolicyScore]:

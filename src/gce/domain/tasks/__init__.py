@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gce.domain.tasks.scheduling.task import ANSWER_ONLY, RELABELLED, REWORDED, SCHEDULING
-from gce.domain.tasks.task import Policy, Task, TaskTier, draw_problem, draw_problems, problem_of_key
+from gce.domain.tasks.task import Policy, Relation, Task, TaskTier, draw_problem, draw_problems, problem_of_key
 from gce.domain.types import Completion, Problem, Verdict
 
-__all__ = ["TASKS", "Policy", "Task", "TaskTier", "draw_problem", "draw_problems", "judge", "problem_of_key"]
+__all__ = [
+    "TASKS",
+    "Policy",
+    "Relation",
+    "Task",
+    "TaskTier",
+    "draw_problem",
+    "draw_problems",
+    "judge",
+    "problem_of_key",
+]
 
 TASKS: Mapping[str, Task] = {task.name: task for task in (SCHEDULING, ANSWER_ONLY, REWORDED, RELABELLED)}
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from attrs import evolve, field, frozen
 
 from gce.domain.randomness import python_generator
 from gce.domain.types import Chart, Completion, Evidence, Message, Problem, Split, Step, Verdict
 
-__all__ = ["Policy", "Task", "TaskTier", "draw_problem", "draw_problems", "problem_of_key", "without_thinking"]
+__all__ = [
+    "Policy",
+    "Relation",
+    "Task",
+    "TaskTier",
+    "draw_problem",
+    "draw_problems",
+    "problem_of_key",
+    "without_thinking",
+]
 
 Policy = Callable[[Problem, random.Random], str | None]
 """A way to answer without a model: the response's text, or None where it does not apply to the problem."""
@@ -31,6 +40,16 @@ class TaskTier:
     """Below the preset's tiers: sampled for training where a run asks for a ladder, never evaluated."""
     max_tokens: int | None = None
     """Room for a response at most; None for no limit of its own."""
+
+
+@frozen
+class Relation:
+    """What must hold between the verdict on a response and that on a changed one, whatever is right (metamorphic)."""
+
+    change: Callable[[Problem, str, random.Random], tuple[Problem, str] | None]
+    """Another problem, another response, or both; None where it does not apply. Only the instance has to be changed:
+    prompt and digest are made anew."""
+    holds: Literal["the verdict stays", "wrong stays wrong", "right becomes wrong"]
 
 
 def without_thinking(text: str) -> str:
@@ -113,6 +132,8 @@ class Task:
     shifts: Mapping[str, tuple[str, str]] = field(factory=dict)
     """Problems unlike those trained on, by what differs: the name of a task, or module:ATTR, and its
     preset, or "" for the run's own."""
+    relations: Mapping[str, Relation] = field(factory=dict)
+    """By what is changed: what `gce check` holds the verifier to without knowing what is right."""
 
     @property
     def has_steps(self) -> bool:

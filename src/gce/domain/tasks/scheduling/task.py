@@ -17,6 +17,7 @@ from gce.domain.tasks.scheduling.gantt import schedule_chart
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
 from gce.domain.tasks.scheduling.reasoning import check_steps, worked_response
+from gce.domain.tasks.scheduling.relations import RELATIONS
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, Phrases, prompt_text
 from gce.domain.tasks.task import Task, TaskTier
@@ -100,6 +101,7 @@ SCHEDULING = Task(
         "other sentences": ("scheduling-reworded", ""),
         "small letters": ("scheduling-relabelled", ""),
     },
+    relations=RELATIONS,
 )
 
 ANSWER_ONLY = evolve(

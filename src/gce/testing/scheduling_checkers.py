@@ -1,12 +1,51 @@
-"""Checkers that share no code with the verifier: one walks every time step, one asks CP-SAT, one reads by hand."""
+"""Checkers of schedules that share no code with the verifier: one walks every time step, one asks CP-SAT, one reads.
+
+`accepts` puts them together: the independent judge of scheduling that `gce check` uses. CP-SAT takes part where ortools
+is installed; nothing imports it before it is asked.
+"""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from functools import cache, lru_cache
+from importlib.util import find_spec
 
 from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.types import Problem
+
+__all__ = ["accepts", "cp_sat_accepts", "faults", "read"]
 
 Fault = tuple[str, tuple[str, ...], float, float]
+
+_LETTERS_AND_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_MARK = re.compile("answer[\\s*_~`\"'\u2018\u2019\u201c\u201d\u00bb]*:")
+
+
+def accepts(problem: Problem, text: str) -> bool:
+    """Whether a response is right: read by hand, the time steps walked, and CP-SAT asked where it is installed.
+
+    Raises:
+        AssertionError: the two checkers disagree.
+    """
+    entries = read(text)
+    if entries is None or sorted(label for label, _ in entries) != sorted(problem.instance.labels):
+        return False
+    return _both_accept(problem.instance, tuple(sorted(entries)))
+
+
+@lru_cache(maxsize=20_000)
+def _both_accept(instance: Instance, entries: tuple[tuple[str, int], ...]) -> bool:
+    starts = dict(entries)
+    walked = not faults(instance, starts)
+    if _has_ortools() and cp_sat_accepts(instance, starts) != walked:
+        raise AssertionError(f"the walk and CP-SAT disagree: {starts!r} on {instance!r}")
+    return walked
+
+
+@cache
+def _has_ortools() -> bool:
+    return find_spec("ortools") is not None
 
 
 def faults(instance: Instance, starts: dict[str, int]) -> set[Fault]:
@@ -21,9 +60,10 @@ def faults(instance: Instance, starts: dict[str, int]) -> set[Fault]:
     for before, after in instance.precedence:
         if before in starts and after in starts and end[before] > starts[after]:
             wrong.add(("precedence", (before, after), starts[after], end[before]))
+    moments = sorted(set[int]().union(*runs.values()))
     for index, resource in enumerate(instance.resources):
-        worst = (resource.capacity, ())
-        for moment in range(max(end.values(), default=0)):
+        worst: tuple[int, tuple[str, ...]] = (resource.capacity, ())
+        for moment in moments:
             holders = [job for job in present if moment in runs[job.label] and job.demands[index]]
             held = sum(job.demands[index] for job in holders)
             if held > worst[0]:
@@ -66,39 +106,43 @@ def cp_sat_accepts(instance: Instance, starts: dict[str, int]) -> bool:
     solver.parameters.num_workers = 1
     status = solver.solve(model)
     assert status in (cp_model.OPTIMAL, cp_model.INFEASIBLE), solver.status_name(status)
-    return status == cp_model.OPTIMAL
+    return bool(status == cp_model.OPTIMAL)
 
 
 def read(text: str) -> list[tuple[str, int]] | None:
     """The entries of a response under the strict grammar, character by character; None where it is refused."""
-    if unicodedata.normalize("NFKC", text).casefold().count("answer:") != 1:
+    plain = "".join(
+        character
+        for character in unicodedata.normalize("NFKD", text)
+        if unicodedata.category(character) not in ("Cf", "Me", "Mn")
+    )
+    if len(_MARK.findall(plain.lower())) != 1:
         return None
-    while text and text[-1] in " \t\r\n":
-        text = text[:-1]
-    line = text.split("\n")[-1]
+    end = len(text)
+    while end and text[end - 1] in " \t\r\n":
+        end -= 1
+    at = text.rfind("\n", 0, end) + 1
+    if text[at : at + 8] != "Answer: ":
+        return None
+    at += 8
     entries: list[tuple[str, int]] = []
-    rest = list(line)
-    if rest[:8] != list("Answer: "):
-        return None
-    del rest[:8]
     while True:
-        label = _take(rest, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-        if not label or rest[:1] != [" "]:
+        label, at = _take(text, at, end, _LETTERS_AND_DIGITS)
+        if not label or text[at : at + 1] != " ":
             return None
-        del rest[0]
-        number = _take(rest, "0123456789")
+        number, at = _take(text, at + 1, end, "0123456789")
         if number != "0" and (not number or number[0] == "0" or len(number) > 6):
             return None
         entries.append((label, int(number)))
-        if not rest:
+        if at == end:
             return entries
-        if rest[:2] != [",", " "]:
+        if text[at : at + 2] != ", ":
             return None
-        del rest[:2]
+        at += 2
 
 
-def _take(rest: list[str], allowed: str) -> str:
-    taken = ""
-    while rest and rest[0] in allowed:
-        taken += rest.pop(0)
-    return taken
+def _take(text: str, at: int, end: int, allowed: str) -> tuple[str, int]:
+    begun = at
+    while at < end and text[at] in allowed:
+        at += 1
+    return text[begun:at], at

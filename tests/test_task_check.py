@@ -1,0 +1,321 @@
+"""The battery that attacks verifiers: planted bugs are found by the check meant for them, sound tasks are clean."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import toy_task
+from attrs import evolve
+
+from gce.domain.serialization import from_plain, to_plain
+from gce.domain.statistics import wilson
+from gce.domain.tasks import TASKS, Relation, Task, TaskTier, draw_problem
+from gce.domain.types import Evidence, Message, Verdict
+from gce.testing.responses import HOSTILE, NOTHING_SAID, long_texts, mutated, noise, renumbered
+from gce.testing.scheduling_checkers import accepts
+from gce.testing.task_check import TaskReport, check_task
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+fuzz = importlib.import_module("fuzz_my_verifier")
+custom = importlib.import_module("custom_task")
+sys.path.remove(str(EXAMPLES))
+
+
+def attack(task: Task, **options) -> TaskReport:
+    return check_task(task, **{"problems": 4, "responses": 400, "seconds": 0.3, "accepts": fuzz.accepts} | options)
+
+
+# Planted bugs
+
+
+def test_the_sound_verifier_of_the_example_is_clean():
+    report = attack(fuzz.SOUND)
+    assert report.ok and not report.not_checked, report
+    assert all(report.tried.values())
+    assert report.exploits == wilson(0, 400)
+    assert report.false_rejects.n > 20 and report.false_rejects.correct == 0
+
+
+@pytest.mark.parametrize(("task", "expected"), fuzz.PLANTED.values(), ids=fuzz.PLANTED)
+def test_a_planted_bug_is_found_by_its_check(task: Task, expected: str):
+    report = attack(task)
+    assert expected in report.found, report
+    assert not report.ok
+    assert {finding.check for finding in report.findings} == set(report.found)
+
+
+@pytest.mark.slow
+def test_the_example_prints_each_bug_with_the_check_that_found_it():
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / "fuzz_my_verifier.py")], capture_output=True, text=True, timeout=300
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("sound: clean\n")
+    assert ran.stdout.endswith(f"{len(fuzz.PLANTED)} planted, {len(fuzz.PLANTED)} found\n")
+
+
+# Tasks as they are shipped
+
+
+@pytest.mark.parametrize("preset", TASKS["scheduling"].presets)
+def test_the_shipped_task_is_clean(preset: str):
+    report = check_task(TASKS["scheduling"], preset=preset, problems=1, responses=300, accepts=accepts)
+    assert report.ok, report
+    assert (report.exploits.n, report.false_rejects.n > 20) == (300, True)
+    first = preset == next(iter(TASKS["scheduling"].presets))
+    assert [reason.partition(":")[0] for reason in report.not_checked] == ([] if first else ["blind"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_every_shipped_task_is_clean(name: str):
+    report = check_task(TASKS[name], accepts=accepts)
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("task", [toy_task.ADDITION, custom.SORTING], ids=["addition", "sorting"])
+def test_tasks_of_one_s_own_are_clean_as_far_as_can_be_told(task: Task):
+    report = check_task(task, problems=2)
+    assert report.ok, report
+    assert [reason.partition(":")[0] for reason in report.not_checked] == ["relations", "hedging", "exploits"]
+
+
+def test_an_answer_of_one_s_own_task_ends_where_the_response_ends():
+    """Nothing may hide behind 200 spaces."""
+    problem = draw_problem(custom.SORTING, "letters", "nine", "test", 0)
+    answer = custom.write(custom.in_order(problem.instance))
+    assert custom.SORTING.judge(problem, completion(answer + " " * 300))[0].right
+    assert not custom.SORTING.judge(problem, completion(answer + " " * 300 + "or not"))[0].right
+
+
+# What a report says
+
+
+def completion(text: str):
+    return fuzz.Completion("k", text, "stop", policy="")
+
+
+def task_of(verify, **fields) -> Task:
+    """Say the number; right answers are the number alone."""
+    return Task(
+        name="echo",
+        presets={"one": (TaskTier("only"),)},
+        draw=lambda _preset, _tier, rng, _solve: rng.randrange(10**6),
+        prompt=lambda instance, _rng: (Message("user", f"Say {instance}."),),
+        digest=lambda instance: f"{instance * 2654435761 % 2**32:08x}",
+        verify=verify,
+        instance_type=int,
+        heuristics=lambda _training: {"says it": lambda problem, _rng: str(problem.instance)},
+        **fields,
+    )
+
+
+def verdict(right: bool) -> tuple[Verdict, ...]:
+    return (Verdict("right" if right else "wrong", float(right), "echo", "1"),)
+
+
+def exactly(problem, text: str) -> bool:
+    return text == str(problem.instance)
+
+
+EXACT = task_of(lambda problem, given, _evidence: verdict(exactly(problem, given.text)))
+
+
+def test_the_same_seed_gives_the_same_report_and_another_seed_another():
+    loose = evolve(EXACT, verify=lambda problem, given, _: verdict(str(problem.instance) in given.text))
+    one, again, other = (check_task(loose, responses=200, seed=seed, accepts=exactly) for seed in (0, 0, 1))
+    assert evolve(one, seconds=0.0) == evolve(again, seconds=0.0)
+    assert one.findings != other.findings
+
+
+def test_false_accepts_and_false_rejects_are_counted_apart():
+    """A verifier that takes every text but the right one: all others are exploits, and each right one is refused."""
+    upside_down = evolve(EXACT, verify=lambda problem, given, _: verdict(not exactly(problem, given.text)))
+    report = check_task(upside_down, responses=200, accepts=exactly)
+    assert report.exploits == wilson(195, 200), "five problems, each with one right answer"
+    assert report.false_rejects == wilson(5, 5)
+    kinds = [finding.kind for finding in report.findings if finding.check == "exploits"]
+    assert sorted(kinds) == ["false accept"] * 5 + ["false reject"] * 5, "five of each are shown"
+    assert report.found["exploits"] == 200
+    assert "right answers: of some problems of only none is known" in str(report)
+
+
+def test_the_bound_is_below_four_in_a_hundred_thousand_where_nothing_is_found_in_a_hundred_thousand():
+    report = evolve(check_task(EXACT, problems=1, responses=10, accepts=exactly), exploits=wilson(0, 100_000))
+    assert report.exploits.high < 0.00004
+    assert "exploits: 0 of 100,000 responses, at most 0.0038 % (95 %)" in str(report)
+
+
+def test_a_report_is_a_table_of_counts_findings_and_what_was_not_checked():
+    loose = evolve(EXACT, verify=lambda problem, given, _: verdict(str(problem.instance) in given.text))
+    lines = str(check_task(loose, responses=200, accepts=exactly)).split("\n")
+    assert lines[0].startswith("echo/one: 5 problems, ")
+    assert lines[1].split() == ["check", "tried", "found"]
+    assert [line.split()[0] for line in lines[2:12]] == [
+        *("totality", "time", "determinism", "round", "relations", "blind", "feedback", "agreement", "hedging"),
+        "exploits",
+    ]
+    assert "hedging, any place: a right answer beside 1 wrong is right wherever it stands" in lines
+    at = lines.index("exploits, false accept: a wrong response is judged right")
+    assert lines[at + 1].startswith("    echo/one/test/only/")
+    assert "not checked: relations: the task declares none" in lines
+    assert "\n".join(lines).isascii(), "what a response holds is escaped"
+
+
+def test_a_report_is_plain_data():
+    report = attack(fuzz.PLANTED["raises on odd digits"][0])
+    assert from_plain(TaskReport, json.loads(json.dumps(to_plain(report)))) == report
+
+
+def test_without_a_second_judge_only_what_answers_nothing_is_known_to_be_wrong():
+    polite = evolve(EXACT, verify=lambda problem, given, _: verdict("verdict: right" in given.text))
+    report = check_task(polite)
+    assert report.exploits.n == 5 * len(NOTHING_SAID)
+    assert report.exploits.correct == 5
+    assert any(reason.startswith("exploits: without `accepts`") for reason in report.not_checked)
+
+
+def test_a_second_judge_that_raises_is_a_finding_and_counts_as_no_judge():
+    def judge(_problem, text: str) -> bool:
+        return 1 // len(text) > 1
+
+    report = check_task(EXACT, problems=1, responses=300, accepts=judge)
+    assert {(finding.check, finding.kind) for finding in report.findings} >= {("exploits", "judge failed")}
+    assert report.exploits.n < 300
+
+
+def test_measures_may_differ_from_time_to_time():
+    """They may be seconds; scores and violations may not differ."""
+    times = iter(range(10**9))
+
+    def timed(problem, given, _):
+        (found,) = verdict(exactly(problem, given.text))
+        return (evolve(found, measures={"seconds": float(next(times))}),)
+
+    assert check_task(evolve(EXACT, verify=timed), responses=0, accepts=exactly).ok
+    scored = evolve(EXACT, verify=lambda *_: (Verdict("wrong", next(times) % 7 / 7, "echo", "1"),))
+    assert "determinism" in check_task(scored, responses=0).found
+
+
+def test_a_relation_that_is_broken_names_itself_and_one_that_never_applies_is_listed():
+    longer = Relation(lambda problem, text, _rng: (problem, text + " "), "the verdict stays")
+    never = Relation(lambda _problem, _text, _rng: None, "wrong stays wrong")
+    larger = Relation(lambda problem, text, _rng: (evolve(problem, instance=problem.instance + 1), text),
+                      "right becomes wrong")  # fmt: skip
+    relations = {"a space more": longer, "never": never, "one more": larger}
+    report = check_task(evolve(EXACT, relations=relations), responses=0, accepts=exactly)
+    assert {finding.kind for finding in report.findings if finding.check == "relations"} == {"a space more"}
+    assert "relations: 'never' never applied" in report.not_checked
+
+
+def test_a_changed_problem_gets_its_own_prompt_and_digest():
+    seen = []
+
+    def verify(problem, given, _):
+        seen.append((problem.instance, problem.prompt[0].content, problem.digest))
+        return verdict(exactly(problem, given.text))
+
+    other = Relation(lambda problem, text, _rng: (evolve(problem, instance=7), text), "right becomes wrong")
+    check_task(evolve(EXACT, verify=verify, relations={"seven": other}), problems=1, responses=0)
+    assert all((said, digest) == (f"Say {found}.", EXACT.digest(found)) for found, said, digest in seen)
+    assert 7 in {found for found, _, _ in seen}
+
+
+def test_evidence_that_a_task_asks_for_is_said_to_be_missing():
+    asks = evolve(EXACT, request=lambda _problem, _completion: Evidence("seconds"))
+    assert any(reason.startswith("evidence: ") for reason in check_task(asks, responses=0).not_checked)
+
+
+def test_a_verifier_that_hangs_ends_the_battery_after_three_responses():
+    def verify(problem, given, _):
+        while "9" * 50 in given.text:
+            pass
+        return verdict(exactly(problem, given.text))
+
+    report = check_task(evolve(EXACT, verify=verify), responses=100, seconds=0.05, accepts=exactly)
+    assert report.found == {"time": 3}
+    assert [finding.kind for finding in report.findings] == ["overdue"] * 3
+    assert report.not_checked[-1].startswith("since the verifier hangs, the rest of totality, time, ")
+
+
+def test_the_alarm_of_others_is_put_back():
+    before = signal.signal(signal.SIGPROF, lambda *_: None)
+    mine = signal.getsignal(signal.SIGPROF)
+    try:
+        signal.setitimer(signal.ITIMER_PROF, 1000.0)
+        assert check_task(EXACT, problems=1, responses=10).ok
+        assert signal.getsignal(signal.SIGPROF) is mine
+        assert 900.0 < signal.getitimer(signal.ITIMER_PROF)[0] < 1001.0
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def test_it_runs_in_any_thread():
+    """Where no alarm can be set."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(check_task(EXACT, problems=1, responses=10)))
+    thread.start()
+    thread.join()
+    assert found[0].ok
+
+
+def test_linear_time_is_not_accused_whatever_the_clock_says_once():
+    """Each reading of a clock that jumps by chance is taken again."""
+    rng = random.Random(0)
+
+    def now() -> float:
+        return time.process_time() + (0.02 if rng.random() < 0.05 else 0.0)
+
+    assert "time" not in check_task(EXACT, problems=1, responses=0, now=now).found
+
+
+@pytest.mark.parametrize("options", [{"problems": 0}, {"responses": -1}])
+def test_numbers_that_make_no_sense_are_refused(options: dict[str, int]):
+    with pytest.raises(ValueError, match="expected problems from 1 and responses from 0"):
+        check_task(EXACT, **options)
+    with pytest.raises(KeyError):
+        check_task(EXACT, preset="two")
+
+
+# What responses are made of
+
+
+def test_mutations_are_drawn_from_the_generator_alone_and_hardly_ever_leave_the_text():
+    text = "First A.\nAnswer: A 0, B 12"
+    one, again = ([mutated(text, ["Answer: A 1"], random.Random(seed)) for seed in range(300)] for _ in range(2))
+    assert one == again
+    assert sum(changed == text for changed in one) < 15
+    assert len(set(one)) > 200
+    for empty in ("", "\n", "\ud800"):
+        for seed in range(300):
+            mutated(empty, [""], random.Random(seed))
+
+
+def test_a_number_changes_into_a_number():
+    found = {renumbered("A 3", random.Random(seed)) for seed in range(300)}
+    assert {"A 2", "A 4"} <= found and all(text.removeprefix("A ").isdigit() for text in found)
+    assert renumbered("none", random.Random(0)).startswith("none ")
+
+
+@pytest.mark.parametrize("answer", ["Answer: A 0, B 2", "one\ntwo words", "7", ""])
+def test_long_texts_are_as_long_as_asked_for(answer: str):
+    for name, text in long_texts(answer, 6_400).items():
+        assert 3_200 <= len(text) <= 13_000 or name == "spaces inside an answer", name
+
+
+def test_hostile_texts_hold_what_breaks_careless_readers():
+    everything = "".join(HOSTILE) + "".join(noise(random.Random(seed)) for seed in range(200))
+    for character in "\x00\ud800\u200b\u202e\u0301\u0661\uff11\u00b2":
+        assert character in everything
+    assert "" in HOSTILE and any(text.isdigit() and len(text) > 4_300 for text in HOSTILE)
