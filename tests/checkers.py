@@ -1,12 +1,16 @@
-"""Checkers that share no code with the verifier: one walks every time step, one asks CP-SAT, one reads by hand."""
+"""Checkers that share no code with the verifier: one walks every time step, one sweeps, one asks CP-SAT, one reads."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from gce.domain.tasks.scheduling.instance import Instance
 
 Fault = tuple[str, tuple[str, ...], float, float]
+
+_LETTERS_AND_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_MARK = re.compile("answer[\\s*_~`\"'\u2018\u2019\u201c\u201d\u00bb]*:")
 
 
 def faults(instance: Instance, starts: dict[str, int]) -> set[Fault]:
@@ -21,9 +25,10 @@ def faults(instance: Instance, starts: dict[str, int]) -> set[Fault]:
     for before, after in instance.precedence:
         if before in starts and after in starts and end[before] > starts[after]:
             wrong.add(("precedence", (before, after), starts[after], end[before]))
+    moments = sorted(set[int]().union(*runs.values()))
     for index, resource in enumerate(instance.resources):
-        worst = (resource.capacity, ())
-        for moment in range(max(end.values(), default=0)):
+        worst: tuple[int, tuple[str, ...]] = (resource.capacity, ())
+        for moment in moments:
             holders = [job for job in present if moment in runs[job.label] and job.demands[index]]
             held = sum(job.demands[index] for job in holders)
             if held > worst[0]:
@@ -71,34 +76,69 @@ def cp_sat_accepts(instance: Instance, starts: dict[str, int]) -> bool:
 
 def read(text: str) -> list[tuple[str, int]] | None:
     """The entries of a response under the strict grammar, character by character; None where it is refused."""
-    if unicodedata.normalize("NFKC", text).casefold().count("answer:") != 1:
+    plain = "".join(
+        character
+        for character in unicodedata.normalize("NFKD", text)
+        if unicodedata.category(character) not in ("Cf", "Me", "Mn")
+    )
+    if len(_MARK.findall(plain.lower())) != 1:
         return None
-    while text and text[-1] in " \t\r\n":
-        text = text[:-1]
-    line = text.split("\n")[-1]
+    end = len(text)
+    while end and text[end - 1] in " \t\r\n":
+        end -= 1
+    at = text.rfind("\n", 0, end) + 1
+    if text[at : at + 8] != "Answer: ":
+        return None
+    at += 8
     entries: list[tuple[str, int]] = []
-    rest = list(line)
-    if rest[:8] != list("Answer: "):
-        return None
-    del rest[:8]
     while True:
-        label = _take(rest, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-        if not label or rest[:1] != [" "]:
+        label, at = _take(text, at, end, _LETTERS_AND_DIGITS)
+        if not label or text[at : at + 1] != " ":
             return None
-        del rest[0]
-        number = _take(rest, "0123456789")
+        number, at = _take(text, at + 1, end, "0123456789")
         if number != "0" and (not number or number[0] == "0" or len(number) > 6):
             return None
         entries.append((label, int(number)))
-        if not rest:
+        if at == end:
             return entries
-        if rest[:2] != [",", " "]:
+        if text[at : at + 2] != ", ":
             return None
-        del rest[:2]
+        at += 2
 
 
-def _take(rest: list[str], allowed: str) -> str:
-    taken = ""
-    while rest and rest[0] in allowed:
-        taken += rest.pop(0)
-    return taken
+def _take(text: str, at: int, end: int, allowed: str) -> tuple[str, int]:
+    begun = at
+    while at < end and text[at] in allowed:
+        at += 1
+    return text[begun:at], at
+
+
+def sweep_accepts(instance: Instance, starts: dict[str, int]) -> bool:
+    """Whether starts of all jobs keep every constraint: one pass over what happens, in the order of time.
+
+    At one moment jobs end first, then jobs of no duration take place, then the others start.
+    """
+    jobs = {job.label: job for job in instance.jobs}
+    if set(starts) != set(jobs):
+        return False
+    ends, moments, begins = 0, 1, 2
+    events = [(starts[label], begins if job.duration else moments, job) for label, job in jobs.items()]
+    events += [(starts[label] + job.duration, ends, job) for label, job in jobs.items() if job.duration]
+    free = [resource.capacity for resource in instance.resources]
+    over: set[str] = set()
+    for now, what, job in sorted(events, key=lambda event: event[:2]):
+        if what != ends:
+            for before in instance.predecessors(job.label):
+                if before not in over and (jobs[before].duration or starts[before] != now):
+                    return False
+        if what == begins:
+            free = [units - demand for units, demand in zip(free, job.demands, strict=True)]
+            if any(units < 0 for units in free):
+                return False
+            continue
+        if what == ends:
+            free = [units + demand for units, demand in zip(free, job.demands, strict=True)]
+        over.add(job.label)
+        if any(bound is not None and now > bound for bound in (job.deadline, instance.horizon)):
+            return False
+    return True
