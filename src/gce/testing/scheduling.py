@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from gce.domain.tasks.scheduling.answer import MAX_START, render
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
+from gce.testing.responses import PARTIAL_NUMBERS
+from gce.testing.scheduling_responses import MARKERS, loose_forms, peak
 
 __all__ = [
     "Flawed",
@@ -31,37 +33,6 @@ __all__ = [
 _LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _RESOURCES = ("crew", "crane", "truck")
 _DIGIT_ZEROS = "\u0660\u06f0\u0966\uff10\U0001d7ce"
-_PARTIAL_NUMBERS = (
-    "3.9",
-    "2-4",
-    "0-50",
-    "1e3",
-    "NaN",
-    "-0",
-    "-1",
-    "+1",
-    "007",
-    "1_000",
-    "0x1",
-    "\u00b2",
-    "1000000",
-    "9" * 5_000,
-    "\u200b1",
-    "1\u0301",
-)
-_MARKERS = (
-    "Answer: ",
-    "Answer: ",
-    "Answer:",
-    "answer: ",
-    "ANSWER : ",
-    "**Answer:** ",
-    "\uff21nswer\uff1a ",
-    "Ans\u200bwer: ",
-    "\u202eAnswer: ",
-    " Answer: ",
-    "Final answer: ",
-)
 _INJECTIONS = (
     "",
     "\x00",
@@ -112,7 +83,7 @@ def scheduled_instances(
     resources, demands = [], []
     for name in _RESOURCES[: draw(st.integers(0, len(_RESOURCES)))]:
         units = {label: draw(st.integers(0, 3)) for label in labels}
-        needed = max(_peak(starts, ends, units), *units.values(), 0)
+        needed = max(peak(starts, ends, units), *units.values(), 0)
         resources.append(Resource(name, needed + draw(st.integers(0, 2))))
         demands.append(units)
 
@@ -166,9 +137,9 @@ def flawed_schedules(draw: st.DrawFn, *, max_jobs: int = 6) -> Flawed:
                 flaws.append(Flawed(evolve(instance, precedence=edges), starts, "precedence"))
     for index, resource in enumerate(instance.resources):
         units = {job.label: job.demands[index] for job in instance.jobs}
-        peak = _peak(starts, ends, units)
-        if peak > max(units.values()):
-            tight = evolve(resource, capacity=peak - 1)
+        held = peak(starts, ends, units)
+        if held > max(units.values()):
+            tight = evolve(resource, capacity=held - 1)
             resources = (*instance.resources[:index], tight, *instance.resources[index + 1 :])
             flaws.append(Flawed(evolve(instance, resources=resources), starts, "capacity"))
     kind = draw(st.sampled_from(sorted({flaw.kind for flaw in flaws})))
@@ -210,26 +181,7 @@ def renderings(draw: st.DrawFn, starts: Mapping[str, int]) -> str:
 
 def loose_renderings(starts: Mapping[str, int]) -> st.SearchStrategy[str]:
     """Responses that a person would read as `starts` and that the grammar refuses."""
-
-    def pairs(pattern: str, between: str = ", ") -> str:
-        return between.join(pattern.format(label, start) for label, start in starts.items())
-
-    return st.sampled_from(
-        (
-            "**Answer:** " + pairs("{} {}"),
-            "Answer: " + pairs("**{}** {}"),
-            "Answer: " + pairs("{} -> {}"),
-            "Answer: " + pairs("{} \u2192 {}"),
-            "Answer: " + pairs("{}={}", "; "),
-            "Answer: " + pairs("{}: {}"),
-            "answer: " + pairs("{} {}"),
-            "Answer:\n" + pairs("{} = {}", "\n") + "\nDeadline: 5",
-            "Answer:\n| job | start |\n|---|---|\n" + pairs("| {} | {} |", "\n"),
-            "Answer:\n" + pairs("- Job {} starts at time {}", "\n"),
-            "Answer: {" + pairs('"{}": {}') + "}",
-            "Answer: " + pairs("{} {}") + ".",
-        )
-    )
+    return st.sampled_from(loose_forms(starts))
 
 
 def hostile_responses(labels: Collection[str]) -> st.SearchStrategy[str]:
@@ -242,11 +194,11 @@ def hostile_responses(labels: Collection[str]) -> st.SearchStrategy[str]:
     label = st.sampled_from(sorted(labels)) | st.sampled_from(("ZZ", "job", "\uff21", "\u0410", ""))
     plain = st.integers(0, MAX_START).map(str)
     foreign = st.builds(lambda digit, zero: chr(ord(zero) + digit), st.integers(0, 9), st.sampled_from(_DIGIT_ZEROS))
-    number = plain | foreign | st.sampled_from(_PARTIAL_NUMBERS)
+    number = plain | foreign | st.sampled_from(PARTIAL_NUMBERS)
     between = st.sampled_from((" ", " ", " ", ": ", " = ", " -> ", "\t", "  ", "\u00a0", "\u200b", ""))
     entry = st.builds(_concatenate, label, between, number)
     entries = _joined(st.lists(entry, max_size=12), (", ", ", ", ",", "; ", "\n", " , "))
-    marker = st.sampled_from(_MARKERS)
+    marker = st.sampled_from(MARKERS)
     piece = st.one_of(anything, entries, marker, st.builds(_concatenate, marker, entries), st.sampled_from(_INJECTIONS))
     return _joined(st.lists(piece, max_size=5), ("\n", "", " ", "\r\n"))
 
@@ -266,13 +218,6 @@ def _has_no_mark(text: str) -> bool:
 
 def _takes_time(scheduled: Scheduled) -> bool:
     return scheduled.instance.makespan(scheduled.starts) > 0
-
-
-def _peak(starts: Mapping[str, int], ends: Mapping[str, int], units: Mapping[str, int]) -> int:
-    """Most units held at once; it is reached when some job starts."""
-    return max(
-        sum(units[label] for label in starts if starts[label] <= moment < ends[label]) for moment in starts.values()
-    )
 
 
 def _leads(instance: Instance, before: str, after: str) -> bool:

@@ -1,20 +1,19 @@
-"""Checkers of schedules that share no code with the verifier: one walks every time step, one asks CP-SAT, one reads.
+"""Checkers of schedules that share no code with the verifier: one walks every time step, one sweeps events, one reads.
 
-`accepts` puts them together: the independent judge of scheduling that `gce check` uses. CP-SAT takes part where ortools
-is installed; nothing imports it before it is asked.
+`accepts` puts these together: the independent judge of scheduling that `gce check` uses. A fourth asks CP-SAT; nothing
+imports it before it is asked.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache, lru_cache
-from importlib.util import find_spec
+from functools import lru_cache
 
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.types import Problem
 
-__all__ = ["accepts", "cp_sat_accepts", "faults", "read"]
+__all__ = ["accepts", "cp_sat_accepts", "faults", "read", "sweep_accepts"]
 
 Fault = tuple[str, tuple[str, ...], float, float]
 
@@ -23,7 +22,7 @@ _MARK = re.compile("answer[\\s*_~`\"'\u2018\u2019\u201c\u201d\u00bb]*:")
 
 
 def accepts(problem: Problem, text: str) -> bool:
-    """Whether a response is right: read by hand, the time steps walked, and CP-SAT asked where it is installed.
+    """Whether a response is right: read by hand, its time steps walked, its events swept.
 
     Raises:
         AssertionError: the two checkers disagree.
@@ -38,14 +37,9 @@ def accepts(problem: Problem, text: str) -> bool:
 def _both_accept(instance: Instance, entries: tuple[tuple[str, int], ...]) -> bool:
     starts = dict(entries)
     walked = not faults(instance, starts)
-    if _has_ortools() and cp_sat_accepts(instance, starts) != walked:
-        raise AssertionError(f"the walk and CP-SAT disagree: {starts!r} on {instance!r}")
+    if sweep_accepts(instance, starts) != walked:
+        raise AssertionError(f"the walk and the sweep disagree: {starts!r} on {instance!r}")
     return walked
-
-
-@cache
-def _has_ortools() -> bool:
-    return find_spec("ortools") is not None
 
 
 def faults(instance: Instance, starts: dict[str, int]) -> set[Fault]:
@@ -78,6 +72,37 @@ def faults(instance: Instance, starts: dict[str, int]) -> set[Fault]:
         late = tuple(job.label for job in present if end[job.label] == last)
         wrong.add(("horizon", late, last, instance.horizon))
     return wrong
+
+
+def sweep_accepts(instance: Instance, starts: dict[str, int]) -> bool:
+    """Whether starts of all jobs keep every constraint: one pass over what happens, in the order of time.
+
+    At one moment jobs end first, then jobs of no duration take place, then the others start.
+    """
+    jobs = {job.label: job for job in instance.jobs}
+    if set(starts) != set(jobs):
+        return False
+    ends, moments, begins = 0, 1, 2
+    events = [(starts[label], begins if job.duration else moments, job) for label, job in jobs.items()]
+    events += [(starts[label] + job.duration, ends, job) for label, job in jobs.items() if job.duration]
+    free = [resource.capacity for resource in instance.resources]
+    over: set[str] = set()
+    for now, what, job in sorted(events, key=lambda event: event[:2]):
+        if what != ends:
+            for before in instance.predecessors(job.label):
+                if before not in over and (jobs[before].duration or starts[before] != now):
+                    return False
+        if what == begins:
+            free = [units - demand for units, demand in zip(free, job.demands, strict=True)]
+            if any(units < 0 for units in free):
+                return False
+            continue
+        if what == ends:
+            free = [units + demand for units, demand in zip(free, job.demands, strict=True)]
+        over.add(job.label)
+        if any(bound is not None and now > bound for bound in (job.deadline, instance.horizon)):
+            return False
+    return True
 
 
 def cp_sat_accepts(instance: Instance, starts: dict[str, int]) -> bool:

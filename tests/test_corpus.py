@@ -1,0 +1,110 @@
+"""What two models really wrote, labelled by reading the prompt: the verifier accepts and refuses as a reader does.
+
+How the labels were made: for each output a reader took the answer that the text gives, held it against each sentence
+of the prompt, and wrote the label down before any verdict was looked at. `right` means a right answer in the form
+that the prompt asks for; `right-schedule-wrong-format` a schedule that keeps every constraint in a response that does
+not keep the form (strictness, not an error); `wrong` all else, two different answers included, with one reason among
+those that a reader finds, in the words of the verifier's kinds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gce.domain.tasks import TASKS, judge, problem_of_key
+from gce.domain.tasks.scheduling.verify import KINDS
+
+PATH = Path(__file__).parent / "corpus" / "scheduling_outputs.jsonl"
+MODELS = {"gce-tiny", "SmolLM2-135M-Instruct"}
+LABELS = {"right", "right-schedule-wrong-format", "wrong"}
+ODDITIES = {"by-one", "cut", "echo", "loop", "markup", "several", "text-after"}
+
+
+@cache
+def corpus():
+    return [json.loads(line) for line in PATH.read_text(encoding="utf-8").splitlines()]
+
+
+def tier(output):
+    return output["problem"].split("/")[3]
+
+
+@cache
+def verdicts():
+    problem = cache(lambda key: problem_of_key(TASKS["scheduling"], key))
+    return [judge(problem(output["problem"]), output["text"]) for output in corpus()]
+
+
+def errors_under(labels):
+    """False accepts and false rejects of the verifier, as (problem, text), were these the labels."""
+    errors = [
+        (verdict.right, output["problem"], output["text"])
+        for output, label, verdict in zip(corpus(), labels, verdicts(), strict=True)
+        if verdict.right != (label == "right")
+    ]
+    return [error[1:] for error in errors if error[0]], [error[1:] for error in errors if not error[0]]
+
+
+def test_no_wrong_output_is_accepted_and_no_right_one_refused():
+    accepts, rejects = errors_under([output["label"] for output in corpus()])
+    assert accepts == []
+    assert rejects == []
+
+
+def test_a_label_turned_round_is_found():
+    """The count of errors can be other than none: each label turned round is one error, on its own side."""
+    labels = [output["label"] for output in corpus()]
+    accepts, rejects = errors_under(["wrong" if label == "right" else "right" for label in labels])
+    assert len(accepts) == labels.count("right")
+    assert len(rejects) == len(labels) - labels.count("right")
+
+
+def test_what_a_reader_finds_wrong_is_among_what_the_verdict_lists():
+    for output, verdict in zip(corpus(), verdicts(), strict=True):
+        assert (output["label"] == "right") == ("why" not in output)
+        if "why" in output:
+            assert output["why"] in {violation.kind for violation in verdict.violations}, output["text"]
+
+
+def test_strictness_is_counted_apart():
+    """A right schedule in another form has score 0 and is measured as meant; there are few among real outputs."""
+    strict = [
+        verdict
+        for output, verdict in zip(corpus(), verdicts(), strict=True)
+        if output["label"] == "right-schedule-wrong-format"
+    ]
+    assert len(strict) == 5
+    assert all(verdict.measures["meant"] == 1.0 for verdict in strict)
+
+
+def test_the_corpus_holds_both_models_every_tier_kind_and_oddity():
+    outputs = corpus()
+    assert len(outputs) >= 350
+    assert len({(output["problem"], output["text"]) for output in outputs}) == len(outputs)
+    assert PATH.stat().st_size < 400_000
+    assert {output["label"] for output in outputs} == LABELS
+    count = Counter(output["model"] for output in outputs)
+    assert set(count) == MODELS
+    assert min(count.values()) >= 150
+    for model, tiers in (("gce-tiny", "T0 T1 T2 T3 T4 T5"), ("SmolLM2-135M-Instruct", "L2 L3 T0")):
+        for label in ("right", "wrong"):
+            found = {tier(output) for output in outputs if (output["model"], output["label"]) == (model, label)}
+            assert found == set(tiers.split())
+    reasons = Counter(output["why"] for output in outputs if "why" in output)
+    assert set(reasons) == set(KINDS)
+    assert min(reasons.values()) >= 5
+    oddities = Counter(oddity for output in outputs for oddity in output.get("oddities", ()))
+    assert set(oddities) == ODDITIES
+    assert oddities["by-one"] >= 40
+
+
+@pytest.mark.parametrize("model", sorted(MODELS))
+def test_of_each_model_at_least_a_quarter_is_right_and_half_wrong(model):
+    labels = Counter(output["label"] for output in corpus() if output["model"] == model)
+    assert labels["right"] >= sum(labels.values()) / 4
+    assert labels["wrong"] >= sum(labels.values()) / 2
