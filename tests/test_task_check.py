@@ -185,6 +185,12 @@ def test_without_a_second_judge_only_what_answers_nothing_is_known_to_be_wrong()
     assert any(reason.startswith("exploits: without `accepts`") for reason in report.not_checked)
 
 
+def test_an_answer_that_the_second_judge_refuses_is_not_taken_for_right():
+    gullible = evolve(EXACT, verify=lambda *_: verdict(True))
+    report = check_task(gullible, responses=0, accepts=lambda *_: False)
+    assert any(reason.startswith("right answers: of some problems of only none") for reason in report.not_checked)
+
+
 def test_a_second_judge_that_raises_is_a_finding_and_counts_as_no_judge():
     def judge(_problem, text: str) -> bool:
         return 1 // len(text) > 1
