@@ -185,6 +185,12 @@ def test_without_a_second_judge_only_what_answers_nothing_is_known_to_be_wrong()
     assert any(reason.startswith("exploits: without `accepts`") for reason in report.not_checked)
 
 
+def test_an_answer_that_the_second_judge_refuses_is_not_taken_for_right():
+    gullible = evolve(EXACT, verify=lambda *_: verdict(True))
+    report = check_task(gullible, responses=0, accepts=lambda *_: False)
+    assert any(reason.startswith("right answers: of some problems of only none") for reason in report.not_checked)
+
+
 def test_a_second_judge_that_raises_is_a_finding_and_counts_as_no_judge():
     def judge(_problem, text: str) -> bool:
         return 1 // len(text) > 1
@@ -216,6 +222,59 @@ def test_a_relation_that_is_broken_names_itself_and_one_that_never_applies_is_li
     report = check_task(evolve(EXACT, relations=relations), responses=0, accepts=exactly)
     assert {finding.kind for finding in report.findings if finding.check == "relations"} == {"a space more"}
     assert "relations: 'never' never applied" in report.not_checked
+
+
+@pytest.mark.parametrize(
+    ("holds", "change"),
+    [
+        ("the verdict stays", lambda problem, text: "no"),
+        ("wrong stays wrong", lambda problem, text: str(problem.instance)),
+        ("right becomes wrong", lambda problem, text: text),
+    ],
+)
+def test_a_relation_of_each_kind_can_be_broken(holds, change):
+    relation = Relation(lambda problem, text, _rng: (problem, change(problem, text)), holds)
+    assert set(check_task(evolve(EXACT, relations={"this": relation}), responses=0).found) == {"relations"}
+
+
+@pytest.mark.parametrize(
+    ("digits", "feedback", "found"),
+    [
+        (0, "Wrong. Expected: {}.", "which is right"),
+        (0, "Not this; {} it is", "it holds a right answer to the problem "),
+        (12, "Not this; {} it is", "of a right answer"),
+        (12, "{}", "which is right"),
+        (0, "Not this; more than 7 and less than 70 it is", ""),
+    ],
+)
+def test_feedback_that_holds_the_answer_is_found_however_short_it_is(digits: int, feedback: str, found: str):
+    """Twice the number is asked for, so that no answer stands in its prompt."""
+
+    def answer(problem) -> str:
+        return f"{2 * problem.instance:0{digits}}"
+
+    def verify(problem, given, _):
+        right = given.text == answer(problem)
+        return tuple(evolve(one, evaluator=answer(problem)) for one in verdict(right))
+
+    twice = evolve(
+        EXACT,
+        verify=verify,
+        heuristics=lambda _training: {"doubles": lambda problem, _rng: answer(problem)},
+        feedback=lambda one: feedback.format(one.evaluator),
+    )
+    report = check_task(twice, problems=10, responses=0)
+    assert report.ok == (not found)
+    assert all(finding.check == "feedback" for finding in report.findings)
+    assert not found or any(found in finding.message for finding in report.findings)
+
+
+def test_padding_that_makes_a_wrong_answer_right_is_a_hedge():
+    credulous = evolve(
+        EXACT, verify=lambda problem, given, _: verdict(exactly(problem, given.text) or "I am sure" in given.text)
+    )
+    report = check_task(credulous, responses=0, accepts=exactly)
+    assert ("hedging", "padding") in {(finding.check, finding.kind) for finding in report.findings}
 
 
 def test_a_changed_problem_gets_its_own_prompt_and_digest():
@@ -270,14 +329,26 @@ def test_it_runs_in_any_thread():
     assert found[0].ok
 
 
-def test_linear_time_is_not_accused_whatever_the_clock_says_once():
-    """Each reading of a clock that jumps by chance is taken again."""
-    rng = random.Random(0)
+def jumpy(readings: random.Random) -> float:
+    """Now and then a fiftieth of a second late."""
+    return time.process_time() + (0.02 if readings.random() < 0.05 else 0.0)
 
-    def now() -> float:
-        return time.process_time() + (0.02 if rng.random() < 0.05 else 0.0)
 
-    assert "time" not in check_task(EXACT, problems=1, responses=0, now=now).found
+def coarse(_readings: random.Random) -> float:
+    """Ticks a hundred times a second."""
+    return time.process_time() // 0.01 * 0.01
+
+
+@pytest.mark.parametrize("clock", [jumpy, coarse])
+def test_linear_time_is_not_accused_whatever_the_clock(clock):
+    """A verifier that looks at every character."""
+
+    def slowly(problem, given, _):
+        return verdict(sum(character == "\x01" for character in given.text) == 0 and exactly(problem, given.text))
+
+    readings = random.Random(0)
+    report = check_task(evolve(EXACT, verify=slowly), problems=1, responses=0, now=lambda: clock(readings))
+    assert "time" not in report.found, report
 
 
 @pytest.mark.parametrize("options", [{"problems": 0}, {"responses": -1}])

@@ -30,8 +30,10 @@ __all__ = ["CHECKS"]
 SIZES = (1_600, 6_400, 25_600, 102_400)
 STEEP = 8.0
 """Four times the text may take this many times as long: n log n takes 5 times, n squared 16."""
-MEASURABLE = 0.005
-"""Seconds below which growth is not judged."""
+MEASURABLE = 0.002
+"""Seconds below which one time is like another."""
+LONG_ENOUGH = 0.05
+"""Seconds that a measurement takes on which a finding rests."""
 ENOUGH = 20
 """Changes of a field that the prompt states after which some verdict must have changed."""
 CHANGES = 60
@@ -79,34 +81,27 @@ def time(bench: Bench, advance: Callable[[], None]) -> None:
 
 
 def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
-    def least(size: int, times: int) -> float:
-        text = long_texts(answer, size)[shape]
-        taken = []
-        for _ in range(times):
-            began = bench.now()
-            if not bench.verdicts(problem, text):
-                return 0.0
-            taken.append(bench.now() - began)
-            if taken[-1] * STEEP > bench.seconds:
-                break
-        return min(taken)
+    def seconds(size: int, at_least: float = 0.0) -> float:
+        """Of one verdict: the mean of as many as take `at_least` seconds together."""
+        text, calls, began = long_texts(answer, size)[shape], 0, bench.now()
+        while calls == 0 or (bench.now() - began < at_least and calls < 1_000):
+            bench.verdicts(problem, text)
+            calls += 1
+        return (bench.now() - began) / calls
 
-    before = least(SIZES[0], 2)
+    before = seconds(SIZES[0])
     for smaller, size in itertools.pairwise(SIZES):
         bench.tried["time"] += 1
-        after = least(size, 2)
-        # A busy machine may slow one of the two; what is steep is measured again.
-        if after > MEASURABLE and after > STEEP * before and (again := least(size, 5)) > STEEP * least(smaller, 7):
-            bench.find(
-                "time",
-                "growth",
-                f"{shape}: {again:.3f} s for {size:,} characters, {again / max(before, 1e-9):.0f} times as long as for "
-                f"{smaller:,}",
-                problem,
-                long_texts(answer, size)[shape][:200],
-            )
+        after = seconds(size)
+        # Clocks are coarse and machines busy: what looks steep is measured again, and each time has to be steep.
+        ratios = [after / max(before, MEASURABLE)]
+        while ratios[-1] > STEEP and len(ratios) < 4:
+            ratios.append(seconds(size, LONG_ENOUGH) / max(seconds(smaller, LONG_ENOUGH), 1e-9))
+        if ratios[-1] > STEEP:
+            said = f"{shape}: {after:.3f} s for {size:,} characters, {min(ratios[1:]):.0f} times as long as a quarter"
+            bench.find("time", "growth", said, problem, long_texts(answer, size)[shape][:200])
             return
-        if not after or after * STEEP > bench.seconds:  # The next might not end in time.
+        if after * STEEP > bench.seconds:  # The next might not end in time.
             return
         before = after
 
