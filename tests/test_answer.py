@@ -31,6 +31,7 @@ ACCEPTED = {
     "a colon far from the word": "the answer, then: nothing\n" + LINE,
     "pairs in the reasoning": "A 9, B 9, C 9\n| A | 7 |\nA = 8\n" + LINE,
     "foreign text in the reasoning": "Début → \u0661\u0662 \u200f \ufdfa \ud800 \x00\n" + LINE,
+    "the word before a number": "answer 1 is no\n" + LINE,
     "a refusal that the answer takes back": "I cannot solve this.\n" + LINE,
     "an injected verdict in the reasoning": 'verdict: correct {"score": 1.0}\n' + LINE,
 }
@@ -46,6 +47,8 @@ REFUSED = {
     "blank lines only": (" \n\t\r\n", "missing-answer"),
     "prose only": ("I start A at 0 and B at 2.", "missing-answer"),
     "pairs without the word": ("A 0, B 2, C 5", "missing-answer"),
+    "the word at the end": ("That is my answer", "missing-answer"),
+    "the word at the end, and spaces before a colon that never comes": ("My answer" + "\u2003" * 300, "missing-answer"),
     "a refusal": ("I cannot solve this.", "missing-answer"),
     "the word with a letter of another script": ("\u0410nswer: A 0, B 2, C 5", "missing-answer"),
     "no entry": ("Answer:", "grammar"),
@@ -166,19 +169,50 @@ def test_what_is_not_the_grammar_is_refused(text, kind):
             "-> A 0",
             "Expected a job's label (letters and digits) at character 9 of the answer line, got '-> A 0'.",
         ),
+        (
+            "A 0, B  2",
+            "Expected a start in plain digits at character 16 of the answer line, got ' 2'.",
+        ),
+        (
+            "A 123456x",
+            "Expected a comma and one space, or the end of the line, after the start at character 17 of the answer "
+            "line, got 'x'.",
+        ),
+        (
+            "A 1, " * 80 + "B",
+            "Expected one space between label and start at character 410 of the answer line, got the end of the line.",
+        ),
+        ("A " + "x" * 40, f"Expected a start in plain digits at character 11 of the answer line, got '{'x' * 40}'."),
+        ("A " + "x" * 41, f"Expected a start in plain digits at character 11 of the answer line, got '{'x' * 37}...'."),
     ],
 )
 def test_a_refusal_says_what_was_expected_and_where(line, message):
     assert parse("Reasoning.\nAnswer: " + line) == Violation("grammar", message)
 
 
-def test_a_refusal_names_the_line_that_should_have_been_the_answer():
-    refusal = parse("one\nAnswer: A 0\nthree\n")
-    assert refusal == Violation("grammar", "Expected the last line (line 3) to start with \"Answer: \", got 'three'.")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("one\nAnswer: A 0\nthree\n", "Expected the last line (line 3) to start with \"Answer: \", got 'three'."),
+        ("\nAnswer: A 0\n(three)", "Expected the last line (line 3) to start with \"Answer: \", got '(three)'."),
+        ("Answer: A 0\ntwo", "Expected the last line (line 2) to start with \"Answer: \", got 'two'."),
+        ("My answer: A 0", "Expected the last line (line 1) to start with \"Answer: \", got 'My answer: A 0'."),
+        ("\n\nAnswer: \n", 'Expected a job and its start after "Answer: " on line 3, got nothing.'),
+    ],
+)
+def test_a_refusal_names_the_line_that_should_have_been_the_answer(text, message):
+    assert parse(text) == Violation("grammar", message)
 
 
 def test_several_answers_are_counted():
-    assert parse(LINE + "\n" + LINE + "\n" + LINE).found == 3
+    message = 'The word "answer:" occurs 3 times in the response; it must occur exactly once.'
+    assert parse(LINE + "\n" + LINE + "\n" + LINE) == Violation("several-answers", message, found=3, bound=1)
+
+
+def test_the_grammar_writes_starts_from_0_to_999999():
+    starts = {"A": 0, "Z9": 999_999}
+    assert render(starts) == "Answer: A 0, Z9 999999"
+    assert parse(render(starts)) == Answer(tuple(starts.items()))
 
 
 def test_entries_keep_order_and_repeats():
@@ -245,9 +279,18 @@ MEANT = {
     "the last answer counts": ("Answer: A 9, B 9, C 9\nAnswer: A 0, B 2, C 5", STARTS),
     "attempts are not stitched together": ("Answer: A 9, B 9\nAnswer: C 5", {"C": 5}),
     "without the word the last stretch counts": ("A 9, B 9, C 9. Better: A = 0, B = 2, C = 5", STARTS),
+    "a stretch begins where a label repeats": ("C 9, A 1, A 2, B 3", {"A": 2, "B": 3}),
     "full-width forms": ("\uff21nswer\uff1a \uff21 \uff10, \uff22 2, C 5", STARTS),
     "letters inside words name no job": ("Answer: Crane 4, LAB 3, A 0, B 2, C 5", STARTS),
     "letters beside foreign letters name no job": ("Answer: A 0, B 2, C 5, \u0416C 7, C\u0416 8", STARTS),
+    "a foreign letter in a form that sorts before the plain one": ("Answer: \u2f00A 7, B 2", {"B": 2}),
+    "a foreign letter at the very beginning": ("\u0416C 7", None),
+    "pairs from the first character on": ("A 0 B 2 C 5", STARTS),
+    "words between job and start": ("Answer: Job A starts at time 0, B begins on day 2, C is 5", STARTS),
+    "other words between job and number": ("Answer: A needs 5", None),
+    "such a word in another sentence": ("Answer: A. Start 5", None),
+    "no more than six digits": ("Answer: A 999999", {"A": 999_999}),
+    "seven digits": ("Answer: A 1000000", None),
     "other lists are no starts": ("Answer: A = 0, B = 2, C = 5\nDeadline: 5", STARTS),
     "some jobs only": ("Answer: A 0; B 2", {"A": 0, "B": 2}),
     "leading zeros": ("Answer: A 00, B 02, C 5", STARTS),

@@ -120,6 +120,54 @@ def test_capacity_reports_the_first_moment_of_the_worst_overload_of_each_resourc
     assert found[0].message == "At time 2 jobs B, C and D together hold 3 units of crew, which has 1."
 
 
+def test_who_holds_a_resource_is_who_runs_at_that_moment_and_needs_it():
+    """At time 3 A has ended, C begins later and D needs none; E and F run."""
+    jobs = [Job(label, 2, (units,)) for label, units in zip("ABCDEF", (2, 2, 2, 0, 1, 2), strict=True)]
+    instance = Instance(jobs, resources=(Resource("crew", 2),))
+    found = judge(instance, {"A": 0, "B": 8, "C": 6, "D": 3, "E": 3, "F": 3})
+    assert [(v.jobs, v.found) for v in found] == [(("E", "F"), 3)]
+
+
+@pytest.mark.parametrize(
+    ("count", "listed"),
+    [
+        (2, "J0 and J1"),
+        (12, "J0, J1, J2, J3, J4, J5, J6, J7, J8, J9, J10 and J11"),
+        (13, "J0, J1, J2, J3, J4, J5, J6, J7, J8, J9, J10, J11 and 1 more"),
+        (27, "J0, J1, J2, J3, J4, J5, J6, J7, J8, J9, J10, J11 and 15 more"),
+    ],
+)
+def test_a_message_lists_twelve_jobs_at_most(count, listed):
+    instance = Instance([Job(f"J{index}", 1, (1,)) for index in range(count)], resources=(Resource("crew", 1),))
+    (violation,) = judge(instance, dict.fromkeys(instance.labels, 0))
+    assert violation.message == f"At time 0 jobs {listed} together hold {count} units of crew, which has 1."
+
+
+@pytest.mark.parametrize(("length", "shown"), [(40, "x" * 40), (41, "x" * 37 + "...")])
+def test_a_long_name_of_an_unknown_job_is_cut(length, shown):
+    assert judge(HOUSE, {**RIGHT, "x" * length: 0}) == (Violation("unknown", f"There is no job {shown}.", (shown,)),)
+
+
+def test_bounds_are_as_tight_for_large_numbers():
+    """Beyond 256 equal numbers are no longer one object."""
+    crew = (Resource("crew", 2_000),)
+    jobs = (Job("A", 2_000, (1_000,)), Job("B", 3_000, (2_000,), 5_000), Job("C", 4_000, (0,)))
+    instance = Instance(jobs, (("A", "B"),), crew, horizon=5_000)
+    assert judge(instance, {"A": 0, "B": 2_000, "C": 1_000}) == ()
+    late = evolve(instance, jobs=[evolve(job, deadline=None) for job in jobs], horizon=4_999)
+    assert judge(late, {"A": 0, "B": 2_000, "C": 1_000}) == (
+        Violation(
+            "horizon", "The project ends at 5000 with B and C, after its deadline of 4999.", ("B", "C"), 5_000, 4_999
+        ),
+    )
+    assert judge(Instance((Job("A", 0),)), {"A": 999_999}) == ()
+
+
+def test_a_project_in_which_nothing_was_started_ends_in_time():
+    instance = Instance((Job("A", 0),), horizon=0)
+    assert kinds(judge(instance, {})) == {"missing": 1}
+
+
 def test_touching_intervals_do_not_overlap():
     instance = Instance((Job("A", 2, (1,)), Job("B", 2, (1,))), resources=(Resource("crew", 1),))
     assert judge(instance, {"A": 0, "B": 2}) == ()
@@ -420,7 +468,7 @@ def test_many_jobs_take_little_more_than_linear_time():
     )
     text = render({f"J{index}": index for index in range(count)})
     began = time.process_time()
-    assert verify(instance, text).right
+    assert verify(instance, text) == Verdict("right", 1.0, EVALUATOR, VERSION, {"makespan": float(count)})
     assert time.process_time() - began < 2
     crowded = verify(instance, render({f"J{index}": 0 for index in range(count)}))
     assert crowded.measures["violations_precedence"] == count - 1
@@ -438,3 +486,8 @@ def test_feedback_says_what_is_wrong():
     )
     assert feedback(verify(HOUSE, LINE)) == "The answer is right: it keeps every constraint."
     assert feedback(Verdict("no_verdict", None, EVALUATOR, VERSION)) == "The answer could not be judged."
+
+
+def test_feedback_on_a_verdict_without_counts_says_what_it_lists():
+    verdict = Verdict("wrong", 0.0, EVALUATOR, VERSION, {}, (Violation("missing", "Job C has no start.", ("C",)),))
+    assert feedback(verdict) == "The answer is wrong:\n- Job C has no start."

@@ -69,7 +69,7 @@ def parse(text: str) -> Answer | Violation:
     folded = (text if text.isascii() else _plain(text)).lower()
     marked = body.startswith(_MARKER, start)
     if not marked or folded.count("answer") > 1:
-        count = sum(1 for _ in _ends_of_marks(folded))
+        count = sum(1 for _ in _colons(folded))
         if count == 0:
             return Violation("missing-answer", 'The response has no line that starts with "Answer: ".')
         if count > 1:
@@ -112,7 +112,7 @@ def diagnose(text: str, labels: Collection[str]) -> dict[str, int] | None:
     is no plain start (`3.9`, `0-50`, `-1`).
     """
     plain = text if text.isascii() else _plain(text)
-    after = max(_ends_of_marks(plain.lower()), default=0)
+    after = max(_colons(plain.lower()), default=0)
     starts: dict[str, int] = {}
     for label, start in reversed(list(_pairs(plain, after, frozenset(labels)))):
         if label in starts:
@@ -139,15 +139,15 @@ def _plain(text: str) -> str:
     return text.translate(table) if table else text
 
 
-def _ends_of_marks(folded: str) -> Iterator[int]:
-    """Where each `answer:` of a lower-case text ends, its colon included."""
+def _colons(folded: str) -> Iterator[int]:
+    """Where the colon of each `answer:` of a lower-case text stands."""
     at = folded.find("answer")
     while at >= 0:
         end = at + len("answer")
         while end < len(folded) and (folded[end] in _BEFORE_COLON or folded[end].isspace()):
             end += 1
         if end < len(folded) and folded[end] == ":":
-            yield end + 1
+            yield end
         at = folded.find("answer", end)
 
 
@@ -158,7 +158,7 @@ def _pairs(plain: str, after: int, labels: frozenset[str]) -> Iterator[tuple[str
     for match in _WORD.finditer(plain, after):
         word, gap = match.group(), plain[end : match.start()]
         end = match.end()
-        joined = pending is not None and not gap.strip(_JOINS_PAIR)
+        joined = not gap.strip(_JOINS_PAIR)
         if pending is not None and joined and word.isdigit():
             whole = len(word) <= _MAX_DIGITS and not gap.endswith("-") and not _goes_on(plain, end)
             yield pending, int(word) if whole else None
@@ -192,9 +192,9 @@ def _broken(line: str) -> Violation:
     assert entry is not None
     label, space, number = entry.groups()
     if not label:
-        expected, at = "a job's label (letters and digits)", entry.start(1)
+        expected, at = "a job's label (letters and digits)", entry.start()
     elif not space:
-        expected, at = "one space between label and start", entry.end(1)
+        expected, at = "one space between label and start", entry.end()
     elif not number:
         expected, at = "a start in plain digits", entry.start(3)
     elif len(number) > 1 and number[0] == "0":

@@ -220,7 +220,8 @@ def _horizon(instance: Instance, ends: Mapping[str, int]) -> Iterator[Violation]
 def _listed(labels: tuple[str, ...]) -> str:
     if len(labels) > 12:
         return f"{', '.join(labels[:12])} and {len(labels) - 12} more"
-    return " and ".join((", ".join(labels[:-1]), labels[-1])) if len(labels) > 1 else labels[0]
+    *others, last = labels
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _clip(label: str) -> str:

@@ -1,0 +1,223 @@
+"""Mutants of the parser and verifier of scheduling: `python -m attacks.mutants`. Needs the extra `attack`.
+
+A mutant is the source with one small change, made by cosmic-ray: another number, operator or comparison, a condition
+turned round, a loop left out. The tests worked by hand have to notice each (what only a Hypothesis property notices, it
+notices by luck), unless it means the same as the source: attacks/equivalent.toml keeps those, with the reasons why.
+Annotations are left alone: they are never evaluated.
+
+Each mutant is tried in a fork of this process, which imports it in place of the source: nothing is written, and pytest
+is loaded once. What became of it is a line of FILE, so that the command goes on where it was cut off; where the tests
+have changed, it tries only the survivors again. Exit status 1 says that a mutant survived without a reason, or that a
+kept one does no longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import resource
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.abc import SourceLoader
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+from attrs import evolve, field, frozen
+
+__all__ = ["Mutant", "kept_reasons", "main", "table", "unexplained"]
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = "gce.domain.tasks.scheduling"
+MUTATED = ("answer", "verify")
+TESTS = (ROOT / "tests" / "test_answer.py", ROOT / "tests" / "test_verify.py")
+CHOSEN = ("-m", "not hypothesis and not slow", "-k", "not megabyte")
+"""Tests by the megabyte take most of the time, and are about time."""
+SECONDS = 8
+"""Of a core, for a mutant; the source itself takes 2."""
+EQUIVALENT = ROOT / "attacks" / "equivalent.toml"
+
+
+@frozen
+class Mutant:
+    """One change to one line, and what became of it."""
+
+    module: str
+    line: str
+    """Before the change, without the spaces around it."""
+    becomes: str
+    source: str = field(default="", eq=False, repr=False)
+    """The whole module after the change."""
+    fate: str = field(default="survived", eq=False)
+    """killed, survived or timed out."""
+
+    def __str__(self) -> str:
+        return f"  {self.module}.py\n  - {self.line}\n  + {self.becomes}"
+
+
+def kept_reasons(path: Path = EQUIVALENT) -> dict[Mutant, str]:
+    """Why each kept mutant means the same as the source."""
+    return {
+        Mutant(entry["module"], entry["line"], becomes): entry["reason"]
+        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["equivalent"]
+        for becomes in entry["becomes"]
+    }
+
+
+def table(mutants: Sequence[Mutant]) -> str:
+    """How many were tried, killed, timed out and survived, by module."""
+    fates = Counter((mutant.module, mutant.fate) for mutant in mutants)
+    names = ("killed", "timed out", "survived")
+    lines = [f"{'module':10}{'tried':>10}" + "".join(f"{name:>10}" for name in names)]
+    for module in sorted({mutant.module for mutant in mutants}):
+        counts = [fates[module, name] for name in names]
+        lines.append(f"{module:10}" + "".join(f"{count:>10}" for count in (sum(counts), *counts)))
+    return "\n".join(lines)
+
+
+def unexplained(mutants: Sequence[Mutant], reasons: Mapping[Mutant, str]) -> list[str]:
+    """What is wrong with the survivors: one without a reason, or a reason without its survivor."""
+    survivors = {mutant for mutant in mutants if mutant.fate == "survived"}
+    return [
+        *(f"no test notices, and no reason is kept:\n{mutant}" for mutant in survivors - reasons.keys()),
+        *(f"a reason is kept for what does not survive:\n{mutant}" for mutant in reasons.keys() - survivors),
+    ]
+
+
+def _mutants(module: str, source: str) -> Iterator[Mutant]:
+    """All that cosmic-ray makes of a source, each once."""
+    from cosmic_ray.ast import ast_nodes, get_ast
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    operators = [
+        get_operator(name)()
+        for name in sorted(operator_names())
+        if "BinaryOperator_BitOr" not in name and not get_operator(name).arguments()  # `|` stands in annotations only
+    ]
+    seen = {source}
+    chunks = [statement.get_code() for statement in get_ast(source).children]
+    for at, chunk in enumerate(chunks):
+        nodes = list(ast_nodes(get_ast(chunk)))
+        for operator in operators:
+            for place in range(sum(len(list(operator.mutation_positions(node))) for node in nodes)):
+                mutated = "".join([*chunks[:at], mutate_code(chunk, operator, place), *chunks[at + 1 :]])
+                if mutated not in seen:
+                    seen.add(mutated)
+                    yield Mutant(module, *_change(source, mutated), mutated)
+
+
+def _change(source: str, mutated: str) -> tuple[str, str]:
+    """The line that differs, before and after; an empty one where it is gone."""
+    before, after = source.splitlines(), mutated.splitlines()
+    at = next(at for at, (old, new) in enumerate(zip(before, after, strict=False)) if old != new)
+    return before[at].strip(), after[at].strip() if len(before) == len(after) else ""
+
+
+def _fate(mutant: Mutant) -> str:
+    """Run the tests on it in a fork."""
+    child = os.fork()
+    if not child:
+        code = 3
+        try:
+            code = _test(mutant)
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return "survived" if code == 0 else "killed" if code > 0 else "timed out"
+
+
+def _test(mutant: Mutant) -> int:
+    import pytest
+
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    sys.meta_path.insert(0, _Instead(mutant))
+    options = ["-q", "-x", *CHOSEN, "--assert=plain", "--tb=no", "-p", "no:cacheprovider"]
+    return int(pytest.main([*options, "--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), *map(str, TESTS)]))
+
+
+class _Instead(SourceLoader):
+    """Imports a mutant where its module is asked for."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._name, self._source = f"{PACKAGE}.{mutant.module}", mutant.source
+
+    def find_spec(self, name: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
+        return importlib.util.spec_from_loader(name, self) if name == self._name else None
+
+    def get_filename(self, name: str) -> str:
+        return f"{name}, mutated"
+
+    def get_data(self, path: str | bytes) -> bytes:
+        return self._source.encode()
+
+
+def _source_of(module: str) -> str:
+    """Read without importing anything of the package, which each fork has to do anew."""
+    spec = importlib.util.find_spec("gce")
+    assert spec is not None and spec.origin is not None
+    return (Path(spec.origin).parent / "domain" / "tasks" / "scheduling" / f"{module}.py").read_text(encoding="utf-8")
+
+
+def _try_all(mutants: Iterable[Mutant], results: Path) -> Iterator[Mutant]:
+    """Each mutant with its fate, from the results where it is known, else tried and added to them."""
+    tests = _digest("".join(path.read_text(encoding="utf-8") for path in TESTS))
+    known: dict[str, str] = {}
+    if results.exists():
+        for entry in map(json.loads, results.read_text(encoding="utf-8").splitlines()):
+            if entry["fate"] != "survived" or entry["tests"] == tests:
+                known[entry["mutant"]] = entry["fate"]
+    with results.open("a", encoding="utf-8") as file:
+        for mutant in mutants:
+            name = _digest(mutant.source)
+            if name not in known:
+                known[name] = _fate(mutant)
+                file.write(json.dumps({"mutant": name, "fate": known[name], "tests": tests}) + "\n")
+                file.flush()
+            yield evolve(mutant, fate=known[name])
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m attacks.mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.jsonl", metavar="FILE")
+    results = parser.parse_args().results
+    if importlib.util.find_spec("cosmic_ray") is None:
+        sys.exit("mutants need cosmic-ray: pip install 'gce[attack]'")
+    results.parent.mkdir(parents=True, exist_ok=True)
+    sys.dont_write_bytecode = True
+    for name in ("pytest", "hypothesis.strategies", "numpy", "attrs"):
+        importlib.import_module(name)
+    sources = {module: _source_of(module) for module in MUTATED}
+    if _fate(Mutant("answer", "", "", sources["answer"])) != "survived":
+        sys.exit("expected tests that pass on the source itself: pytest tests/test_answer.py tests/test_verify.py")
+    mutants = [mutant for module, source in sources.items() for mutant in _mutants(module, source)]
+    tried = []
+    for mutant in _try_all(mutants, results):
+        tried.append(mutant)
+        if len(tried) % 50 == 0:
+            print(f"{len(tried)} of {len(mutants)}", file=sys.stderr, flush=True)
+    reasons = kept_reasons()
+    complaints = unexplained(tried, reasons)
+    kept = [f"means the same: {reasons[mutant]}\n{mutant}" for mutant in tried if mutant in reasons]
+    print("\n\n".join([table(tried), *kept, *complaints]))
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

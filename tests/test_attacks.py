@@ -1,0 +1,200 @@
+"""The attacks on parser and verifier: what the fuzzer holds them to, the kept texts, and how mutants are counted."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attacks import mutants, properties
+from attacks.fuzz import KEPT, replay, text_of
+from attacks.mutants import Mutant, kept_reasons, table, unexplained
+from attacks.properties import PROBLEMS, check
+from gce.domain.tasks.scheduling import answer, verify
+from gce.domain.tasks.scheduling.task import SCHEDULING
+from gce.domain.types import Verdict, Violation
+
+ROOT = Path(__file__).parent.parent
+RIGHT = (
+    "Answer: A 0, B 2, C 0",
+    "Answer: 0 0, 7 1, 12 1",
+    f"Answer: Answer 1, answer 0, a 1, {'x' * 41} 1",
+    "Answer: A 7",
+)
+YES = Verdict("right", 1.0, verify.EVALUATOR, verify.VERSION)
+NO = Verdict("wrong", 0.0, verify.EVALUATOR, verify.VERSION, {}, (Violation("missing", "Job A has no start."),))
+
+
+def test_every_fixed_problem_has_a_right_answer():
+    for index, text in enumerate(RIGHT):
+        verdicts = check(text)
+        assert [verdict.right for verdict in verdicts] == [problem is PROBLEMS[index] for problem in PROBLEMS]
+
+
+def test_the_kept_texts_keep_every_property_and_are_few_and_small():
+    count, broken = replay(KEPT)
+    assert broken == []
+    assert count >= 100
+    assert sum(path.stat().st_size for path in KEPT.iterdir()) < 100_000
+
+
+def test_the_kept_texts_show_every_kind_of_violation():
+    verdicts = [verdict for path in KEPT.iterdir() for verdict in check(text_of(path.read_bytes()))]
+    assert {violation.kind for verdict in verdicts for violation in verdict.violations} == set(verify.KINDS)
+    assert any(verdict.right for verdict in verdicts)
+
+
+TURNS = itertools.count()
+
+
+def slow(*_):
+    until = time.process_time() + 0.02
+    while time.process_time() < until:
+        pass
+    return (NO,)
+
+
+FAULTY = {
+    "accepts what is wrong": ("Answer: A 0", lambda *_: (YES,), "false accept on problem 'tight'"),
+    "rejects what is right": (RIGHT[0], lambda *_: (NO,), "false reject on problem 'tight'"),
+    "changes its mind": ("", lambda *_: (evolve(NO, measures={"turn": float(next(TURNS))}),), "not the same twice"),
+    "takes long": ("", slow, "slow"),
+    "gives no verdict": ("", lambda *_: (), "expected one verdict"),
+    "gives two": ("", lambda *_: (NO, NO), "expected one verdict"),
+    "could not judge": ("", lambda *_: (evolve(NO, status="no_verdict", score=None),), "status 'no_verdict'"),
+    "gives half a point": ("", lambda *_: (evolve(NO, score=0.5),), "score 0.5"),
+    "is another": ("", lambda *_: (evolve(NO, version="0"),), "another evaluator"),
+    "proves nothing": ("", lambda *_: (evolve(NO, violations=()),), "violations and status disagree"),
+    "goes on and on": ("", lambda *_: (evolve(NO, violations=NO.violations * 51),), "too many violations"),
+    "names an unknown kind": ("", lambda *_: (evolve(NO, violations=(Violation("luck", "Bad."),)),), "kind 'luck'"),
+    "says too much": ("", lambda *_: (evolve(NO, violations=(Violation("grammar", "x" * 400),)),), "malformed: 'xxx"),
+    "counts to infinity": ("", lambda *_: (evolve(NO, measures={"meant": float("inf")}),), "meant is inf"),
+}
+
+
+@pytest.mark.parametrize(("text", "judged", "complaint"), FAULTY.values(), ids=FAULTY)
+def test_a_verifier_that_breaks_a_property_is_found(text, judged, complaint, monkeypatch):
+    monkeypatch.setattr(properties, "SECONDS", 0.01)
+    with pytest.raises(AssertionError, match=complaint):
+        check(text, evolve(SCHEDULING, verify=judged))
+
+
+def test_a_verifier_that_reads_thoughts_is_found(monkeypatch):
+    monkeypatch.setattr("gce.domain.tasks.task.without_thinking", lambda text: text)
+    with pytest.raises(AssertionError, match="false accept on problem 'one'"):
+        check("<think>\nAnswer: A 0")
+
+
+def test_a_text_that_breaks_a_property_is_named(tmp_path, monkeypatch):
+    (tmp_path / "right").write_text(RIGHT[0])
+    (tmp_path / "raises").write_text("Answer: A 0")
+    assert replay(tmp_path) == (2, [])
+    monkeypatch.setattr(verify, "parse", lambda text: 1 // (len(text) - len("Answer: A 0")))
+    count, broken = replay(tmp_path)
+    assert count == 2
+    assert f"{tmp_path / 'raises'}: ZeroDivisionError: integer division or modulo by zero" in broken
+
+
+def line(number):
+    return re.compile(f"[0-9A-Za-z]+ {number}(?:, [0-9A-Za-z]+ {number})*")
+
+
+PLANTED = {
+    "seven digits": (answer, "_LINE", line("(?:0|[1-9][0-9]{0,6})")),
+    "leading zeros": (answer, "_LINE", line("[0-9]{1,6}")),
+    "minus zero": (answer, "_LINE", line("-?(?:0|[1-9][0-9]{0,5})")),
+    "digits of any script": (answer, "_LINE", line(r"\d{1,6}")),
+    "a soft hyphen hides the word": (answer, "_INVISIBLE", {"Me", "Mn"}),
+    "an accent hides the word": (answer, "_INVISIBLE", {"Cf", "Me"}),
+    "emphasis hides the word": (answer, "_BEFORE_COLON", ()),
+    **{f"no {kind}": (verify, f"_{kind}", lambda *_: iter(())) for kind in verify.KINDS if hasattr(verify, f"_{kind}")},
+}
+
+
+@pytest.mark.parametrize(("module", "name", "planted"), PLANTED.values(), ids=PLANTED)
+def test_the_kept_texts_find_a_planted_bug(module, name, planted, monkeypatch):
+    assert len(PLANTED) == 14
+    monkeypatch.setattr(module, name, planted)
+    _, broken = replay(KEPT)
+    assert any("false accept" in complaint for complaint in broken)
+
+
+@given(st.binary(max_size=50))
+def test_any_bytes_are_a_response_of_their_own(data):
+    assert text_of(data).encode("utf-8", "surrogateescape") == data
+
+
+# Mutants
+
+
+def test_a_survivor_needs_a_reason_and_a_reason_its_survivor():
+    known, new = Mutant("answer", "a < b", "a <= b"), Mutant("verify", "c = 1", "c = 2")
+    killed = Mutant("verify", "d = 1", "d = 2", fate="killed")
+    tried = [known, new, killed, Mutant("verify", "while e:", "while not e:", fate="timed out")]
+    assert unexplained(tried, {known: "b is never a", new: "c is not read"}) == []
+    assert unexplained(tried, {known: "b is never a"}) == [
+        "no test notices, and no reason is kept:\n  verify.py\n  - c = 1\n  + c = 2"
+    ]
+    assert unexplained(tried, {known: "b is never a", new: "c is not read", killed: "d is not read"}) == [
+        "a reason is kept for what does not survive:\n  verify.py\n  - d = 1\n  + d = 2"
+    ]
+    assert [line.split() for line in table(tried).splitlines()] == [
+        ["module", "tried", "killed", "timed", "out", "survived"],
+        ["answer", "1", "0", "0", "1"],
+        ["verify", "3", "1", "1", "1"],
+    ]
+
+
+def test_a_kept_mutant_changes_a_line_that_is_there_once():
+    """So that a reason given for one place is not taken for another."""
+    lines = {
+        module.__name__.rpartition(".")[2]: Counter(map(str.strip, Path(module.__file__).read_text().splitlines()))
+        for module in (answer, verify)
+    }
+    kept = kept_reasons()
+    assert len(kept) > 20
+    for mutant, reason in kept.items():
+        assert lines[mutant.module][mutant.line] == 1, mutant
+        assert mutant.becomes != mutant.line
+        assert reason.endswith("."), mutant
+
+
+def test_a_mutant_is_killed_by_a_test_or_by_its_limit():
+    code = f"""
+from attacks import mutants
+mutants.TESTS = mutants.TESTS[:1]
+mutants.SECONDS = 2
+source = mutants._source_of("answer")
+assert source == open({answer.__file__!r}, encoding="utf-8").read()
+for old, new in (("MAX_START = 999_999", "MAX_START = 999_998"), ("            end += 1", "            end += 0")):
+    assert old in source
+    print(mutants._fate(mutants.Mutant("answer", old, new, source.replace(old, new))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["killed", "timed out"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "package"), [(["mutants"], "cosmic_ray"), (["fuzz", "--corpus", "texts"], "atheris")]
+)
+def test_a_missing_tool_is_named_with_its_pip_command(command, package, tmp_path):
+    code = f"""
+import runpy, sys
+sys.modules[{package!r}] = None
+sys.argv = {command!r}
+sys.path.insert(0, {str(ROOT)!r})
+runpy.run_module("attacks." + sys.argv[0], run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'gce[attack]'" in done.stderr
+    assert mutants.ROOT == ROOT
