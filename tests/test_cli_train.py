@@ -19,6 +19,7 @@ import pytest
 
 from gce.adapters.run_directory import RunDirectory
 from gce.app import cli
+from gce.app import train as train_module
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
@@ -29,6 +30,10 @@ SIZES = (
     *("--problems", "5", "--rollouts", "2", "--iterations", "2", "--updates", "2"),
     *("--dev", "1", "--test", "1", "--max-tokens", "12"),
 )
+SCRIPTED_SETTINGS = {
+    **{"task": "toy_task:ADDITION", "model": "toy_task:careless", "problems": 5, "rollouts": 2, "iterations": 2},
+    **{"updates": 2, "dev": 1, "test": 1, "max_tokens": 12},
+}
 FIELDS = set(
     re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", (TESTS.parent / "docs/summary.md").read_text(), re.M)))
 )
@@ -475,6 +480,43 @@ def test_a_killed_process_is_resumed_to_the_same_bytes(trained: Trained, tiny: P
     assert len(records_of(run)["iterations"]) == 1
     assert train("--resume", run=run) == 0
     assert_same_run(trained(), run)
+
+
+def test_the_test_before_is_not_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a slow model it takes an hour; cut off right after it, before anything is committed."""
+    taken = []
+    measured = train_module._measured
+
+    def counting(*given: Any) -> Any:
+        taken.append(given[4])
+        return measured(*given)
+
+    def cut(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_module, "_measured", counting)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(train_module, "iterate", cut)
+        train_module.start(tmp_path / "run", train_module.with_recipe("gce", SCRIPTED_SETTINGS))
+    assert train("--resume", run=tmp_path / "run") == 0
+    assert taken == ["before", "after"]
+    assert train(*SCRIPTED, *SIZES, run=tmp_path / "whole") == 0
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_going_back_to_an_iteration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    assert train(*SCRIPTED, *SIZES, run=run) == 0
+    assert train(*SCRIPTED, *SIZES, run=tmp_path / "whole") == 0
+    assert train("--resume", "--discard-after", "1", run=run) == 0
+    assert_same_run(tmp_path / "whole", run)
+    capsys.readouterr()
+    assert train("--resume", "--discard-after", "7", run=run) == 2
+    assert "expected one of its intact iterations, 1, 2, got 7" in refused(capsys)
+    assert train(*SCRIPTED, "--discard-after", "1", run=tmp_path / "new") == 2
+    assert "--discard-after needs --resume" in refused(capsys)
 
 
 def test_evaluation_does_not_disturb_training(trained: Trained) -> None:
