@@ -25,8 +25,8 @@ from gce.adapters.run_directory import STEPS, RunDirectory
 
 TESTS = Path(__file__).parents[1]
 SETTINGS = (
-    *("--task", "toy_task:ADDITION", "--problems", "6", "--rollouts", "2", "--second-wave", "4", "--updates", "2"),
-    *("--iterations", "4", "--dev", "1", "--test", "2", "--max-tokens", "12", "--layers", "2", "--threads", "1"),
+    *("--task", "toy_task:ADDITION", "--problems", "4", "--rollouts", "2", "--second-wave", "3", "--updates", "2"),
+    *("--iterations", "3", "--dev", "1", "--test", "2", "--max-tokens", "12", "--layers", "2", "--threads", "1"),
 )
 MOST_STEPS = 3
 """A kill at a step waits for its first, second or third time."""

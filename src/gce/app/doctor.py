@@ -62,6 +62,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "pretrain": ("torch", "transformers", "tokenizers"),
     "test": ("pytest", "hypothesis"),
     "dev": ("mypy", "ruff"),
+    "attack": ("cosmic-ray", "atheris"),
 }
 """What each extra adds by itself on this platform, as in pyproject.toml."""
 
