@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import numpy as np
 
 from benchmarks.contest import Contestant, compete
 from benchmarks.machine import median_seconds
+from gce.adapters.run_directory import RunDirectory
 from gce.domain.buffer import BufferSettings, admit, draw, empty
 from gce.domain.randomness import generator
 from gce.domain.tasks.scheduling.answer import render
@@ -151,6 +153,52 @@ def memory() -> Found:
         }
 
 
+READ = """
+import sys
+from gce.adapters.run_reader import RunReader
+while True:
+    with RunReader(sys.argv[1]) as run:
+        for stream in ("iterations", "rollouts"):
+            for record in run.read(stream):
+                pass
+"""
+
+
+def reader(rounds: int = 10, commits: int = 10) -> Found:
+    """Milliseconds of a commit of 128 rollouts, in turns beside a process that reads the whole run without rest."""
+    times: dict[bool, list[float]] = {False: [], True: []}
+    rollouts = [{"key": str(number), "text": "A starts at 0. " * 60} for number in range(128)]
+    with tempfile.TemporaryDirectory() as folder, RunDirectory.create(f"{folder}/run", {}) as run:
+        run.commit(0, None, {})
+        reading = subprocess.Popen([sys.executable, "-c", READ, f"{folder}/run"])
+        iteration = 0
+        try:
+            for _ in range(rounds):
+                for beside in (False, True):
+                    reading.send_signal(signal.SIGCONT if beside else signal.SIGSTOP)
+                    time.sleep(0.3)
+                    for _ in range(commits):
+                        iteration += 1
+                        begun = time.perf_counter()
+                        for record in rollouts:
+                            run.append("rollouts", record)
+                        run.append("iterations", {"iteration": iteration})
+                        run.commit(iteration, None, {"iteration": iteration})
+                        times[beside].append(1e3 * (time.perf_counter() - begun))
+        finally:
+            reading.kill()
+            reading.wait()
+    for beside, found in times.items():
+        low, middle, high = np.percentile(found, [10, 50, 90])
+        yield {
+            "read_beside": beside,
+            "commits": len(found),
+            "median_milliseconds": round(float(middle), 2),
+            "from_10_to_90_percent": [round(float(low), 2), round(float(high), 2)],
+            "longest": round(max(found), 2),
+        }
+
+
 QUESTIONS: Mapping[str, Callable[[], Found]] = {
     "verifier-length": verifier_length,
     "verifier-jobs": verifier_jobs,
@@ -158,6 +206,7 @@ QUESTIONS: Mapping[str, Callable[[], Found]] = {
     "batch": batch,
     "learning": learning,
     "memory": memory,
+    "reader": reader,
 }
 PICTURES: Mapping[str, tuple[str, str, Mapping[str, str], bool]] = {
     "verifier-length": ("characters", "Seconds to judge one answer", {"seconds": "ten jobs"}, True),

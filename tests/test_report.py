@@ -338,7 +338,7 @@ def test_a_damaged_database_is_refused(ended: Path, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "other.sqlite") as db:
         db.execute("CREATE TABLE t (x)")
     (tmp_path / "other.sqlite").rename(tmp_path / "run.sqlite")
-    with pytest.raises(Exception, match="another version of gce"), RunReader(tmp_path):
+    with pytest.raises(Exception, match="expected a run of layout 2 or older, got application 0"), RunReader(tmp_path):
         pass
     with pytest.raises(BadInput, match=r"found no run\.sqlite"), RunReader(tmp_path / "none"):
         pass

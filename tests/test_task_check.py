@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import random
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import wilson
 from gce.domain.tasks import TASKS, Relation, Task, TaskTier, draw_problem
 from gce.domain.types import Evidence, Message, Verdict
+from gce.testing.bench import Overdue, alarm_clock
 from gce.testing.responses import HOSTILE, NOTHING_SAID, long_texts, mutated, noise, renumbered
 from gce.testing.scheduling_checkers import accepts
 from gce.testing.task_check import TaskReport, check_task
@@ -390,3 +393,30 @@ def test_hostile_texts_hold_what_breaks_careless_readers():
     for character in "\x00\ud800\u200b\u202e\u0301\u0661\uff11\u00b2":
         assert character in everything
     assert "" in HOSTILE and any(text.isdigit() and len(text) > 4_300 for text in HOSTILE)
+
+
+def test_an_alarm_in_a_callback_of_the_collector_is_not_lost():
+    """What is raised there is swallowed; so it rings again, where it is heard."""
+    heard = []
+
+    def busy(_phase, _info):
+        end = time.process_time() + 0.02
+        while time.process_time() < end:
+            pass
+
+    gc.callbacks.append(busy)
+    try:
+        with warnings.catch_warnings(record=True) as lost, alarm_clock() as set_alarm:
+            try:
+                set_alarm(0.005)
+                gc.collect()
+                end = time.process_time() + 5
+                while time.process_time() < end:
+                    pass
+            except Overdue:
+                heard.append(True)
+            set_alarm(0.0)
+    finally:
+        gc.callbacks.remove(busy)
+    assert heard and not lost
+    assert gc.get_freeze_count() == 0
