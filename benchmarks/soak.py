@@ -70,8 +70,8 @@ def soak(run: Path, seconds: float) -> tuple[list[dict[str, Any]], list[dict[str
                 reader.kill()
                 reader.wait()
                 reader, spans[-1] = None, (spans[-1][0], now)
-            for number in _iterations(run):
-                ended.setdefault(number, now)
+            for record in _iterations(run):
+                ended.setdefault(record["iteration"], now)
             looks.append(
                 {"seconds": round(now, 1), "iterations": len(ended), "read": reading, **_of_process(training.pid)}
             )
@@ -82,10 +82,8 @@ def soak(run: Path, seconds: float) -> tuple[list[dict[str, Any]], list[dict[str
             if process is not None:
                 process.kill()
                 process.wait()
-    with RunReader(run) as store:
-        records = list(store.read("iterations"))
     found = []
-    for record in records:
+    for record in _iterations(run):
         took = sum(record["seconds"].values())
         end = ended.get(record["iteration"])
         if end is not None:
@@ -127,11 +125,11 @@ def table(looks: Sequence[dict[str, Any]], iterations: Sequence[dict[str, Any]])
     return "\n".join(rows)
 
 
-def _iterations(run: Path) -> list[int]:
+def _iterations(run: Path) -> list[dict[str, Any]]:
     if not (run / "run.sqlite").exists():
         return []
     with RunReader(run) as store:
-        return [record["iteration"] for record in store.read("iterations")]
+        return list(store.read("iterations"))
 
 
 def _bytes(run: Path) -> int:

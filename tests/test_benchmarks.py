@@ -9,6 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from benchmarks import soak
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -95,3 +99,32 @@ def test_an_unknown_question_is_named():
     done = python("-m", "benchmarks.growth", "speed")
     assert done.returncode == 2
     assert "no question 'speed': choose of verifier-length," in done.stderr
+
+
+def test_a_soak_is_told_in_a_table() -> None:
+    looks = [
+        {"seconds": 10.0 * n, "iterations": n, "memory": 10**8, "files": 7, "threads": 12, "disk": n * 10**6}
+        for n in range(19)
+    ]
+    iterations = [{"seconds": 2.0, "read": 0.0}, {"seconds": 3.0, "read": 1.0}, {"seconds": 9.0, "read": 0.5}]
+    lines = soak.table(looks, iterations).splitlines()
+    assert lines[1].split() == ["0.0", "0", "100", "7", "12", "0.0"]
+    assert lines[9].split() == ["3.0", "18", "100", "7", "12", "18.0"]
+    assert lines[10] == "seconds an iteration, read all along: median 3.0 (3.0-3.0, n = 1)"
+    assert lines[11] == "seconds an iteration, not read: median 2.0 (2.0-2.0, n = 1)"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it reads /proc")
+def test_a_short_soak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("mlx.core")
+    monkeypatch.setattr(soak, "LOOK_SECONDS", 0.5)
+    looks, _ = soak.soak(tmp_path / "run", 4.0)
+    assert len(looks) >= 3 and {"memory", "files", "threads", "disk"} <= set(looks[0])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it reads /proc")
+def test_nothing_grows_in_two_hours() -> None:
+    pytest.importorskip("mlx.core")
+    done = python("-m", "benchmarks.soak", "--minutes", "120")
+    assert done.returncode == 0, done.stdout + done.stderr
