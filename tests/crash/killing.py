@@ -37,7 +37,9 @@ SERVER = """
 import json, os, signal, sys, threading
 from gce.adapters.run_directory import RunDirectory
 from gce.app.cli import main
-import gce.adapters.mlx_model  # Most of a short run's time: imported once, and each run is a fork of this process.
+# Most of a short run's time: imported once, and each run is a fork of this process.
+import gce.adapters.mlx_model
+from transformers import LlamaConfig
 
 def run(step, count, seconds, arguments):
     die = lambda: os.kill(os.getpid(), signal.SIGKILL)
