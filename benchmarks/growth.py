@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import signal
 import subprocess
 import sys
 import tempfile
@@ -170,24 +169,22 @@ def reader(rounds: int = 10, commits: int = 10) -> Found:
     rollouts = [{"key": str(number), "text": "A starts at 0. " * 60} for number in range(128)]
     with tempfile.TemporaryDirectory() as folder, RunDirectory.create(f"{folder}/run", {}) as run:
         run.commit(0, None, {})
-        reading = subprocess.Popen([sys.executable, "-c", READ, f"{folder}/run"])
         iteration = 0
-        try:
-            for _ in range(rounds):
-                for beside in (False, True):
-                    reading.send_signal(signal.SIGCONT if beside else signal.SIGSTOP)
-                    time.sleep(0.3)
-                    for _ in range(commits):
-                        iteration += 1
-                        begun = time.perf_counter()
-                        for record in rollouts:
-                            run.append("rollouts", record)
-                        run.append("iterations", {"iteration": iteration})
-                        run.commit(iteration, None, {"iteration": iteration})
-                        times[beside].append(1e3 * (time.perf_counter() - begun))
-        finally:
-            reading.kill()
-            reading.wait()
+        for _ in range(rounds):
+            for beside in (False, True):
+                reading = subprocess.Popen([sys.executable, "-c", READ, f"{folder}/run"]) if beside else None
+                time.sleep(1.0 if beside else 0.0)  # Until it reads.
+                for _ in range(commits):
+                    iteration += 1
+                    begun = time.perf_counter()
+                    for record in rollouts:
+                        run.append("rollouts", record)
+                    run.append("iterations", {"iteration": iteration})
+                    run.commit(iteration, None, {"iteration": iteration})
+                    times[beside].append(1e3 * (time.perf_counter() - begun))
+                if reading is not None:
+                    reading.kill()
+                    reading.wait()
     for beside, found in times.items():
         low, middle, high = np.percentile(found, [10, 50, 90])
         yield {

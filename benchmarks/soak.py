@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 from typing import Any
 
 from gce.adapters.run_reader import RunReader
@@ -75,7 +75,7 @@ def soak(run: Path, seconds: float) -> tuple[list[dict[str, Any]], list[dict[str
             looks.append(
                 {"seconds": round(now, 1), "iterations": len(ended), "read": reading, **_of_process(training.pid)}
             )
-            looks[-1]["disk"] = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+            looks[-1]["disk"] = _bytes(run)
             time.sleep(LOOK_SECONDS)
     finally:
         for process in (training, reader):
@@ -113,6 +113,11 @@ def table(looks: Sequence[dict[str, Any]], iterations: Sequence[dict[str, Any]])
             f"{look['seconds'] / 60:7.1f}  {look['iterations']:10d}  {look['memory'] / 1e6:9.0f}  {look['files']:5d}  "
             f"{look['threads']:7d}  {look['disk'] / 1e6:7.1f}"
         )
+    late = looks[int(SETTLED * len(looks)) :]
+    done = [look["iterations"] for look in late]
+    if len(set(done)) > 1:
+        slopes = (linear_regression(done, [look[name] / 1e6 for look in late]).slope for name in ("memory", "disk"))
+        rows.append("MB more an iteration, after the first fifth: memory {:.2f}, disk {:.2f}".format(*slopes))
     for name, chosen in (
         ("read all along", [each["seconds"] for each in iterations if each["read"] > 0.9]),
         ("not read", [each["seconds"] for each in iterations if each["read"] < 0.1]),

@@ -110,8 +110,9 @@ def test_a_soak_is_told_in_a_table() -> None:
     lines = soak.table(looks, iterations).splitlines()
     assert lines[1].split() == ["0.0", "0", "100", "7", "12", "0.0"]
     assert lines[9].split() == ["3.0", "18", "100", "7", "12", "18.0"]
-    assert lines[10] == "seconds an iteration, read all along: median 3.0 (3.0-3.0, n = 1)"
-    assert lines[11] == "seconds an iteration, not read: median 2.0 (2.0-2.0, n = 1)"
+    assert lines[10] == "MB more an iteration, after the first fifth: memory 0.00, disk 1.00"
+    assert lines[11] == "seconds an iteration, read all along: median 3.0 (3.0-3.0, n = 1)"
+    assert lines[12] == "seconds an iteration, not read: median 2.0 (2.0-2.0, n = 1)"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it reads /proc")

@@ -506,6 +506,15 @@ def test_the_test_before_is_not_taken_again(
     assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
+def test_without_steps_to_check_there_is_no_learning_from_true_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for task in ("toy_task:ADDITION", "scheduling-answer-only"):
+        arguments = ("--task", task, "--model", "toy_task:careless", "--admission", "reasoned")
+        assert train(*arguments, run=tmp_path / "run") == 2
+        assert "cannot check written steps: --admission reasoned needs a task that can" in refused(capsys)
+
+
 def test_going_back_to_an_iteration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     assert train(*SCRIPTED, *SIZES, run=run) == 0
@@ -514,7 +523,11 @@ def test_going_back_to_an_iteration(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert_same_run(tmp_path / "whole", run)
     capsys.readouterr()
     assert train("--resume", "--discard-after", "7", run=run) == 2
-    assert "expected one of its intact iterations, 1, 2, got 7" in refused(capsys)
+    assert "expected an iteration that is intact and whose checkpoint is kept, 1, 2, got 7" in refused(capsys)
+    before = snapshot(run)
+    assert train("--resume", "--discard-after", "1", "--rank", "4", run=run) == 2
+    assert "a resumed run keeps its settings: leave out --rank" in refused(capsys)
+    assert snapshot(run) == before, "nothing is lost for a command that is refused"
     assert train(*SCRIPTED, "--discard-after", "1", run=tmp_path / "new") == 2
     assert "--discard-after needs --resume" in refused(capsys)
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from attrs import evolve
 from test_loop import SMALL, Interrupted, Listening, a_run, assert_same_end, dies_in, finish, timeless
-from toy_task import ADDITION, careless
+from toy_task import ADDITION, careless, verify
 
 from gce.adapters.memory_store import MemoryStore
 from gce.adapters.scripted_model import ScriptedModel
 from gce.app.evaluation import ask
 from gce.domain.tasks import draw_problems
-from gce.domain.types import Completion, SampleRequest, TrainingBatch, UpdateReport
-from gce.errors import ModelError
+from gce.domain.types import Completion, SampleRequest, TrainingBatch, UpdateReport, Verdict
+from gce.errors import BadInput, ModelError
 
 WAVES = evolve(SMALL, iterations=3, second_wave=5)
 FIRST, SECOND = WAVES.problems * WAVES.rollouts, WAVES.second_wave
@@ -148,3 +148,65 @@ def test_a_wave_of_other_requests_is_drawn_again() -> None:
 def test_after_a_commit_nothing_is_held() -> None:
     ended: Any = finish(a_run(WAVES, careless(None, None)))
     assert list(ended.store.held()) == []
+
+
+def counting(problem: Any, completion: Completion, evidence: Any = None) -> tuple[Verdict, ...]:
+    """The toy's verdict with a measure that is a whole number."""
+    return tuple(evolve(each, measures={"words": len(completion.text.split())}) for each in verify(problem, completion))
+
+
+def test_a_resumed_wave_leaves_the_same_records_whatever_numbers_a_verdict_has() -> None:
+    """A whole number where a float is due, as users write it."""
+    task = evolve(ADDITION, verify=counting)
+    whole = finish(evolve(a_run(WAVES, careless(None, None)), task=task))
+    store = MemoryStore()
+    with pytest.raises(Interrupted):
+        finish(evolve(a_run(WAVES, dies_in(1, careless(None, None), after=FIRST + 2), store), task=task))
+    rest = finish(evolve(a_run(WAVES, careless(None, None), store.reopen()), task=task))
+    assert [repr(record) for record in whole.store.read("rollouts")] == [
+        repr(record) for record in rest.store.read("rollouts")
+    ]
+
+
+def test_a_verdict_that_cannot_be_kept_is_one_line() -> None:
+    def odd(problem: Any, completion: Completion, evidence: Any = None) -> tuple[Verdict, ...]:
+        return tuple(evolve(each, measures={"short": True}) for each in verify(problem, completion))
+
+    with pytest.raises(
+        BadInput, match=r"task addition: its verdict on .* cannot be kept: .*measures.*expected a number"
+    ):
+        finish(evolve(a_run(WAVES, careless(None, None)), task=evolve(ADDITION, verify=odd)))
+
+
+def test_a_resumed_wave_took_the_time_it_took() -> None:
+    whole = finish(a_run(WAVES, Listening(careless(None, None)._answer)))
+    store = MemoryStore()
+    with pytest.raises(Interrupted):
+        finish(a_run(WAVES, dies_in(1, Listening(careless(None, None)._answer), after=FIRST + 2), store))
+    rest = finish(a_run(WAVES, Listening(careless(None, None)._answer), store.reopen()))
+    assert rest.records[0].seconds["sample"] == whole.records[0].seconds["sample"] == FIRST + SECOND
+
+
+def test_answers_that_never_came_are_asked_for_again() -> None:
+    def down(completions: Iterator[Completion]) -> Iterator[Completion]:
+        for each in completions:
+            yield Completion(each.key, "", "error", policy="", error="no server")
+
+    store = MemoryStore()
+    with pytest.raises(Interrupted):
+        model = Changed(down, after=0)
+        model.sample = cut_after_first(model.sample)  # type: ignore[method-assign]
+        finish(a_run(WAVES, model, store))
+    assert list(store.held()) == []
+
+
+def cut_after_first(sample: Any) -> Any:
+    calls = [0]
+
+    def call(requests: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > 1:
+            raise Interrupted
+        return sample(requests)
+
+    return call

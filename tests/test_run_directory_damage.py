@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("safetensors")
 
 from gce.adapters.durable_files import write_file
-from gce.adapters.run_database import reading_failed
+from gce.adapters.run_database import RunDatabase, reading_failed
 from gce.adapters.run_directory import STEPS, RunDirectory
 from gce.adapters.run_reader import RunReader
 from gce.domain.types import ModelState
@@ -96,7 +96,7 @@ def is_as_of(root, iteration):
         assert set(os.listdir(root / "checkpoints")) <= allowed, "nothing uncommitted is left"
         fill(run, [iteration + 1])
         assert run.last()[0] == iteration + 1
-    assert set(os.listdir(root)) == {*("checkpoints", "head.json", "lock", "run.sqlite"), *REPORTS}
+    assert set(os.listdir(root)) - set(REPORTS) == {"checkpoints", "head.json", "lock", "run.sqlite"}
 
 
 # Kills.
@@ -436,6 +436,11 @@ def test_what_is_held_survives_and_damage_to_it_is_found(copy):
 
 def test_damage_to_what_is_known_of_reports_is_found(copy):
     alter(copy, "UPDATE written SET hash = 'x' WHERE name = 'summary.json'")
+    with (
+        RunReader(copy) as reader,
+        pytest.raises(DamagedStore, match=r"run\.sqlite: what it says of summary\.json does"),
+    ):
+        reader.summary()
     with pytest.raises(DamagedStore, match=r"what it says of files beside it .* --resume --discard-after 2"):
         RunDirectory.open(copy)
 
@@ -575,7 +580,7 @@ def test_the_offered_iteration_is_a_way_out(copy, name):
     with pytest.raises(DamagedStore) as caught:
         RunDirectory.open(copy)
     assert "--resume --discard-after 1" in str(caught.value)
-    with pytest.raises(DamagedStore, match="--discard-after 1"):
+    with pytest.raises(BadInput, match="intact and whose checkpoint is kept, 1, got 2"):
         RunDirectory.open(copy, discard_after=2)
     RunDirectory.open(copy, discard_after=1).close()
     is_as_of(copy, 1)
@@ -585,7 +590,7 @@ def test_a_damaged_record_of_the_newest_iteration_offers_the_one_before(copy):
     alter(copy, "UPDATE records SET body = '{}' WHERE iteration = 2 AND stream = 'iterations'")
     with pytest.raises(DamagedStore, match=r"what iteration 2 committed does not match its digest.*--discard-after 1"):
         RunDirectory.open(copy)
-    with pytest.raises(BadInput, match=r"one of its intact iterations, 0, 1 \(.*digest\), got 2"):
+    with pytest.raises(BadInput, match=r"whose checkpoint is kept, 1 \(.*digest\), got 2"):
         RunDirectory.open(copy, discard_after=2)
     RunDirectory.open(copy, discard_after=1).close()
     is_as_of(copy, 1)
@@ -609,17 +614,81 @@ def test_without_an_intact_checkpoint_nothing_is_offered(copy):
 
 def test_discarding_what_is_not_there_is_refused(copy):
     before = (copy / "run.sqlite").read_bytes()
-    with pytest.raises(BadInput, match="one of its intact iterations, 0, 1, 2, got 5"):
-        RunDirectory.open(copy, discard_after=5)
-    with pytest.raises(DamagedStore, match="iteration-0000"):  # its checkpoint was deleted as old
-        RunDirectory.open(copy, discard_after=0)
+    for iteration in (5, 0):  # The checkpoint of 0 was deleted as old.
+        with pytest.raises(BadInput, match=f"whose checkpoint is kept, 1, 2, got {iteration}"):
+            RunDirectory.open(copy, discard_after=iteration)
     assert (copy / "run.sqlite").read_bytes() == before
     is_as_of(copy, 2)
 
 
 def test_a_whole_run_can_go_back_too(copy):
+    """What was written after a later iteration goes; of what was written before, the hash stays."""
+    with RunDirectory.open(copy, discard_after=1) as run:
+        assert not (copy / "summary.json").exists() and not (copy / "test-after.jsonl").exists()
+        run.write_answers("test-before", [{"text": "job 1"}])
+        fill(run, [2])
     RunDirectory.open(copy, discard_after=1).close()
+    flip(copy / "test-before.jsonl", 3)
+    with RunReader(copy) as reader, pytest.raises(DamagedStore, match=r"test-before\.jsonl is not as it was written"):
+        reader.answers("test-before")
+    (copy / "test-before.jsonl").unlink()
     is_as_of(copy, 1)
+
+
+@pytest.mark.parametrize("method", ["written_after", "discard_after"])
+def test_going_back_that_was_cut_off_went_back_or_did_not(copy, monkeypatch, method):
+    def cut(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(RunDatabase, method, cut)
+        RunDirectory.open(copy, discard_after=1)
+    is_as_of(copy, 2)
+
+
+@pytest.mark.parametrize(("part", "kept"), [(b"three and one", 2), (b'"iteration":2,"loss"', 1)])
+def test_a_bit_that_makes_text_no_text_is_found_as_any_other(copy, part, kept):
+    content = (copy / "run.sqlite").read_bytes()
+    flip(copy / "run.sqlite", content.rindex(part) + 3, bit=7)
+    with pytest.raises(DamagedStore, match=f"digest: .* --resume --discard-after {kept}"):
+        RunDirectory.open(copy)
+    RunDirectory.open(copy, discard_after=kept).close()
+    is_as_of(copy, kept)
+
+
+def test_a_report_of_an_older_layout_whose_replacement_was_cut_off_is_still_read(copy, monkeypatch):
+    alter(copy, "DELETE FROM written")
+
+    def cut(_path, _content):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gce.adapters.run_directory.write_file", cut)
+    with RunDirectory.open(copy) as run, pytest.raises(KeyboardInterrupt):
+        run.write_answers("test-after", [{"text": "job 2"}])
+    with RunReader(copy) as reader:
+        assert reader.answers("test-after") == [{"text": "job 1"}]
+
+
+def test_a_report_that_is_replaced_while_it_is_read_is_not_damaged(copy, monkeypatch):
+    """Between a look at the file and one at its hash."""
+    hashes, left = RunDatabase.hashes, [1]
+    with RunDirectory.open(copy) as run, RunReader(copy) as reader:
+
+        def replaced(database, name):
+            if left.pop() if left else 0:
+                run.write_answers("test-after", [{"text": "job 2"}])
+            return hashes(database, name)
+
+        monkeypatch.setattr(RunDatabase, "hashes", replaced)
+        assert reader.answers("test-after") == [{"text": "job 2"}]
+
+
+def test_writing_the_same_again_adds_nothing(copy):
+    with RunDirectory.open(copy) as run:
+        for _ in range(3):
+            run.write_answers("test-after", [{"text": "job 1"}])
+    with sqlite3.connect(copy / "run.sqlite") as database:
+        assert database.execute("SELECT count(*) FROM written WHERE name = 'test-after.jsonl'").fetchone() == (1,)
 
 
 def test_what_was_discarded_can_be_written_again(tmp_path):

@@ -130,9 +130,9 @@ def kill_and_compare(base: Path, home: Path, kills: int, seed: int, *, say: Any 
             say(f"{run.name}: ended")
             left = what_is_left(run)
             report.differences += [
-                f"{run.name}: {name}: {left[name]!r:.300} for {whole[name]!r:.300}"
+                f"{run.name}: {name}: {left.get(name)!r:.300} for {whole[name]!r:.300}"
                 for name in whole
-                if left[name] != whole[name]
+                if left.get(name) != whole[name]
             ]
             report.runs += 1
             run = home / f"run{report.runs}"
@@ -182,6 +182,7 @@ class Trainer:
 
 def what_is_left(run: Path) -> dict[str, Any]:
     """All that must repeat: records, buffer and loop without times, the adapter's and the optimizer's bytes."""
+    names = sorted(str(path.relative_to(run)) for path in run.rglob("*") if "sqlite-" not in path.name)
     with RunDirectory.open(run) as store:
         streams = ("iterations", "rollouts", "traces", "evaluations")
         left: dict[str, Any] = {name: list(store.read(name)) for name in streams}
@@ -195,8 +196,7 @@ def what_is_left(run: Path) -> dict[str, Any]:
         left[name] = (run / name).read_bytes()
     summary = json.loads((run / "summary.json").read_text())
     left["summary"] = {name: value for name, value in summary.items() if name not in ("seconds", "peak_bytes")}
-    left["names"] = sorted(str(path.relative_to(run)) for path in run.rglob("*") if "sqlite-" not in path.name)
-    return left
+    return {**left, "names": names}
 
 
 def main() -> None:

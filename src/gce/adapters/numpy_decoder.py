@@ -193,8 +193,8 @@ class NumpyDecoder:
             # Two softmaxes are one where each weighs as much as its normalizer.
             gathered, normalizer = _over_opening(opening, block, padded[members])
             with np.errstate(over="ignore"):  # Where all weight is on the other side.
-                share = 1 / (1 + np.exp(highest[members] + np.log(total[members]) - normalizer))
-            attended[members] += share * (gathered - attended[members])
+                weight = 1 / (1 + np.exp(highest[members] + np.log(total[members]) - normalizer))
+            attended[members] += weight * (gathered - attended[members])
         return attended.reshape(rows, -1)
 
 

@@ -55,7 +55,7 @@ def opening_lengths(prompts: Iterable[Tokens]) -> dict[Tokens, int]:
         if prompt is not None and group:
             # Sorted, so that a prompt shares with the whole group what it shares with the last one.
             with_last = min(_shared(group[-1], prompt), len(group[0]) - 1, len(prompt) - 1) // _STEP * _STEP
-            # One group of prompts is not given up for the few words that it shares with the next one.
+            # A group takes no prompt with which it would share less than half of what it shares now.
             if with_last >= max(_LEAST, shared // 2):
                 shared = min(shared or with_last, with_last)
                 group.append(prompt)

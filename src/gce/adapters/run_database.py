@@ -47,7 +47,10 @@ _TABLES = {
         " pinned TEXT NOT NULL, loop TEXT NOT NULL, digest TEXT NOT NULL)"
     ),
     "held": "CREATE TABLE held (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)",
-    "written": "CREATE TABLE written (name TEXT NOT NULL, hash TEXT NOT NULL, digest TEXT NOT NULL)",
+    "written": (
+        "CREATE TABLE written (name TEXT NOT NULL, hash TEXT NOT NULL, iteration INTEGER NOT NULL,"
+        " digest TEXT NOT NULL, PRIMARY KEY (name, hash))"
+    ),
 }
 _IDENTIFIER = re.compile(r"(?!sqlite_)[a-z][a-z0-9_]*")
 _ROWS_AT_ONCE = 256
@@ -93,9 +96,10 @@ class RunDatabase:
                     f"{layout}: it is damaged, or no run: put back a copy of it, or give another --run-dir"
                 )
             self._layout = layout
+            # What is no text was damaged: then it does not match its digest, which says more than that it is none.
+            self._db.text_factory = lambda content: content.decode("utf-8", "replace")
             if read_only:
                 return
-            self._bring_up_to_date()
             self._value("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("PRAGMA fullfsync = ON")  # macOS: through the disk's own cache
@@ -122,6 +126,17 @@ class RunDatabase:
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
+
+    def bring_up_to_date(self) -> None:
+        """Add what this layout has and the file's has not; for a file that has been found whole."""
+        if self._layout == _LAYOUT:
+            return
+        with self._transaction():
+            for name in [name for name, since in _SINCE.items() if since > self._layout]:
+                self._db.execute(f"DROP VIEW IF EXISTS {name}")  # Of a stream of that name.
+                self._db.execute(_TABLES[name])
+            self._db.execute(f"PRAGMA user_version = {_LAYOUT}")
+        self._layout = _LAYOUT
 
     def first_digest(self) -> str:
         """What the chain starts from."""
@@ -212,39 +227,58 @@ class RunDatabase:
         try:
             return [json.loads(body) for (body,) in self._rows("SELECT body FROM held ORDER BY sequence")]
         except (TypeError, ValueError) as exc:
-            raise DamagedStore(f"{self.path}: what is held since the last commit is damaged: --resume") from exc
+            raise DamagedStore(
+                f"{self.path}: what is held since the last commit is damaged: --resume says from where to go on"
+            ) from exc
 
     def loose_ends(self, before: str) -> str | None:
         """What is wrong, in words, with what came after the commit of this digest and belongs to no commit, if any."""
+        if self._layout < _LAYOUT:
+            return None
         digest = before
         for place, (sequence, body, stored) in enumerate(self._each("SELECT * FROM held ORDER BY sequence")):
             digest = _chained(digest, [place], body)
             if (sequence, digest) != (place, stored):
                 return "run.sqlite: what is held since the last commit does not match its digest"
-        for name, hash_, stored in self._each("SELECT * FROM written"):
-            if stored != _chained(_CHAIN, [name], hash_):
+        for name, hash_, iteration, stored in self._each("SELECT * FROM written"):
+            if stored != _chained(_CHAIN, [name, iteration], hash_):
                 return "run.sqlite: what it says of files beside it does not match its digest"
         return None
 
-    def announce(self, name: str, hash_: str) -> None:
-        """Say that a file beside the database is about to be replaced by one of this SHA-256."""
-        self._db.execute("INSERT INTO written VALUES (?, ?, ?)", (name, hash_, _chained(_CHAIN, [name], hash_)))
+    def announce(self, name: str, hashes: Sequence[str], iteration: int) -> None:
+        """Say that a file beside the database has one of these SHA-256, as of this iteration, 0 before the first."""
+        with self._transaction():
+            for hash_ in hashes:
+                digest = _chained(_CHAIN, [name, iteration], hash_)
+                self._db.execute("INSERT OR REPLACE INTO written VALUES (?, ?, ?, ?)", (name, hash_, iteration, digest))
 
     def settle(self, name: str, hash_: str) -> None:
-        """Say that it has been."""
+        """Say which it is."""
         self._db.execute("DELETE FROM written WHERE name = ? AND hash != ?", (name, hash_))
 
     def hashes(self, name: str) -> set[str]:
-        """SHA-256 of what a file may hold: of several where a crash cut off its replacement; of none if unknown."""
+        """SHA-256 of what a file may hold: of several where a crash cut off its replacement; of none if unknown.
+
+        DamagedStore where they are not as they were written.
+        """
         if self._layout < _SINCE["written"]:
             return set()
-        return {found for (found,) in self._rows("SELECT hash FROM written WHERE name = ?", name)}
+        found = self._rows("SELECT hash, iteration, digest FROM written WHERE name = ?", name)
+        if any(digest != _chained(_CHAIN, [name, iteration], hash_) for hash_, iteration, digest in found):
+            raise DamagedStore(f"{self.path}: what it says of {name} does not match its digest: put back a copy of it")
+        return {hash_ for hash_, _, _ in found}
+
+    def written_after(self, iteration: int) -> list[str]:
+        """Names of files that were written when a later iteration had been committed."""
+        if self._layout < _SINCE["written"]:
+            return []
+        return [name for (name,) in self._rows("SELECT DISTINCT name FROM written WHERE iteration > ?", iteration)]
 
     def discard_after(self, iteration: int) -> None:
-        """Delete all commits after this one, with their records, what is held, and what is known of files beside it."""
+        """Delete all commits after this one, their records, what is held, and what is known of files written since."""
         with self._transaction():
             self._db.execute("DELETE FROM held")
-            self._db.execute("DELETE FROM written")
+            self._db.execute("DELETE FROM written WHERE iteration > ?", (iteration,))
             self._db.execute("DELETE FROM records WHERE iteration > ?", (iteration,))
             self._db.execute("DELETE FROM commits WHERE iteration > ?", (iteration,))
 
@@ -274,18 +308,9 @@ class RunDatabase:
             return commits, f"run.sqlite: it holds records of iteration {next(iter(sums))!r} but no such commit"
         return commits, None
 
-    def _bring_up_to_date(self) -> None:
-        if self._layout == _LAYOUT:
-            return
-        with self._transaction():
-            for name in [name for name, since in _SINCE.items() if since > self._layout]:
-                self._db.execute(_TABLES[name])
-            self._db.execute(f"PRAGMA user_version = {_LAYOUT}")
-        self._layout = _LAYOUT
-
     def _changed_definition(self) -> str | None:
         found = set(self._rows("SELECT name, sql FROM sqlite_master"))
-        expected = list(_TABLES.items())
+        expected = [(name, sql) for name, sql in _TABLES.items() if _SINCE.get(name, 1) <= self._layout]
         if not set(expected) - found:
             streams = [stream for (stream,) in self._rows("SELECT DISTINCT stream FROM records")]
             expected += [(stream, _view(stream)) for stream in streams if _has_view(stream)]

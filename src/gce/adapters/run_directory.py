@@ -80,6 +80,7 @@ class RunDirectory:
         self._database = RunDatabase(path / "run.sqlite")
         try:
             commits, _ = self._checked()
+            self._database.bring_up_to_date()
             self._tip = commits[-1] if commits else None
             self._digest = commits[-1].digest if commits else self._database.first_digest()
             self._lengths = self._database.lengths()
@@ -142,8 +143,8 @@ class RunDirectory:
         """Go on with a run from its last commit.
 
         With `discard_after`, all that came after that iteration is dropped first: the way out when newer ones are
-        damaged. Raises BadInput where there is no run, it is in use, or it has no such iteration; DamagedStore as
-        `last` does, and then nothing was changed.
+        damaged. Raises BadInput where there is no run, it is in use, or it cannot go back to that iteration, whose
+        checkpoint must be kept; DamagedStore as `last` does, and then nothing was changed.
         """
         root = Path(path)
         _check_keep(keep)
@@ -282,9 +283,11 @@ class RunDirectory:
     def _write(self, name: str, content: str) -> None:
         self._check_open()
         path = self.path / name
-        hashed = hashlib.sha256(content.encode()).hexdigest()
+        hashed = _hash(content.encode())
         try:
-            self._database.announce(name, hashed)
+            # Until it is settled, the old file and the new one are both as they were written.
+            known = [] if self._database.hashes(name) or not path.is_file() else [_hash(path.read_bytes())]
+            self._database.announce(name, [*known, hashed], self._tip.iteration if self._tip else 0)
             write_file(path, content.encode())
             self._database.settle(name, hashed)
         except (OSError, sqlite3.Error) as exc:
@@ -348,6 +351,10 @@ class RunDirectory:
             raise ValueError(f"the run {self.path} is closed: open it again")
 
 
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def _head(tip: CommitRow | None, digest: str) -> bytes:
     return (json.dumps({"iteration": tip and tip.iteration, "digest": digest}) + "\n").encode()
 
@@ -377,8 +384,7 @@ def _files(root: Path, commit: CommitRow) -> dict[str, bytes] | None:
 
 def _way_out(root: Path, commits: Sequence[CommitRow]) -> str:
     for commit in reversed(commits):
-        with contextlib.suppress(DamagedFileError):
-            _files(root, commit)
+        if _is_whole(root, commit):
             return (
                 f"put back a copy of it, or go on from iteration {commit.iteration}, the last one intact, with "
                 f"--resume --discard-after {commit.iteration}"
@@ -390,16 +396,28 @@ def _discard_after(root: Path, iteration: int) -> None:
     with contextlib.closing(RunDatabase(root / "run.sqlite")) as database:
         commits, problem = database.chain()
         kept = [each for each in commits if each.iteration <= iteration]
-        if not kept or kept[-1].iteration != iteration:
-            intact = ", ".join(str(each.iteration) for each in commits) or "none"
+        whole = [each.iteration for each in commits if _is_whole(root, each)]
+        if not kept or kept[-1].iteration != iteration or iteration not in whole:
+            possible = ", ".join(map(str, whole)) or "none"
             found = f" ({problem})" if problem else ""
-            raise BadInput(f"{root}: expected one of its intact iterations, {intact}{found}, got {iteration!r}")
-        try:
-            _files(root, kept[-1])
-        except DamagedFileError as exc:
-            raise DamagedStore(f"{root}: {exc}: {_way_out(root, kept)}") from exc
-        database.discard_after(iteration)
+            raise BadInput(
+                f"{root}: expected an iteration that is intact and whose checkpoint is kept, {possible}{found}, got "
+                f"{iteration!r}"
+            )
+        database.bring_up_to_date()
+        # First this: a head of an earlier commit is one that a crash may leave.
         write_file(root / "head.json", _head(kept[-1], kept[-1].digest))
+        for name in database.written_after(iteration):
+            remove(root / name)
+        database.discard_after(iteration)
+
+
+def _is_whole(root: Path, commit: CommitRow) -> bool:
+    try:
+        _files(root, commit)
+    except DamagedFileError:
+        return False
+    return True
 
 
 def _start(root: Path, config: Mapping[str, Any]) -> None:

@@ -84,17 +84,24 @@ class RunReader:
     def _parsed(self, name: str, parse: Callable[[str], Any]) -> Any:
         """A file beside the database, which must be as it was written; None where there is none."""
         path = self.path / name
-        try:
-            content = path.read_bytes()
-            known = self._database.hashes(name)
-        except FileNotFoundError:
-            return None
-        except OSError as exc:
-            raise DamagedStore(f"cannot read {path}: {exc}") from exc
-        except sqlite3.Error as exc:
-            raise reading_failed(self._database.path, exc) from exc
-        if known and hashlib.sha256(content).hexdigest() not in known:
-            raise DamagedStore(f"{path} is not as it was written: put back a copy of it, or delete it to do without")
+        seen: object = None
+        while True:
+            try:
+                content = path.read_bytes()
+                known = self._database.hashes(name)
+            except FileNotFoundError:
+                return None
+            except OSError as exc:
+                raise DamagedStore(f"cannot read {path}: {exc}") from exc
+            except sqlite3.Error as exc:
+                raise reading_failed(self._database.path, exc) from exc
+            if not known or hashlib.sha256(content).hexdigest() in known:
+                break
+            if seen == (content, known):  # Twice the same: it was not being replaced just then.
+                raise DamagedStore(
+                    f"{path} is not as it was written: put back a copy of it, or delete it to do without"
+                )
+            seen = content, known
         try:
             return parse(content.decode())
         except ValueError as exc:

@@ -54,7 +54,7 @@ def sampled(model: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Compl
             if values is not None and not all(map(isfinite, values)):
                 raise ModelError(
                     f"rollout {completion.key}: expected log-probabilities that are numbers, got NaN or infinity: the "
-                    "model's weights may have overflowed: take a smaller --learning-rate"
+                    "model's weights may have overflowed, as where --learning-rate was too large"
                 )
         yield completion
     if open_requests:

@@ -9,7 +9,7 @@ particular task.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from math import ceil, isfinite
@@ -182,11 +182,10 @@ def why_stop(run: Run, state: RunState) -> str:
 
 def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     number = state.iteration + 1
-    began = run.clock.now()
     problems, drawn = _draw(run, state, number)
-    rollouts = _sample(run, state, number, problems)
+    rollouts, sampling = _sample(run, state, number, problems)
     judged = [rollout.judged for rollout in rollouts]
-    sampled = run.clock.now()
+    began = run.clock.now()
     counts = _count(run.tiers, rollouts, [answer.right for answer in judged])
     credited = _count(run.tiers, rollouts, [rollout.credited for rollout in rollouts])
     buffer, admitted = _admit(run, state, number, rollouts)
@@ -226,7 +225,7 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
         entropy=_entropy(judged),
         dropped=sum(report.dropped for report in reports),
         dev=dev,
-        seconds={"sample": sampled - began, "train": learned - sampled, "evaluate": looked - learned},
+        seconds={"sample": sampling, "train": learned - began, "evaluate": looked - learned},
     )
     _commit(run, after, record, rollouts, admitted)
     run.watcher.iteration(record)
@@ -270,16 +269,19 @@ class _Rollout:
     """Whether its prompt began with worked examples."""
 
 
-def _sample(run: Run, state: RunState, number: int, problems: Sequence[Problem]) -> list[_Rollout]:
+def _sample(run: Run, state: RunState, number: int, problems: Sequence[Problem]) -> tuple[list[_Rollout], float]:
+    """The iteration's rollouts, and seconds they took, before a resume too."""
     config = run.config
-    first = _wave(run, state, number, {problem.key: config.rollouts for problem in problems}, problems, 0)
+    first, seconds = _wave(run, state, number, {problem.key: config.rollouts for problem in problems}, problems, 0)
     if not config.second_wave:
-        return first
+        return first, seconds
     groups = _groups(first)
     if config.admission == "all":
         # With nothing known of the verdicts every problem is as undecided as another.
         groups = {problem: [False] * len(group) for problem, group in groups.items()}
-    return first + _wave(run, state, number, second_wave(groups, config.second_wave), problems, config.rollouts)
+    counts = second_wave(groups, config.second_wave)
+    second, more = _wave(run, state, number, counts, problems, config.rollouts)
+    return first + second, seconds + more
 
 
 def _groups(rollouts: Sequence[_Rollout]) -> dict[str, list[bool]]:
@@ -292,8 +294,8 @@ def _groups(rollouts: Sequence[_Rollout]) -> dict[str, list[bool]]:
 
 def _wave(
     run: Run, state: RunState, number: int, counts: Mapping[str, int], problems: Sequence[Problem], first_sample: int
-) -> list[_Rollout]:
-    """Rollouts in the order of their requests, whatever the order in which they were finished."""
+) -> tuple[list[_Rollout], float]:
+    """Rollouts in the order of their requests, whatever the order in which they were finished; seconds they took."""
     config = run.config
     asked: dict[str, Problem] = {}
     shown = set()
@@ -320,44 +322,63 @@ def _wave(
                     max_tokens=room,
                 )
             )
-    answers = _held(run, number, first_sample, asked)
-    if answers is None:
-        answers = {}
-        advance = run.watcher.stage("sample", len(requests))
-        for completion in sampled(run.model, requests):
-            if completion.key in shown:
-                completion = _alone(completion)
-            answers[completion.key] = judge(run.task, asked[completion.key], completion)
-            advance()
-        _hold(run, number, first_sample, answers.values())
+    wave = _held(run, number, first_sample, asked.keys())
+    if wave is None:
+        wave = _drawn(run, number, first_sample, requests, asked, shown)
+    answers = {answer.completion.key: answer for answer in _read(run, wave, asked)}
     failed = [answer for answer in answers.values() if answer.completion.finish_reason == "error"]
     if failed:
         said = f"{failed[0].problem.tier}: {failed[0].completion.error}"
         run.watcher.say(f"warning: {len(failed)} of {len(answers)} rollouts have no answer; {said}")
-    return _credit(run, f"{number}/{first_sample}", [answers[request.key] for request in requests], shown)
+    rollouts = _credit(run, f"{number}/{first_sample}", [answers[request.key] for request in requests], shown)
+    return rollouts, wave["seconds"]
 
 
-def _hold(run: Run, number: int, first_sample: int, answers: Iterable[Judged]) -> None:
-    rollouts = [
-        {"completion": to_plain(answer.completion), "verdicts": to_plain(answer.verdicts)} for answer in answers
-    ]
-    run.store.hold({"iteration": number, "first_sample": first_sample, "rollouts": rollouts})
+def _drawn(
+    run: Run,
+    number: int,
+    first_sample: int,
+    requests: Sequence[SampleRequest],
+    asked: Mapping[str, Problem],
+    shown: Container[str],
+) -> dict[str, Any]:
+    """A wave as it is held: drawn, judged, and as plain as what is read back."""
+    began = run.clock.now()
+    advance = run.watcher.stage("sample", len(requests))
+    rollouts = []
+    for completion in sampled(run.model, requests):
+        if completion.key in shown:
+            completion = _alone(completion)
+        verdicts = judge(run.task, asked[completion.key], completion).verdicts
+        rollouts.append({"completion": to_plain(completion), "verdicts": to_plain(verdicts)})
+        advance()
+    seconds = run.clock.now() - began
+    wave = {"iteration": number, "first_sample": first_sample, "seconds": seconds, "rollouts": rollouts}
+    # What has no answer, as where a server was down, is asked again after a resume.
+    if not any(each["completion"]["finish_reason"] == "error" for each in rollouts):
+        run.store.hold(wave)
+    return wave
 
 
-def _held(run: Run, number: int, first_sample: int, asked: Mapping[str, Problem]) -> dict[str, Judged] | None:
-    """The answers of a wave that was drawn before the run was cut off; None where it has to be drawn."""
+def _held(run: Run, number: int, first_sample: int, asked: Collection[str]) -> dict[str, Any] | None:
+    """A wave that was drawn before the run was cut off; None where it has to be drawn."""
     for wave in run.store.held():
-        if (wave.get("iteration"), wave.get("first_sample")) == (number, first_sample):
-            found = [
-                (from_plain(Completion, each["completion"]), from_plain(tuple[Verdict, ...], each["verdicts"]))
-                for each in wave["rollouts"]
-            ]
-            if {answer.key for answer, _ in found} == asked.keys():
-                return {
-                    answer.key: Judged(asked[answer.key], answer, verdicts, run.task.admit(verdicts))
-                    for answer, verdicts in found
-                }
+        if (wave.get("iteration"), wave.get("first_sample")) != (number, first_sample):
+            continue
+        if {each["completion"]["key"] for each in wave["rollouts"]} == set(asked):
+            return wave
     return None
+
+
+def _read(run: Run, wave: Mapping[str, Any], asked: Mapping[str, Problem]) -> Iterator[Judged]:
+    """A wave's answers. Those just drawn are read back, too: then nothing differs where they are resumed from."""
+    for each in wave["rollouts"]:
+        completion = from_plain(Completion, each["completion"])
+        try:
+            verdicts = from_plain(tuple[Verdict, ...], each["verdicts"])
+        except ValueError as error:
+            raise BadInput(f"task {run.task.name}: its verdict on {completion.key} cannot be kept: {error}") from error
+        yield Judged(asked[completion.key], completion, verdicts, run.task.admit(verdicts))
 
 
 def _alone(completion: Completion) -> Completion:
@@ -534,7 +555,7 @@ def _learn(run: Run, number: int, pool: _Pool, counts: Mapping[str, TierCount]) 
         if not (isfinite(report.loss) and isfinite(report.gradient_norm)):
             raise ModelError(
                 f"iteration {number}: expected a loss that is a number, got {report.loss!r} with gradients of norm "
-                f"{report.gradient_norm!r}: nothing of this iteration is kept: take a smaller --learning-rate"
+                f"{report.gradient_norm!r}: nothing learned in it is kept: start a run with a smaller --learning-rate"
             )
         yield report
         advance()

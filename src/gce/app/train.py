@@ -22,6 +22,7 @@ from gce.adapters.clocks import SystemClock
 from gce.adapters.exact_solver import ExactSolver
 from gce.adapters.process import peak_bytes
 from gce.adapters.run_directory import RunDirectory
+from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import RECIPES, Admission, Bootstrap, RunConfig, from_plain, with_recipe
 from gce.app.evaluation import accuracy, answer_record, ask, stored_shares
@@ -72,7 +73,8 @@ examples:
   gce train --task my_tasks:ARITHMETIC          a task of your own (see examples/)
   gce train --run-dir out --resume              go on after an interruption
   gce train --run-dir out --resume --discard-after 3
-                                                go back to iteration 3, where what came after is damaged or went wrong
+                                                go back to iteration 3, where what came after is damaged (the
+                                                checkpoints of the last two and of the best iteration are kept)
   gce train --until 0.9 --minutes 20            stop when it is good, or when time is up
   gce train --admission reasoned                learn from right answers whose steps are all true
   gce train --admission shuffled                a control: which answers count as right is drawn by lot
@@ -99,7 +101,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run-dir", type=Path, help="where to keep the run (default: runs/TIME)")
     parser.add_argument("--resume", action="store_true", help="go on from the last wave of --run-dir")
     parser.add_argument(
-        "--discard-after", type=int, metavar="N", help="with --resume: go back to iteration N, and lose what came after"
+        "--discard-after",
+        type=int,
+        metavar="N",
+        help="with --resume: go back to iteration N, whose checkpoint must be kept, and lose what came after",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
 
@@ -200,6 +205,9 @@ def go_on(
     directory: Path, given: Mapping[str, Any], *, before: bool = True, discard_after: int | None = None
 ) -> dict[str, Any]:
     """A run's rest, from its last commit on, or from an earlier iteration; `given` may say when to stop."""
+    if discard_after is not None:  # Nothing is lost for a command that is refused.
+        with RunReader(directory) as run:
+            find_task(_settings_again(run, given).task)
     with RunDirectory.open(directory, discard_after=discard_after) as store:
         config = _settings_again(store, given)
         task = find_task(config.task)
@@ -220,7 +228,7 @@ def _finished(
     return summary
 
 
-def _settings_again(store: RunDirectory, given: Mapping[str, Any]) -> RunConfig:
+def _settings_again(store: RunDirectory | RunReader, given: Mapping[str, Any]) -> RunConfig:
     """The settings that the run was started with; only when to stop may be another."""
     others = sorted(set(given) - STOP_RULES)
     if others:
@@ -333,9 +341,10 @@ def _train(
     if measured is None:
         measured = next((held["evaluation"] for held in store.held() if "evaluation" in held), None)
         if measured is None:
-            shares = _measured(config, task, model, test if before else (), "before", terminal, store)
+            shares, whole = _measured(config, task, model, test if before else (), "before", terminal, store)
             measured = {"moment": "before", "tiers": to_plain(shares), "seconds": clock.now() - began}
-            store.hold({"evaluation": measured})
+            if whole:
+                store.hold({"evaluation": measured})
             earlier -= measured["seconds"]
         store.append("evaluations", measured)
     first, measuring = stored_shares(measured["tiers"]), measured["seconds"]
@@ -364,7 +373,7 @@ def _train(
         state = next_state
         _keep_best(store, state)
     stopped = why_stop(loop, state)
-    after = _measured(config, task, model, test, "after", terminal, store)
+    after, _ = _measured(config, task, model, test, "after", terminal, store)
     floors, heuristics = reference_rows(task, config.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
     records = [record_from_plain(IterationRecord, record) for record in store.read("iterations")]
     summary = _summary(config, task, model, state, first, after, floors, heuristics)
@@ -403,13 +412,13 @@ def _measured(
     moment: str,
     terminal: Terminal,
     store: RunDirectory,
-) -> dict[str, Interval]:
-    """Greedy accuracy on test problems by tier, its answers kept; nothing where there are none."""
+) -> tuple[dict[str, Interval], bool]:
+    """Greedy accuracy on test problems by tier, its answers kept; and whether all were answered."""
     advance = terminal.stage(f"test {moment}", len(problems))
     answers = ask(model, task, problems, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance)
     if problems:
         store.write_answers(f"test-{moment}", map(answer_record, answers))
-    return accuracy(answers)
+    return accuracy(answers), all(answer.completion.finish_reason != "error" for answer in answers)
 
 
 def _moved(start: ModelState, end: ModelState) -> list[str]:

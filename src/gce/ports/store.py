@@ -33,7 +33,7 @@ class Store(Protocol):
         ...
 
     def hold(self, record: Mapping[str, Any]) -> None:
-        """Make `record` durable now, until the next `commit` lets it go. Not plain data: TypeError, and nothing is."""
+        """Make `record` durable now, until the next `commit` lets it go. Not plain data: TypeError, nothing held."""
         ...
 
     def held(self) -> Iterator[dict[str, Any]]:

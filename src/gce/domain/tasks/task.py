@@ -69,7 +69,8 @@ def _no_policies(_training: Sequence[Problem]) -> Mapping[str, Policy]:
     return {}
 
 
-def _no_steps(_problem: Problem, _text: str) -> tuple[Step, ...]:
+def no_steps(_problem: Problem, _text: str) -> tuple[Step, ...]:
+    """What a task without written steps finds."""
     return ()
 
 
@@ -98,7 +99,7 @@ class Task:
     """For reading instances back from plain data."""
     request: Callable[[Problem, Completion], Evidence | None] = field(default=lambda _problem, _completion: None)
     """What has to be found out before `verify`: the kind of evidence wanted, or None."""
-    check_steps: Callable[[Problem, str], tuple[Step, ...]] = _no_steps
+    check_steps: Callable[[Problem, str], tuple[Step, ...]] = no_steps
     """Judge written reasoning step by step; nothing where the task has no step grammar."""
     feedback: Callable[[Verdict], str] = field(
         default=lambda verdict: "\n".join([*(violation.message for violation in verdict.violations), "Try again."])
@@ -138,7 +139,7 @@ class Task:
     @property
     def has_steps(self) -> bool:
         """Whether written reasoning can be checked step by step."""
-        return self.check_steps is not _no_steps
+        return self.check_steps is not no_steps
 
     def tiers(self, preset: str) -> tuple[TaskTier, ...]:
         """Tiers of a preset, its rungs left out; KeyError where there is no such preset."""

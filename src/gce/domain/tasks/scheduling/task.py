@@ -20,7 +20,7 @@ from gce.domain.tasks.scheduling.reasoning import check_steps, worked_response
 from gce.domain.tasks.scheduling.relations import RELATIONS
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, Phrases, prompt_text
-from gce.domain.tasks.task import Task, TaskTier
+from gce.domain.tasks.task import Task, TaskTier, no_steps
 from gce.domain.types import Completion, Evidence, Message, Problem, Step, Verdict
 
 __all__ = ["ANSWER_ONLY", "RELABELLED", "REWORDED", "SCHEDULING"]
@@ -111,6 +111,7 @@ ANSWER_ONLY = evolve(
     draws_as="scheduling",
     prompt=lambda instance, rng: (Message("user", prompt_text(instance, rng, answer_only=True)),),
     worked=lambda problem, solve: (text := _worked(problem, solve)) and text.rpartition("\n")[2],
+    check_steps=no_steps,
 )
 """The same problems, asked for the answer line alone."""
 
