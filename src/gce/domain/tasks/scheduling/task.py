@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from attrs import evolve
 
+from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.blind import blind_policies, families, heuristic_policies
 from gce.domain.tasks.scheduling.canonical import canonical_digest
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, try_again
-from gce.domain.tasks.scheduling.dispatch import by_deadline
+from gce.domain.tasks.scheduling.dispatch import by_deadline, predecessors_first
 from gce.domain.tasks.scheduling.exact import solve as exact_solve
 from gce.domain.tasks.scheduling.gantt import schedule_chart
 from gce.domain.tasks.scheduling.instance import Instance
@@ -62,6 +64,25 @@ def _worked(problem: Problem, solve: Any = None) -> str | None:
     return None if starts is None else worked_response(instance, sorted(instance.labels, key=starts.__getitem__))
 
 
+def _worked_alone(problem: Problem, solve: Any = None) -> str | None:
+    """An answer line without its reasoning.
+
+    One job after another by deadline where that is right, for such starts are sums that need no notes; else what list
+    scheduling gives.
+    """
+    instance = problem.instance
+    if solve is None:
+        order = predecessors_first(instance, by_deadline(instance, instance.labels))
+        starts = dict(
+            zip(order, accumulate((instance.job(label).duration for label in order), initial=0), strict=False)
+        )
+        text = render(starts)
+        if verify(instance, text).right:
+            return text
+    reasoned = _worked(problem, solve)
+    return reasoned and reasoned.rpartition("\n")[2]
+
+
 def _facts(instance: Instance) -> dict[str, float]:
     return {"jobs": len(instance.jobs), "horizon": -1.0 if instance.horizon is None else instance.horizon}
 
@@ -110,7 +131,7 @@ ANSWER_ONLY = evolve(
     shifts={},
     draws_as="scheduling",
     prompt=lambda instance, rng: (Message("user", prompt_text(instance, rng, answer_only=True)),),
-    worked=lambda problem, solve: (text := _worked(problem, solve)) and text.rpartition("\n")[2],
+    worked=_worked_alone,
     check_steps=no_steps,
 )
 """The same problems, asked for the answer line alone."""
