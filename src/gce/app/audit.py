@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gce.app.resolve import find_preset, find_task, find_tiers
+from gce.app.runners import add_runner
 from gce.app.terminal import interval_cell, table
 from gce.domain.randomness import key
 from gce.domain.serialization import to_plain
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
     parser.add_argument("--n", type=int, default=500, help="test problems a tier (default 500)")
     parser.add_argument("--fit", type=int, default=500, help="training problems that fixed answers are fitted to (500)")
+    add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print every row as JSON")
 
 
@@ -42,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command: 0 where every blind answer stays below its limit, or no limit is declared."""
     if arguments.n < 1 or arguments.fit < 1:
         raise BadInput(f"--n and --fit must be at least 1, got {arguments.n} and {arguments.fit}")
-    task = find_task(arguments.task)
+    task = find_task(arguments.task, arguments.runner)
     preset = find_preset(task, arguments.preset)
     blind: list[PolicyScore] = []
     heuristics: list[PolicyScore] = []

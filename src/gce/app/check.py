@@ -6,6 +6,7 @@ import argparse
 import json
 
 from gce.app.resolve import attribute, find_preset, find_task
+from gce.app.runners import add_runner
 from gce.app.terminal import Terminal
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, Task
@@ -58,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a second judge, (problem, text) -> bool (default: for shipped tasks, the shipped one)",
     )
     parser.add_argument("--seconds", type=float, default=5.0, help="longest that one verdict may compute (default 5)")
+    add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
@@ -68,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
             "--problems must be at least 1, --responses at least 0 and --seconds above 0, "
             f"got {arguments.problems}, {arguments.responses} and {arguments.seconds:g}"
         )
-    task = find_task(arguments.task)
+    task = find_task(arguments.task, arguments.runner)
     report = check_task(
         task,
         preset=find_preset(task, arguments.preset),

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from attrs import evolve, field, fields, frozen, validators
 
+from gce.app.runners import AUTO, RUNNERS
 from gce.domain.advantages import ALGORITHMS
 from gce.domain.buffer import Weighting
 from gce.domain.sampling import Policy
@@ -43,6 +44,8 @@ class RunConfig:
     threads: int | None = field(default=None, validator=_positive_or_none)
     """Threads of CPU work; None for one on each core."""
 
+    runner: str = field(default=AUTO, validator=validators.in_(RUNNERS))
+    """Where programs are run that answers consist of: see `gce.app.runners`."""
     concurrency: int = field(default=8, validator=_positive)
     """Requests to a server under way at a time."""
     timeout: float = field(default=300.0, validator=validators.gt(0.0))

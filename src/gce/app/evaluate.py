@@ -34,6 +34,7 @@ from gce.app.mode_tables import (
 from gce.app.models import MODEL_HELP, find_model
 from gce.app.modes import MODES, Answered, Settings, converse
 from gce.app.resolve import find_preset, find_task, find_tiers
+from gce.app.runners import add_runner
 from gce.app.terminal import Terminal, accuracy_rows, share_cell, table
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import mean_of_tiers
@@ -104,13 +105,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="keep answers and verdicts in this file, a JSON object a line; what it has is not asked again",
     )
+    add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     modes = _checked(arguments)
-    task = find_task(arguments.task)
+    task = find_task(arguments.task, arguments.runner)
     preset = find_preset(task, arguments.preset)
     tiers = find_tiers(task, preset, arguments.tiers)
     settings = Settings(arguments.seed, arguments.temperature, arguments.samples, arguments.max_tokens)

@@ -5,7 +5,7 @@ Leaves no trace in the model: greedy decoding draws nothing, and nothing is lear
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -20,7 +20,7 @@ from gce.domain.types import Completion, Interval, Problem, SampleRequest, Verdi
 from gce.errors import ModelError
 from gce.ports.model import Sampler
 
-__all__ = ["Judged", "accuracy", "answer_record", "ask", "judge", "pass_at", "sampled", "stored_shares"]
+__all__ = ["Judged", "accuracy", "answer_record", "ask", "judge", "judge_each", "pass_at", "sampled", "stored_shares"]
 
 
 @frozen
@@ -35,8 +35,22 @@ class Judged:
 
 def judge(task: Task, problem: Problem, completion: Completion) -> Judged:
     """Verdicts of one answer."""
-    verdicts = task.judge(problem, completion)
-    return Judged(problem, completion, verdicts, task.admit(verdicts))
+    (judged,) = judge_each(task, [(problem, completion)])
+    return judged
+
+
+def judge_each(task: Task, answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
+    """Verdicts of answers, in their order; where they have to be run, several at a time, as they come."""
+    taken: deque[tuple[Problem, Completion]] = deque()
+
+    def taking() -> Iterator[tuple[Problem, Completion]]:
+        for answer in answers:
+            taken.append(answer)
+            yield answer
+
+    for verdicts in task.judge_each(taking()):
+        problem, completion = taken.popleft()
+        yield Judged(problem, completion, verdicts, task.admit(verdicts))
 
 
 def sampled(model: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
@@ -86,8 +100,8 @@ def ask(
         for name, problem in by_key.items()
     ]
     answers: dict[str, Judged] = {}
-    for completion in sampled(model, requests):
-        answers[completion.key] = judge(task, by_key[completion.key], completion)
+    for answer in judge_each(task, ((by_key[found.key], found) for found in sampled(model, requests))):
+        answers[answer.completion.key] = answer
         on_answer()
     return [answers[request.key] for request in requests]
 

@@ -19,7 +19,7 @@ from attrs import evolve, field, frozen
 from numpy.random import Generator
 
 from gce.app.config import RunConfig
-from gce.app.evaluation import Judged, accuracy, ask, judge, sampled
+from gce.app.evaluation import Judged, accuracy, ask, judge_each, sampled
 from gce.app.examples import Turns, Worked, shown_before
 from gce.domain.advantages import ALGORITHMS, drop_decided
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
@@ -346,11 +346,11 @@ def _drawn(
     began = run.clock.now()
     advance = run.watcher.stage("sample", len(requests))
     rollouts = []
-    for completion in sampled(run.model, requests):
-        if completion.key in shown:
-            completion = _alone(completion)
-        verdicts = judge(run.task, asked[completion.key], completion).verdicts
-        rollouts.append({"completion": to_plain(completion), "verdicts": to_plain(verdicts)})
+    answers = (
+        (asked[found.key], _alone(found) if found.key in shown else found) for found in sampled(run.model, requests)
+    )
+    for answer in judge_each(run.task, answers):
+        rollouts.append({"completion": to_plain(answer.completion), "verdicts": to_plain(answer.verdicts)})
         advance()
     seconds = run.clock.now() - began
     wave = {"iteration": number, "first_sample": first_sample, "seconds": seconds, "rollouts": rollouts}

@@ -1,17 +1,17 @@
 """Ways to put a problem to a model: at once, after examples, with feedback, or in three calls.
 
-A mode is a conversation about one problem: a generator that yields what the model is shown, gets its completion back,
-and returns the judged attempts, of which the last one counts. `converse` holds many conversations at once and knows
+A mode is a conversation about one problem: a generator that yields what the model is asked, gets its judged answer
+back, and returns the attempts, of which the last one counts. `converse` holds many conversations at once and knows
 nothing of what is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from gce.app.evaluation import Judged, judge, sampled
+from gce.app.evaluation import Judged, judge_each, sampled
 from gce.domain.randomness import key
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Message, Problem, SampleRequest
@@ -24,7 +24,18 @@ ATTEMPTS = 3
 """Of the multi-turn mode, at most."""
 
 Turns = tuple[Message, ...]
-Conversation = Generator[Turns, Completion, tuple[Judged, ...]]
+
+
+@frozen
+class Ask:
+    """What the model is asked for in one call."""
+
+    turns: Turns
+    draft: bool = False
+    """Whether it is not to be judged: the answer then comes back without verdicts."""
+
+
+Conversation = Generator[Ask, Judged, tuple[Judged, ...]]
 
 
 @frozen
@@ -59,21 +70,21 @@ class Answered:
         return self.attempts[-1]
 
 
-def zero_shot(task: Task, problem: Problem, _settings: Settings) -> Conversation:
+def zero_shot(_task: Task, problem: Problem, _settings: Settings) -> Conversation:
     """The prompt as it is."""
-    return (judge(task, problem, (yield problem.prompt)),)
+    return ((yield Ask(problem.prompt)),)
 
 
-def few_shot(task: Task, problem: Problem, settings: Settings) -> Conversation:
+def few_shot(_task: Task, problem: Problem, settings: Settings) -> Conversation:
     """The prompt after solved examples of the same tier, or for a held-out tier of the last one that is not."""
-    return (judge(task, problem, (yield settings.examples[problem.tier] + problem.prompt)),)
+    return ((yield Ask(settings.examples[problem.tier] + problem.prompt)),)
 
 
 def multi_turn(task: Task, problem: Problem, _settings: Settings) -> Conversation:
     """Up to `ATTEMPTS` answers; after a wrong one the model is told what is wrong with it."""
     turns, attempts = problem.prompt, list[Judged]()
     while True:
-        attempt = judge(task, problem, (yield turns))
+        attempt = yield Ask(turns)
         attempts.append(attempt)
         if attempt.right or attempt.completion.finish_reason == "error" or len(attempts) == ATTEMPTS:
             return tuple(attempts)
@@ -89,11 +100,10 @@ def simulate(task: Task, problem: Problem, _settings: Settings) -> Conversation:
     first, *others = task.calls
     *before, last = problem.prompt
     turns = (*before, evolve(last, content=f"{last.content}\n{first}"))
-    reply = yield turns
     for call in others:
-        turns = (*turns, Message("assistant", reply.text), Message("user", call))
-        reply = yield turns
-    return (judge(task, problem, reply),)
+        draft = yield Ask(turns, draft=True)
+        turns = (*turns, Message("assistant", draft.completion.text), Message("user", call))
+    return ((yield Ask(turns)),)
 
 
 MODES: Mapping[str, Callable[[Task, Problem, Settings], Conversation]] = {
@@ -128,25 +138,47 @@ def converse(
         requests = [
             SampleRequest(
                 name,
-                turns,
+                ask.turns,
                 seed=key(settings.seed, "evaluate", f"{name}/{number}" if number else name),
                 temperature=settings.temperature,
                 max_tokens=task.room(about[name], settings.max_tokens),
             )
-            for name, turns in waiting.items()
+            for name, ask in waiting.items()
         ]
-        going_on: dict[str, Turns] = {}
-        for completion in sampled(model, requests):
-            name = completion.key
-            replies[name].append(completion)
+        going_on: dict[str, Ask] = {}
+        for answer in _heard(model, task, requests, about, waiting):
+            name = answer.completion.key
+            replies[name].append(answer.completion)
             try:
-                going_on[name] = talks[name].send(completion)
+                going_on[name] = talks[name].send(answer)
             except StopIteration as ended:
                 found[name] = _answered(ended.value, replies[name])
                 on_answer(name, found[name])
         waiting = {name: going_on[name] for name in waiting if name in going_on}
         number += 1
     return [found[name] for name in about]
+
+
+def _heard(
+    model: Sampler,
+    task: Task,
+    requests: Sequence[SampleRequest],
+    about: Mapping[str, Problem],
+    asked: Mapping[str, Ask],
+) -> Iterator[Judged]:
+    """Answers to all requests, judged where they are no drafts."""
+    drafts: list[Judged] = []
+
+    def final() -> Iterator[tuple[Problem, Completion]]:
+        for completion in sampled(model, requests):
+            problem = about[completion.key]
+            if asked[completion.key].draft:
+                drafts.append(Judged(problem, completion, (), False))
+            else:
+                yield problem, completion
+
+    yield from judge_each(task, final())
+    yield from drafts
 
 
 def _answered(attempts: tuple[Judged, ...], replies: Sequence[Completion]) -> Answered:

@@ -12,18 +12,18 @@ from typing import Any
 from attrs import frozen
 
 from gce.adapters.run_reader import RunReader
-from gce.app.evaluation import judge
+from gce.app.evaluation import Judged, judge_each
 from gce.app.resolve import find_task, stored_problem
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import Task
-from gce.domain.types import Completion
+from gce.domain.types import Completion, Problem
 from gce.errors import BadInput
 
 __all__ = ["Change", "add_arguments", "run"]
 
 DESCRIPTION = """\
 Judge every stored rollout and test answer of a run again and say which verdicts have changed. Changes nothing in the
-run; a verifier that looks at token ids or evidence cannot be run again. Exit status 0 where all are as they were, 1
+run; a verifier that looks at token ids cannot be run again. Exit status 0 where all are as they were, 1
 where some are not.
 """
 STORED = ("test-before", "test-after")
@@ -53,11 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     with RunReader(arguments.run) as reader:
         task = find_task(reader.settings["task"])
-        judged, changes = 0, []
-        for where, stored in _stored(reader):
-            judged += 1
-            change = _again(task, where, stored)
-            changes += [change] if change else []
+        found = [(where, stored, *_answer(task, stored)) for where, stored in _stored(reader)]
+        again = judge_each(task, ((problem, completion) for _, _, problem, completion in found))
+        pairs = zip(found, again, strict=True)
+        changes = [change for (where, stored, *_), answer in pairs if (change := _change(where, stored, answer))]
+        judged = len(found)
     if arguments.json:
         json.dump({"judged": judged, "changes": to_plain(changes)}, sys.stdout, indent=1)
         print()
@@ -77,18 +77,21 @@ def _stored(reader: RunReader) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield name, record
 
 
-def _again(task: Task, where: str, stored: Mapping[str, Any]) -> Change | None:
+def _answer(task: Task, stored: Mapping[str, Any]) -> tuple[Problem, Completion]:
     key = stored.get("key", stored["problem"])
     problem = stored_problem(task, stored["problem"])
     if "prompt" in stored and stored["prompt"] != to_plain(problem.prompt):
         raise BadInput(f"task {task.name} draws another problem {key} than the run had: it cannot be judged again")
-    answer = judge(task, problem, Completion(key, stored["text"], stored["finish_reason"], stored["policy"]))
+    return problem, Completion(key, stored["text"], stored["finish_reason"], stored["policy"])
+
+
+def _change(where: str, stored: Mapping[str, Any], answer: Judged) -> Change | None:
     was = _status(stored["right"], [verdict["status"] for verdict in stored["verdicts"]])
     now = _status(answer.right, [verdict.status for verdict in answer.verdicts])
     if was == now:
         return None
     reasons = tuple(violation.message for verdict in answer.verdicts for violation in verdict.violations)
-    return Change(where, key, was, now, reasons)
+    return Change(where, answer.completion.key, was, now, reasons)
 
 
 def _status(admitted: bool, statuses: Sequence[str]) -> str:

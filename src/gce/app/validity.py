@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     with RunReader(arguments.run) as reader:
         facts = _Facts.read(reader)
     config = config_from_plain({**facts.settings, "threads": arguments.threads})
-    task = find_task(config.task)
+    task = find_task(config.task, config.runner)
     model = find_model(config, task)
     last = arguments.run / "checkpoints" / "last"
     restore(model, learned_from(last), last, config.model)

@@ -10,6 +10,7 @@ from typing import Any
 
 from gce.app.evaluation import judge
 from gce.app.resolve import find_task
+from gce.app.runners import add_runner
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Message, Problem
@@ -40,12 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("answer", nargs="?", help="a file, or - for standard input (default)")
     parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
     parser.add_argument("--steps", action="store_true", help="judge the written reasoning step by step, too")
+    add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    task = find_task(arguments.task)
+    task = find_task(arguments.task, arguments.runner)
     if arguments.problem is None:
         both = _json(_read("-"), "standard input")
         if not isinstance(both, dict) or not isinstance(both.get("answer"), str) or "problem" not in both:

@@ -39,12 +39,13 @@ def score_policies(
     scores = []
     for name, policy in policies.items():
         counts: dict[tuple[str, str], list[bool]] = defaultdict(list)
+        answers = []
         for problem in problems:
             text = policy(problem, python_generator(seed, "policy", name, problem.key))
-            if text is None:
-                continue
-            completion = Completion(problem.key, text, "stop", policy=name)
-            right = task.admit(task.verify(problem, completion, None))
+            if text is not None:
+                answers.append((problem, Completion(problem.key, text, "stop", policy=name)))
+        for (problem, _), verdicts in zip(answers, task.judge_each(answers), strict=True):
+            right = task.admit(verdicts)
             counts[problem.tier, problem.tier].append(right)
             subtype = task.group(problem.instance)
             if subtypes and subtype:

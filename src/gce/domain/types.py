@@ -17,11 +17,13 @@ __all__ = [
     "Chart",
     "Completion",
     "Evidence",
+    "Execution",
     "Interval",
     "IterationRecord",
     "LayerActivation",
     "Message",
     "ModelState",
+    "Outcome",
     "Problem",
     "SampleRequest",
     "Solution",
@@ -38,6 +40,21 @@ Role = Literal["system", "user", "assistant"]
 Split = Literal["train", "dev", "test"]
 FinishReason = Literal["stop", "length", "error"]
 Status = Literal["right", "wrong", "no_verdict"]
+OutcomeStatus = Literal[
+    "returned",
+    "raised",
+    "unplain",
+    "undefined",
+    "unloadable",
+    "cpu",
+    "time",
+    "ended",
+    "babbled",
+    "passed",
+    "failed",
+    "broken",
+    "no-sandbox",
+]
 SolutionStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 _in_unit_interval = validators.optional(validators.and_(validators.ge(0.0), validators.le(1.0)))
@@ -120,11 +137,42 @@ class Completion:
 
 
 @frozen
-class Evidence:
-    """A fact from outside that a verifier asked for (tests ran, seconds taken). Scheduling needs none."""
+class Execution:
+    """A program that is to be run apart from all else: what to call, or the tests that call it, and its limits."""
 
-    kind: str
-    facts: Mapping[str, Any] = field(factory=dict)
+    source: str
+    """Python, not trusted."""
+    entry_point: str
+    """The function that it has to define."""
+    calls: tuple[str, ...] = ()
+    """The arguments of each call, a list, as `plain_values.to_text` writes it."""
+    tests: str = ""
+    """In place of calls: Python that calls the entry point, also by the name `candidate`, and raises where it is wrong;
+    where it defines `check`, that is called with it. Runs apart from the program, and sees plain values of it only."""
+    seconds: int = field(default=2, validator=validators.ge(1))
+    """Of processor time. Of wall-clock time it may take ten times as long, on a busy machine."""
+    memory: int = field(default=512 * 2**20, validator=validators.ge(2**26))
+    """Bytes of address space of one process."""
+
+
+@frozen
+class Outcome:
+    """What came of one call, or of the tests."""
+
+    status: OutcomeStatus
+    """returned: `text` is its value. raised: it is the exception. unplain: what was returned is no plain data.
+    undefined: there is no such function. unloadable: the program is no Python, or raised as it was loaded. cpu, time: a
+    limit was reached. ended: the process of the program came to an end. babbled: that process did not speak as it has
+    to. passed, failed: so did the tests. broken: the tests themselves are at fault. no-sandbox: nothing was run."""
+    text: str = ""
+
+
+@frozen
+class Evidence:
+    """What came of an `Execution`."""
+
+    outcomes: tuple[Outcome, ...]
+    """One for each call, in order, up to the first that was the program's end; or one of the tests."""
 
 
 @frozen

@@ -317,14 +317,14 @@ def agreement(bench: Bench, advance: Callable[[], None]) -> None:
         asked = evolve(problem, prompt=task.prompt(problem.instance, bench.rng("wording", problem.key)))
         before = [bench.verdicts(asked, text) for text in texts]
         plain = to_plain(problem.instance)
-        changes = list(_changes(plain, rng))
+        changes = [change for change in _changes(plain, rng) if change[2][0] not in task.hidden]
         for name, counts, path, value in rng.sample(changes, min(CHANGES, len(changes))):
             try:
                 with bench.in_time():
                     instance: Any = from_plain(task.instance_type, _with(plain, path, value))
                     prompt = task.prompt(instance, bench.rng("wording", problem.key))
                     other = evolve(problem, instance=instance, prompt=prompt, digest=task.digest(instance))
-                    after = [task.verify(other, Completion("k", text, "stop", policy="check"), None) for text in texts]
+                    after = [bench.ask(other, Completion("k", text, "stop", policy="check")) for text in texts]
             except (Exception, Overdue):  # The type, or what is made from it, refuses this change.
                 continue
             bench.tried["agreement"] += 1

@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 
 from gce.domain.randomness import key, python_generator
 from gce.domain.shortcuts import limit_of
-from gce.domain.tasks.task import Policy, Task, draw_problems
+from gce.domain.tasks.task import Policy, Task, draw_problems, nothing_to_run
 from gce.domain.types import Completion, Problem, Verdict
 from gce.testing.responses import mutated, renumbered
 
@@ -161,7 +161,7 @@ class Bench:
                 f"right answers: of some problems of {', '.join(without)} none is known; give the task `heuristics` or "
                 "`worked`"
             )
-        if any(self.task.request(problem, Completion("", "", "stop", policy="check")) for problem in self.problems):
+        if self.task.run is None and self.task.request is not nothing_to_run:
             self.not_checked.append("evidence: the task asks for some, and here its verifier is given none")
 
     def rng(self, *purpose: str | int) -> random.Random:
@@ -198,10 +198,16 @@ class Bench:
             self.find("totality", "exception", f"{name} raised {type(error).__name__}: {error}", problem, text)
         return failed
 
+    def ask(self, problem: Problem, completion: Completion) -> tuple[Verdict, ...]:
+        """What the verifier returns, given the evidence that it asks for where there is something to run it."""
+        wanted = None if self.task.run is None else self.task.request(problem, completion)
+        evidence = None if wanted is None or self.task.run is None else next(iter(self.task.run([wanted])))
+        return self.task.verify(problem, completion, evidence)
+
     def verdicts(self, problem: Problem, text: str) -> tuple[Verdict, ...]:
         """What the verifier says; empty where it breaks its promise of verdicts for any text, which is a finding."""
         completion = Completion(problem.key, text, "stop", policy="check")
-        found = self.call("verify", lambda: self.task.verify(problem, completion, None), problem, text, failed=_FAILED)
+        found = self.call("verify", lambda: self.ask(problem, completion), problem, text, failed=_FAILED)
         if found is _FAILED:
             return ()
         if not (isinstance(found, tuple) and found and all(isinstance(one, Verdict) for one in found)):

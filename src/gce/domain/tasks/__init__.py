@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gce.domain.tasks.programs.task import PROGRAMS
 from gce.domain.tasks.scheduling.task import ANSWER_ONLY, RELABELLED, REWORDED, SCHEDULING
 from gce.domain.tasks.task import Policy, Relation, Task, TaskTier, draw_problem, draw_problems, problem_of_key
 from gce.domain.types import Completion, Problem, Verdict
@@ -20,7 +21,7 @@ __all__ = [
     "problem_of_key",
 ]
 
-TASKS: Mapping[str, Task] = {task.name: task for task in (SCHEDULING, ANSWER_ONLY, REWORDED, RELABELLED)}
+TASKS: Mapping[str, Task] = {task.name: task for task in (SCHEDULING, ANSWER_ONLY, REWORDED, RELABELLED, PROGRAMS)}
 
 
 def judge(problem: Problem, text: str) -> Verdict:

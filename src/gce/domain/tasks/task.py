@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from attrs import evolve, field, frozen
 
 from gce.domain.randomness import python_generator
-from gce.domain.types import Chart, Completion, Evidence, Message, Problem, Split, Step, Verdict
+from gce.domain.types import Chart, Completion, Evidence, Execution, Message, Problem, Split, Step, Verdict
 
 __all__ = [
     "Policy",
@@ -61,6 +62,11 @@ def without_thinking(text: str) -> str:
     return "" if not ended and text.lstrip().startswith("<think>") else rest
 
 
+def nothing_to_run(_problem: Problem, _completion: Completion) -> Execution | None:
+    """What a task wants to be run whose answers say enough."""
+    return None
+
+
 def _all_right(verdicts: Sequence[Verdict]) -> bool:
     return bool(verdicts) and all(verdict.right for verdict in verdicts)
 
@@ -72,6 +78,10 @@ def _no_policies(_training: Sequence[Problem]) -> Mapping[str, Policy]:
 def no_steps(_problem: Problem, _text: str) -> tuple[Step, ...]:
     """What a task without written steps finds."""
     return ()
+
+
+def _said(completion: Completion) -> Completion:
+    return evolve(completion, text=without_thinking(completion.text))
 
 
 @frozen(kw_only=True)
@@ -97,8 +107,17 @@ class Task:
     """One verdict for each evaluator. Total: any text gets a verdict in bounded time."""
     instance_type: type
     """For reading instances back from plain data."""
-    request: Callable[[Problem, Completion], Evidence | None] = field(default=lambda _problem, _completion: None)
-    """What has to be found out before `verify`: the kind of evidence wanted, or None."""
+    request: Callable[[Problem, Completion], Execution | None] = nothing_to_run
+    """What has to be run before `verify`, whose evidence is what came of it; None where the answer says enough."""
+    run: Callable[[Iterable[Execution]], Iterator[Evidence]] | None = None
+    """Runs what `request` wants, as the port `Runner` does. The application sets it; a task comes without."""
+    distinct: bool = False
+    """Whether no two problems of a tier and split have the same digest. Problem number i then follows from those before
+    it, which are drawn first."""
+    listed: Callable[[str, str, Split], Sequence[Any]] | None = None
+    """(preset, tier, split) -> its instances, for a task that has a fixed number of them; in place of `draw`."""
+    of_records: Callable[[Task, str, Sequence[Any]], Task] | None = None
+    """(task, preset's name, records of a file) -> the task over these problems; ValueError says what is wrong."""
     check_steps: Callable[[Problem, str], tuple[Step, ...]] = no_steps
     """Judge written reasoning step by step; nothing where the task has no step grammar."""
     feedback: Callable[[Verdict], str] = field(
@@ -130,6 +149,8 @@ class Task:
     """Room for a response by default."""
     blind_limits: Mapping[str, float] = field(factory=dict)
     """By tier: the share that no blind answer may exceed; `*` for all others."""
+    hidden: frozenset[str] = frozenset()
+    """Fields of an instance that the prompt keeps to itself though the verdict follows from them, as hidden tests."""
     shifts: Mapping[str, tuple[str, str]] = field(factory=dict)
     """Problems unlike those trained on, by what differs: the name of a task, or module:ATTR, and its
     preset, or "" for the run's own."""
@@ -146,8 +167,41 @@ class Task:
         return tuple(tier for tier in self.presets[preset] if not tier.rung)
 
     def judge(self, problem: Problem, completion: Completion, evidence: Evidence | None = None) -> tuple[Verdict, ...]:
-        """Verdicts on what the model says, without what it thought first: `verify` is never shown that."""
-        return self.verify(problem, evolve(completion, text=without_thinking(completion.text)), evidence)
+        """Verdicts on what the model says, without what it thought first: `verify` is never shown that.
+
+        Where evidence is needed and not given, `run` is asked; without it there is no verdict.
+        """
+        if evidence is None:
+            (found,) = self.judge_each([(problem, completion)])
+            return found
+        return self.verify(problem, _said(completion), evidence)
+
+    def judge_each(self, answers: Iterable[tuple[Problem, Completion]]) -> Iterator[tuple[Verdict, ...]]:
+        """Verdicts on answers, in their order; some are taken ahead, where they are run side by side."""
+        waiting: deque[tuple[Problem, Completion, bool]] = deque()
+
+        def wanted() -> Iterator[Execution]:
+            for problem, completion in answers:
+                said = _said(completion)
+                execution = None if self.run is None else self.request(problem, said)
+                waiting.append((problem, said, execution is not None))
+                if execution is not None:
+                    yield execution
+
+        def without_evidence() -> Iterator[tuple[Verdict, ...]]:
+            while waiting and not waiting[0][2]:
+                problem, said, _ = waiting.popleft()
+                yield self.verify(problem, said, None)
+
+        if self.run is None:
+            for problem, completion in answers:
+                yield self.verify(problem, _said(completion), None)
+            return
+        for evidence in self.run(wanted()):
+            yield from without_evidence()
+            problem, said, _ = waiting.popleft()
+            yield self.verify(problem, said, evidence)
+        yield from without_evidence()
 
     def room(self, problem: Problem, limit: int | None = None) -> int:
         """Tokens of a response to a problem: `limit`, by default the task's, but not above its tier's."""
@@ -169,25 +223,53 @@ def draw_problem(
     A split owns quarters of the space of canonical digests, and a draw that falls outside is drawn again: no problem
     of one split can be one of another with other labels or another wording, however small the space of problems.
     """
+    if task.listed is not None:
+        instances = task.listed(preset, tier, split)
+        if not instances:
+            raise ValueError(f"task {task.name}, tier {tier}: there are no {split} problems")
+        instance = instances[index % len(instances)]
+        rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, index)
+        return _problem(task, preset, tier, split, index, seed, instance, rng)
+    drawn = _drawn_before(task, preset, tier, split, index, seed) if task.distinct else {}
     for attempt in range(1000):
         rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, index, attempt)
         instance = task.draw(preset, tier, rng, solve)
         digest = task.digest(instance)
-        if int(digest[:8], 16) % 4 in SPLITS[split]:
-            return Problem(
-                key=f"{task.name}/{preset}/{split}/{tier}/{seed}/{index}",
-                task=task.name,
-                tier=tier,
-                split=split,
-                instance=instance,
-                prompt=task.prompt(instance, rng),
-                digest=digest,
-                facts=task.facts(instance),
-            )
+        if int(digest[:8], 16) % 4 in SPLITS[split] and drawn.get(digest, index) >= index:
+            return _problem(task, preset, tier, split, index, seed, instance, rng)
     raise ValueError(
-        f"task {task.name}, tier {tier}: 1000 draws gave no problem for the {split} split; "
-        "its digests must be hexadecimal and spread over the instances"
+        f"task {task.name}, tier {tier}: 1000 draws gave no problem number {index} for the {split} split; its "
+        "digests must be hexadecimal and spread over the instances"
+        + (", of which there may be no more" if drawn else "")
     )
+
+
+def _problem(
+    task: Task, preset: str, tier: str, split: Split, index: int, seed: int, instance: Any, rng: random.Random
+) -> Problem:
+    return Problem(
+        key=f"{task.name}/{preset}/{split}/{tier}/{seed}/{index}",
+        task=task.name,
+        tier=tier,
+        split=split,
+        instance=instance,
+        prompt=task.prompt(instance, rng),
+        digest=task.digest(instance),
+        facts=task.facts(instance),
+    )
+
+
+_DRAWN: dict[tuple[Any, ...], dict[str, int]] = {}
+"""Of a tier and split: its first problems' digests with their numbers. Draws do not depend on what is here."""
+
+
+def _drawn_before(task: Task, preset: str, tier: str, split: Split, index: int, seed: int) -> Mapping[str, int]:
+    """Digests of the problems before this one, and perhaps of others, with their numbers."""
+    known = _DRAWN.setdefault((task.draw, task.digest, task.draws_as or task.name, preset, tier, split, seed), {})
+    while len(known) < index:
+        problem = draw_problem(task, preset, tier, split, len(known), seed=seed)
+        known[problem.digest] = len(known)
+    return known
 
 
 def problem_of_key(task: Task, key: str) -> Problem:
@@ -206,5 +288,7 @@ def problem_of_key(task: Task, key: str) -> Problem:
 def draw_problems(
     task: Task, preset: str, tier: str, split: Split, count: int, *, seed: int = 0, solve: Any = None
 ) -> tuple[Problem, ...]:
-    """The first `count` problems of a tier in one split."""
+    """The first `count` problems of a tier in one split; all of them, where it has fewer."""
+    if task.listed is not None:
+        count = min(count, len(task.listed(preset, tier, split)))
     return tuple(draw_problem(task, preset, tier, split, index, seed=seed, solve=solve) for index in range(count))

@@ -1,0 +1,75 @@
+"""The program in a response: its last fenced block, or the whole response where it has no fence. Strict.
+
+A fence is a line of three backquotes, the opening one with `python`, `py` or nothing behind them. What is taken has to
+define the function in exactly one line that begins with `def NAME(`. A response is ambiguous, and wrong, where two of
+its blocks define the function, or one does it twice; so is a text without fences that does not begin with code. Nothing
+is parsed here, let alone run: whether it is Python is found out in the sandbox.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gce.domain.types import Violation
+
+__all__ = ["MOST_CHARACTERS", "fenced", "read_program"]
+
+MOST_CHARACTERS = 20_000
+"""Of a response."""
+_LANGUAGES = frozenset({"", "python", "py", "python3"})
+_BEGINS_WITH = re.compile(r"(?:def|import|from|class|async def) |@|#")
+
+
+def fenced(program: str) -> str:
+    """A response with this program."""
+    return f"```python\n{program.rstrip()}\n```"
+
+
+def read_program(text: str, entry_point: str) -> str | Violation:
+    """The program, or why there is none. Linear in the length of the text."""
+    if len(text) > MOST_CHARACTERS:
+        return _wrong("grammar", f"the response has {len(text)} characters, more than {MOST_CHARACTERS}")
+    blocks = _blocks(text)
+    if isinstance(blocks, Violation):
+        return blocks
+    defines = re.compile(rf"^def {re.escape(entry_point)}[ \t]*\(", re.MULTILINE)
+    if not blocks:
+        program = text.strip()
+        if not _BEGINS_WITH.match(program):
+            return _wrong("missing-answer", "there is no fenced block, and the response is no function alone")
+    else:
+        language, program = blocks[-1]
+        if language not in _LANGUAGES:
+            return _wrong("missing-answer", "the last fenced block is not marked as Python")
+        if sum(bool(defines.search(block)) for _, block in blocks) > 1:
+            return _wrong("several-answers", f"several blocks define {entry_point}")
+    count = len(defines.findall(program))
+    if not count:
+        return _wrong("missing-answer", f"the program has no line that begins with def {entry_point}(")
+    if count > 1:
+        return _wrong("several-answers", f"the program defines {entry_point} {count} times")
+    return program
+
+
+def _blocks(text: str) -> list[tuple[str, str]] | Violation:
+    """Language and content of each fenced block."""
+    found: list[tuple[str, str]] = []
+    inside: list[str] | None = None
+    language = ""
+    for line in text.split("\n"):
+        stripped = line.strip()
+        if not stripped.startswith("```"):
+            if inside is not None:
+                inside.append(line)
+        elif inside is None:
+            inside, language = [], stripped[3:].strip().lower()
+        elif stripped == "```":
+            found.append((language, "\n".join(inside)))
+            inside = None
+        else:
+            return _wrong("grammar", "a fence with text behind it stands inside a block")
+    return found if inside is None else _wrong("grammar", "the last fenced block has no end")
+
+
+def _wrong(kind: str, message: str) -> Violation:
+    return Violation(kind, message)

@@ -1,0 +1,128 @@
+"""Generated functions: steps composed one after the other, each of which matters, and calls that tell them apart."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from hashlib import blake2b
+from typing import Any
+
+from gce.domain.plain_values import to_text
+from gce.domain.randomness import python_generator
+from gce.domain.tasks.programs.exercise import Exercise, Kind
+from gce.domain.tasks.programs.primitives import FAMILIES, Primitive, draw_value
+
+__all__ = ["draw_exercise", "function_of", "probes", "program_of"]
+
+CALLS = 12
+"""Different hidden calls; the first of them is made again at the end: the same argument, the same value."""
+EXAMPLES = 2
+PROBES = 24
+LEAST_DIFFERENT = 8
+"""Values that a function gives on the probes, at least."""
+MATTERS = 3
+"""Probes on which the function differs from the one without this step, at least; and from doing nothing."""
+_TRIED = 2_000
+_PARAMETERS: dict[Kind, str] = {"list": "xs", "int": "n", "str": "s"}
+_EDGES: dict[Kind, tuple[Any, ...]] = {"list": ([], [0], [7, 7, 7]), "int": (0, 1, -1), "str": ("", "a", "A a")}
+_NAMES = {"list": "a list of whole numbers", "int": "a whole number", "str": "a text"}
+
+
+@cache
+def probes(kind: Kind) -> tuple[Any, ...]:
+    """Values on which functions are compared: the edges, and others, always the same."""
+    rng = python_generator("programs", "probes", kind)
+    return (*_EDGES[kind], *(draw_value(kind, rng) for _ in range(PROBES - len(_EDGES[kind]))))
+
+
+def function_of(steps: Sequence[Primitive], value: Any) -> Any:
+    """What the steps make of a value."""
+    for step in steps:
+        value = step.apply(value)
+    return value
+
+
+def program_of(entry_point: str, parameter: str, codes: Sequence[str]) -> str:
+    """Steps as a Python function."""
+    lines = [f"def {entry_point}({parameter}):", f"    v = {parameter}", *(f"    v = {code}" for code in codes)]
+    return "\n".join([*lines, "    return v"])
+
+
+def _behaviour(takes: Kind, found: Sequence[str]) -> str:
+    """32 hexadecimal digits, equal where what is taken, and all that is given for the probes, is equal."""
+    return blake2b("\n".join((takes, *found)).encode(), digest_size=16).hexdigest()
+
+
+def draw_exercise(depth: int, rng: random.Random) -> Exercise:
+    """A function of `depth` steps."""
+    for _ in range(_TRIED):
+        takes: Kind = rng.choice(("list", "list", "int", "str", "str"))
+        steps = _draw_steps(takes, depth, rng)
+        if _is_worth_asking(takes, steps):
+            return _exercise(takes, steps, rng)
+    raise ValueError(f"{_TRIED} draws gave no function of {depth} steps that is worth asking for")
+
+
+def _draw_steps(takes: Kind, depth: int, rng: random.Random) -> tuple[Primitive, ...]:
+    steps: list[Primitive] = []
+    kind = takes
+    for _ in range(depth):
+        steps.append(rng.choice(FAMILIES[kind])(rng))
+        kind = steps[-1].gives
+    return tuple(steps)
+
+
+def _is_worth_asking(takes: Kind, steps: Sequence[Primitive]) -> bool:
+    """Whether no step can be left out, nor all of them, and values are many."""
+    values = probes(takes)
+    found = [function_of(steps, value) for value in values]
+    if len(set(map(to_text, found))) < LEAST_DIFFERENT or _agreements(found, values) > PROBES - MATTERS:
+        return False
+    kinds: list[Kind] = [takes, *(step.gives for step in steps)]
+    for place in range(len(steps) if len(steps) > 1 else 0):
+        if kinds[place] == kinds[place + 1]:
+            less = [*steps[:place], *steps[place + 1 :]]
+            if _agreements(found, [function_of(less, value) for value in values]) > PROBES - MATTERS:
+                return False
+    return True
+
+
+def _agreements(some: Sequence[Any], others: Sequence[Any]) -> int:
+    return sum(type(a) is type(b) and a == b for a, b in zip(some, others, strict=True))
+
+
+def _exercise(takes: Kind, steps: Sequence[Primitive], rng: random.Random) -> Exercise:
+    parameter = _PARAMETERS[takes]
+    shown: list[Any] = []
+    hidden: list[Any] = list(_EDGES[takes])
+    seen = {to_text(value) for value in hidden}
+    while len(hidden) < CALLS or len(shown) < EXAMPLES:
+        value = draw_value(takes, rng)
+        if to_text(value) not in seen:
+            seen.add(to_text(value))
+            (shown if len(shown) < EXAMPLES else hidden).append(value)
+    hidden.append(hidden[len(_EDGES[takes])])
+    codes = tuple(step.code for step in steps)
+    return Exercise(
+        statement=_statement(takes, parameter, steps),
+        entry_point="f",
+        solution=program_of("f", parameter, codes),
+        parameter=parameter,
+        steps=codes,
+        kinds=(takes, *(step.gives for step in steps)),
+        behaviour=_behaviour(takes, [to_text(function_of(steps, value)) for value in probes(takes)]),
+        examples=tuple((repr(value), repr(function_of(steps, value))) for value in shown),
+        calls=tuple(to_text([value]) for value in hidden),
+        expected=tuple(to_text(function_of(steps, value)) for value in hidden),
+    )
+
+
+def _statement(takes: Kind, parameter: str, steps: Sequence[Primitive]) -> str:
+    lines = [f"Write a Python function f({parameter}). {parameter} is {_NAMES[takes]}."]
+    if len(steps) == 1:
+        lines.append(f"{steps[0].words}, and return the result.")
+    else:
+        lines += [f"{number}. {step.words}." for number, step in enumerate(steps, 1)]
+        lines.append("Return the result of the last step.")
+    return "\n".join(lines)

@@ -1,0 +1,102 @@
+"""Programs as a task: how its pieces fit the record that the loop reads."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from attrs import evolve
+
+from gce.domain.tasks.programs.blind import blind_policies, heuristic_policies, solved
+from gce.domain.tasks.programs.exercise import Exercise
+from gce.domain.tasks.programs.generate import draw_exercise
+from gce.domain.tasks.programs.records import exercise_of
+from gce.domain.tasks.programs.relations import RELATIONS
+from gce.domain.tasks.programs.verify import request, verify
+from gce.domain.tasks.task import Task, TaskTier
+from gce.domain.types import Message, Problem, Split
+
+__all__ = ["PROGRAMS"]
+
+DEPTHS = {"P1": 1, "P2": 2, "P3": 3, "P4": 4, "P5": 5}
+"""Composed steps by tier; the last tier is held out."""
+
+ASKED = "Answer with the whole function in one block that begins with ```python and ends with ```, and nothing else."
+
+
+def _draw(_preset: str, tier: str, rng: random.Random, _solve: Any) -> Exercise:
+    return draw_exercise(DEPTHS[tier], rng)
+
+
+def _prompt(exercise: Exercise, _rng: random.Random) -> tuple[Message, ...]:
+    lines = [exercise.statement]
+    if exercise.examples:
+        calls = (f"{exercise.entry_point}({argument}) is {value}" for argument, value in exercise.examples)
+        lines.append(f"For example, {', and '.join(calls)}.")
+    return (Message("user", "\n".join([*lines, ASKED])),)
+
+
+def _digest(exercise: Exercise) -> str:
+    if exercise.behaviour:
+        return exercise.behaviour
+    words = " ".join(f"{exercise.entry_point} {exercise.statement}".split())
+    return blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _facts(exercise: Exercise) -> dict[str, float]:
+    return {"steps": len(exercise.steps), "calls": len(exercise.calls)}
+
+
+def _of_records(task: Task, preset: str, records: Sequence[Any]) -> Task:
+    """The same over functions from a file: a tier for each that they name, all held out where none is for training."""
+    listed: dict[tuple[str, Split], list[Exercise]] = defaultdict(list)
+    for number, record in enumerate(records, 1):
+        try:
+            found = exercise_of(record)
+        except ValueError as error:
+            raise ValueError(f"record {number}: {error}") from error
+        listed[found.tier, found.split].append(found.exercise)
+    tiers = dict.fromkeys(tier for tier, _ in listed)
+    return evolve(
+        task,
+        presets={preset: tuple(TaskTier(tier, held_out=(tier, "train") not in listed) for tier in tiers)},
+        listed=lambda _preset, tier, split: listed.get((tier, split), ()),
+        distinct=False,
+        blind_limits={},
+    )
+
+
+def _worked(problem: Problem, _solve: Any) -> str | None:
+    return solved(problem.instance)
+
+
+_LIMITS: Mapping[str, float] = {"*": 0.05}
+
+PROGRAMS = Task(
+    name="programs",
+    presets={"pipelines": tuple(TaskTier(tier, held_out=tier == "P5") for tier in DEPTHS)},
+    draw=_draw,
+    prompt=_prompt,
+    digest=_digest,
+    verify=verify,
+    request=request,
+    instance_type=Exercise,
+    distinct=True,
+    of_records=_of_records,
+    worked=_worked,
+    calls=(
+        "Do not answer yet. List what the function has to do, and what it returns for an empty argument.",
+        "Now draft the function and go through one example with it.",
+        "Now give the whole function alone, in one block that begins with ```python and ends with ```.",
+    ),
+    facts=_facts,
+    blind=blind_policies,
+    heuristics=heuristic_policies,
+    max_tokens=320,
+    blind_limits=_LIMITS,
+    hidden=frozenset({"calls", "expected", "tests", "preamble", "seconds"}),
+    relations=RELATIONS,
+)
