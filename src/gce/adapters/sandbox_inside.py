@@ -36,7 +36,7 @@ MOST_BYTES = MOST_CHARACTERS + 64
 MOST_SAID = 200
 """Characters of an exception."""
 OPEN_FILES, PROCESSES, FILE_BYTES = 64, 16, 2**20
-_PR_SET_DUMPABLE = 4
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 def read_frame(fd: int, limit: int = 2**30) -> bytes:
@@ -71,8 +71,8 @@ def keep(uid: int) -> None:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     # Its memory is closed to others of its user, the child among them.
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _prctl(_PR_SET_DUMPABLE, 0)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # A change of user takes it back.
     job = json.loads(read_frame(0))
     to_child, from_keeper = os.pipe()[::-1]
     from_child, to_keeper = os.pipe()
@@ -101,6 +101,11 @@ def keep(uid: int) -> None:
         write_frame(1, nonce + (reply[NONCE:] if reply.startswith(token) and len(reply) > NONCE else b"W"))
 
 
+def _prctl(option: int, value: int) -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
 def _how_it_ended(pid: int, seconds: int) -> str:
     """In words, or just "cpu"; a child that only closed its pipes is ended."""
     for _ in range(20):
@@ -121,6 +126,7 @@ def _how_it_ended(pid: int, seconds: int) -> str:
 
 def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
     """In the child: limits, then the code; never returns."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)

@@ -124,6 +124,8 @@ def run(arguments: argparse.Namespace) -> int:
     problems = [
         problem for tier in tiers for problem in draw_problems(task, preset, tier, arguments.split, arguments.n)
     ]
+    if not problems:
+        raise BadInput(f"task {task.name} has no {arguments.split} problems in preset {preset}")
     asked = _asked(arguments, preset, model, problems, learned)
     with nullcontext() if arguments.answers is None else AnswerFile(arguments.answers, asked, problems) as kept:
         found = _measured(arguments, modes, model, task, problems, settings, learned, kept)

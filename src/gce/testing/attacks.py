@@ -317,7 +317,7 @@ def agreement(bench: Bench, advance: Callable[[], None]) -> None:
         asked = evolve(problem, prompt=task.prompt(problem.instance, bench.rng("wording", problem.key)))
         before = [bench.verdicts(asked, text) for text in texts]
         plain = to_plain(problem.instance)
-        changes = [change for change in _changes(plain, rng) if change[2][0] not in task.hidden]
+        changes = [change for change in _changes(plain, rng) if not (change[2] and change[2][0] in task.hidden)]
         for name, counts, path, value in rng.sample(changes, min(CHANGES, len(changes))):
             try:
                 with bench.in_time():

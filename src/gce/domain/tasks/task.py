@@ -237,10 +237,10 @@ def draw_problem(
         digest = task.digest(instance)
         if int(digest[:8], 16) % 4 in SPLITS[split] and drawn.get(digest, index) >= index:
             return _problem(task, preset, tier, split, index, seed, instance, rng)
+    fewer = f", of which there may be no more than {len(drawn)}" if drawn else ""
     raise ValueError(
-        f"task {task.name}, tier {tier}: 1000 draws gave no problem number {index} for the {split} split; its "
-        "digests must be hexadecimal and spread over the instances"
-        + (", of which there may be no more" if drawn else "")
+        f"task {task.name}, tier {tier}: 1000 draws gave no problem for the {split} split; "
+        f"its digests must be hexadecimal and spread over the instances{fewer}"
     )
 
 

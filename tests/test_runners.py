@@ -1,0 +1,201 @@
+"""Runners: the contract over all of them, what no program gets away with, and what is said where no sandbox holds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gce.adapters import bubblewrap, sandbox_view
+from gce.adapters.bubblewrap import start_bubblewrap
+from gce.adapters.namespaces import start_namespaces
+from gce.adapters.runner_pool import RunnerPool
+from gce.adapters.sandbox_process import SandboxProcess, Silent
+from gce.adapters.unsafe_local import start_unsafe_local
+from gce.app import runners
+from gce.domain.plain_values import to_text
+from gce.domain.types import Execution
+from gce.errors import BadInput
+from gce.testing.hostile_programs import ATTACKS
+from gce.testing.runner_contract import attack_runner, check_runner
+
+ONE = (to_text([1]),)
+PATIENCE = 2.0
+"""Seconds of waiting for a second of work: what sleeps for ever is ended soon."""
+
+
+@pytest.fixture(scope="module", params=runners.SANDBOXES)
+def start(request: pytest.FixtureRequest) -> Callable[[], SandboxProcess]:
+    reason = runners.why_not(request.param)
+    if reason:
+        pytest.skip(f"no sandbox by {request.param} here: {reason}")
+    return runners.SANDBOXES[request.param]
+
+
+def test_a_sandbox_keeps_to_the_port_and_no_attack_escapes(start: Callable[[], SandboxProcess], tmp_path: Path) -> None:
+    with RunnerPool(start, patience=PATIENCE) as runner:
+        tried = check_runner(runner, tmp_path)
+    assert tried.tried == len(ATTACKS) >= 80
+
+
+def test_without_a_sandbox_limits_and_judging_hold_all_the_same(tmp_path: Path) -> None:
+    with RunnerPool(start_unsafe_local, patience=PATIENCE) as runner:
+        tried = check_runner(runner, tmp_path, isolated=False)
+    assert tried.tried >= 50
+
+
+def test_the_attacks_can_succeed(tmp_path: Path) -> None:
+    """A check that can't fail is none: without a sandbox, those that only reach for something get it."""
+    harmless = (
+        "a secret's file",
+        "a secret through a link",
+        "a server here",
+        "installed packages",
+        "an abstract socket",
+    )
+    attacks = [attack for attack in ATTACKS if attack.name.removeprefix("reach: ") in harmless]
+    with RunnerPool(start_unsafe_local) as runner, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("gce.testing.runner_contract.ATTACKS", attacks)
+        tried = attack_runner(runner, tmp_path)
+    escaped = {line.partition(":")[2].partition(":")[0].strip() for line in tried.escaped}
+    assert escaped >= {"a secret's file", "a server here"}
+
+
+def test_no_process_is_left(start: Callable[[], SandboxProcess]) -> None:
+    sleeping = "import os, time\ndef f(x):\n    os.fork()\n    time.sleep(1000)"
+    before = children()
+    with RunnerPool(start, workers=1, patience=0.5) as runner:
+        (evidence,) = runner.run([Execution(sleeping, "f", ONE, seconds=1)])
+        assert evidence.outcomes[0].status == "time"
+    assert children() == before
+
+
+def children() -> int:
+    """Processes that descend from this one."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found, more = set(), {os.getpid()}
+    while more:
+        more = {child for child, parent in parents.items() if parent in more}
+        found |= more
+    return len(found)
+
+
+def test_a_sandbox_ends_with_the_process_that_made_it(start: Callable[[], SandboxProcess], tmp_path: Path) -> None:
+    """SIGKILL leaves no time to tidy up."""
+    name = "bubblewrap" if start is start_bubblewrap else "namespaces"
+    code = (
+        "import time\nfrom gce.adapters.runner_pool import RunnerPool\n"
+        f"from gce.adapters.{name} import start_{name}\nfrom gce.domain.types import Execution\n"
+        f"import threading\nrunner = RunnerPool(start_{name}, workers=1)\n"
+        "source = 'import time\\ndef f(x): time.sleep(543.21)'\n"
+        "threading.Thread(target=lambda: list(runner.run([Execution(source, \"f\", ('[1]',), seconds=60)]))).start()\n"
+        "time.sleep(1.5)\nprint('ready', flush=True)\ntime.sleep(60)\n"
+    )
+    before = count_of("_be_candidate")
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert count_of("_be_candidate") > before
+        process.kill()
+    deadline = time.monotonic() + 5
+    while count_of("_be_candidate") > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert count_of("_be_candidate") <= before
+
+
+def count_of(word: str) -> int:
+    """Processes whose command line holds a word; the program inside is on it."""
+    found = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found += word.encode() in (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+    return found
+
+
+def test_a_sandbox_starts_in_time(start: Callable[[], SandboxProcess]) -> None:
+    """The best of ten, so that a busy machine accuses nobody; `python -m benchmarks.candidates` measures."""
+    execution = Execution("def f(x): return x", "f", ONE)
+
+    def seconds() -> float:
+        began = time.perf_counter()
+        process = start()
+        process.begin(execution, "candidate", time.monotonic() + 10)
+        assert process.say() == ("V", "")
+        taken = time.perf_counter() - began
+        process.end()
+        return taken
+
+    assert min(seconds() for _ in range(10)) < 0.25
+
+
+def test_installed_packages_and_homes_are_out_of_view() -> None:
+    shown = sandbox_view.view()
+    assert not any(path.rstrip("/") in ("/", "/home", "/root", "/usr", "/etc", "/tmp") for path in shown.read_only)
+    assert all(path.endswith(("site-packages", "dist-packages")) for path in shown.hidden)
+
+
+def test_where_no_sandbox_holds_the_reasons_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(bubblewrap.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(BadInput, match=r"bubblewrap .*; namespaces .*pip install 'gce\[programs\]'.*unsafe-local"):
+        runners.find_runner("auto")
+
+
+def test_a_sandbox_that_does_not_hold_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runners, "SANDBOXES", {"leaky": start_unsafe_local})
+    with pytest.raises(BadInput, match="leaky does not hold: a program in it saw"):
+        runners.find_runner("auto")
+
+
+def test_unsafe_local_shouts(capsys: pytest.CaptureFixture[str]) -> None:
+    runners.find_runner("unsafe-local").close()
+    assert "WITHOUT A SANDBOX" in capsys.readouterr().err
+
+
+def test_a_sandbox_that_cannot_be_started_is_no_verdict() -> None:
+    def broken() -> SandboxProcess:
+        raise FileNotFoundError(2, "No such file")
+
+    with RunnerPool(broken, workers=1) as runner:
+        (evidence,) = runner.run([Execution("def f(x): return x", "f", ONE)])
+    assert [outcome.status for outcome in evidence.outcomes] == ["no-sandbox"]
+
+
+def test_a_process_that_says_nothing_of_ours_is_not_listened_to() -> None:
+    """A reply without the nonce, one that is too long, one that is no ASCII, and none."""
+    reader = "import sys, os\nos.read(0, 10**6)\n"
+    for code, status in (
+        (reader + "os.write(1, (20).to_bytes(4, 'big') + b'x' * 16 + b'V1  ')", "babbled"),
+        (reader + "os.write(1, (2**31).to_bytes(4, 'big'))", "babbled"),
+        (reader + "os.write(1, (3).to_bytes(4, 'big') + b'V10')", "babbled"),
+        (reader, "ended"),
+        ("import time; time.sleep(60)", "time"),
+    ):
+        process = SandboxProcess([sys.executable, "-c", code], environment=dict(os.environ))
+        try:
+            process.begin(Execution("", "f", ONE), "candidate", time.monotonic() + (1 if status == "time" else 20))
+            with pytest.raises(Silent) as found:
+                process.say()
+            assert found.value.status == status, code
+        finally:
+            process.end()
+
+
+def test_namespaces_want_their_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FileNotFoundError, match="setpriv"):
+        start_namespaces()
