@@ -1,0 +1,114 @@
+"""How many wrong programs the tests of a file let pass: `python -m attacks.program_tests --task programs@human-eval`.
+
+Each solution with one token changed, drawn by seed: an operator, a number, a truth value, or a name of two that are
+easily mixed up. A changed program that still passes means the same in some cases, and in the others shows what the
+given tests do not see; nobody can tell which by running the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+
+from gce.app.resolve import find_preset, find_task
+from gce.app.runners import add_runner
+from gce.app.terminal import interval_cell, table
+from gce.domain.randomness import generator
+from gce.domain.statistics import wilson
+from gce.domain.tasks import draw_problems
+from gce.domain.tasks.programs.answer import fenced
+from gce.domain.types import Completion
+from gce.errors import BadInput, GceError
+
+SWAPS = {
+    **{"<": ("<=", ">"), "<=": ("<", ">="), ">": (">=", "<"), ">=": (">", "<="), "==": ("!=",), "!=": ("==",)},
+    **{"+": ("-",), "-": ("+",), "*": ("+",), "/": ("//",), "//": ("/",), "%": ("//",), "**": ("*",)},
+    **{"+=": ("-=",), "-=": ("+=",), "*=": ("+=",), "True": ("False",), "False": ("True",), "None": ("0",)},
+    **{"and": ("or",), "or": ("and",), "break": ("continue",), "continue": ("break",), "not": ("",)},
+    **{"min": ("max",), "max": ("min",), "all": ("any",), "any": ("all",), "lower": ("upper",), "upper": ("lower",)},
+    **{"append": ("extend",), "isupper": ("islower",), "islower": ("isupper",), "floor": ("ceil",), "ceil": ("floor",)},
+}
+"""What a token may become."""
+
+
+def mutants(source: str) -> Iterator[tuple[str, str]]:
+    """Every program with one token changed, and what was changed; texts and comments stay as they are."""
+    lines = source.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        others = SWAPS.get(token.string, ())
+        if token.type == tokenize.NUMBER and token.string.isdigit():
+            others = (str(int(token.string) + 1), str(max(0, int(token.string) - 1)))
+        if token.type not in (tokenize.OP, tokenize.NAME, tokenize.NUMBER) or token.start[0] != token.end[0]:
+            continue
+        for other in others:
+            if other == token.string:
+                continue
+            row, (begin, end) = token.start[0] - 1, (token.start[1], token.end[1])
+            changed = lines[row][:begin] + other + lines[row][end:]
+            yield "".join([*lines[:row], changed, *lines[row + 1 :]]), f"{token.string} -> {other or 'nothing'}"
+
+
+def main() -> int:
+    """Draw, judge and count; 0 where every solution passes unchanged."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="programs@human-eval", help="programs, or programs@FILE")
+    parser.add_argument("--each", type=int, default=1, help="changed programs of each solution at most (default 1)")
+    parser.add_argument("--n", type=int, default=164, help="problems a tier at most (default 164)")
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other changes")
+    parser.add_argument("--json", action="store_true", help="print what passed as JSON")
+    add_runner(parser)
+    arguments = parser.parse_args()
+    try:
+        task = find_task(arguments.task, arguments.runner)
+        preset = find_preset(task, "")
+        problems = [
+            problem
+            for tier in task.tiers(preset)
+            for problem in draw_problems(task, preset, tier.name, "test", arguments.n)
+            if problem.instance.solution
+        ]
+        if not problems:
+            raise BadInput(f"task {task.name} has no problems whose solution is known")
+        answers, changes = [], []
+        for problem in problems:
+            answers.append((problem, problem.instance.solution))
+            found = list(mutants(problem.instance.solution))
+            order = generator(arguments.seed, "mutants", problem.key).permutation(len(found))[: arguments.each]
+            changes += [(problem, *found[place]) for place in order.tolist()]
+        answers += [(problem, program) for problem, program, _ in changes]
+        verdicts = [
+            verdict
+            for (verdict,) in task.judge_each(
+                (problem, Completion(problem.key, fenced(program), "stop", policy="changed"))
+                for problem, program in answers
+            )
+        ]
+    except GceError as error:
+        print(f"attacks.program_tests: {error}", file=sys.stderr)
+        return 2
+    whole, changed = verdicts[: len(problems)], verdicts[len(problems) :]
+    right = sum(verdict.right for verdict in whole)
+    caught = wilson(sum(verdict.status == "wrong" for verdict in changed), len(changed))
+    passed = [
+        {"problem": problem.key, "entry_point": problem.instance.entry_point, "changed": what}
+        for (problem, _, what), verdict in zip(changes, changed, strict=True)
+        if verdict.right
+    ]
+    kinds = Counter(each.kind for verdict in changed for each in verdict.violations)
+    if arguments.json:
+        print(json.dumps({"solutions": [right, len(whole)], "caught": caught.correct, "n": caught.n, "passed": passed}))
+    else:
+        print(f"{right} of {len(whole)} solutions pass unchanged")
+        print(f"{caught.correct} of {caught.n} with one token changed are caught: {interval_cell(caught)} %")
+        print("\n" + table(["caught by", "programs"], [[kind, str(count)] for kind, count in kinds.most_common()]))
+        print("\npassed: " + ", ".join(f"{each['entry_point']} ({each['changed']})" for each in passed))
+    return 0 if right == len(whole) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
