@@ -57,6 +57,13 @@ def test_an_absent_extra_that_training_can_do_without_is_only_a_note() -> None:
     assert doctor.examine_extra("report", ("no-such-package",)).status == "note"
 
 
+def test_a_sandbox_that_holds_is_enough() -> None:
+    finding = doctor.examine_sandboxes({"bubblewrap": "", "namespaces": "no unshare"})
+    assert finding == Finding("sandbox", "ok", "bubblewrap holds, namespaces no unshare")
+    finding = doctor.examine_sandboxes({"bubblewrap": "is not here"})
+    assert (finding.status, finding.remedy[:23]) == ("note", "apt install bubblewrap,")
+
+
 def test_the_fast_blas_is_named_with_its_threads() -> None:
     report = BlasReport("OpenBLAS 0.3 Zen", active=True, reason="mlx's slots point at it", threads=2)
     assert doctor.examine_blas(report, CPU) == Finding("BLAS", "ok", "OpenBLAS 0.3 Zen, 2 threads")

