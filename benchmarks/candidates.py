@@ -63,7 +63,7 @@ def start_seconds(start: Callable[[], SandboxProcess]) -> float:
     process.begin(Execution("def f(x): return x", "f", ("[1]",)), "candidate", time.monotonic() + 10)
     said = process.say()
     taken = time.perf_counter() - began
-    process.end()
+    process.close()
     assert said == ("V", ""), said
     return taken
 

@@ -139,7 +139,7 @@ def test_a_sandbox_starts_in_time(start: Callable[[], SandboxProcess]) -> None:
         process.begin(execution, "candidate", time.monotonic() + 10)
         assert process.say() == ("V", "")
         taken = time.perf_counter() - began
-        process.end()
+        process.close()
         return taken
 
     assert min(seconds() for _ in range(10)) < 0.25
@@ -195,7 +195,7 @@ def test_a_process_that_says_nothing_of_ours_is_not_listened_to() -> None:
                 process.say()
             assert found.value.status == status, code
         finally:
-            process.end()
+            process.close()
 
 
 def test_namespaces_want_their_programs(monkeypatch: pytest.MonkeyPatch) -> None:

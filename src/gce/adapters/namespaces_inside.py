@@ -10,7 +10,11 @@ from collections.abc import Sequence
 
 __all__ = ["enter"]
 
-_RDONLY, _NOSUID, _NODEV, _REMOUNT, _BIND, _REC, _PRIVATE, _DETACH = 1, 2, 4, 32, 4096, 16384, 1 << 18, 2
+# As in linux/mount.h; what statvfs tells has the same bits, but for one.
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _NOATIME, _NODIRATIME = 1, 2, 4, 8, 1 << 10, 1 << 11
+_REMOUNT, _BIND, _REC, _PRIVATE, _RELATIME = 1 << 5, 1 << 12, 1 << 14, 1 << 18, 1 << 21
+_ALIKE, _ST_RELATIME = _NOSUID | _NODEV | _NOEXEC | _NOATIME | _NODIRATIME, 1 << 12
+_MNT_DETACH = 2
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _CAPABILITY_VERSION = 24, 38, 0x20080522
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -35,10 +39,9 @@ def _bind(path: str, root: str, flags: int) -> None:
     _mount(path, target, None, _BIND | _REC)
     if flags:
         # What a mount was given by another user namespace may not be taken from it.
-        kept = os.statvfs(path).f_flag & (_NOSUID | _NODEV | 8 | 1024 | 2048 | 4096)
-        kept = (kept & 15) | (1024 if kept & 1024 else 0) | (2048 if kept & 2048 else 0)
-        relative = 1 << 21 if os.statvfs(path).f_flag & 4096 else 0
-        _mount("none", target, None, _REMOUNT | _BIND | flags | kept | relative)
+        status = os.statvfs(path).f_flag
+        kept = (status & _ALIKE) | (_RELATIME if status & _ST_RELATIME else 0)
+        _mount("none", target, None, _REMOUNT | _BIND | flags | kept)
 
 
 def enter(
@@ -70,7 +73,7 @@ def enter(
     _mount("sandbox", root + "/tmp", "tmpfs", _NOSUID | _NODEV, f"mode=1777,size={room}")
     os.chdir(root)
     _checked(_LIBC.pivot_root(b".", b"."), "pivot_root")
-    _checked(_LIBC.umount2(b".", _DETACH), "umount")
+    _checked(_LIBC.umount2(b".", _MNT_DETACH), "umount")
     _mount("none", "/", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
     os.chdir("/tmp")
     _checked(_LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")

@@ -8,20 +8,29 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Literal
+from contextlib import closing
 
 from gce.adapters.process import usable_cores
-from gce.adapters.sandbox_process import STATUS, SandboxProcess, Silent
-from gce.domain.types import Evidence, Execution, Outcome
+from gce.adapters.sandbox_process import SandboxProcess, Silent
+from gce.domain.types import Evidence, Execution, Outcome, OutcomeStatus
 
 __all__ = ["PATIENCE", "RunnerPool"]
 
 PATIENCE = 10.0
 """Wall-clock seconds for each second of processor time that a program may take."""
-_OF_CANDIDATE = frozenset({"returned", "raised", "unplain", "undefined", "unloadable"})
-_OF_TESTS = frozenset({"passed", "failed", "broken"})
+_OF_CANDIDATE: Mapping[str, OutcomeStatus] = {
+    "V": "returned",
+    "R": "raised",
+    "N": "unplain",
+    "L": "unloadable",
+    "U": "undefined",
+}
+_OF_TESTS: Mapping[str, OutcomeStatus] = {"P": "passed", "X": "failed", "B": "broken"}
+"""What the letters mean that come from inside, by who says them; see `sandbox_inside`."""
+_GOES_ON = frozenset({"returned", "raised", "unplain"})
+"""After these the program can be called again."""
 
 
 class RunnerPool:
@@ -40,18 +49,22 @@ class RunnerPool:
     def run(self, executions: Iterable[Execution]) -> Iterator[Evidence]:
         """What came of each, in order; as many run at a time as there are workers."""
         ahead: deque[Future[Evidence]] = deque()
-        for execution in executions:
-            ahead.append(self._threads.submit(self._one, execution))
-            while ahead and (ahead[0].done() or len(ahead) > 2 * self._workers):
+        try:
+            for execution in executions:
+                ahead.append(self._threads.submit(self._one, execution))
+                while ahead and (ahead[0].done() or len(ahead) > 2 * self._workers):
+                    yield ahead.popleft().result()
+            while ahead:
                 yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
+        finally:
+            for left in ahead:
+                left.cancel()
 
     def close(self) -> None:
         """End all that waits."""
         self._threads.shutdown(cancel_futures=True)
         while self._spares:
-            self._spares.pop().end()
+            self._spares.pop().close()
 
     def __enter__(self) -> RunnerPool:
         return self
@@ -71,60 +84,63 @@ class RunnerPool:
         self._own.spare = None
         found = ready or self._start()
         self._spares.discard(found)
-        self._own.spare = spare = self._start()
-        self._spares.add(spare)
+        try:
+            self._own.spare = self._start()
+        except OSError:
+            found.close()
+            raise
+        self._spares.add(self._own.spare)
         return found
 
     def _called(self, execution: Execution) -> Iterator[Outcome]:
         deadline = time.monotonic() + self._patience * execution.seconds
-        candidate = self._take()
-        try:
-            candidate.begin(execution, "candidate", deadline)
-            loaded = _heard(candidate, "", _OF_CANDIDATE)
+        with closing(self._take()) as candidate:
+            loaded = _begun(candidate, execution, deadline)
             if loaded.status != "returned":
                 yield loaded
                 return
             for call in execution.calls:
-                outcome = _heard(candidate, call, _OF_CANDIDATE)
+                outcome = _heard(candidate, call)
                 yield outcome
-                if outcome.status not in _OF_CANDIDATE:
+                if outcome.status not in _GOES_ON:
                     return
-        finally:
-            candidate.end()
 
     def _tested(self, execution: Execution) -> Iterator[Outcome]:
         """The tests in one sandbox, the candidate in another, and plain values between them."""
         deadline = time.monotonic() + self._patience * execution.seconds
-        candidate, tests = self._take(), self._take()
-        try:
-            candidate.begin(execution, "candidate", deadline)
-            tests.begin(execution, "tests", deadline)
-            outcome = _heard(candidate, "", _OF_CANDIDATE)
-            text = ""
-            while outcome.status == "returned":
-                try:
+        with closing(self._take()) as candidate, closing(self._take()) as tests:
+            outcome, text = _begun(candidate, execution, deadline), ""
+            if outcome.status != "returned":
+                yield outcome
+                return
+            try:
+                tests.begin(execution, "tests", deadline)
+                while outcome.status == "returned":
                     letter, said = tests.say(text)
-                except Silent as silent:
-                    # Over time because of what it was given, or because of itself: nobody can tell.
-                    yield Outcome("broken", f"the tests: {silent.status} {silent.text}".strip())
-                    return
-                if letter != "C":
-                    status = STATUS.get(letter, "broken")
-                    yield Outcome(status if status in _OF_TESTS else "broken", said)
-                    return
-                outcome = _heard(candidate, said, _OF_CANDIDATE)
-                text = outcome.text
+                    if letter != "C":
+                        yield Outcome(_OF_TESTS.get(letter, "broken"), said)
+                        return
+                    outcome = _heard(candidate, said)
+                    text = outcome.text
+            except Silent as silent:
+                # Over time because of what they were given, or because of themselves: nobody can tell.
+                outcome = Outcome("broken", f"the tests: {silent.status} {silent.text}".strip())
             yield outcome
-        finally:
-            candidate.end()
-            tests.end()
 
 
-def _heard(process: SandboxProcess, text: str, expected: frozenset[Literal[str]]) -> Outcome:  # type: ignore[valid-type]
-    """What comes back, as an outcome."""
+def _begun(candidate: SandboxProcess, execution: Execution, deadline: float) -> Outcome:
+    """The program is handed over and loaded."""
     try:
-        letter, said = process.say(text)
+        candidate.begin(execution, "candidate", deadline)
+    except Silent as silent:
+        return Outcome("no-sandbox", silent.text)
+    return _heard(candidate, "")
+
+
+def _heard(candidate: SandboxProcess, text: str) -> Outcome:
+    """What the candidate says, as an outcome."""
+    try:
+        letter, said = candidate.say(text)
     except Silent as silent:
         return Outcome(silent.status, silent.text)
-    status = STATUS.get(letter)
-    return Outcome("babbled") if status is None or status not in expected else Outcome(status, said)
+    return Outcome(_OF_CANDIDATE[letter], said) if letter in _OF_CANDIDATE else Outcome("babbled")

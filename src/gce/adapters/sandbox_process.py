@@ -19,20 +19,7 @@ from typing import Any, Literal
 from gce.adapters.sandbox_inside import MOST_BYTES, NONCE
 from gce.domain.types import Execution, OutcomeStatus
 
-__all__ = ["STATUS", "SandboxProcess", "Silent", "python_command", "source_of"]
-
-STATUS: Mapping[str, OutcomeStatus] = {
-    "V": "returned",
-    "R": "raised",
-    "N": "unplain",
-    "L": "unloadable",
-    "U": "undefined",
-    "W": "babbled",
-    "P": "passed",
-    "X": "failed",
-    "B": "broken",
-}
-"""What the letters mean that come from inside; `E` and `C` are for `SandboxProcess` and the tests alone."""
+__all__ = ["SandboxProcess", "Silent", "python_command", "source_of"]
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
 """All that is set inside. Sets have the same order each time."""
@@ -112,7 +99,7 @@ class SandboxProcess:
             raise Silent("cpu") if said[1:] == "cpu" else Silent("ended", said[1:])
         return said[0], said[1:]
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End it, and all that it started."""
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)

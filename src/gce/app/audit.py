@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gce.app.resolve import find_preset, find_task, find_tiers
+from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers
 from gce.app.runners import add_runner
 from gce.app.terminal import interval_cell, table
 from gce.domain.randomness import key
@@ -31,7 +31,7 @@ answer is above the limit that the task declares for the tier.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce audit`."""
     parser.description = DESCRIPTION
-    parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
+    parser.add_argument("--task", default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
     parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
     parser.add_argument("--n", type=int, default=500, help="test problems a tier (default 500)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from gce.app.resolve import attribute, find_preset, find_task
+from gce.app.resolve import TASK_HELP, attribute, find_preset, find_task
 from gce.app.runners import add_runner
 from gce.app.terminal import Terminal
 from gce.domain.serialization import to_plain
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce check`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
+    parser.add_argument("--task", default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
     parser.add_argument("--problems", type=int, default=5, help="problems a tier (default 5)")
     parser.add_argument("--responses", type=int, default=20_000, help="generated responses in all (default 20000)")

@@ -33,7 +33,7 @@ from gce.app.mode_tables import (
 )
 from gce.app.models import MODEL_HELP, find_model
 from gce.app.modes import MODES, Answered, Settings, converse
-from gce.app.resolve import find_preset, find_task, find_tiers
+from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers
 from gce.app.runners import add_runner
 from gce.app.terminal import Terminal, accuracy_rows, share_cell, table
 from gce.domain.serialization import to_plain
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce evaluate`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
+    parser.add_argument("--task", default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
     parser.add_argument("--model", default="gce-tiny", help=MODEL_HELP)
     parser.add_argument("--adapter", type=Path, help="a run's checkpoints/last, what it learned")

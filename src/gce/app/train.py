@@ -29,7 +29,7 @@ from gce.app.evaluation import accuracy, answer_record, ask, stored_shares
 from gce.app.examples import Worked, worked_answers
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
-from gce.app.resolve import find_preset, find_task
+from gce.app.resolve import TASK_HELP, find_preset, find_task
 from gce.app.runners import RUNNER_HELP, RUNNERS
 from gce.app.terminal import Terminal, accuracy_rows, rollout_rows, table
 from gce.domain.advantages import ALGORITHMS
@@ -38,7 +38,7 @@ from gce.domain.randomness import key
 from gce.domain.serialization import from_plain as record_from_plain
 from gce.domain.serialization import to_plain
 from gce.domain.targeting import choose_layers
-from gce.domain.tasks import TASKS, Task, draw_problems
+from gce.domain.tasks import Task, draw_problems
 from gce.domain.types import Interval, IterationRecord, ModelState, Problem, Split
 from gce.errors import BadInput
 from gce.ports.model import Learner, Probe, Sampler
@@ -122,7 +122,7 @@ def add_settings(parser: Any) -> None:
     def switch(flag: str, text: str) -> None:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
 
-    option("--task", str, f"{', '.join(TASKS)}, or your own as module:ATTR", metavar="NAME")
+    option("--task", str, TASK_HELP, metavar="NAME")
     option("--preset", str, "set of tiers; of scheduling: grounded (default), paper or larger")
     option("--model", str, MODEL_HELP)
     option("--iterations", int, "rounds of sampling and learning, at most")

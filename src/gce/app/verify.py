@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gce.app.evaluation import judge
-from gce.app.resolve import find_task
+from gce.app.resolve import TASK_HELP, find_task
 from gce.app.runners import add_runner
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import Task
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("problem", nargs="?", help="a file, or - for standard input")
     parser.add_argument("answer", nargs="?", help="a file, or - for standard input (default)")
-    parser.add_argument("--task", default="scheduling", help="a task's name, or module:ATTR")
+    parser.add_argument("--task", default="scheduling", help=TASK_HELP)
     parser.add_argument("--steps", action="store_true", help="judge the written reasoning step by step, too")
     add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
