@@ -25,7 +25,7 @@ ROOT = Path(gce.__file__).parent
 
 # fmt: off
 PURE_STANDARD_LIBRARY = {
-    "__future__", "abc", "base64", "binascii", "bisect", "collections", "contextlib", "copy", "dataclasses",
+    "__future__", "abc", "base64", "binascii", "bisect", "builtins", "collections", "contextlib", "copy", "dataclasses",
     "decimal", "enum", "fractions", "functools", "graphlib", "hashlib", "heapq", "itertools", "json", "math",
     "numbers", "operator", "random", "re", "reprlib", "statistics", "string", "struct", "textwrap", "types", "typing",
     "unicodedata",

@@ -91,6 +91,14 @@ def test_a_run_over_programs_learns_from_the_right_ones_and_is_judged_again_alik
     assert 0 < sum(right) < len(right) == 24
     assert gce("rescore", "run") == 0
     assert "0 verdicts changed" in capsys.readouterr().out
+    assert gce("report", "run", "--format", "md", "--out", "report.md") == 0
+    capsys.readouterr()
+    kept = Path("mine.jsonl").read_text()
+    Path("mine.jsonl").write_text(kept.replace("== 2", "== 3"))
+    for command in (("rescore", "run"), ("train", "--run-dir", "run", "--resume", "--iterations", "3")):
+        assert gce(*command) == 2
+        assert "the file behind the task programs@mine.jsonl is not the one" in capsys.readouterr().err
+    Path("mine.jsonl").write_text(kept)
     assert gce("traces", "run", "--to", "jsonl", "--out", "traces.jsonl") == 0
     taught = [json.loads(line) for line in (folder / "traces.jsonl").read_text().splitlines()]
     assert taught

@@ -248,8 +248,25 @@ def test_what_was_thought_is_not_run():
 def test_helpers_of_the_prompt_stand_before_the_answer_and_the_tests():
     runner = ScriptedRunner(lambda _execution: Evidence((Outcome("passed", "1"),)))
     assert evolve(PROGRAMS, run=runner.run).judge(TESTED, completion(fenced(PROGRAM)))[0].right
-    assert runner.asked[0].source == f"import math\n{PROGRAM}\n"
-    assert runner.asked[0].tests == "import math\nassert f(1) == 2\n"
+    assert runner.asked[0].preamble == "import math"
+    assert (runner.asked[0].source, runner.asked[0].tests) == (f"{PROGRAM}\n", "assert f(1) == 2")
+
+
+def test_feedback_holds_nothing_that_a_program_may_have_seen():
+    """What it raises it can fill with the arguments of hidden calls."""
+    secret = "[31415]"
+    for outcome in (
+        Outcome("raised", f"ValueError: {secret}"),
+        Outcome("raised", f"{secret}: x"),
+        Outcome("unplain", f"NotPlain: '{secret}' is no plain data"),
+        Outcome("failed", f"AssertionError: expected {secret}"),
+        Outcome("ended", secret),
+    ):
+        told = PROGRAMS.feedback(verdict(PROBLEM, outcome))
+        assert secret not in told
+        assert told.endswith("Try again.")
+    assert "raised ValueError" in PROGRAMS.feedback(verdict(PROBLEM, Outcome("raised", f"ValueError: {secret}")))
+    assert "SyntaxError: x" in PROGRAMS.feedback(verdict(PROBLEM, Outcome("unloadable", "SyntaxError: x")))
 
 
 def test_an_exercise_has_calls_or_tests():
@@ -305,6 +322,8 @@ def test_records_of_each_schema_are_read():
         (PLAIN | {"entry_point": 3}, "expected a text for 'entry_point', got int"),
         (PLAIN | {"entry_point": "f(x)"}, "entry_point"),
         (PLAIN | {"split": "exam"}, "expected 'split' to be one of train, dev, test"),
+        (PLAIN | {"tier": "a/b"}, "expected 'tier' to be a name without /"),
+        (PLAIN | {"seconds": 1000}, "seconds"),
         (PLAIN | {"seconds": 0.5}, "expected 'seconds' to be a whole number"),
         (MBPP | {"test_list": ["assert other(1)"]}, "expected tests that call a function of the code"),
         (MBPP | {"test_list": "assert add_one(1)"}, "expected test_list and test_imports to be lists"),

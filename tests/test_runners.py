@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -71,15 +72,15 @@ def test_the_attacks_can_succeed(tmp_path: Path) -> None:
 
 def test_no_process_is_left(start: Callable[[], SandboxProcess]) -> None:
     sleeping = "import os, time\ndef f(x):\n    os.fork()\n    time.sleep(1000)"
-    before = children()
+    before = descendants(os.getpid())
     with RunnerPool(start, workers=1, patience=0.5) as runner:
         (evidence,) = runner.run([Execution(sleeping, "f", ONE, seconds=1)])
         assert evidence.outcomes[0].status == "time"
-    assert children() == before
+    assert descendants(os.getpid()) == before
 
 
-def children() -> int:
-    """Processes that descend from this one."""
+def descendants(ancestor: int) -> set[int]:
+    """Processes below this one."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -87,46 +88,41 @@ def children() -> int:
                 parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-    found, more = set(), {os.getpid()}
+    found, more = set[int](), {ancestor}
     while more:
         more = {child for child, parent in parents.items() if parent in more}
         found |= more
-    return len(found)
+    return found
 
 
 def test_a_sandbox_ends_with_the_process_that_made_it(start: Callable[[], SandboxProcess], tmp_path: Path) -> None:
     """SIGKILL leaves no time to tidy up."""
     name = "bubblewrap" if start is start_bubblewrap else "namespaces"
     code = (
-        "import time\nfrom gce.adapters.runner_pool import RunnerPool\n"
+        "import threading, time\nfrom gce.adapters.runner_pool import RunnerPool\n"
         f"from gce.adapters.{name} import start_{name}\nfrom gce.domain.types import Execution\n"
-        f"import threading\nrunner = RunnerPool(start_{name}, workers=1)\n"
-        "source = 'import time\\ndef f(x): time.sleep(543.21)'\n"
+        f"runner = RunnerPool(start_{name}, workers=1)\n"
+        "source = 'import time, os\\ndef f(x): os.fork(); time.sleep(543.21)'\n"
         "threading.Thread(target=lambda: list(runner.run([Execution(source, \"f\", ('[1]',), seconds=60)]))).start()\n"
         "time.sleep(1.5)\nprint('ready', flush=True)\ntime.sleep(60)\n"
     )
-    before = count_of("_be_candidate")
     with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        assert count_of("_be_candidate") > before
+        inside = descendants(process.pid)
+        assert len(inside) >= 5, "two sandboxes, and what the program forked"
         process.kill()
     deadline = time.monotonic() + 5
-    while count_of("_be_candidate") > before and time.monotonic() < deadline:
+    while any(is_alive(pid) for pid in inside) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert count_of("_be_candidate") <= before
+    assert not [pid for pid in inside if is_alive(pid)]
 
 
-def count_of(word: str) -> int:
-    """Processes whose command line holds a word; the program inside is on it."""
-    found = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                found += word.encode() in (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-    return found
+def is_alive(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_sandbox_starts_in_time(start: Callable[[], SandboxProcess]) -> None:
@@ -178,24 +174,40 @@ def test_a_sandbox_that_cannot_be_started_is_no_verdict() -> None:
     assert [outcome.status for outcome in evidence.outcomes] == ["no-sandbox"]
 
 
-def test_a_process_that_says_nothing_of_ours_is_not_listened_to() -> None:
-    """A reply without the nonce, one that is too long, one that is no ASCII, and none."""
-    reader = "import sys, os\nos.read(0, 10**6)\n"
-    for code, status in (
-        (reader + "os.write(1, (20).to_bytes(4, 'big') + b'x' * 16 + b'V1  ')", "babbled"),
-        (reader + "os.write(1, (2**31).to_bytes(4, 'big'))", "babbled"),
-        (reader + "os.write(1, (3).to_bytes(4, 'big') + b'V10')", "babbled"),
-        (reader, "ended"),
+READY = "import sys, os\nos.write(1, (5).to_bytes(4, 'big') + b'ready')\nos.read(0, 10**6)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("os.write(1, (20).to_bytes(4, 'big') + b'x' * 16 + b'V1  ')", "babbled"),
+        ("os.write(1, (2**31).to_bytes(4, 'big'))", "babbled"),
+        ("os.write(1, (3).to_bytes(4, 'big') + b'V10')", "babbled"),
+        ("", "ended"),
         ("import time; time.sleep(60)", "time"),
-    ):
-        process = SandboxProcess([sys.executable, "-c", code], environment=dict(os.environ))
-        try:
-            process.begin(Execution("", "f", ONE), "candidate", time.monotonic() + (1 if status == "time" else 20))
-            with pytest.raises(Silent) as found:
-                process.say()
-            assert found.value.status == status, code
-        finally:
-            process.close()
+    ],
+)
+def test_a_process_that_says_nothing_of_ours_is_not_listened_to(code: str, status: str) -> None:
+    with closing(SandboxProcess([sys.executable, "-c", READY + code], environment=dict(os.environ))) as process:
+        process.begin(Execution("", "f", ONE), "candidate", time.monotonic() + (1 if status == "time" else 20))
+        with pytest.raises(Silent) as found:
+            process.say()
+    assert found.value.status == status
+
+
+@pytest.mark.parametrize(
+    "code", ["", "import sys; sys.exit('no user namespaces')", "print('what?')", "import time; time.sleep(0.3)"]
+)
+def test_a_sandbox_that_does_not_come_up_is_no_verdict_about_the_program(code: str) -> None:
+    def start() -> SandboxProcess:
+        return SandboxProcess([sys.executable, "-c", code], environment=dict(os.environ))
+
+    with RunnerPool(start, workers=1) as runner, pytest.MonkeyPatch.context() as patched:
+        (evidence,) = runner.run([Execution("def f(x): return x", "f", ONE)])
+        assert [outcome.status for outcome in evidence.outcomes] == ["no-sandbox"]
+        assert ("no user namespaces" in evidence.outcomes[0].text) == ("namespaces" in code)
+        patched.setattr(runners, "SANDBOXES", {"faulty": start})
+        assert "no-sandbox" in runners.why_not("faulty")
 
 
 def test_namespaces_want_their_programs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,15 @@ def start_bubblewrap() -> SandboxProcess:
     if program is None:
         raise FileNotFoundError("bwrap")
     shown = view()
-    options = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    options = [
+        "--die-with-parent",
+        "--new-session",
+        "--as-pid-1",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-ipc",
+        "--unshare-uts",
+    ]
     options += ["--unshare-cgroup-try", "--hostname", "sandbox"]
     uid = throw_away_uid()
     if not uid:
@@ -51,4 +59,9 @@ def start_bubblewrap() -> SandboxProcess:
 
 def throw_away_uid() -> int:
     """For root, whom no limit on processes holds: a user that is nobody else; 0 for anyone else."""
-    return 0x7000_0000 + secrets.randbelow(2**24) if os.geteuid() == 0 else 0
+    if os.geteuid() != 0:
+        return 0
+    with open("/proc/self/uid_map", encoding="ascii") as ranges:
+        known = max(int(first) + int(count) for first, _, count in map(str.split, ranges))
+    # In a container there may be few; the last ones are nobody's.
+    return min(0x7FFF_FFFF, known) - 1 - secrets.randbelow(min(2**24, max(1, known // 2)))

@@ -26,11 +26,10 @@ def start_namespaces() -> SandboxProcess:
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork"]
     command += ["--kill-child"] + ([] if uid else ["--user", "--map-root-user"])
     enter = json.dumps([_place(shown), shown.read_only, shown.links, shown.hidden, ROOM, bool(uid)])
-    *python, inside, user = python_command(uid)
+    *python, inside, user, isolated = python_command(uid)
     begin = f"enter(*json.loads({enter!r}))"
-    return SandboxProcess(
-        [*command, *python, f"import json\n{source_of('namespaces_inside')}\n{begin}\n{inside}", user]
-    )
+    program = "\n".join(("import json", source_of("namespaces_inside"), begin, inside))
+    return SandboxProcess([*command, *python, program, user, isolated])
 
 
 def _place(shown: View) -> str:

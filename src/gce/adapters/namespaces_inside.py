@@ -6,6 +6,7 @@ read-only, the old one gone, and no capability left.
 
 import ctypes
 import os
+import sys
 from collections.abc import Sequence
 
 __all__ = ["enter"]
@@ -15,6 +16,8 @@ _RDONLY, _NOSUID, _NODEV, _NOEXEC, _NOATIME, _NODIRATIME = 1, 2, 4, 8, 1 << 10, 
 _REMOUNT, _BIND, _REC, _PRIVATE, _RELATIME = 1 << 5, 1 << 12, 1 << 14, 1 << 18, 1 << 21
 _ALIKE, _ST_RELATIME = _NOSUID | _NODEV | _NOEXEC | _NOATIME | _NODIRATIME, 1 << 12
 _MNT_DETACH = 2
+_MOST_FILES = 4096
+_AF_INET, _SOCK_DGRAM, _SIOCSIFFLAGS, _IFF_UP = 2, 2, 0x8914, 1
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _CAPABILITY_VERSION = 24, 38, 0x20080522
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -44,6 +47,13 @@ def _bind(path: str, root: str, flags: int) -> None:
         _mount("none", target, None, _REMOUNT | _BIND | flags | kept)
 
 
+def _bring_up_loopback() -> None:
+    descriptor = _LIBC.socket(_AF_INET, _SOCK_DGRAM, 0)
+    request = ctypes.create_string_buffer(b"lo".ljust(16, b"\0") + _IFF_UP.to_bytes(2, sys.byteorder), 40)
+    _checked(_LIBC.ioctl(descriptor, _SIOCSIFFLAGS, request), "loopback")
+    os.close(descriptor)
+
+
 def enter(
     root: str,
     read_only: Sequence[str],
@@ -58,6 +68,7 @@ def enter(
         # Only this namespace's own count: inside, no further user namespaces.
         with open("/proc/sys/user/max_user_namespaces", "w") as file:
             file.write("0")
+    _bring_up_loopback()
     _mount("none", "/", None, _REC | _PRIVATE)
     _mount("sandbox", root, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
     for path in read_only:
@@ -70,7 +81,7 @@ def enter(
     for name in ("null", "urandom"):
         _bind(f"/dev/{name}", root, 0)
     os.makedirs(root + "/tmp", 0o755, exist_ok=True)
-    _mount("sandbox", root + "/tmp", "tmpfs", _NOSUID | _NODEV, f"mode=1777,size={room}")
+    _mount("sandbox", root + "/tmp", "tmpfs", _NOSUID | _NODEV, f"mode=1777,size={room},nr_inodes={_MOST_FILES}")
     os.chdir(root)
     _checked(_LIBC.pivot_root(b".", b"."), "pivot_root")
     _checked(_LIBC.umount2(b".", _MNT_DETACH), "umount")

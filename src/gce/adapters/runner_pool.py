@@ -10,10 +10,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import contextmanager
 
 from gce.adapters.process import usable_cores
-from gce.adapters.sandbox_process import SandboxProcess, Silent
+from gce.adapters.sandbox_inside import RAISED
+from gce.adapters.sandbox_process import Role, SandboxProcess, Silent
 from gce.domain.types import Evidence, Execution, Outcome, OutcomeStatus
 
 __all__ = ["PATIENCE", "RunnerPool"]
@@ -44,7 +45,8 @@ class RunnerPool:
         self._workers = workers or usable_cores()
         self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="runner")
         self._own = threading.local()
-        self._spares: set[SandboxProcess] = set()
+        self._alive: set[SandboxProcess] = set()
+        self._closed = False
 
     def run(self, executions: Iterable[Execution]) -> Iterator[Evidence]:
         """What came of each, in order; as many run at a time as there are workers."""
@@ -61,10 +63,13 @@ class RunnerPool:
                 left.cancel()
 
     def close(self) -> None:
-        """End all that waits."""
+        """End all that runs or waits."""
+        self._closed = True
+        while self._alive:
+            self._alive.pop().close()
         self._threads.shutdown(cancel_futures=True)
-        while self._spares:
-            self._spares.pop().close()
+        while self._alive:
+            self._alive.pop().close()
 
     def __enter__(self) -> RunnerPool:
         return self
@@ -73,29 +78,37 @@ class RunnerPool:
         self.close()
 
     def _one(self, execution: Execution) -> Evidence:
+        deadline = time.monotonic() + self._patience * execution.seconds
         try:
-            return Evidence(tuple(self._tested(execution) if execution.tests else self._called(execution)))
+            outcomes = (self._tested if execution.tests else self._called)(execution, deadline)
+            return Evidence(tuple(outcomes))
         except OSError as error:
-            return Evidence((Outcome("no-sandbox", f"{type(error).__name__}: {error.strerror or error}"),))
+            return Evidence((Outcome("no-sandbox", " ".join(str(error).split())),))
 
-    def _take(self) -> SandboxProcess:
-        """A sandbox that was started ahead, and another one started for the next."""
+    @contextmanager
+    def _sandbox(self, execution: Execution, role: Role, deadline: float) -> Iterator[SandboxProcess]:
+        """A sandbox with its job, ended after it: the one that was started ahead, and another started for the next."""
+        if self._closed:
+            raise OSError("the runner is closed")
         ready: SandboxProcess | None = getattr(self._own, "spare", None)
         self._own.spare = None
-        found = ready or self._start()
-        self._spares.discard(found)
+        found = ready or self._started()
         try:
-            self._own.spare = self._start()
-        except OSError:
+            self._own.spare = self._started()
+            found.begin(execution, role, deadline)
+            yield found
+        finally:
+            self._alive.discard(found)
             found.close()
-            raise
-        self._spares.add(self._own.spare)
-        return found
 
-    def _called(self, execution: Execution) -> Iterator[Outcome]:
-        deadline = time.monotonic() + self._patience * execution.seconds
-        with closing(self._take()) as candidate:
-            loaded = _begun(candidate, execution, deadline)
+    def _started(self) -> SandboxProcess:
+        process = self._start()
+        self._alive.add(process)
+        return process
+
+    def _called(self, execution: Execution, deadline: float) -> Iterator[Outcome]:
+        with self._sandbox(execution, "candidate", deadline) as candidate:
+            loaded = _heard(candidate, "")
             if loaded.status != "returned":
                 yield loaded
                 return
@@ -105,36 +118,28 @@ class RunnerPool:
                 if outcome.status not in _GOES_ON:
                     return
 
-    def _tested(self, execution: Execution) -> Iterator[Outcome]:
+    def _tested(self, execution: Execution, deadline: float) -> Iterator[Outcome]:
         """The tests in one sandbox, the candidate in another, and plain values between them."""
-        deadline = time.monotonic() + self._patience * execution.seconds
-        with closing(self._take()) as candidate, closing(self._take()) as tests:
-            outcome, text = _begun(candidate, execution, deadline), ""
-            if outcome.status != "returned":
-                yield outcome
-                return
-            try:
-                tests.begin(execution, "tests", deadline)
-                while outcome.status == "returned":
+        with (
+            self._sandbox(execution, "candidate", deadline) as candidate,
+            self._sandbox(execution, "tests", deadline) as tests,
+        ):
+            outcome, text, calls = _heard(candidate, ""), "", 0
+            while outcome.status in ("returned", "raised"):
+                try:
                     letter, said = tests.say(text)
-                    if letter != "C":
-                        yield Outcome(_OF_TESTS.get(letter, "broken"), said)
-                        return
-                    outcome = _heard(candidate, said)
-                    text = outcome.text
-            except Silent as silent:
-                # Over time because of what they were given, or because of themselves: nobody can tell.
-                outcome = Outcome("broken", f"the tests: {silent.status} {silent.text}".strip())
+                except Silent as silent:
+                    # Before the first call it can only be their own fault.
+                    reason = f"the tests ended: {silent.status} {silent.text}".strip()
+                    outcome = Outcome("failed" if calls else "broken", reason)
+                    break
+                if letter != "C":
+                    if letter != "X" or outcome.status != "raised":
+                        outcome = Outcome(_OF_TESTS.get(letter, "broken"), said)
+                    break
+                outcome, calls = _heard(candidate, said), calls + 1
+                text = outcome.text if outcome.status == "returned" else RAISED + outcome.text.partition(":")[0]
             yield outcome
-
-
-def _begun(candidate: SandboxProcess, execution: Execution, deadline: float) -> Outcome:
-    """The program is handed over and loaded."""
-    try:
-        candidate.begin(execution, "candidate", deadline)
-    except Silent as silent:
-        return Outcome("no-sandbox", silent.text)
-    return _heard(candidate, "")
 
 
 def _heard(candidate: SandboxProcess, text: str) -> Outcome:

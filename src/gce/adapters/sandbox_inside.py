@@ -1,10 +1,11 @@
 """What runs inside a sandbox: a keeper that holds the channel out, and its child that holds the code.
 
-Stands alone: handed to `python -c` behind the source of `gce.domain.plain_values`, with nothing but the standard
-library. Frames are a length in four bytes and a body. The first one from outside is the job, as JSON. Then outside and
-the child speak in turns, and the keeper stands between: from outside comes a nonce and a text, which the child gets
-with a token made for it; what the child says with that token goes out with the nonce. The child is forked before the
-first nonce comes, and holds neither the channel nor a way to look into the keeper. It says one letter and a text:
+Stands alone: handed to `python -c` behind the sources of `gce.domain.plain_values` and `sandbox_filter`, with nothing
+but the standard library. Frames are a length in four bytes and a body. The keeper says that it is ready; the first
+frame from outside is the job, as JSON. Then outside and the child speak in turns, and the keeper stands between: from
+outside comes a nonce and a text, which the child gets with a token made for it; what the child says with that token
+goes out with the nonce. The child is forked before the first nonce comes, and holds neither the channel nor a way to
+look into the keeper. It says one letter and a text:
 
     V  returned, this value        L  could not be loaded        C  call the candidate with these arguments
     R  raised this                 U  has no such function       P  the tests passed
@@ -21,20 +22,25 @@ import resource
 import signal
 import sys
 import time
+import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 if __name__ != "__main__":
+    from gce.adapters.sandbox_filter import install
     from gce.domain.plain_values import MOST_CHARACTERS, NotPlain, from_text, to_text
 
-__all__ = ["MOST_BYTES", "NONCE", "keep", "read_frame", "write_frame"]
+__all__ = ["MOST_BYTES", "NONCE", "RAISED", "READY", "keep", "read_frame", "write_frame"]
 
+READY = b"ready"
 NONCE = 16
 """Bytes of a nonce or token."""
 MOST_BYTES = MOST_CHARACTERS + 64
 """Of a frame that the child may send."""
 MOST_SAID = 200
 """Characters of an exception."""
+RAISED = "!"
+"""Before the name of an exception, where the tests hear that the candidate raised; no value begins so."""
 OPEN_FILES, PROCESSES, FILE_BYTES = 64, 16, 2**20
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
@@ -64,7 +70,7 @@ def _read(fd: int, size: int) -> bytes:
     return bytes(found)
 
 
-def keep(uid: int) -> None:
+def keep(uid: int, *, isolated: bool) -> None:
     """The keeper's life: one job, one child."""
     if uid:
         os.setgroups([])
@@ -73,7 +79,10 @@ def keep(uid: int) -> None:
     # Its memory is closed to others of its user, the child among them.
     _prctl(_PR_SET_DUMPABLE, 0)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # A change of user takes it back.
-    job = json.loads(read_frame(0))
+    if isolated:
+        install()
+    write_frame(1, READY)
+    job = json.loads(read_frame(0)) | {"isolated": isolated}
     to_child, from_keeper = os.pipe()[::-1]
     from_child, to_keeper = os.pipe()
     pid = os.fork()
@@ -133,7 +142,8 @@ def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
     os.close(null)
     for limit, value in (
         (resource.RLIMIT_AS, job["memory"]),
-        (resource.RLIMIT_NPROC, PROCESSES),
+        # Outside a sandbox it would count all that this user runs.
+        *([(resource.RLIMIT_NPROC, PROCESSES)] if job["isolated"] else []),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_CORE, 0),
@@ -152,29 +162,41 @@ def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
         write_frame(say_fd, token + (letter + text).encode("ascii"))
 
     try:
-        (_be_tests if job["role"] == "tests" else _be_candidate)(job["source"], job["entry_point"], hear, say)
+        (_be_tests if job["role"] == "tests" else _be_candidate)(job, hear, say)
     finally:
         os._exit(0)
 
 
-def _be_candidate(source: str, name: str, hear: Callable[[], str], say: Callable[..., None]) -> None:
+def _loaded(name: str, *sources: str, **names: Any) -> dict[str, Any]:
+    """What a module of this name holds after these sources, and what is given it before the last of them."""
+    module = types.ModuleType(name)
+    sys.modules[name] = module
+    namespace = module.__dict__
+    namespace["__builtins__"] = builtins
+    for number, source in enumerate(sources, 1):
+        if number == len(sources):
+            namespace.update(names)
+        exec(compile(source, f"{name}.py", "exec"), namespace)
+    return namespace
+
+
+def _be_candidate(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., None]) -> None:
     """Load the candidate, then call it with what is heard."""
     hear()
-    namespace: dict[str, Any] = {"__name__": "candidate", "__builtins__": builtins}
     try:
-        exec(compile(source, "candidate.py", "exec"), namespace)
+        function = _loaded("candidate", job["preamble"], job["source"]).get(job["entry_point"])
     except BaseException as error:
         say("L", _said(error))
         return
-    function = namespace.get(name)
     if not callable(function):
         say("U")
         return
     say("V")
     while True:
         arguments = from_text(hear())
+        positional, named = arguments if type(arguments) is tuple else (arguments, {})
         try:
-            value = function(*arguments)
+            value = function(*positional, **named)
         except BaseException as error:
             say("R", _said(error))
             continue
@@ -190,35 +212,50 @@ class _Broken(BaseException):
     """The tests cannot be run here; tests that catch exceptions do not catch it."""
 
 
-def _be_tests(source: str, name: str, hear: Callable[[], str], say: Callable[..., None]) -> None:
+class _Spoiled(BaseException):
+    """What came is no value; nor is this caught."""
+
+
+def _be_tests(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., None]) -> None:
     """Run tests on a candidate that lives elsewhere."""
     hear()
     calls = 0
 
-    def candidate(*arguments: Any) -> Any:
+    def candidate(*positional: Any, **named: Any) -> Any:
         nonlocal calls
         calls += 1
         try:
-            text = to_text(list(arguments))
+            text = to_text((list(positional), named) if named else list(positional))
         except NotPlain as error:
-            raise _Broken(f"a call with what cannot be sent: {error}") from None
+            # What is made of the candidate's own values may be too deep to be sent.
+            raise (_Broken if calls == 1 else _Spoiled)(f"a call with what cannot be sent: {error}") from None
         say("C", text)
-        return from_text(hear())
+        said = hear()
+        if said.startswith(RAISED):
+            raise _exception(said.removeprefix(RAISED))
+        try:
+            return from_text(said)
+        except NotPlain:
+            raise _Spoiled("the function returned no plain data") from None
 
-    namespace: dict[str, Any] = {"__name__": "tests", "candidate": candidate, name: candidate}
     try:
-        exec(compile(source, "tests.py", "exec"), namespace)
-        if callable(namespace.get("check")):
-            namespace["check"](candidate)
-    except AssertionError as error:
-        say("X", _said(error))
+        names = {"candidate": candidate, job["entry_point"]: candidate}
+        check = _loaded("tests", job["preamble"], job["source"], **names).get("check")
+        if check is not candidate and callable(check):
+            check(candidate)
     except _Broken as error:
         say("B", _said(error))
     except BaseException as error:
         # Before any call it cannot be the candidate's fault.
-        say("X" if calls else "B", _said(error))
+        say("X" if calls or isinstance(error, AssertionError) else "B", _said(error))
     else:
         say("P" if calls else "B", f"{calls}" if calls else "the tests never call it")
+
+
+def _exception(name: str) -> Exception:
+    """The built-in exception of this name, for tests that expect it; any other is just an Exception."""
+    found = getattr(builtins, name, None)
+    return found() if isinstance(found, type) and issubclass(found, Exception) else Exception(name)
 
 
 def _said(error: BaseException) -> str:
@@ -232,4 +269,4 @@ def _said(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    keep(int(sys.argv[1]))
+    keep(int(sys.argv[1]), isolated=sys.argv[2] == "isolated")

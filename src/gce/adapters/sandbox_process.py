@@ -16,13 +16,16 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from gce.adapters.sandbox_inside import MOST_BYTES, NONCE
+from gce.adapters.sandbox_inside import MOST_BYTES, NONCE, READY
 from gce.domain.types import Execution, OutcomeStatus
 
-__all__ = ["SandboxProcess", "Silent", "python_command", "source_of"]
+__all__ = ["Role", "SandboxProcess", "Silent", "python_command", "source_of"]
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
 """All that is set inside. Sets have the same order each time."""
+
+
+Role = Literal["candidate", "tests"]
 
 
 class Silent(Exception):
@@ -40,14 +43,26 @@ def source_of(module: str) -> str:
     files = importlib.resources.files("gce")
     parts = [files / "adapters" / f"{module}.py"]
     if module == "sandbox_inside":
-        parts.insert(0, files / "domain" / "plain_values.py")
+        parts[:0] = [files / "domain" / "plain_values.py", files / "adapters" / "sandbox_filter.py"]
     return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
 
-def python_command(uid: int = 0) -> list[str]:
-    """This interpreter with the program that runs inside; `uid` is whom it becomes, where it starts as root."""
+def python_command(uid: int = 0, *, isolated: bool = True) -> list[str]:
+    """This interpreter with the program that runs inside; `uid` is whom it becomes, where it starts as root.
+
+    `isolated` has its system calls filtered too.
+    """
     # Without `site`, which would show what else is installed, and without the directory it starts in on the path.
-    return [os.path.realpath(sys.executable), "-s", "-S", "-P", "-c", source_of("sandbox_inside"), str(uid)]
+    return [
+        os.path.realpath(sys.executable),
+        "-s",
+        "-S",
+        "-P",
+        "-c",
+        source_of("sandbox_inside"),
+        str(uid),
+        "isolated" if isolated else "open",
+    ]
 
 
 class SandboxProcess:
@@ -61,7 +76,7 @@ class SandboxProcess:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             cwd="/",
             env=dict(environment),
             start_new_session=True,
@@ -72,17 +87,23 @@ class SandboxProcess:
         os.set_blocking(self._out, False)
         self._deadline = 0.0
 
-    def begin(self, execution: Execution, role: Literal["candidate", "tests"], deadline: float) -> None:
-        """Give it its job, done by `deadline`, in seconds of `time.monotonic`."""
+    def begin(self, execution: Execution, role: Role, deadline: float) -> None:
+        """Give it its job, done by `deadline`, in seconds of `time.monotonic`; OSError where no sandbox is there."""
         job: dict[str, Any] = {
             "role": role,
+            "preamble": execution.preamble,
             "source": execution.source if role == "candidate" else execution.tests,
             "entry_point": execution.entry_point,
             "seconds": execution.seconds,
             "memory": execution.memory,
         }
         self._deadline = deadline
-        self._write(json.dumps(job).encode())
+        try:
+            if self._read(4 + len(READY))[4:] != READY:
+                raise Silent("babbled")
+            self._write(json.dumps(job).encode())
+        except Silent as silent:
+            raise OSError(f"the sandbox did not start ({silent.status}): {self._complaint()}") from None
 
     def say(self, text: str = "") -> tuple[str, str]:
         """Say something, and hear a letter and a text; `Silent` where there is no answer."""
@@ -102,12 +123,22 @@ class SandboxProcess:
     def close(self) -> None:
         """End it, and all that it started."""
         with contextlib.suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        for pipe in (self._process.stdin, self._process.stdout):
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             with contextlib.suppress(OSError):
                 assert pipe is not None
                 pipe.close()
         self._process.wait()
+
+    def _complaint(self) -> str:
+        """The last line that it wrote elsewhere; the child inside cannot write there."""
+        assert self._process.stderr is not None
+        os.set_blocking(self._process.stderr.fileno(), False)
+        with contextlib.suppress(OSError):
+            said = os.read(self._process.stderr.fileno(), 2**16).decode("utf-8", "replace").split("\n")
+            return next((line.strip()[:300] for line in reversed(said) if line.strip()), "it said nothing")
+        return "it said nothing"
 
     def _read(self, size: int) -> bytes:
         found = bytearray()

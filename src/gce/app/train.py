@@ -29,7 +29,7 @@ from gce.app.evaluation import accuracy, answer_record, ask, stored_shares
 from gce.app.examples import Worked, worked_answers
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
-from gce.app.resolve import TASK_HELP, find_preset, find_task
+from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, same_file
 from gce.app.runners import RUNNER_HELP, RUNNERS
 from gce.app.terminal import Terminal, accuracy_rows, rollout_rows, table
 from gce.domain.advantages import ALGORITHMS
@@ -199,6 +199,8 @@ def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[st
     model = _checked_model(config, task)
     layers = _place_adapter(config, task, model)
     stored = {"settings": to_plain(config), "layers": list(layers), "versions": _versions()}
+    if digest := file_digest(config.task):
+        stored["problems"] = digest
     with RunDirectory.create(directory, stored) as store:
         return _finished(config, task, model, store, worked, before=before)
 
@@ -213,6 +215,7 @@ def go_on(
     with RunDirectory.open(directory, discard_after=discard_after) as store:
         config = _settings_again(store, given)
         task = find_task(config.task, config.runner)
+        same_file(config.task, store.config.get("problems", ""))
         model = _checked_model(config, task)
         if store.config["layers"]:
             model.attach(store.config["layers"])

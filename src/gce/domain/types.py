@@ -145,12 +145,15 @@ class Execution:
     entry_point: str
     """The function that it has to define."""
     calls: tuple[str, ...] = ()
-    """The arguments of each call, a list, as `plain_values.to_text` writes it."""
+    """The arguments of each call as `plain_values.to_text` writes them: a list, or a tuple of it and of a dictionary of
+    those that are passed by name."""
     tests: str = ""
     """In place of calls: Python that calls the entry point, also by the name `candidate`, and raises where it is wrong;
     where it defines `check`, that is called with it. Runs apart from the program, and sees plain values of it only."""
+    preamble: str = ""
+    """Python that is run before the program, and before the tests, in their modules."""
     seconds: int = field(default=2, validator=validators.ge(1))
-    """Of processor time. Of wall-clock time it may take ten times as long, on a busy machine."""
+    """Of processor time of one process. Of wall-clock time it may take ten times as long, on a busy machine."""
     memory: int = field(default=512 * 2**20, validator=validators.ge(2**26))
     """Bytes of address space of one process."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gce.domain.plain_values import to_text
 from gce.domain.types import Evidence, Execution, Outcome
@@ -57,6 +57,7 @@ def check_runner(runner: Runner, scratch: Path, *, isolated: bool = True) -> Tri
     """
     _check_calls(runner)
     _check_tests(runner)
+    _check_limits(runner)
     _check_order(runner)
     tried = attack_runner(runner, scratch, isolated=isolated)
     assert not tried.escaped, "\n".join(tried.escaped)
@@ -130,6 +131,12 @@ def _check_calls(runner: Runner) -> None:
     assert outcomes("def f(x):\n    x.append(1)\n    return (x, {2, 1}, {'b': None}, 1.5)", [0]) == [
         ("returned", '{"tuple":[[0,1],{"set":[1,2]},{"dict":[["b",null]]},1.5]}')
     ]
+    # What a module is to its classes, and what stands before it.
+    keeping = "import dataclasses, pickle\n@dataclasses.dataclass\nclass P:\n    x: 'int'\n"
+    assert outcomes(f"{keeping}def f(x): return pickle.loads(pickle.dumps(P(x))).x", 4) == [("returned", "4")]
+    before = Execution("from __future__ import annotations\ndef f(x: odd) -> odd: return g(x)", "f", (to_text([4]),))
+    (found,) = runner.run([evolve(before, preamble="import math\ndef g(x): return math.isqrt(x)")])
+    assert found.outcomes == (Outcome("returned", "2"),)
     # State lives from call to call of one program, and no further.
     counting = "n = 0\ndef f(x):\n    global n\n    n += 1\n    return n"
     assert outcomes(counting, 0, 0) == outcomes(counting, 0, 0) == [("returned", "1"), ("returned", "2")]
@@ -146,6 +153,22 @@ def _check_calls(runner: Runner) -> None:
     assert outcomes("print('x' * 10**6, flush=True)\ndef f(x): return 1", 0) == [("returned", "1")]
 
 
+def _check_limits(runner: Runner) -> None:
+    """Each limit is found by its own name."""
+
+    def ending(source: str) -> str:
+        (evidence,) = runner.run([Execution(source, "f", (to_text([0]),), seconds=1)])
+        return f"{evidence.outcomes[-1].status} {evidence.outcomes[-1].text}".strip()
+
+    assert ending("def f(x):\n    while True: pass") == "cpu"
+    assert ending("import time\ndef f(x): time.sleep(10**6)") == "time"
+    assert ending("def f(x): return len(bytearray(2**30))") == "raised MemoryError"
+    assert ending("def f(x): return len(bytearray(2**27))") == f"returned {2**27}"
+    assert ending("def f(x): return 'x' * 2**20").startswith("unplain")
+    assert ending("def f(x): return f(x)").startswith("raised RecursionError")
+    assert ending("import os, signal\ndef f(x): os.kill(os.getpid(), signal.SIGSEGV)") == "ended signal 11"
+
+
 def _check_tests(runner: Runner) -> None:
     def outcome(source: str, tests: str) -> Outcome:
         (found,) = _one(runner, source, tests=tests).outcomes
@@ -160,6 +183,22 @@ def _check_tests(runner: Runner) -> None:
     # What is wrong with the tests is not held against the program.
     for tests in ("assert", "import nothing_here", "pass", "f(object())", "while True: pass"):
         assert outcome(right, tests).status == "broken", tests
+    # Arguments by name, exceptions that are expected, a function of any name.
+    named = "def f(x, y=0): return x - y"
+    assert outcome(named, "assert f(1) == 1\nassert f(y=2, x=1) == -1").status == "passed"
+    raising = "def f(x):\n    if x < 0: raise ValueError('no')\n    return x"
+    expected = "try: f(-1)\nexcept ValueError: pass\nelse: assert False\nassert f(1) == 1"
+    assert outcome(raising, expected).status == "passed"
+    assert outcome("def f(x): return x", expected).status == "failed"
+    assert outcome("def f(x): raise KeyError(x)", expected) == Outcome("raised", "KeyError: -1")
+    (found,) = runner.run([Execution("def check(n): return n", "check", tests="assert check(1) == 1")])
+    assert found.outcomes == (Outcome("passed", "1"),)
+    # Tests hear of values that are none, or cost too much, without taking them for their own fault.
+    for spoiled in (
+        "import sys\ndef f(x):\n    frame = sys._getframe().f_back\n    frame.f_locals['say']('V', '{}')",
+        "def f(x):\n    v = x\n    for _ in range(39): v = [v]\n    return v",
+    ):
+        assert outcome(spoiled, "try: f(f(-1))\nexcept ValueError: pass").status != "broken", spoiled
     # Values cross as they are; objects that only look like them do not.
     assert outcome("def f(x): return {1: (2, {3})}", "assert f(0) == {1: (2, {3})}").status == "passed"
     assert outcome(EQUAL_TO_ALL.format(base=""), "assert f(0) == 10").status == "unplain"

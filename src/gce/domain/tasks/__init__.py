@@ -6,11 +6,21 @@ from collections.abc import Mapping
 
 from gce.domain.tasks.programs.task import PROGRAMS
 from gce.domain.tasks.scheduling.task import ANSWER_ONLY, RELABELLED, REWORDED, SCHEDULING
-from gce.domain.tasks.task import Policy, Relation, Task, TaskTier, draw_problem, draw_problems, problem_of_key
+from gce.domain.tasks.task import (
+    NoProblem,
+    Policy,
+    Relation,
+    Task,
+    TaskTier,
+    draw_problem,
+    draw_problems,
+    problem_of_key,
+)
 from gce.domain.types import Completion, Problem, Verdict
 
 __all__ = [
     "TASKS",
+    "NoProblem",
     "Policy",
     "Relation",
     "Task",

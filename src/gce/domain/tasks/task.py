@@ -13,6 +13,7 @@ from gce.domain.randomness import python_generator
 from gce.domain.types import Chart, Completion, Evidence, Execution, Message, Problem, Split, Step, Verdict
 
 __all__ = [
+    "NoProblem",
     "Policy",
     "Relation",
     "Task",
@@ -51,6 +52,10 @@ class Relation:
     """Another problem, another response, or both; None where it does not apply. Only the instance has to be changed:
     prompt and digest are made anew."""
     holds: Literal["the verdict stays", "wrong stays wrong", "right becomes wrong"]
+
+
+class NoProblem(ValueError):
+    """A problem that there is not: too few of a tier differ, or a file holds none."""
 
 
 def without_thinking(text: str) -> str:
@@ -226,7 +231,7 @@ def draw_problem(
     if task.listed is not None:
         instances = task.listed(preset, tier, split)
         if not instances:
-            raise ValueError(f"task {task.name}, tier {tier}: there are no {split} problems")
+            raise NoProblem(f"task {task.name}, tier {tier}: there are no {split} problems")
         instance = instances[index % len(instances)]
         rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, index)
         return _problem(task, preset, tier, split, index, seed, instance, rng)
@@ -238,7 +243,7 @@ def draw_problem(
         if int(digest[:8], 16) % 4 in SPLITS[split] and drawn.get(digest, index) >= index:
             return _problem(task, preset, tier, split, index, seed, instance, rng)
     fewer = f", of which there may be no more than {len(drawn)}" if drawn else ""
-    raise ValueError(
+    raise NoProblem(
         f"task {task.name}, tier {tier}: 1000 draws gave no problem for the {split} split; "
         f"its digests must be hexadecimal and spread over the instances{fewer}"
     )

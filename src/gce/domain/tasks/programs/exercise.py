@@ -40,8 +40,8 @@ class Exercise:
     """Hidden, in place of calls: Python that raises where the function is wrong."""
     preamble: str = ""
     """What stands before the function, as imports and helpers that the prompt shows: part of every answer."""
-    seconds: int = field(default=2, validator=validators.ge(1))
-    """Of processor time that all calls may take together."""
+    seconds: int = field(default=2, validator=validators.and_(validators.ge(1), validators.le(60)))
+    """Of processor time that all calls may take together, in one process."""
 
     @expected.validator
     def _one_for_each(self, _attribute: object, value: tuple[str, ...]) -> None:

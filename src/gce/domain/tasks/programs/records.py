@@ -115,4 +115,7 @@ def _plain(record: Mapping[str, Any]) -> Listed:
         preamble=_text(record, "preamble", ""),
         seconds=seconds,
     )
-    return Listed(exercise, _text(record, "tier", ALL), split)
+    tier = _text(record, "tier", ALL)
+    if not tier or "/" in tier:
+        raise ValueError(f"expected 'tier' to be a name without /, got {tier!r}")
+    return Listed(exercise, tier, split)

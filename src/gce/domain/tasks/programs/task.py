@@ -15,7 +15,7 @@ from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.tasks.programs.generate import draw_exercise
 from gce.domain.tasks.programs.records import exercise_of
 from gce.domain.tasks.programs.relations import RELATIONS
-from gce.domain.tasks.programs.verify import request, verify
+from gce.domain.tasks.programs.verify import feedback, request, verify
 from gce.domain.tasks.task import Task, TaskTier
 from gce.domain.types import Message, Problem, Split
 
@@ -86,6 +86,7 @@ PROGRAMS = Task(
     instance_type=Exercise,
     distinct=True,
     of_records=_of_records,
+    feedback=feedback,
     worked=_worked,
     calls=(
         "Do not answer yet. List what the function has to do, and what it returns for an empty argument.",

@@ -7,11 +7,13 @@ what the program prints, and how it ends, counts for nothing.
 
 from __future__ import annotations
 
+import builtins
+
 from gce.domain.tasks.programs.answer import read_program
 from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.types import Completion, Evidence, Execution, Outcome, Problem, Verdict, Violation
 
-__all__ = ["EVALUATOR", "VERSION", "request", "verify"]
+__all__ = ["EVALUATOR", "VERSION", "feedback", "request", "verify"]
 
 EVALUATOR = "programs"
 VERSION = "1"
@@ -29,15 +31,38 @@ _SAID = {
 }
 
 
+_KNOWN = frozenset(
+    name for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, BaseException)
+)
+
+
+def feedback(verdict: Verdict) -> str:
+    """What is wrong, without what the program said as it failed: that it may have filled with hidden arguments."""
+    told = []
+    for violation in verdict.violations:
+        message = violation.message
+        if violation.kind in ("raised", "unplain", "failed", "ended"):
+            name = message.partition("raised ")[2].partition(":")[0]
+            message = f"the function raised {name}" if name in _KNOWN else _SAID[violation.kind].partition(":")[0]
+            message = message.replace("{text}", "an exception")
+        told.append(message)
+    return "\n".join([*told, "Try again."])
+
+
 def request(problem: Problem, completion: Completion) -> Execution | None:
     """What has to be run; None where the response holds no program."""
     exercise: Exercise = problem.instance
     program = read_program(completion.text, exercise.entry_point)
     if isinstance(program, Violation):
         return None
-    source = f"{exercise.preamble}\n{program}\n" if exercise.preamble else f"{program}\n"
-    tests = f"{exercise.preamble}\n{exercise.tests}\n" if exercise.tests else ""
-    return Execution(source, exercise.entry_point, exercise.calls, tests, seconds=exercise.seconds)
+    return Execution(
+        f"{program}\n",
+        exercise.entry_point,
+        exercise.calls,
+        exercise.tests,
+        preamble=exercise.preamble,
+        seconds=exercise.seconds,
+    )
 
 
 def verify(problem: Problem, completion: Completion, evidence: Evidence | None) -> tuple[Verdict, ...]:
