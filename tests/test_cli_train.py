@@ -467,12 +467,13 @@ def test_a_killed_process_is_resumed_to_the_same_bytes(trained: Trained, tiny: P
     arguments = ("train", *TOY, "--model", tiny, *SIZES, "--layers", "2", "--run-dir", run)
     code = (
         "import os, signal, gce.app.loop as loop\n"
-        "judge, count = loop.judge, [0]\n"
+        "judge_each, count = loop.judge_each, [0]\n"
         "def counted(*given):\n"
-        "    count[0] += 1\n"
-        "    if count[0] == 13: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return judge(*given)\n"
-        "loop.judge = counted"
+        "    for judged in judge_each(*given):\n"
+        "        count[0] += 1\n"
+        "        if count[0] == 13: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        yield judged\n"
+        "loop.judge_each = counted"
     )
     ran = in_a_process(code, *arguments, hash_seed=2)
     assert ran.returncode == -signal.SIGKILL, ran.stderr

@@ -26,7 +26,7 @@ from gce.testing.hostile_programs import ATTACKS
 from gce.testing.runner_contract import attack_runner, check_runner
 
 ONE = (to_text([1]),)
-PATIENCE = 2.0
+PATIENCE = 4.0
 """Seconds of waiting for a second of work: what sleeps for ever is ended soon."""
 WORKERS = 8
 """Many attacks wait until they are ended."""

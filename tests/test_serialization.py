@@ -20,9 +20,9 @@ from gce.domain.statistics import Estimate, wilson
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.types import (
     Completion,
-    Evidence,
     Interval,
     IterationRecord,
+    ModelState,
     LayerActivation,
     Message,
     Problem,
@@ -98,6 +98,7 @@ INTERVALS = st.builds(Interval, n=COUNTS, correct=COUNTS, low=SHARES, high=SHARE
 TIER_COUNTS = st.builds(TierCount, *[COUNTS] * 8, FLOATS)
 ITERATIONS = st.builds(
     IterationRecord,
+    ModelState,
     iteration=COUNTS,
     tiers=mappings(TIER_COUNTS),
     buffer=mappings(COUNTS),
@@ -225,7 +226,7 @@ def test_a_problems_instance_is_written_whole_and_read_by_its_task():
 
 def test_facts_of_any_kind_become_plain():
     facts = {"names": ("a", ("b",)), "share": MappingProxyType({"T0": wilson(0, 0)}), "none": None}
-    assert to_plain(Evidence("tests", facts))["facts"] == {
+    assert to_plain(ModelState({}, facts))["settings"] == {
         "names": ["a", ["b"]],
         "share": {"T0": {"n": 0, "correct": 0, "low": 0.0, "high": 1.0}},
         "none": None,

@@ -34,19 +34,12 @@ def start_bubblewrap() -> SandboxProcess:
     if program is None:
         raise FileNotFoundError("bwrap")
     shown = view()
-    options = [
-        "--die-with-parent",
-        "--new-session",
-        "--as-pid-1",
-        "--unshare-pid",
-        "--unshare-net",
-        "--unshare-ipc",
-        "--unshare-uts",
-    ]
+    options = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     options += ["--unshare-cgroup-try", "--hostname", "sandbox"]
     uid = throw_away_uid()
     if not uid:
-        options += ["--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534"]
+        # Else bubblewrap's own process would be the first inside, and a program of the same user could take it over.
+        options += ["--as-pid-1", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534"]
     # What bwrap makes by itself is for its user alone.
     options += [word for path in (*shown.directories, "/dev") for word in ("--perms", "0755", "--dir", path)]
     options += [word for path in shown.read_only for word in ("--ro-bind", path, path)]

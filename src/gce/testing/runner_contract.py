@@ -160,7 +160,8 @@ def _check_limits(runner: Runner) -> None:
         (evidence,) = runner.run([Execution(source, "f", (to_text([0]),), seconds=1)])
         return f"{evidence.outcomes[-1].status} {evidence.outcomes[-1].text}".strip()
 
-    assert ending("def f(x):\n    while True: pass") == "cpu"
+    # Which of the two comes first is up to how busy the machine is.
+    assert ending("def f(x):\n    while True: pass") in ("cpu", "time")
     assert ending("import time\ndef f(x): time.sleep(10**6)") == "time"
     assert ending("def f(x): return len(bytearray(2**30))") == "raised MemoryError"
     assert ending("def f(x): return len(bytearray(2**27))") == f"returned {2**27}"
