@@ -22,9 +22,9 @@ from gce.domain.types import (
     Completion,
     Interval,
     IterationRecord,
-    ModelState,
     LayerActivation,
     Message,
+    ModelState,
     Problem,
     SampleRequest,
     Solution,
@@ -98,7 +98,6 @@ INTERVALS = st.builds(Interval, n=COUNTS, correct=COUNTS, low=SHARES, high=SHARE
 TIER_COUNTS = st.builds(TierCount, *[COUNTS] * 8, FLOATS)
 ITERATIONS = st.builds(
     IterationRecord,
-    ModelState,
     iteration=COUNTS,
     tiers=mappings(TIER_COUNTS),
     buffer=mappings(COUNTS),
