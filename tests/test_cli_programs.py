@@ -81,6 +81,7 @@ def test_problems_of_a_file_are_evaluated(folder: Path, capsys: pytest.CaptureFi
 def test_a_run_over_programs_learns_from_the_right_ones_and_is_judged_again_alike(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("safetensors")
     sizes = {"--iterations": 2, "--problems": 3, "--rollouts": 4, "--dev": 2, "--test": 2, "--updates": 1}
     settings = [str(word) for pair in sizes.items() for word in pair]
     common = ("train", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", *settings)

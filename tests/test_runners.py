@@ -207,7 +207,7 @@ def test_a_sandbox_that_does_not_come_up_is_no_verdict_about_the_program(code: s
         assert [outcome.status for outcome in evidence.outcomes] == ["no-sandbox"]
         assert ("no user namespaces" in evidence.outcomes[0].text) == ("namespaces" in code)
         patched.setattr(runners, "SANDBOXES", {"faulty": start})
-        assert "no-sandbox" in runners.why_not("faulty")
+        assert runners.why_not("faulty").startswith("the sandbox did not start")
 
 
 def test_namespaces_want_their_programs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def start_bubblewrap() -> SandboxProcess:
     """A process in namespaces of its own."""
     program = bubblewrap_path()
     if program is None:
-        raise FileNotFoundError("bwrap")
+        raise FileNotFoundError("bwrap is not installed")
     shown = view()
     options = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     options += ["--unshare-cgroup-try", "--hostname", "sandbox"]

@@ -20,7 +20,7 @@ def start_namespaces() -> SandboxProcess:
     """A process in namespaces of its own."""
     for program in ("setpriv", "unshare"):
         if shutil.which(program) is None:
-            raise FileNotFoundError(program)
+            raise FileNotFoundError(f"{program} is not installed")
     shown, uid = view(), throw_away_uid()
     # `setpriv` lets it end with its parent; what `unshare` starts ends with `unshare`.
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork"]
@@ -36,4 +36,4 @@ def _place(shown: View) -> str:
     for place in _PLACES:
         if os.path.isdir(place) and not any(path.startswith(place + "/") for path in shown.read_only):
             return place
-    raise FileNotFoundError(f"a directory among {', '.join(_PLACES)}")
+    raise FileNotFoundError(f"there is no directory among {', '.join(_PLACES)} to put a root together at")

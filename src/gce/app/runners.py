@@ -70,7 +70,7 @@ def why_not(name: str) -> str:
     (outcome,) = evidence.outcomes
     if outcome.status == "returned":
         return "" if outcome.text == _HOLDS else f"does not hold: a program in it saw {outcome.text}"
-    return f"{outcome.status} {outcome.text}".strip()
+    return outcome.text if outcome.status == "no-sandbox" else f"{outcome.status} {outcome.text}".strip()
 
 
 def find_runner(name: str) -> RunnerPool:
