@@ -62,11 +62,8 @@ def add_runner(parser: Any) -> None:
 
 def why_not(name: str) -> str:
     """Why a sandbox does not hold on this machine; empty where it does."""
-    try:
-        with RunnerPool(SANDBOXES[name], workers=1) as pool:
-            (evidence,) = pool.run([Execution(_PROBE, "probe", (to_text([]),))])
-    except OSError as error:
-        return f"cannot be started: {error}"
+    with RunnerPool(SANDBOXES[name], workers=1) as pool:
+        (evidence,) = pool.run([Execution(_PROBE, "probe", (to_text([]),))])
     (outcome,) = evidence.outcomes
     if outcome.status == "returned":
         return "" if outcome.text == _HOLDS else f"does not hold: a program in it saw {outcome.text}"

@@ -37,19 +37,6 @@ class Tried:
     """Name and evidence of each that did."""
 
 
-_EQUAL = """
-class Same{base}:
-    def __eq__(self, other): return True
-    def __ne__(self, other): return False
-    def __hash__(self): return 10
-    def __repr__(self): return "10"
-    def __str__(self): return "10"
-    def __index__(self): return 10
-    def __reduce__(self): return (int, (10,))
-def f(x): return Same()
-"""
-
-
 def check_runner(runner: Runner, scratch: Path, *, isolated: bool = True) -> Tried:
     """Assert the docstring of `Runner`, and, where it isolates, that no attack escapes.
 
