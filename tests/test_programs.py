@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from hashlib import blake2b
 
 import pytest
 from attrs import evolve
@@ -12,13 +13,13 @@ from hypothesis import strategies as st
 from gce.adapters.scripted_runner import ScriptedRunner
 from gce.domain.plain_values import from_text, to_text
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks import TASKS, draw_problem, draw_problems
+from gce.domain.tasks import TASKS, NoProblem, Task, TaskTier, draw_problem, draw_problems, problem_of_key
 from gce.domain.tasks.programs.answer import MOST_CHARACTERS, fenced, read_program
 from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.tasks.programs.generate import draw_exercise, probes
 from gce.domain.tasks.programs.primitives import FAMILIES
 from gce.domain.tasks.programs.records import exercise_of
-from gce.domain.types import Completion, Evidence, Outcome, Problem, Violation
+from gce.domain.types import Completion, Evidence, Message, Outcome, Problem, Violation
 
 PROGRAMS = TASKS["programs"]
 TIERS = ("P1", "P2", "P3", "P4", "P5")
@@ -164,6 +165,33 @@ def test_a_problem_is_the_same_drawn_alone_or_behind_others():
     behind = draw_problems(PROGRAMS, "pipelines", "P2", "test", 8, seed=77)
     alone = draw_problem(evolve(PROGRAMS, draws_as="programs"), "pipelines", "P2", "test", 7, seed=77)
     assert alone == behind[7]
+
+
+def test_where_there_are_no_more_problems_those_that_there_are_come_again():
+    few = evolve(COUNTED, draw=lambda _preset, _tier, rng, _solve: rng.randrange(12))
+    all_of_them = draw_problems(few, "fair", "one", "train", 50)
+    assert len({problem.instance for problem in all_of_them}) == len(all_of_them) < 12
+    n = len(all_of_them)
+    # Asked for alone, far behind the last, in another process's order.
+    other = evolve(few, draw=lambda _preset, _tier, rng, _solve: rng.randrange(12))
+    assert draw_problem(other, "fair", "one", "train", 3 * n + 2).instance == all_of_them[2].instance
+    again = draw_problem(few, "fair", "one", "train", n)
+    assert (again.instance, again.key) == (all_of_them[0].instance, f"counted/fair/train/one/0/{n}")
+    assert problem_of_key(few, again.key) == again
+    with pytest.raises(NoProblem, match="1000 draws gave no problem for the test split"):
+        draw_problem(evolve(few, digest=lambda _instance: "0" * 32), "fair", "one", "test", 0)
+
+
+COUNTED = Task(
+    name="counted",
+    presets={"fair": (TaskTier("one"),)},
+    draw=lambda _preset, _tier, rng, _solve: rng.randrange(12),
+    prompt=lambda instance, _rng: (Message("user", str(instance)),),
+    digest=lambda instance: blake2b(str(instance).encode(), digest_size=16).hexdigest(),
+    verify=lambda _problem, _completion, _evidence: (),
+    instance_type=int,
+    distinct=True,
+)
 
 
 def test_the_top_tier_is_held_out():

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from gce.domain.randomness import python_generator
 from gce.domain.types import Chart, Completion, Evidence, Execution, Message, Problem, Split, Step, Verdict
@@ -118,7 +118,7 @@ class Task:
     """Runs what `request` wants, as the port `Runner` does. The application sets it; a task comes without."""
     distinct: bool = False
     """Whether no two problems of a tier and split have the same digest. Problem number i then follows from those before
-    it, which are drawn first."""
+    it, which are drawn first; where there are no more, those that there are come again in turn."""
     listed: Callable[[str, str, Split], Sequence[Any]] | None = None
     """(preset, tier, split) -> its instances, for a task that has a fixed number of them; in place of `draw`."""
     of_records: Callable[[Task, str, Sequence[Any]], Task] | None = None
@@ -235,18 +235,52 @@ def draw_problem(
         instance = instances[index % len(instances)]
         rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, index)
         return _problem(task, preset, tier, split, index, seed, instance, rng)
-    drawn = _drawn_before(task, preset, tier, split, index, seed) if task.distinct else {}
+    known, place = _Known(), index
+    if task.distinct:
+        name = (task.draw, task.digest, task.draws_as or task.name, preset, tier, split, seed)
+        known = _KNOWN.setdefault(name, known)
+        while len(known.digests) < index and not known.all:
+            draw_problem(task, preset, tier, split, len(known.digests), seed=seed, solve=solve)
+        place = index % len(known.digests) if known.all else index
+    drawn = _draw(task, preset, tier, split, place, seed, solve, known.digests)
+    if drawn is None and known.digests:
+        known.all, place = True, index % len(known.digests)
+        drawn = _draw(task, preset, tier, split, place, seed, solve, known.digests)
+    if drawn is None:
+        raise NoProblem(
+            f"task {task.name}, tier {tier}: 1000 draws gave no problem for the {split} split; "
+            "its digests must be hexadecimal and spread over the instances"
+        )
+    problem = _problem(task, preset, tier, split, index, seed, *drawn)
+    if task.distinct:
+        known.digests.setdefault(problem.digest, place)
+    return problem
+
+
+@define
+class _Known:
+    """What is known of the problems of a tier and split; draws do not depend on it, only how soon they are done."""
+
+    digests: dict[str, int] = field(factory=dict)
+    """Of the first problems, with their numbers."""
+    all: bool = False
+    """Whether there are no others."""
+
+
+_KNOWN: dict[tuple[Any, ...], _Known] = {}
+
+
+def _draw(
+    task: Task, preset: str, tier: str, split: Split, place: int, seed: int, solve: Any, known: Mapping[str, int]
+) -> tuple[Any, random.Random] | None:
+    """An instance of the split that is none of those before it, and the generator that drew it; None in 1000 draws."""
     for attempt in range(1000):
-        rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, index, attempt)
+        rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, place, attempt)
         instance = task.draw(preset, tier, rng, solve)
         digest = task.digest(instance)
-        if int(digest[:8], 16) % 4 in SPLITS[split] and drawn.get(digest, index) >= index:
-            return _problem(task, preset, tier, split, index, seed, instance, rng)
-    fewer = f", of which there may be no more than {len(drawn)}" if drawn else ""
-    raise NoProblem(
-        f"task {task.name}, tier {tier}: 1000 draws gave no problem for the {split} split; "
-        f"its digests must be hexadecimal and spread over the instances{fewer}"
-    )
+        if int(digest[:8], 16) % 4 in SPLITS[split] and known.get(digest, place) >= place:
+            return instance, rng
+    return None
 
 
 def _problem(
@@ -262,19 +296,6 @@ def _problem(
         digest=task.digest(instance),
         facts=task.facts(instance),
     )
-
-
-_DRAWN: dict[tuple[Any, ...], dict[str, int]] = {}
-"""Of a tier and split: its first problems' digests with their numbers. Draws do not depend on what is here."""
-
-
-def _drawn_before(task: Task, preset: str, tier: str, split: Split, index: int, seed: int) -> Mapping[str, int]:
-    """Digests of the problems before this one, and perhaps of others, with their numbers."""
-    known = _DRAWN.setdefault((task.draw, task.digest, task.draws_as or task.name, preset, tier, split, seed), {})
-    while len(known) < index:
-        problem = draw_problem(task, preset, tier, split, len(known), seed=seed)
-        known[problem.digest] = len(known)
-    return known
 
 
 def problem_of_key(task: Task, key: str) -> Problem:
@@ -296,4 +317,10 @@ def draw_problems(
     """The first `count` problems of a tier in one split; all of them, where it has fewer."""
     if task.listed is not None:
         count = min(count, len(task.listed(preset, tier, split)))
-    return tuple(draw_problem(task, preset, tier, split, index, seed=seed, solve=solve) for index in range(count))
+    drawn: dict[str, Problem] = {}
+    for index in range(count):
+        problem = draw_problem(task, preset, tier, split, index, seed=seed, solve=solve)
+        if task.distinct and problem.digest in drawn:
+            break
+        drawn[problem.digest if task.distinct else problem.key] = problem
+    return tuple(drawn.values())
