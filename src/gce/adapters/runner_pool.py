@@ -65,8 +65,8 @@ class RunnerPool:
     def close(self) -> None:
         """End all that runs or waits."""
         self._closed = True
-        while self._alive:
-            self._alive.pop().close()
+        for process in tuple(self._alive):
+            process.kill()
         self._threads.shutdown(cancel_futures=True)
         while self._alive:
             self._alive.pop().close()

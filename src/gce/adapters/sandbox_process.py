@@ -68,7 +68,7 @@ def python_command(uid: int = 0, *, isolated: bool = True) -> list[str]:
 class SandboxProcess:
     """A process that was started, and waits for its one job.
 
-    Must be ended in the thread that made it, or before that thread ends: the system ends it with its thread.
+    It does not outlive the thread that made it: the system ends it with that.
     """
 
     def __init__(self, command: Sequence[str], *, environment: Mapping[str, str] = ENVIRONMENT) -> None:
@@ -120,11 +120,15 @@ class SandboxProcess:
             raise Silent("cpu") if said[1:] == "cpu" else Silent("ended", said[1:])
         return said[0], said[1:]
 
-    def close(self) -> None:
-        """End it, and all that it started."""
+    def kill(self) -> None:
+        """End it, and all that it started; whoever waits for its answer is told so."""
         with contextlib.suppress(OSError):
             if self._process.poll() is None:
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End it, and let go of it."""
+        self.kill()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             with contextlib.suppress(OSError):
                 assert pipe is not None
