@@ -174,17 +174,17 @@ def test_a_sandbox_that_cannot_be_started_is_no_verdict() -> None:
     assert [outcome.status for outcome in evidence.outcomes] == ["no-sandbox"]
 
 
-READY = "import sys, os\nos.write(1, (5).to_bytes(4, 'big') + b'ready')\nos.read(0, 10**6)\n"
+READY = "import sys, os, time\nos.write(1, (5).to_bytes(4, 'big') + b'ready')\nos.read(0, 10**6)\n"
 
 
 @pytest.mark.parametrize(
     ("code", "status"),
     [
-        ("os.write(1, (20).to_bytes(4, 'big') + b'x' * 16 + b'V1  ')", "babbled"),
-        ("os.write(1, (2**31).to_bytes(4, 'big'))", "babbled"),
-        ("os.write(1, (3).to_bytes(4, 'big') + b'V10')", "babbled"),
+        ("os.write(1, (20).to_bytes(4, 'big') + b'x' * 16 + b'V1  '); time.sleep(60)", "babbled"),
+        ("os.write(1, (2**31).to_bytes(4, 'big')); time.sleep(60)", "babbled"),
+        ("os.write(1, (3).to_bytes(4, 'big') + b'V10'); time.sleep(60)", "babbled"),
         ("", "ended"),
-        ("import time; time.sleep(60)", "time"),
+        ("time.sleep(60)", "time"),
     ],
 )
 def test_a_process_that_says_nothing_of_ours_is_not_listened_to(code: str, status: str) -> None:
