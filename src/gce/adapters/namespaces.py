@@ -28,7 +28,7 @@ def start_namespaces() -> SandboxProcess:
     enter = json.dumps([_place(shown), shown.read_only, shown.links, shown.hidden, ROOM, bool(uid)])
     *python, inside, user, isolated = python_command(uid)
     begin = f"enter(*json.loads({enter!r}))"
-    program = "\n".join(("import json", source_of("namespaces_inside"), begin, inside))
+    program = "\n".join((source_of("namespaces_inside"), "import json", begin, inside.partition("\n")[2]))
     return SandboxProcess([*command, *python, program, user, isolated])
 
 

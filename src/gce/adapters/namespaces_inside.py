@@ -4,10 +4,14 @@ Stands alone, as `sandbox_inside` does, and runs before it: a new root in memory
 read-only, the old one gone, and no capability left.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+
+if __name__ != "__main__":
+    from collections.abc import Sequence
 
 __all__ = ["enter"]
 

@@ -8,6 +8,8 @@ EPERM; the rest is as it was.
 Source of the numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h of Linux.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import struct

@@ -13,8 +13,9 @@ look into the keeper. It says one letter and a text:
     E  (keeper) the child ended    W  (keeper) it babbled        B  the tests are broken
 """
 
+from __future__ import annotations
+
 import builtins
-import contextlib
 import ctypes
 import json
 import os
@@ -23,10 +24,11 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable
-from typing import Any, NoReturn
 
 if __name__ != "__main__":
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
     from gce.adapters.sandbox_filter import install
     from gce.domain.plain_values import MOST_CHARACTERS, NotPlain, from_text, to_text
 
@@ -111,8 +113,9 @@ def keep(uid: int, *, isolated: bool) -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "prctl"):  # Linux.
+        libc.prctl(option, value, 0, 0, 0)
 
 
 def _how_it_ended(pid: int, seconds: int) -> str:

@@ -44,7 +44,8 @@ def source_of(module: str) -> str:
     parts = [files / "adapters" / f"{module}.py"]
     if module == "sandbox_inside":
         parts[:0] = [files / "domain" / "plain_values.py", files / "adapters" / "sandbox_filter.py"]
-    return "\n".join(part.read_text(encoding="utf-8") for part in parts)
+    first = "from __future__ import annotations\n"  # It has to be the first line of all, and stand there once.
+    return first + "\n".join(part.read_text(encoding="utf-8").replace(first, "", 1) for part in parts)
 
 
 def python_command(uid: int = 0, *, isolated: bool = True) -> list[str]:

@@ -7,10 +7,14 @@ The text is JSON; what JSON lacks is an object with one key that names the type.
 Stands alone: this file's source also runs inside the sandbox, without the package around it.
 """
 
+from __future__ import annotations
+
 import json
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable
-from typing import Any
+
+if __name__ != "__main__":  # Inside, where nobody reads types, this would be a tenth of the start.
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["MOST_CHARACTERS", "NotPlain", "from_text", "to_text"]
 
