@@ -76,7 +76,7 @@ PICKLERS = {"_pickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "sh
 RUNS_CODE = {"gce.adapters.sandbox_inside"}
 """Runs programs, and only ever in a sandbox."""
 UNFORESEEN = {
-    "gce.adapters.bubblewrap:secrets.randbelow",
+    "gce.adapters.sandbox_view:secrets.randbelow",
     "gce.adapters.sandbox_inside:os.urandom",
     "gce.adapters.sandbox_process:secrets.token_bytes",
 }

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import secrets
 import shutil
 
 from gce.adapters.sandbox_process import SandboxProcess, python_command
-from gce.adapters.sandbox_view import view
+from gce.adapters.sandbox_view import ROOM, throw_away_uid, view
 
-__all__ = ["ROOM", "bubblewrap_path", "start_bubblewrap"]
-
-ROOM = 16 * 2**20
-"""Bytes of the one place where files can be written, `/tmp`, which is memory."""
+__all__ = ["bubblewrap_path", "start_bubblewrap"]
 
 
 def bubblewrap_path() -> str | None:
@@ -48,13 +44,3 @@ def start_bubblewrap() -> SandboxProcess:
     options += [word for name in ("null", "urandom") for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
     options += ["--size", str(ROOM), "--perms", "1777", "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
     return SandboxProcess([program, *options, "--", *python_command(uid)])
-
-
-def throw_away_uid() -> int:
-    """For root, whom no limit on processes holds: a user that is nobody else; 0 for anyone else."""
-    if os.geteuid() != 0:
-        return 0
-    with open("/proc/self/uid_map", encoding="ascii") as ranges:
-        known = max(int(first) + int(count) for first, _, count in map(str.split, ranges))
-    # In a container there may be few; the last ones are nobody's.
-    return min(0x7FFF_FFFF, known) - 1 - secrets.randbelow(min(2**24, max(1, known // 2)))

@@ -6,9 +6,8 @@ import json
 import os
 import shutil
 
-from gce.adapters.bubblewrap import ROOM, throw_away_uid
 from gce.adapters.sandbox_process import SandboxProcess, python_command, source_of
-from gce.adapters.sandbox_view import View, view
+from gce.adapters.sandbox_view import ROOM, View, throw_away_uid, view
 
 __all__ = ["start_namespaces"]
 

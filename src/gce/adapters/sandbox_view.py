@@ -1,12 +1,14 @@
-"""What a sandbox sees of this machine's files: the interpreter, its standard library and what they link to, read-only.
+"""Whom a sandbox runs as, and what it sees of this machine's files.
 
-No installed packages (one of them may hold the solutions), no home, no shell, no `/proc`.
+That is the interpreter, its standard library and what they link to, read-only: no installed packages (one of them may
+hold the solutions), no home, no shell, no `/proc`.
 """
 
 from __future__ import annotations
 
 import glob
 import os
+import secrets
 import sys
 import sysconfig
 from functools import cache
@@ -14,7 +16,10 @@ from pathlib import PurePath
 
 from attrs import frozen
 
-__all__ = ["View", "view"]
+__all__ = ["ROOM", "View", "throw_away_uid", "view"]
+
+ROOM = 16 * 2**20
+"""Bytes of the one place where files can be written, `/tmp`, which is memory."""
 
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 _PACKAGES = ("site-packages", "dist-packages")
@@ -56,3 +61,13 @@ def view() -> View:
 
 def _base() -> dict[str, str]:
     return {"installed_base": sys.base_prefix, "base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+
+
+def throw_away_uid() -> int:
+    """For root, whom no limit on processes holds: a user that is nobody else; 0 for anyone else."""
+    if os.geteuid() != 0:
+        return 0
+    with open("/proc/self/uid_map", encoding="ascii") as ranges:
+        known = max(int(first) + int(count) for first, _, count in map(str.split, ranges))
+    # In a container there may be few; the last ones are nobody's.
+    return min(0x7FFF_FFFF, known) - 1 - secrets.randbelow(min(2**24, max(1, known // 2)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -17,7 +17,7 @@ from gce.domain.tasks.programs.records import exercise_of
 from gce.domain.tasks.programs.relations import RELATIONS
 from gce.domain.tasks.programs.verify import feedback, request, verify
 from gce.domain.tasks.task import Task, TaskTier
-from gce.domain.types import Message, Problem, Split
+from gce.domain.types import Message, Split
 
 __all__ = ["PROGRAMS"]
 
@@ -69,12 +69,6 @@ def _of_records(task: Task, preset: str, records: Sequence[Any]) -> Task:
     )
 
 
-def _worked(problem: Problem, _solve: Any) -> str | None:
-    return solved(problem.instance)
-
-
-_LIMITS: Mapping[str, float] = {"*": 0.05}
-
 PROGRAMS = Task(
     name="programs",
     presets={"pipelines": tuple(TaskTier(tier, held_out=tier == "P5") for tier in DEPTHS)},
@@ -87,7 +81,7 @@ PROGRAMS = Task(
     distinct=True,
     of_records=_of_records,
     feedback=feedback,
-    worked=_worked,
+    worked=lambda problem, _solve: solved(problem.instance),
     calls=(
         "Do not answer yet. List what the function has to do, and what it returns for an empty argument.",
         "Now draft the function and go through one example with it.",
@@ -97,7 +91,7 @@ PROGRAMS = Task(
     blind=blind_policies,
     heuristics=heuristic_policies,
     max_tokens=320,
-    blind_limits=_LIMITS,
+    blind_limits={"*": 0.05},
     hidden=frozenset({"calls", "expected", "tests", "preamble", "seconds"}),
     relations=RELATIONS,
 )

@@ -40,11 +40,12 @@ def feedback(verdict: Verdict) -> str:
     """What is wrong, without what the program said as it failed: that it may have filled with hidden arguments."""
     told = []
     for violation in verdict.violations:
-        message = violation.message
-        if violation.kind in ("raised", "unplain", "failed", "ended"):
-            name = message.partition("raised ")[2].partition(":")[0]
-            message = f"the function raised {name}" if name in _KNOWN else _SAID[violation.kind].partition(":")[0]
-            message = message.replace("{text}", "an exception")
+        message, colon, said = violation.message.partition(": ")
+        if violation.kind == "raised":
+            name = message.removeprefix(_SAID["raised"].format(text=""))
+            message = _SAID["raised"].format(text=name if name in _KNOWN else "an exception")
+        elif violation.kind not in ("unplain", "failed", "ended"):
+            message += colon + said
         told.append(message)
     return "\n".join([*told, "Try again."])
 
