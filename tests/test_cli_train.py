@@ -284,6 +284,8 @@ def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
         ((*SCRIPTED, "--bootstrap", "few-shot", "--admission", "all"), "--bootstrap asks the verdicts"),
         ((*SCRIPTED, "--bootstrap", "few-shot", "--algorithm", "grpo"), "sampled from another prompt: use"),
         ((*SCRIPTED, "--bootstrap", "few-shot"), "task addition has no 6 worked examples of T0"),
+        ((*SCRIPTED, "--warm-up", "2"), "task addition has no 6 worked examples of T0: take fewer --shots"),
+        ((*SCRIPTED, "--warm-up", "2", "--restart"), "before any --warm-up: leave out one"),
         ((*SCRIPTED, "--seed", "-1"), "'seed' must be >= 0: -1"),
         ((*SCRIPTED, "--max-tokens", "0"), "'max_tokens' must be >= 1: 0"),
     ],

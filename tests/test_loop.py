@@ -766,7 +766,7 @@ def test_no_training_problem_is_a_worked_example():
     with pytest.raises(BadInput, match="all problems of T0 are worked examples: take fewer"):
         first = draw_problems(ADDITION, "small", "T0", "train", 1, seed=SMALL.seed)[0]
         pool = evolve(SMALL, pool=1, iterations=1)
-        finish(evolve(a_run(pool, shy(lambda model: False)), worked={"T0": (Worked(first, "w1"),)}))
+        finish(evolve(a_run(pool, shy(lambda model: False)), worked={"T0": (Worked(first, "w1", ()),)}))
 
 
 def test_a_tier_that_gets_on_alone_is_shown_nothing_more():
@@ -779,6 +779,43 @@ def test_a_tier_that_gets_on_alone_is_shown_nothing_more():
 def test_without_the_setting_nothing_is_shown():
     found = finish(a_run(SMALL, careless(SMALL, ADDITION)))
     assert not any(count.shown for record in found.records for count in record.tiers.values())
+
+
+def warmed_up(model: ScriptedModel, store: Store | None = None, **settings: Any) -> Run:
+    worked = worked_answers(WORKED, "small", ADDITION.training_tiers("small"), 6)
+    config = evolve(SMALL, **{"warm_up": 5, **settings})
+    return evolve(a_run(config, model, store, problems("dev", 1)), task=WORKED, worked=worked)
+
+
+def test_a_warm_up_is_an_iteration_that_learns_worked_examples_and_samples_nothing():
+    """Five steps of four; dev problems are looked at after it, whatever `dev_every` says."""
+    model = Listening(six_kinds)
+    run = warmed_up(model, iterations=2, dev_every=9)
+    found = finish(run)
+    first, second = found.records
+    assert (first.tiers, first.buffer, first.admitted, first.updates, first.entropy) == ({}, {}, 0, 5, None)
+    assert first.loss is not None and set(first.dev) == {"T0", "T1", "T2"}
+    examples = {each.trace.key for worked in run.worked.values() for each in worked}
+    taught = [{trace.key for trace in traces} for traces in model.taught]
+    assert set.union(*taught[:5]) <= examples and not set.union(*taught[5:]) & examples
+    assert Counter(trace.tier for traces in model.taught[:5] for trace in traces) == {"T0": 10, "T1": 10}
+    assert second.tiers and second.buffer == {"T0": 4, "T1": 4}
+    assert {row["iteration"] for row in found.store.read("rollouts")} == {2}
+    assert not any(count.shown for count in second.tiers.values()), "learned, not shown"
+    assert not {trace.key for trace in found.state.buffer} & examples
+
+
+def test_a_warm_up_goes_with_a_divergence_from_the_base_and_with_ratios():
+    model = Listening(six_kinds)
+    finish(warmed_up(model, algorithm="grpo", kl=0.1, iterations=2))
+    assert [(batch.clip, batch.kl) for batch in model.batches[:6]] == [(None, 0.1)] * 5 + [(0.2, 0.1)]
+
+
+def test_a_run_that_is_cut_off_after_its_warm_up_goes_on_to_the_same_end():
+    whole = finish(warmed_up(Listening(six_kinds), iterations=3))
+    store = MemoryStore()
+    finish(warmed_up(Listening(six_kinds), store, iterations=1))
+    assert_same_end(finish(warmed_up(Listening(six_kinds), store, iterations=3)), whole)
 
 
 def test_rollouts_without_an_answer_are_said_by_name():

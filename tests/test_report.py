@@ -208,6 +208,20 @@ def test_rollouts_with_and_without_worked_examples_are_told_apart(
     assert "examples that a plain rule had worked out" in (run / "export" / "hf" / "README.md").read_text()
 
 
+def test_a_warm_up_is_told(tmp_path: Path, titles: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    start = ("--warm-up", "2", "--shots", "1", "--task", "toy_task:WORKED", "--iterations", "2")
+    run = tmp_path / "run"
+    assert cli.main(["train", *TOY, *SIZES, *start, "--run-dir", str(run)]) == 0
+    assert re.search(r"^ *iter +T0 +T1 +buffer", capsys.readouterr().err, re.MULTILINE), "named once there are rollouts"
+    section = titles(run)["Worked examples"]
+    (words,) = section["words"]
+    assert words == (
+        "Examples were worked out by a plain rule, no solver. Iteration 1 took 2 steps on 2 examples a tier at most, "
+        "and sampled nothing. They never entered the buffer, and none is a problem of training."
+    )
+    assert "Curriculum" in titles(run)
+
+
 def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:
     study = ["ablate", *TOY, *SIZES, "--dir", str(tmp_path), "--seeds", "0,1", "--conditions", "full,shuffled"]
     assert cli.main(study) == 0

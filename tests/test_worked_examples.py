@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from gce.app.examples import shown_before, worked_answers
+from gce.app.examples import shown_before, worked_answers, worked_beside_training
 from gce.domain.tasks import TASKS, draw_problems, judge
 from gce.errors import BadInput
 
@@ -44,6 +44,13 @@ def test_a_problem_is_never_shown_itself():
     assert shown_before(evolve(copy, tier="T9"), worked, 3, 1) == ()
 
 
+def test_a_run_leaves_a_quarter_of_few_problems_to_train_on():
+    """T0 of `paper` has 27 problems but for names and order; all 20 of them are different."""
+    found = worked_beside_training(TASKS["scheduling-brief"], "paper", ["T0", "T1"], 32)
+    assert {tier: len(examples) for tier, examples in found.items()} == {"T0": 20, "T1": 32}
+    assert len({each.problem.digest for each in found["T0"]}) == 20
+
+
 def test_a_task_without_worked_answers_is_named():
-    with pytest.raises(BadInput, match="task scheduling has no 2 worked examples of T0: do without few-shot"):
+    with pytest.raises(BadInput, match="task scheduling has no 2 worked examples of T0: take fewer"):
         worked_answers(evolve(SCHEDULING, worked=lambda _problem, _solve: None), "grounded", ["T0"], 2)

@@ -1,7 +1,7 @@
 """Worked examples: problems of the training key space with answers that a plain rule, or a solver, worked out.
 
-They are shown before a problem, by the few-shot mode and by runs that start a weak model with them. A run that shows
-them draws no training problem that is one of them, and none is the problem that it stands before.
+They are shown before a problem, by the few-shot mode and by runs that start a weak model with them, or learned by such
+a run. It draws no training problem that is one of them, and none is the problem that it stands before.
 """
 
 from __future__ import annotations
@@ -15,11 +15,21 @@ from attrs import frozen
 from gce.app.evaluation import judge
 from gce.domain.randomness import generator, key
 from gce.domain.tasks.task import Task, draw_problem
-from gce.domain.types import Completion, Message, Problem
+from gce.domain.types import Completion, Message, Problem, Trace, Verdict
 from gce.errors import BadInput
 
-__all__ = ["Turns", "Worked", "shown_before", "worked_answers", "worked_examples"]
+__all__ = [
+    "EXAMPLES_DRAWN",
+    "Turns",
+    "Worked",
+    "shown_before",
+    "worked_answers",
+    "worked_beside_training",
+    "worked_examples",
+]
 
+EXAMPLES_DRAWN = 2
+"""Worked examples a tier from which those shown are drawn, for each that is shown."""
 _TRIED = 50
 """Training problems looked at for each example that is wanted."""
 
@@ -33,6 +43,21 @@ class Worked:
 
     problem: Problem
     text: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def trace(self) -> Trace:
+        """As something to learn, of iteration 0: no model wrote it."""
+        return Trace(
+            key=f"example/{self.problem.key}",
+            problem=self.problem.key,
+            tier=self.problem.tier,
+            iteration=0,
+            messages=self.problem.prompt,
+            completion=_completion(self.text),
+            verdicts=self.verdicts,
+            digest=self.problem.digest,
+        )
 
     @property
     def turns(self) -> Turns:
@@ -56,8 +81,23 @@ def worked_answers(
     for tier in dict.fromkeys(sources.values()):
         found[tier] = tuple(islice(_worked(task, preset, tier, count * _TRIED, solve), count))
         if len(found[tier]) < count:
-            raise BadInput(f"task {task.name} has no {count} worked examples of {tier}: do without few-shot")
+            raise BadInput(f"task {task.name} has no {count} worked examples of {tier}: take fewer --shots")
     return {tier: found[source] for tier, source in sources.items()}
+
+
+def worked_beside_training(
+    task: Task, preset: str, tiers: Sequence[str], count: int, *, solve: Any = None
+) -> dict[str, tuple[Worked, ...]]:
+    """The same for a run, but no more than three quarters of a tier's problems, if so few are different."""
+    found = {}
+    for tier in tiers:
+        different = set()
+        for index in range(count * _TRIED):
+            different.add(draw_problem(task, preset, tier, "train", index, seed=key("examples")).digest)
+            if 3 * len(different) >= 4 * count:
+                break
+        found |= worked_answers(task, preset, [tier], min(count, 3 * len(different) // 4), solve=solve)
+    return found
 
 
 def worked_examples(
@@ -86,5 +126,12 @@ def _worked(task: Task, preset: str, tier: str, count: int, solve: Any) -> Itera
         problem = draw_problem(task, preset, tier, "train", index, seed=key("examples"))
         text = None if problem.digest in seen else task.worked(problem, solve)
         seen.add(problem.digest)
-        if text is not None and judge(task, problem, Completion("example", text, "stop", policy="")).right:
-            yield Worked(problem, text)
+        if text is None:
+            continue
+        judged = judge(task, problem, _completion(text))
+        if judged.right:
+            yield Worked(problem, text, judged.verdicts)
+
+
+def _completion(text: str) -> Completion:
+    return Completion("example", text, "stop", policy="")

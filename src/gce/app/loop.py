@@ -91,7 +91,7 @@ class Run:
     seconds: float | None = None
     """Wall-clock seconds that all iterations may take together; None for no limit."""
     worked: Mapping[str, tuple[Worked, ...]] = field(factory=dict)
-    """By tier, examples to show where the run is to start with them."""
+    """By tier, examples to show or to learn where the run is to start with them."""
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -182,17 +182,23 @@ def why_stop(run: Run, state: RunState) -> str:
 
 def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     number = state.iteration + 1
-    problems, drawn = _draw(run, state, number)
-    rollouts, sampling = _sample(run, state, number, problems)
+    drawn, sampling = state.drawn, 0.0
+    rollouts: list[_Rollout] = []
+    warming_up = number == 1 and run.config.warm_up > 0
+    if not warming_up:
+        problems, drawn = _draw(run, state, number)
+        rollouts, sampling = _sample(run, state, number, problems)
     judged = [rollout.judged for rollout in rollouts]
     began = run.clock.now()
     counts = _count(run.tiers, rollouts, [answer.right for answer in judged])
     credited = _count(run.tiers, rollouts, [rollout.credited for rollout in rollouts])
     buffer, admitted = _admit(run, state, number, rollouts)
-    pool = _pool(run, number, buffer, rollouts)
-    reports = list(_learn(run, number, pool, credited))
+    if warming_up:
+        reports = list(_warm_up(run, number))
+    else:
+        reports = list(_learn(run, number, _pool(run, number, buffer, rollouts), credited))
     learned = run.clock.now()
-    dev = _look(run, number)
+    dev = _look(run, number, always=warming_up)
     looked = run.clock.now()
 
     correct = sum(count.correct for count in counts.values())
@@ -304,7 +310,7 @@ def _wave(
         count = counts.get(problem.key, 0)
         room = run.task.room(problem, config.max_tokens)
         before: Turns = ()
-        if needs_examples(state.history, problem.tier):
+        if config.bootstrap != "none" and needs_examples(state.history, problem.tier):
             before = shown_before(problem, run.worked, config.shots, number)
         for place in range(count):
             sample = first_sample + place
@@ -549,9 +555,22 @@ def _learn(run: Run, number: int, pool: _Pool, counts: Mapping[str, TierCount]) 
         wanted = config.updates * (number if config.restart else 1)
         updates = min(wanted, ceil(config.reuse * len(buffer) / config.batch))
         batches = [draw(buffer, rng, config.batch, weighting=config.weighting, failure=failure) for _ in range(updates)]
+    yield from _take_steps(run, number, [_batch(config, pool, drawn, rng) for drawn in batches])
+
+
+def _warm_up(run: Run, number: int) -> Iterator[UpdateReport]:
+    """Learn the worked examples themselves; they never enter the buffer, which holds the model's own answers."""
+    rng = generator(run.config.seed, "warm-up")
+    examples = admit(empty(), (each.trace for worked in run.worked.values() for each in worked))
+    batches = [draw(examples, rng, run.config.batch) for _ in range(run.config.warm_up)]
+    kl = run.config.kl
+    yield from _take_steps(run, number, [TrainingBatch(drawn, (1.0,) * len(drawn), kl=kl) for drawn in batches])
+
+
+def _take_steps(run: Run, number: int, batches: Sequence[TrainingBatch]) -> Iterator[UpdateReport]:
     advance = run.watcher.stage("train", len(batches))
-    for drawn in batches:
-        report = run.model.update(_batch(config, pool, drawn, rng))
+    for batch in batches:
+        report = run.model.update(batch)
         if not (isfinite(report.loss) and isfinite(report.gradient_norm)):
             raise ModelError(
                 f"iteration {number}: expected a loss that is a number, got {report.loss!r} with gradients of norm "
@@ -572,10 +591,10 @@ def _batch(config: RunConfig, pool: _Pool, drawn: tuple[Trace, ...], rng: Genera
     )
 
 
-def _look(run: Run, number: int) -> dict[str, Interval]:
+def _look(run: Run, number: int, *, always: bool) -> dict[str, Interval]:
     """Accuracy on dev problems, when it is time; the last iteration is always looked at."""
     config = run.config
-    if not run.dev or (number % config.dev_every and number != config.iterations):
+    if not run.dev or (number % config.dev_every and number != config.iterations and not always):
         return {}
     advance = run.watcher.stage("evaluate", len(run.dev))
     answers = ask(run.model, run.task, run.dev, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance)

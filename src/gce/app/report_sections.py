@@ -21,6 +21,7 @@ from gce.adapters.figures import Figure
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, shortcut_margins
 from gce.app.evaluation import stored_shares
+from gce.app.examples import EXAMPLES_DRAWN
 from gce.app.resolve import find_task, stored_problem
 from gce.app.study import STUDIES, effect_rows, effects, finished, unclear
 from gce.app.terminal import accuracy_rows, difference_cell, rollout_rows, share_cell
@@ -244,12 +245,23 @@ def _curriculum(run: _Run) -> Section:
 
 
 def _bootstrap(run: _Run) -> list[Section]:
-    """How rollouts with worked examples fared beside those without; nothing where none were shown."""
-    if run.settings.get("bootstrap", "none") == "none":
+    """What worked examples were for, and how rollouts fared with and without; nothing where there were none."""
+    learned = run.settings.get("warm_up", 0)
+    shown_ones = run.settings.get("bootstrap", "none") != "none"
+    if not learned and not shown_ones:
         return []
     oracle = run.settings["examples"] == "solver"
-    made = "by a solver: an oracle was used" if oracle else "by a plain rule, no solver"
-    words = f"Up to {run.settings['shots']} worked examples were shown, worked out {made}; learning never saw them."
+    words = f"Examples were worked out {'by a solver: an oracle was used' if oracle else 'by a plain rule, no solver'}."
+    if learned:
+        count = EXAMPLES_DRAWN * run.settings["shots"]
+        words += (
+            f" Iteration 1 took {learned} steps on {count} examples a tier at most, and sampled nothing. They never "
+            "entered the buffer, and none is a problem of training."
+        )
+    if not shown_ones:
+        return [Section("Worked examples", (words,))]
+    words += f" Up to {run.settings['shots']} were shown"
+    words += "." if learned else "; learning never saw them."
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {"right with examples, %": {}, "right without, %": {}}
     shown, alone = panels.values()
     rows = []

@@ -80,9 +80,9 @@ class Terminal:
     def iteration(self, record: IterationRecord) -> None:
         """See `gce.app.loop.Watcher`."""
         tiers = list(record.tiers)
-        self._records.append(record)
-        if len(self._records) == 1:
+        if not self._records:
             self.say("Training rollouts that were right, by tier; greedy accuracy on dev problems in brackets.")
+        if not self._records or tiers != list(self._records[-1].tiers):
             columns = "".join(f"{tier:>14}" for tier in tiers)
             self.say(f"{'iter':>7}  {columns}   buffer  updates    loss  entropy  seconds")
         cells = ""
@@ -90,6 +90,7 @@ class Terminal:
             count = record.tiers[tier]
             dev = f" [{percent(record.dev[tier].share)}]" if tier in record.dev else ""
             cells += f"{percent(count.correct / count.rollouts) + dev:>14}"
+        self._records.append(record)
         others = [f"{tier} [{percent(found.share)}]" for tier, found in record.dev.items() if tier not in tiers]
         loss = "      -" if record.loss is None else f"{record.loss:7.3f}"
         entropy = "        -" if record.entropy is None else f"{record.entropy:9.3f}"

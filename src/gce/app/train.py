@@ -26,7 +26,7 @@ from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import RECIPES, Admission, Bootstrap, RunConfig, from_plain, with_recipe
 from gce.app.evaluation import accuracy, answer_record, ask, stored_shares
-from gce.app.examples import Worked, worked_answers
+from gce.app.examples import EXAMPLES_DRAWN, Worked, worked_beside_training
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
 from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, same_file
@@ -47,8 +47,6 @@ __all__ = ["add_arguments", "add_settings", "go_on", "main", "run", "start"]
 
 FITTED_TO = 100
 """Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
-EXAMPLES_DRAWN = 2
-"""Worked examples a tier from which those shown are drawn, for each that is shown."""
 PROBE_PROMPTS = 4
 """Task prompts a tier on which activations are probed."""
 ADMISSIONS = get_args(Admission)
@@ -81,6 +79,8 @@ examples:
   gce train --admission shuffled                a control: which answers count as right is drawn by lot
   gce train --model smollm2 --bootstrap few-shot --shots 6 --temperature 0.4 --ladder
                                                 a weak model's start: worked examples, and problems of two jobs
+  gce train --model smollm2 --task scheduling-brief --preset paper --warm-up 50 --shots 16
+                                                another one: it learns 32 worked examples a tier before it samples
   gce train --algorithm grpo --kl 0.01          group-relative weights, clipped ratios, held near the base
 
 A run directory holds run.sqlite (every rollout, verdict and iteration: open it with any SQL tool, also while the run
@@ -157,7 +157,8 @@ def add_settings(parser: Any) -> None:
     option("--learning-rate", float, "of AdamW")
     option("--rank", int, "of the adapter")
     option("--bootstrap", str, "few-shot: show worked examples until a tier gets on alone", choices=get_args(Bootstrap))
-    option("--shots", int, "worked examples that are shown")
+    option("--warm-up", int, "optimizer steps on worked examples, as an iteration before the first rollouts")
+    option("--shots", int, "worked examples that are shown; twice as many a tier are drawn from, or warmed up on")
     option("--examples", str, "who worked them out; a solver is an oracle", choices=("heuristic", "solver"))
     switch("--ladder", "start below the preset's tiers, and go to the next tier once a tenth is right")
     option("--layers", int, "blocks that are adapted")
@@ -276,6 +277,8 @@ def _check_variants(config: RunConfig) -> None:
         raise BadInput("--bootstrap asks the verdicts when examples are no longer needed: leave out --admission")
     if config.bootstrap != "none" and config.rollouts < 2:
         raise BadInput("--bootstrap needs --rollouts from 2: one with examples, one without")
+    if config.warm_up and config.restart:
+        raise BadInput("--restart goes back to the base in every iteration, to before any --warm-up: leave out one")
     if ALGORITHMS[config.algorithm].weigh is not None:
         default = RunConfig()
         if config.bootstrap != "none":
@@ -392,12 +395,12 @@ def _train(
 
 
 def _worked(config: RunConfig, task: Task) -> Examples:
-    """The examples that rollouts are shown; none where the run is not to start with them."""
-    if config.bootstrap == "none":
+    """The examples that the run starts with; none where it is to start without."""
+    if config.bootstrap == "none" and not config.warm_up:
         return {}
     tiers = task.training_tiers(config.preset, ladder=config.ladder)
     solve = ExactSolver(SystemClock()).solve if config.examples == "solver" else None
-    return worked_answers(task, config.preset, tiers, EXAMPLES_DRAWN * config.shots, solve=solve)
+    return worked_beside_training(task, config.preset, tiers, EXAMPLES_DRAWN * config.shots, solve=solve)
 
 
 def _keep_best(store: RunDirectory, state: RunState) -> None:

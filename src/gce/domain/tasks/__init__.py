@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gce.domain.tasks.programs.task import PROGRAMS
-from gce.domain.tasks.scheduling.task import ANSWER_ONLY, RELABELLED, REWORDED, SCHEDULING
+from gce.domain.tasks.scheduling.task import ANSWER_ONLY, BRIEF, RELABELLED, REWORDED, SCHEDULING
 from gce.domain.tasks.task import (
     NoProblem,
     Policy,
@@ -31,7 +31,9 @@ __all__ = [
     "problem_of_key",
 ]
 
-TASKS: Mapping[str, Task] = {task.name: task for task in (SCHEDULING, ANSWER_ONLY, REWORDED, RELABELLED, PROGRAMS)}
+TASKS: Mapping[str, Task] = {
+    task.name: task for task in (SCHEDULING, ANSWER_ONLY, BRIEF, REWORDED, RELABELLED, PROGRAMS)
+}
 
 
 def judge(problem: Problem, text: str) -> Verdict:

@@ -16,6 +16,7 @@ __all__ = [
     "critical_path_length",
     "earliest_deadline_order",
     "earliest_starts",
+    "fits",
     "latest_finish_order",
     "latest_finish_times",
     "parallel_schedule",
@@ -139,10 +140,10 @@ def _earliest_fit(instance: Instance, label: str, starts: dict[str, int]) -> int
     earliest = _earliest_start(instance, label, starts)
     ends = {starts[placed] + instance.job(placed).duration for placed in starts}
     times = [earliest, *sorted(end for end in ends if end > earliest)]
-    return next(time for time in times if _fits(instance, job, time, starts))
+    return next(time for time in times if fits(instance, job, time, starts))
 
 
-def _fits(instance: Instance, job: Job, time: int, starts: dict[str, int]) -> bool:
+def fits(instance: Instance, job: Job, time: int, starts: dict[str, int]) -> bool:
     """Whether `job` can run from `time` on beside the jobs placed so far.
 
     What is held rises only when a job starts, so only `time` and the starts while it runs need a look.
@@ -163,4 +164,4 @@ def _fits(instance: Instance, job: Job, time: int, starts: dict[str, int]) -> bo
 def _can_start(instance: Instance, label: str, now: int, starts: dict[str, int], ends: dict[str, int]) -> bool:
     if any(ends.get(before, now + 1) > now for before in instance.predecessors(label)):
         return False
-    return _fits(instance, instance.job(label), now, starts)
+    return fits(instance, instance.job(label), now, starts)

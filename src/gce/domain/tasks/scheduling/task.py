@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 from attrs import evolve
 
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.blind import blind_policies, families, heuristic_policies
+from gce.domain.tasks.scheduling.brief import brief_response, check_brief_steps, one_after_another
 from gce.domain.tasks.scheduling.canonical import canonical_digest
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, try_again
-from gce.domain.tasks.scheduling.dispatch import by_deadline, predecessors_first
+from gce.domain.tasks.scheduling.dispatch import by_deadline
 from gce.domain.tasks.scheduling.exact import solve as exact_solve
 from gce.domain.tasks.scheduling.gantt import schedule_chart
 from gce.domain.tasks.scheduling.instance import Instance
@@ -25,7 +25,7 @@ from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, Phrases, prompt_
 from gce.domain.tasks.task import Task, TaskTier, no_steps
 from gce.domain.types import Completion, Evidence, Message, Problem, Step, Verdict
 
-__all__ = ["ANSWER_ONLY", "RELABELLED", "REWORDED", "SCHEDULING"]
+__all__ = ["ANSWER_ONLY", "BRIEF", "RELABELLED", "REWORDED", "SCHEDULING"]
 
 
 TOKENS_A_JOB = 80
@@ -70,17 +70,20 @@ def _worked_alone(problem: Problem, solve: Any = None) -> str | None:
     One job after another by deadline where that is right, for such starts are sums that need no notes; else what list
     scheduling gives.
     """
-    instance = problem.instance
     if solve is None:
-        order = predecessors_first(instance, by_deadline(instance, instance.labels))
-        starts = dict(
-            zip(order, accumulate((instance.job(label).duration for label in order), initial=0), strict=False)
-        )
-        text = render(starts)
-        if verify(instance, text).right:
+        text = render(one_after_another(problem.instance))
+        if verify(problem.instance, text).right:
             return text
     reasoned = _worked(problem, solve)
     return reasoned and reasoned.rpartition("\n")[2]
+
+
+def _worked_briefly(problem: Problem, solve: Any = None) -> str | None:
+    """One sum a job."""
+    if solve is None:
+        return brief_response(problem.instance)
+    starts = solve(problem.instance).starts
+    return None if starts is None else brief_response(problem.instance, starts)
 
 
 def _facts(instance: Instance) -> dict[str, float]:
@@ -135,6 +138,16 @@ ANSWER_ONLY = evolve(
     check_steps=no_steps,
 )
 """The same problems, asked for the answer line alone."""
+
+BRIEF = evolve(
+    SCHEDULING,
+    name="scheduling-brief",
+    shifts={},
+    draws_as="scheduling",
+    worked=_worked_briefly,
+    check_steps=lambda problem, text: check_brief_steps(problem.instance, text),
+)
+"""The same problems and prompts; worked examples, and the steps that are checked, have one sum a job."""
 
 REWORDED = evolve(
     SCHEDULING, name="scheduling-reworded", shifts={}, draws_as="scheduling", prompt=partial(_prompt, phrases=UNSEEN)

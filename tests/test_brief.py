@@ -1,0 +1,163 @@
+"""Brief reasoning: answers spelled out by hand, every kind of false line found, and nothing true called false."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gce.domain.randomness import python_generator
+from gce.domain.tasks import TASKS, draw_problem, judge
+from gce.domain.tasks.scheduling.brief import brief_response, check_brief_steps, one_after_another
+from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
+from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
+from gce.domain.tasks.scheduling.verify import verify
+from gce.testing.scheduling import hostile_responses, instances
+
+HOUSE = Instance(
+    jobs=(Job("K", 3, (2, 1), 9), Job("B", 2, (1, 1)), Job("T", 4, (2, 2), 12), Job("M", 1, (1, 1), 5)),
+    precedence=(("B", "T"), ("K", "T")),
+    resources=(Resource("workers", 3), Resource("machines", 2)),
+    horizon=14,
+)
+"""By deadline: 5 M, 9 K, 12 T; B has none and is pulled forward by T. One after another they take 10 hours."""
+BRIEF = """\
+Job M due 5: 0+1=1
+Job K due 9: 1+3=4
+Job B: 4+2=6
+Job T due 12: 6+4=10
+Answer: M 0, K 1, B 4, T 6"""
+OPEN = Instance(jobs=(Job("X", 2), Job("Y", 3, deadline=9), Job("Z", 1)), precedence=(("X", "Z"), ("Y", "Z")))
+OPEN_BRIEF = """\
+Job X: 0+2=2
+Job Y: 0+3=3
+Job Z after X 2, Y 3: 3+1=4
+Answer: X 0, Y 0, Z 3"""
+
+
+def reasons(instance: Instance, text: str) -> list[str]:
+    return [step.reason for step in check_brief_steps(instance, text) if step.status != "true"]
+
+
+def test_jobs_that_share_resources_come_one_after_another_by_deadline():
+    assert one_after_another(HOUSE) == {"M": 0, "K": 1, "B": 4, "T": 6}
+    assert brief_response(HOUSE) == BRIEF
+    assert verify(HOUSE, BRIEF).right
+
+
+def test_where_that_takes_too_long_they_run_beside_each_other():
+    """In eight hours: K beside M, B when M is out, T when both have ended."""
+    tight = evolve(HOUSE, horizon=8)
+    text = brief_response(tight)
+    assert text.split("\n") == [
+        "Job M due 5: 0+1=1",
+        "Job K due 9: 0+3=3",
+        "Job B: 1+2=3",
+        "Job T due 12: 3+4=7",
+        "Answer: M 0, K 0, B 1, T 3",
+    ]
+    assert verify(tight, text).right and not reasons(tight, text)
+
+
+def test_jobs_that_share_nothing_start_when_they_may():
+    assert brief_response(OPEN) == OPEN_BRIEF
+    assert verify(OPEN, OPEN_BRIEF).right
+
+
+def test_given_starts_are_written_out_as_they_are():
+    text = brief_response(HOUSE, {"K": 0, "B": 1, "T": 3, "M": 0})
+    assert text.endswith("Answer: K 0, M 0, B 1, T 3") and not reasons(HOUSE, text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("M due 5", "Q due 5", "there is no job 'Q'"),
+        ("due 9", "due 8", "8 is not the deadline of K"),
+        ("B:", "B due 7:", "7 is not the deadline of B"),
+        ("1+3=4", "1+2=3", "job K does not take 2"),
+        ("1+3=4", "1+3=5", "1 and 3 do not make 5"),
+        ("6+4=10", "5+4=9", "job T starts before B has ended"),
+        ("\nAnswer", "\nJob M due 5: 10+1=11\nAnswer", "job M was planned before"),
+        ("4+2=6", "2+2=4", ""),
+        ("Job B: 4+2=6\n", "", "job T starts before B has ended"),
+        ("1+3=4", "1 + 3 = 4", "no form of the brief step grammar"),
+        ("1+3=4", "1+3=0000004", "no form of the brief step grammar"),
+    ],
+)
+def test_a_false_line_is_found_with_its_reason(old: str, new: str, reason: str):
+    """With B at 2 nothing is said that is not so: K and it take three workers and two machines."""
+    assert BRIEF.count(old) == 1
+    assert reasons(HOUSE, BRIEF.replace(old, new))[:1] == ([reason] if reason else [])
+    assert not reasons(HOUSE, BRIEF)
+
+
+def test_what_is_not_free_cannot_be_used():
+    assert reasons(HOUSE, "Job K due 9: 0+3=3\nJob M due 5: 0+1=1\nJob B: 0+2=2") == ["what B needs is not free at 0"]
+
+
+@pytest.mark.parametrize(
+    ("new", "reason"),
+    [
+        ("after X 2, Y 4", "no line says that Y ends at 4"),
+        ("after X 2, Q 3", "job Z does not come after 'Q'"),
+        ("after X 2", ""),
+        ("after X 2, Y", "no form of the brief step grammar"),
+    ],
+)
+def test_what_a_job_comes_after_is_checked(new: str, reason: str):
+    found = reasons(OPEN, OPEN_BRIEF.replace("after X 2, Y 3", new))
+    assert found == ([reason] if reason else []), "what is left out is no falsehood"
+
+
+def test_no_digit_changes_unnoticed():
+    lines = BRIEF[: BRIEF.index("Answer")]
+    for place, sign in enumerate(lines):
+        for digit in "0123456789" if sign.isdigit() else "":
+            changed = lines[:place] + digit + lines[place + 1 :]
+            assert bool(reasons(HOUSE, changed)) == (digit != sign), changed
+
+
+@given(instances())
+def test_every_line_is_true_on_any_instance(instance: Instance):
+    text = brief_response(instance)
+    steps = check_brief_steps(instance, text)
+    assert [step.status for step in steps] == ["true"] * len(instance.jobs), text
+    kinds = {violation.kind for violation in verify(instance, text).violations}
+    assert kinds <= {"deadline", "horizon"}, "sequence and resources are kept"
+
+
+@pytest.mark.parametrize("preset", ["paper", "grounded"])
+def test_optimal_schedules_are_written_truly(preset: str):
+    task = TASKS["scheduling-brief"]
+    for tier in task.training_tiers(preset):
+        problem = draw_problem(task, preset, tier, "train", python_generator("brief", tier).randrange(99))
+        text = task.worked(problem, solve)
+        assert text is not None and judge(problem, text).right
+        assert {step.status for step in task.check_steps(problem, text)} == {"true"}
+
+
+def test_prompts_and_problems_are_those_of_scheduling():
+    for name in ("scheduling", "scheduling-brief"):
+        assert draw_problem(TASKS[name], "paper", "T4", "test", 3).prompt == (
+            draw_problem(TASKS["scheduling"], "paper", "T4", "test", 3).prompt
+        )
+
+
+@given(st.one_of(hostile_responses(HOUSE.labels), st.text(alphabet="JobKBTM due after:+=,0123456789\n", max_size=200)))
+def test_hostile_text_never_raises(text: str):
+    for step in check_brief_steps(HOUSE, text):
+        assert step.status in ("true", "false", "unreadable")
+
+
+@pytest.mark.parametrize("piece", ["Job K after ", "A 1, ", "Job K due 9: 1+3=4\n", "Job ", "1+", "\n"])
+def test_a_megabyte_is_judged_at_once(piece: str):
+    text = "Job K after " + piece * (1_000_000 // len(piece))
+    began = time.perf_counter()
+    steps = check_brief_steps(HOUSE, text)
+    assert time.perf_counter() - began < 2.0
+    assert steps[-1].reason == f"text after {LONGEST_CHECKED} characters is not checked"
