@@ -83,7 +83,7 @@ def main() -> int:
         answers += [(problem, program) for problem, program, _ in changes]
         verdicts = [
             verdict
-            for (verdict,) in task.judge_each(
+            for _, _, (verdict,) in task.judge_each(
                 (problem, Completion(problem.key, fenced(program), "stop", policy="changed"))
                 for problem, program in answers
             )

@@ -261,7 +261,7 @@ def test_what_is_no_program_is_wrong_and_never_run():
     runner = ScriptedRunner(lambda _execution: Evidence((Outcome("returned", "2"), Outcome("returned", "3"))))
     task = evolve(PROGRAMS, run=runner.run)
     answers = [(PROBLEM, completion(text)) for text in ("nothing", fenced(PROGRAM), "", PROGRAM, "no")]
-    found = [verdicts[0].status for verdicts in task.judge_each(answers)]
+    found = [verdict.status for _, _, (verdict,) in task.judge_each(answers)]
     assert found == ["wrong", "right", "wrong", "right", "wrong"]
     assert [execution.source for execution in runner.asked] == [f"{PROGRAM}\n"] * 2
 

@@ -5,7 +5,7 @@ Leaves no trace in the model: greedy decoding draws nothing, and nothing is lear
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -41,15 +41,7 @@ def judge(task: Task, problem: Problem, completion: Completion) -> Judged:
 
 def judge_each(task: Task, answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
     """Verdicts of answers, in their order; where they have to be run, several at a time, as they come."""
-    taken: deque[tuple[Problem, Completion]] = deque()
-
-    def taking() -> Iterator[tuple[Problem, Completion]]:
-        for answer in answers:
-            taken.append(answer)
-            yield answer
-
-    for verdicts in task.judge_each(taking()):
-        problem, completion = taken.popleft()
+    for problem, completion, verdicts in task.judge_each(answers):
         yield Judged(problem, completion, verdicts, task.admit(verdicts))
 
 

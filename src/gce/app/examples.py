@@ -89,9 +89,9 @@ def worked_beside_training(
     task: Task, preset: str, tiers: Sequence[str], count: int, *, solve: Any = None
 ) -> dict[str, tuple[Worked, ...]]:
     """The same for a run, but no more than three quarters of a tier's problems, if so few are different."""
-    found = {}
+    found: dict[str, tuple[Worked, ...]] = {}
     for tier in tiers:
-        different = set()
+        different: set[str] = set()
         for index in range(count * _TRIED):
             different.add(draw_problem(task, preset, tier, "train", index, seed=key("examples")).digest)
             if 3 * len(different) >= 4 * count:

@@ -64,7 +64,7 @@ never trained on, beside answers that ignore the problem and plain heuristics.
 """
 EXAMPLES = """\
 examples:
-  gce train                                     the default run: gce-tiny learns scheduling, 4 minutes on 2 cores
+  gce train                                     the default run: gce-tiny learns scheduling, 3 minutes on 2 cores
   gce train --iterations 2 --test 20 --dev 0    a first look, about a minute
   gce train --preset paper --seed 42            the reference's problems
   gce train --recipe isopro                     the reference's settings

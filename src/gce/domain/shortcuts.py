@@ -44,7 +44,7 @@ def score_policies(
             text = policy(problem, python_generator(seed, "policy", name, problem.key))
             if text is not None:
                 answers.append((problem, Completion(problem.key, text, "stop", policy=name)))
-        for (problem, _), verdicts in zip(answers, task.judge_each(answers), strict=True):
+        for problem, _, verdicts in task.judge_each(answers):
             right = task.admit(verdicts)
             counts[problem.tier, problem.tier].append(right)
             subtype = task.group(problem.instance)

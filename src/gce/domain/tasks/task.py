@@ -177,36 +177,37 @@ class Task:
         Where evidence is needed and not given, `run` is asked; without it there is no verdict.
         """
         if evidence is None:
-            (found,) = self.judge_each([(problem, completion)])
+            ((_, _, found),) = self.judge_each([(problem, completion)])
             return found
         return self.verify(problem, _said(completion), evidence)
 
-    def judge_each(self, answers: Iterable[tuple[Problem, Completion]]) -> Iterator[tuple[Verdict, ...]]:
-        """Verdicts on answers, in their order; some are taken ahead, where they are run side by side."""
+    def judge_each(
+        self, answers: Iterable[tuple[Problem, Completion]]
+    ) -> Iterator[tuple[Problem, Completion, tuple[Verdict, ...]]]:
+        """Answers with their verdicts, in order; some are taken ahead, where they are run side by side."""
+        if self.run is None:
+            for problem, completion in answers:
+                yield problem, completion, self.verify(problem, _said(completion), None)
+            return
         waiting: deque[tuple[Problem, Completion, bool]] = deque()
 
         def wanted() -> Iterator[Execution]:
             for problem, completion in answers:
-                said = _said(completion)
-                execution = None if self.run is None else self.request(problem, said)
-                waiting.append((problem, said, execution is not None))
+                execution = self.request(problem, _said(completion))
+                waiting.append((problem, completion, execution is not None))
                 if execution is not None:
                     yield execution
 
-        def without_evidence() -> Iterator[tuple[Verdict, ...]]:
-            while waiting and not waiting[0][2]:
-                problem, said, _ = waiting.popleft()
-                yield self.verify(problem, said, None)
+        def judged(evidence: Evidence | None) -> tuple[Problem, Completion, tuple[Verdict, ...]]:
+            problem, completion, _ = waiting.popleft()
+            return problem, completion, self.verify(problem, _said(completion), evidence)
 
-        if self.run is None:
-            for problem, completion in answers:
-                yield self.verify(problem, _said(completion), None)
-            return
         for evidence in self.run(wanted()):
-            yield from without_evidence()
-            problem, said, _ = waiting.popleft()
-            yield self.verify(problem, said, evidence)
-        yield from without_evidence()
+            while not waiting[0][2]:
+                yield judged(None)
+            yield judged(evidence)
+        while waiting:
+            yield judged(None)
 
     def room(self, problem: Problem, limit: int | None = None) -> int:
         """Tokens of a response to a problem: `limit`, by default the task's, but not above its tier's."""
