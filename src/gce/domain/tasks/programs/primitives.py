@@ -32,12 +32,33 @@ class Primitive:
 
 
 Family = Callable[[random.Random], Primitive]
+Draw = Callable[[random.Random], Any]
+"""A number or a letter, or a tuple of them."""
 
 _VOWELS = "aeiouAEIOU"
 
 
 def _plain(gives: Kind, words: str, code: str, apply: Callable[[Any], Any]) -> Family:
     return lambda _rng: Primitive(words, code, apply, gives)
+
+
+def _drawn(gives: Kind, draws: Draw | tuple[Draw, ...], words: str, code: str, apply: Callable[..., Any]) -> Family:
+    """What is drawn goes into the words, into the code and, behind the value, to the function."""
+
+    def family(rng: random.Random) -> Primitive:
+        drawn = tuple(draw(rng) for draw in draws) if isinstance(draws, tuple) else draws(rng)
+        given = drawn if isinstance(drawn, tuple) else (drawn,)
+        return Primitive(words.format(*given), code.format(*given), lambda v: apply(v, *given), gives)
+
+    return family
+
+
+def _from(low: int, high: int) -> Draw:
+    return lambda rng: rng.randint(low, high)
+
+
+def _one_of(signs: str) -> Draw:
+    return lambda rng: rng.choice(signs)
 
 
 def _small(rng: random.Random) -> int:
@@ -57,100 +78,6 @@ def _letter(rng: random.Random) -> str:
     return rng.choice("abcdefghilmnoprstu")
 
 
-def _above(rng: random.Random) -> Primitive:
-    k = _number(rng)
-    return Primitive(
-        f"Keep only the numbers greater than {k}",
-        f"[x for x in v if x > {k}]",
-        lambda v: [x for x in v if x > k],
-        "list",
-    )
-
-
-def _below(rng: random.Random) -> Primitive:
-    k = _number(rng)
-    return Primitive(
-        f"Keep only the numbers less than {k}", f"[x for x in v if x < {k}]", lambda v: [x for x in v if x < k], "list"
-    )
-
-
-def _between(rng: random.Random) -> Primitive:
-    a, b = _range(rng)
-    return Primitive(
-        f"Keep only the numbers from {a} to {b}, both included",
-        f"[x for x in v if {a} <= x <= {b}]",
-        lambda v: [x for x in v if a <= x <= b],
-        "list",
-    )
-
-
-def _divisible(rng: random.Random) -> Primitive:
-    m = _small(rng)
-    return Primitive(
-        f"Keep only the numbers divisible by {m}",
-        f"[x for x in v if x % {m} == 0]",
-        lambda v: [x for x in v if x % m == 0],
-        "list",
-    )
-
-
-def _undivided(rng: random.Random) -> Primitive:
-    m = _small(rng)
-    return Primitive(
-        f"Remove the numbers divisible by {m}",
-        f"[x for x in v if x % {m} != 0]",
-        lambda v: [x for x in v if x % m != 0],
-        "list",
-    )
-
-
-def _add_each(rng: random.Random) -> Primitive:
-    k = rng.randint(1, 12)
-    return Primitive(f"Add {k} to each number", f"[x + {k} for x in v]", lambda v: [x + k for x in v], "list")
-
-
-def _from_each(rng: random.Random) -> Primitive:
-    k = rng.randint(0, 12)
-    return Primitive(f"Replace each number x by {k} - x", f"[{k} - x for x in v]", lambda v: [k - x for x in v], "list")
-
-
-def _times_each(rng: random.Random) -> Primitive:
-    k = _small(rng)
-    return Primitive(f"Multiply each number by {k}", f"[x * {k} for x in v]", lambda v: [x * k for x in v], "list")
-
-
-def _line_each(rng: random.Random) -> Primitive:
-    a, b = _small(rng), _small(rng)
-    return Primitive(
-        f"Multiply each number by {a}, then add {b} to each",
-        f"[x * {a} + {b} for x in v]",
-        lambda v: [x * a + b for x in v],
-        "list",
-    )
-
-
-def _clip_each(rng: random.Random) -> Primitive:
-    a, b = _range(rng)
-    return Primitive(
-        f"Replace each number below {a} by {a}, and each above {b} by {b}",
-        f"[min(max(x, {a}), {b}) for x in v]",
-        lambda v: [min(max(x, a), b) for x in v],
-        "list",
-    )
-
-
-def _modulo_each(rng: random.Random) -> Primitive:
-    m = _small(rng)
-    return Primitive(f"Replace each number x by x % {m}", f"[x % {m} for x in v]", lambda v: [x % m for x in v], "list")
-
-
-def _over_each(rng: random.Random) -> Primitive:
-    m = _small(rng)
-    return Primitive(
-        f"Replace each number x by x // {m}", f"[x // {m} for x in v]", lambda v: [x // m for x in v], "list"
-    )
-
-
 def _replace_number(rng: random.Random) -> Primitive:
     a, b = rng.sample(range(-3, 10), 2)
     return Primitive(
@@ -159,26 +86,6 @@ def _replace_number(rng: random.Random) -> Primitive:
         lambda v: [b if x == a else x for x in v],
         "list",
     )
-
-
-def _first(rng: random.Random) -> Primitive:
-    k = rng.randint(1, 6)
-    return Primitive(f"Keep only the first {k} (all, where there are fewer)", f"v[:{k}]", lambda v: v[:k], "list")
-
-
-def _last(rng: random.Random) -> Primitive:
-    k = rng.randint(1, 6)
-    return Primitive(f"Keep only the last {k} (all, where there are fewer)", f"v[-{k}:]", lambda v: v[-k:], "list")
-
-
-def _without_first(rng: random.Random) -> Primitive:
-    k = rng.randint(1, 4)
-    return Primitive(f"Remove the first {k} (all, where there are fewer)", f"v[{k}:]", lambda v: v[k:], "list")
-
-
-def _without_last(rng: random.Random) -> Primitive:
-    k = rng.randint(1, 4)
-    return Primitive(f"Remove the last {k} (all, where there are fewer)", f"v[:-{k}]", lambda v: v[:-k], "list")
 
 
 def _every(rng: random.Random) -> Primitive:
@@ -192,57 +99,10 @@ def _every(rng: random.Random) -> Primitive:
     )
 
 
-def _append(rng: random.Random) -> Primitive:
-    k = _number(rng)
-    return Primitive(f"Put a {k} at the end", f"v + [{k}]", lambda v: [*v, k], "list")
-
-
-def _prepend(rng: random.Random) -> Primitive:
-    k = _number(rng)
-    return Primitive(f"Put a {k} at the front", f"[{k}] + v", lambda v: [k, *v], "list")
-
-
 def _rotate(rng: random.Random) -> Primitive:
     k = rng.randint(1, 2)
     what = "the first number" if k == 1 else "the first two numbers"
     return Primitive(f"Move {what} to the end", f"v[{k}:] + v[:{k}]", lambda v: v[k:] + v[:k], "list")
-
-
-def _count_above(rng: random.Random) -> Primitive:
-    k = _number(rng)
-    return Primitive(
-        f"Count the numbers greater than {k}", f"sum(x > {k} for x in v)", lambda v: sum(x > k for x in v), "int"
-    )
-
-
-def _count_divisible(rng: random.Random) -> Primitive:
-    m = _small(rng)
-    return Primitive(
-        f"Count the numbers divisible by {m}",
-        f"sum(x % {m} == 0 for x in v)",
-        lambda v: sum(x % m == 0 for x in v),
-        "int",
-    )
-
-
-def _sum_above(rng: random.Random) -> Primitive:
-    k = _number(rng)
-    return Primitive(
-        f"Add up the numbers greater than {k}",
-        f"sum(x for x in v if x > {k})",
-        lambda v: sum(x for x in v if x > k),
-        "int",
-    )
-
-
-def _pick(rng: random.Random) -> Primitive:
-    k, other = rng.randint(0, 4), rng.randint(-5, 5)
-    return Primitive(
-        f"Take the number at index {k}, or {other} where there is none",
-        f"v[{k}] if len(v) > {k} else {other}",
-        lambda v: v[k] if len(v) > k else other,
-        "int",
-    )
 
 
 def _join_numbers(rng: random.Random) -> Primitive:
@@ -256,90 +116,10 @@ def _join_numbers(rng: random.Random) -> Primitive:
     )
 
 
-def _add(rng: random.Random) -> Primitive:
-    k = rng.randint(1, 30)
-    return Primitive(f"Add {k} to it", f"v + {k}", lambda v: v + k, "int")
-
-
-def _take_from(rng: random.Random) -> Primitive:
-    k = rng.randint(0, 60)
-    return Primitive(f"Subtract it from {k}", f"{k} - v", lambda v: k - v, "int")
-
-
-def _times(rng: random.Random) -> Primitive:
-    k = rng.randint(2, 12)
-    return Primitive(f"Multiply it by {k}", f"v * {k}", lambda v: v * k, "int")
-
-
-def _line(rng: random.Random) -> Primitive:
-    a, b = rng.randint(2, 12), rng.randint(1, 20)
-    return Primitive(f"Multiply it by {a} and add {b}", f"v * {a} + {b}", lambda v: v * a + b, "int")
-
-
-def _modulo(rng: random.Random) -> Primitive:
-    m = rng.randint(3, 40)
-    return Primitive(f"Take it modulo {m}", f"v % {m}", lambda v: v % m, "int")
-
-
-def _over(rng: random.Random) -> Primitive:
-    m = _small(rng)
-    return Primitive(f"Divide it by {m}, rounded down", f"v // {m}", lambda v: v // m, "int")
-
-
-def _at_least(rng: random.Random) -> Primitive:
-    k = rng.randint(0, 60)
-    return Primitive(f"Replace it by {k} where it is less", f"max(v, {k})", lambda v: max(v, k), "int")
-
-
-def _at_most(rng: random.Random) -> Primitive:
-    k = rng.randint(0, 60)
-    return Primitive(f"Replace it by {k} where it is greater", f"min(v, {k})", lambda v: min(v, k), "int")
-
-
-def _next_numbers(rng: random.Random) -> Primitive:
-    k = _small(rng)
-    return Primitive(
-        f"Make a list of {k} numbers that begins with it and goes up by 1",
-        f"[v + i for i in range({k})]",
-        lambda v: [v + i for i in range(k)],
-        "list",
-    )
-
-
-def _multiples(rng: random.Random) -> Primitive:
-    k = _small(rng)
-    return Primitive(
-        f"Make a list of it times 1, times 2, and so on up to times {k}",
-        f"[v * i for i in range(1, {k} + 1)]",
-        lambda v: [v * i for i in range(1, k + 1)],
-        "list",
-    )
-
-
 def _replace_letter(rng: random.Random) -> Primitive:
     a = _letter(rng)
     b = rng.choice(string.ascii_lowercase.replace(a, "") + "*#_")
     return Primitive(f'Replace each "{a}" by "{b}"', f'v.replace("{a}", "{b}")', lambda v: v.replace(a, b), "str")
-
-
-def _remove_letter(rng: random.Random) -> Primitive:
-    a = _letter(rng)
-    return Primitive(f'Remove each "{a}"', f'v.replace("{a}", "")', lambda v: v.replace(a, ""), "str")
-
-
-def _first_characters(rng: random.Random) -> Primitive:
-    k = rng.randint(1, 9)
-    return Primitive(f"Keep only the first {k} characters", f"v[:{k}]", lambda v: v[:k], "str")
-
-
-def _last_characters(rng: random.Random) -> Primitive:
-    k = rng.randint(1, 9)
-    return Primitive(f"Keep only the last {k} characters", f"v[-{k}:]", lambda v: v[-k:], "str")
-
-
-def _without_characters(rng: random.Random) -> Primitive:
-    k = rng.randint(1, 6)
-    return Primitive(f"Remove the first {k} characters", f"v[{k}:]", lambda v: v[k:], "str")
 
 
 def _every_character(rng: random.Random) -> Primitive:
@@ -359,38 +139,9 @@ def _around(rng: random.Random) -> Primitive:
     return Primitive(f'Put "{sign}" at the front', f'"{sign}" + v', lambda v: sign + v, "str")
 
 
-def _spaces(rng: random.Random) -> Primitive:
-    sign = rng.choice("-_.+/")
-    return Primitive(
-        f'Replace each space by "{sign}"', f'v.replace(" ", "{sign}")', lambda v: v.replace(" ", sign), "str"
-    )
-
-
 def _repeat(rng: random.Random) -> Primitive:
     k = rng.randint(2, 3)
     return Primitive(f"Write it {('twice', 'three times')[k - 2]} in a row", f"v * {k}", lambda v: v * k, "str")
-
-
-def _count_letter(rng: random.Random) -> Primitive:
-    a = _letter(rng)
-    return Primitive(f'Count how often "{a}" is in it', f'v.count("{a}")', lambda v: v.count(a), "int")
-
-
-def _find_letter(rng: random.Random) -> Primitive:
-    a = _letter(rng)
-    return Primitive(
-        f'Find the index of the first "{a}", or -1 where there is none', f'v.find("{a}")', lambda v: v.find(a), "int"
-    )
-
-
-def _places(rng: random.Random) -> Primitive:
-    a = _letter(rng)
-    return Primitive(
-        f'List the indices at which there is an "{a}"',
-        f'[i for i, c in enumerate(v) if c == "{a}"]',
-        lambda v: [i for i, c in enumerate(v) if c == a],
-        "list",
-    )
 
 
 # fmt: off
@@ -416,9 +167,40 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
                lambda v: [x + i for i, x in enumerate(v)]),
         _plain("list", "Multiply each number by its index, counted from 0", "[x * i for i, x in enumerate(v)]",
                lambda v: [x * i for i, x in enumerate(v)]),
-        _above, _below, _between, _divisible, _undivided, _add_each, _from_each, _times_each, _line_each, _clip_each,
-        _modulo_each, _over_each, _replace_number, _first, _last, _without_first, _without_last, _every, _append,
-        _prepend, _rotate,
+        _drawn("list", _number, "Keep only the numbers greater than {0}", "[x for x in v if x > {0}]",
+               lambda v, k: [x for x in v if x > k]),
+        _drawn("list", _number, "Keep only the numbers less than {0}", "[x for x in v if x < {0}]",
+               lambda v, k: [x for x in v if x < k]),
+        _drawn("list", _range, "Keep only the numbers from {0} to {1}, both included",
+               "[x for x in v if {0} <= x <= {1}]", lambda v, a, b: [x for x in v if a <= x <= b]),
+        _drawn("list", _small, "Keep only the numbers divisible by {0}", "[x for x in v if x % {0} == 0]",
+               lambda v, m: [x for x in v if x % m == 0]),
+        _drawn("list", _small, "Remove the numbers divisible by {0}", "[x for x in v if x % {0} != 0]",
+               lambda v, m: [x for x in v if x % m != 0]),
+        _drawn("list", _from(1, 12), "Add {0} to each number", "[x + {0} for x in v]", lambda v, k: [x + k for x in v]),
+        _drawn("list", _from(0, 12), "Replace each number x by {0} - x", "[{0} - x for x in v]",
+               lambda v, k: [k - x for x in v]),
+        _drawn("list", _small, "Multiply each number by {0}", "[x * {0} for x in v]", lambda v, k: [x * k for x in v]),
+        _drawn("list", (_small, _small), "Multiply each number by {0}, then add {1} to each",
+               "[x * {0} + {1} for x in v]", lambda v, a, b: [x * a + b for x in v]),
+        _drawn("list", _range, "Replace each number below {0} by {0}, and each above {1} by {1}",
+               "[min(max(x, {0}), {1}) for x in v]", lambda v, a, b: [min(max(x, a), b) for x in v]),
+        _drawn("list", _small, "Replace each number x by x % {0}", "[x % {0} for x in v]",
+               lambda v, m: [x % m for x in v]),
+        _drawn("list", _small, "Replace each number x by x // {0}", "[x // {0} for x in v]",
+               lambda v, m: [x // m for x in v]),
+        _replace_number,
+        _drawn("list", _from(1, 6), "Keep only the first {0} (all, where there are fewer)", "v[:{0}]",
+               lambda v, k: v[:k]),
+        _drawn("list", _from(1, 6), "Keep only the last {0} (all, where there are fewer)", "v[-{0}:]",
+               lambda v, k: v[-k:]),
+        _drawn("list", _from(1, 4), "Remove the first {0} (all, where there are fewer)", "v[{0}:]", lambda v, k: v[k:]),
+        _drawn("list", _from(1, 4), "Remove the last {0} (all, where there are fewer)", "v[:-{0}]",
+               lambda v, k: v[:-k]),
+        _every,
+        _drawn("list", _number, "Put a {0} at the end", "v + [{0}]", lambda v, k: [*v, k]),
+        _drawn("list", _number, "Put a {0} at the front", "[{0}] + v", lambda v, k: [k, *v]),
+        _rotate,
         _plain("int", "Add up the numbers", "sum(v)", sum),
         _plain("int", "Count the numbers", "len(v)", len),
         _plain("int", "Take the largest number, or 0 where there is none", "max(v, default=0)",
@@ -428,17 +210,36 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
         _plain("int", "Count the different numbers", "len(set(v))", lambda v: len(set(v))),
         _plain("int", "Subtract the smallest number from the largest; 0 where there is none",
                "max(v) - min(v) if v else 0", lambda v: max(v) - min(v) if v else 0),
-        _count_above, _count_divisible, _sum_above, _pick, _join_numbers,
+        _drawn("int", _number, "Count the numbers greater than {0}", "sum(x > {0} for x in v)",
+               lambda v, k: sum(x > k for x in v)),
+        _drawn("int", _small, "Count the numbers divisible by {0}", "sum(x % {0} == 0 for x in v)",
+               lambda v, m: sum(x % m == 0 for x in v)),
+        _drawn("int", _number, "Add up the numbers greater than {0}", "sum(x for x in v if x > {0})",
+               lambda v, k: sum(x for x in v if x > k)),
+        _drawn("int", (_from(0, 4), _from(-5, 5)), "Take the number at index {0}, or {1} where there is none",
+               "v[{0}] if len(v) > {0} else {1}", lambda v, k, other: v[k] if len(v) > k else other),
+        _join_numbers,
     ),
     "int": (
-        _add, _take_from, _times, _line, _modulo, _over, _at_least, _at_most,
+        _drawn("int", _from(1, 30), "Add {0} to it", "v + {0}", lambda v, k: v + k),
+        _drawn("int", _from(0, 60), "Subtract it from {0}", "{0} - v", lambda v, k: k - v),
+        _drawn("int", _from(2, 12), "Multiply it by {0}", "v * {0}", lambda v, k: v * k),
+        _drawn("int", (_from(2, 12), _from(1, 20)), "Multiply it by {0} and add {1}", "v * {0} + {1}",
+               lambda v, a, b: v * a + b),
+        _drawn("int", _from(3, 40), "Take it modulo {0}", "v % {0}", lambda v, m: v % m),
+        _drawn("int", _small, "Divide it by {0}, rounded down", "v // {0}", lambda v, m: v // m),
+        _drawn("int", _from(0, 60), "Replace it by {0} where it is less", "max(v, {0})", lambda v, k: max(v, k)),
+        _drawn("int", _from(0, 60), "Replace it by {0} where it is greater", "min(v, {0})", lambda v, k: min(v, k)),
         _plain("int", "Square it", "v * v", lambda v: v * v),
         _plain("int", "Take its absolute value", "abs(v)", abs),
         _plain("int", "Add up the digits of its absolute value", "sum(int(c) for c in str(abs(v)))",
                lambda v: sum(int(c) for c in str(abs(v)))),
         _plain("list", "List the digits of its absolute value", "[int(c) for c in str(abs(v))]",
                lambda v: [int(c) for c in str(abs(v))]),
-        _next_numbers, _multiples,
+        _drawn("list", _small, "Make a list of {0} numbers that begins with it and goes up by 1",
+               "[v + i for i in range({0})]", lambda v, k: [v + i for i in range(k)]),
+        _drawn("list", _small, "Make a list of it times 1, times 2, and so on up to times {0}",
+               "[v * i for i in range(1, {0} + 1)]", lambda v, k: [v * i for i in range(1, k + 1)]),
         _plain("str", "Write it as text", "str(v)", str),
         _plain("str", "Write its absolute value in binary, as text without a prefix", 'format(abs(v), "b")',
                lambda v: format(abs(v), "b")),
@@ -467,8 +268,15 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
                '" ".join(w[::-1] for w in v.split())', lambda v: " ".join(w[::-1] for w in v.split())),
         _plain("str", "Join the first letters of its words", '"".join(w[0] for w in v.split())',
                lambda v: "".join(w[0] for w in v.split())),
-        _replace_letter, _remove_letter, _first_characters, _last_characters, _without_characters, _every_character,
-        _around, _spaces, _repeat,
+        _replace_letter,
+        _drawn("str", _letter, 'Remove each "{0}"', 'v.replace("{0}", "")', lambda v, a: v.replace(a, "")),
+        _drawn("str", _from(1, 9), "Keep only the first {0} characters", "v[:{0}]", lambda v, k: v[:k]),
+        _drawn("str", _from(1, 9), "Keep only the last {0} characters", "v[-{0}:]", lambda v, k: v[-k:]),
+        _drawn("str", _from(1, 6), "Remove the first {0} characters", "v[{0}:]", lambda v, k: v[k:]),
+        _every_character, _around,
+        _drawn("str", _one_of("-_.+/"), 'Replace each space by "{0}"', 'v.replace(" ", "{0}")',
+               lambda v, sign: v.replace(" ", sign)),
+        _repeat,
         _plain("int", "Count its characters", "len(v)", len),
         _plain("int", "Count its words", "len(v.split())", lambda v: len(v.split())),
         _plain("int", "Count its vowels (a, e, i, o, u, small and capital)", f'sum(c in "{_VOWELS}" for c in v)',
@@ -477,12 +285,15 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
         _plain("int", "Find the length of its longest word, or 0 where there is none",
                "max((len(w) for w in v.split()), default=0)",
                lambda v: max((len(w) for w in v.split()), default=0)),
-        _count_letter, _find_letter,
+        _drawn("int", _letter, 'Count how often "{0}" is in it', 'v.count("{0}")', lambda v, a: v.count(a)),
+        _drawn("int", _letter, 'Find the index of the first "{0}", or -1 where there is none', 'v.find("{0}")',
+               lambda v, a: v.find(a)),
         _plain("list", "List the lengths of its words", "[len(w) for w in v.split()]",
                lambda v: [len(w) for w in v.split()]),
         _plain("list", "List its digits as numbers", "[int(c) for c in v if c.isdigit()]",
                lambda v: [int(c) for c in v if c.isdigit()]),
-        _places,
+        _drawn("list", _letter, 'List the indices at which there is an "{0}"',
+               '[i for i, c in enumerate(v) if c == "{0}"]', lambda v, a: [i for i, c in enumerate(v) if c == a]),
     ),
 }
 """By what they take. Characters are ASCII throughout."""
