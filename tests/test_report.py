@@ -220,6 +220,10 @@ def test_a_warm_up_is_told(tmp_path: Path, titles: Any, capsys: pytest.CaptureFi
         "and sampled nothing. They never entered the buffer, and none is a problem of training."
     )
     assert "Curriculum" in titles(run)
+    assert cli.main(["traces", str(run), "--to", "hf"]) == 0
+    assert (
+        "2 steps on up to 2 examples a tier, worked out by a plain" in (run / "export" / "hf" / "README.md").read_text()
+    )
 
 
 def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:

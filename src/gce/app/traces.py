@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 from gce.adapters.durable_files import write_file
 from gce.adapters.run_reader import RunReader
 from gce.adapters.whole_folder import whole_folder
+from gce.app.examples import EXAMPLES_DRAWN
 from gce.app.resolve import find_task, stored_problem
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
@@ -238,13 +239,19 @@ def _card(reader: RunReader, splits: Splits, *, every: bool) -> str:
 
 
 def _shown(settings: Mapping[str, Any]) -> str:
-    if settings.get("bootstrap", "none") == "none":
-        return ""
-    made = "a solver" if settings["examples"] == "solver" else "a plain rule"
-    return (
-        f"\n\nWhile a tier was new, most of its answers were sampled after up to {settings['shots']} examples that "
-        f"{made} had worked out; `messages` leaves these out."
-    )
+    made = "a solver" if settings.get("examples") == "solver" else "a plain rule"
+    words = ""
+    if settings.get("warm_up"):
+        words += (
+            f"\n\nBefore all of them the model took {settings['warm_up']} steps on up to "
+            f"{EXAMPLES_DRAWN * settings['shots']} examples a tier, worked out by {made}; they are not here."
+        )
+    if settings.get("bootstrap", "none") != "none":
+        words += (
+            f"\n\nWhile a tier was new, most of its answers were sampled after up to {settings['shots']} examples that "
+            f"{made} had worked out; `messages` leaves these out."
+        )
+    return words
 
 
 def _model_name(name: str) -> str:
