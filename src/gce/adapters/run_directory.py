@@ -50,7 +50,7 @@ from gce.adapters.store_values import check_iteration, check_stream, encode
 from gce.domain.types import ModelState
 from gce.errors import BadInput, DamagedStore, GceError, RunInUse
 
-__all__ = ["STEPS", "RunDirectory"]
+__all__ = ["STEPS", "RunDirectory", "check_free"]
 
 STEPS = ("hold", "file", "rename", "rows", "commit", "head", "link", "delete")
 """What `on_step` is told of, each before it is done: `hold` before something is held, the others during a commit.
@@ -111,12 +111,12 @@ class RunDirectory:
         root = Path(path)
         encode(config, "config")
         _check_keep(keep)
-        _check_free(root)
+        check_free(root)
         made = [folder for folder in (root, *root.parents) if not folder.exists()]
         try:
             root.mkdir(parents=True, exist_ok=True)
             with _locked(root) as lock:
-                _check_free(root)
+                check_free(root)
                 try:
                     _start(root, config)
                     return cls(root, lock, keep=keep, on_step=on_step)
@@ -458,7 +458,8 @@ def _check_keep(keep: int) -> None:
         raise ValueError(f"expected to keep at least 1 checkpoint, got {keep!r}")
 
 
-def _check_free(root: Path) -> None:
+def check_free(root: Path) -> None:
+    """Raises BadInput where a new run could not begin; asked before what takes long, and again by `create`."""
     try:
         names = set(os.listdir(root))
         if "run.sqlite" in names:

@@ -21,7 +21,7 @@ from attrs import evolve
 from gce.adapters.clocks import SystemClock
 from gce.adapters.exact_solver import ExactSolver
 from gce.adapters.process import peak_bytes
-from gce.adapters.run_directory import RunDirectory
+from gce.adapters.run_directory import RunDirectory, check_free
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import RECIPES, Admission, Bootstrap, RunConfig, from_plain, with_recipe
@@ -192,6 +192,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[str, Any]:
     """A new run from beginning to end; returns its summary. `before` says whether the base's test is taken too."""
+    check_free(directory)
     task = find_task(config.task, config.runner)
     config = evolve(config, preset=find_preset(task, config.preset))
     _check_tiers(config, task)
