@@ -12,7 +12,12 @@ Invalid arguments to functions raise ValueError.
 
 from __future__ import annotations
 
-__all__ = ["BadInput", "DamagedStore", "GceError", "MissingExtra", "ModelError", "RunInUse"]
+__all__ = ["BadInput", "DamagedStore", "GceError", "MissingExtra", "ModelError", "RunInUse", "one_line"]
+
+
+def one_line(error: object, limit: int = 300) -> str:
+    """What an error of another package says, on one line of at most `limit` characters."""
+    return " ".join(str(error).split())[:limit]
 
 
 class GceError(Exception):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from gce.errors import BadInput, DamagedStore, MissingExtra
+from gce.errors import BadInput, DamagedStore, MissingExtra, one_line
 
 __all__ = ["MLX_FILES", "LowRank", "peft_files", "read_adapter"]
 
@@ -52,7 +52,7 @@ def read_adapter(files: Mapping[str, bytes], where: str) -> LowRank:
     except KeyError as exc:
         raise DamagedStore(f"{where} is damaged: it lacks {exc.args[0]!r}") from exc
     except (SafetensorError, TypeError, ValueError) as exc:
-        raise DamagedStore(f"{where} is damaged: {' '.join(str(exc).split())}") from exc
+        raise DamagedStore(f"{where} is damaged: {one_line(exc)}") from exc
     if arrays:
         raise DamagedStore(f"{where} is damaged: its config does not name {min(arrays)}")
     for path, (a, b) in pairs.items():

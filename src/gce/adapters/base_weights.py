@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
 from gce.adapters.adapter_formats import LowRank
-from gce.errors import BadInput
+from gce.errors import BadInput, one_line
 
 __all__ = ["check_fits", "write_merged"]
 
@@ -49,7 +49,7 @@ def check_fits(base: Path, adapter: LowRank) -> None:
             if loaded is None or not mx.array_equal(stored.pop(name), loaded):
                 raise BadInput(f"mlx-lm does not take {name} of {base} as it lies in the files: use --to mlx")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as exc:
-        raise BadInput(f"cannot read the base {base}: {' '.join(str(exc).split())}") from exc
+        raise BadInput(f"cannot read the base {base}: {one_line(exc)}") from exc
 
 
 def write_merged(base: Path, adapter: LowRank, folder: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gce.adapters.draws import Array
-from gce.errors import MissingExtra, ModelError
+from gce.errors import MissingExtra, ModelError, one_line
 
 try:
     from safetensors import SafetensorError
@@ -83,7 +83,7 @@ def directory_of_gguf(path: Path, cache: Path) -> Path:
         files = {**_tokenizer(facts), "config.json": config}
         weights = _weights(facts, reader.tensors, config)
     except (ValueError, LookupError, ArithmeticError) as error:
-        raise ModelError(f"the facts of {path} do not fit together: {' '.join(str(error).split())[:200]}") from error
+        raise ModelError(f"the facts of {path} do not fit together: {one_line(error)}") from error
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f"{target.name}.", dir=cache, ignore_cleanup_errors=True) as half:
@@ -136,7 +136,7 @@ def _opened(path: Path) -> Any:
     try:
         return GGUFReader(path)
     except Exception as error:  # A damaged file fails wherever its bytes lead the reader.
-        raise ModelError(f"{path} is no whole GGUF file: {' '.join(str(error).split())[:200]}") from error
+        raise ModelError(f"{path} is no whole GGUF file: {one_line(error)}") from error
 
 
 def _config(facts: _Facts) -> dict[str, Any]:

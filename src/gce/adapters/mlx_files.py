@@ -11,7 +11,7 @@ from attrs import frozen
 from mlx_lm.utils import dequantize_model, load_model, load_tokenizer
 
 from gce.adapters.model_files import check_speaks, directory_digest, find_directory
-from gce.errors import ModelError
+from gce.errors import ModelError, one_line
 
 __all__ = ["Base", "load_base"]
 
@@ -41,7 +41,7 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
         model, config = load_model(directory, lazy=True)
         tokenizer = load_tokenizer(directory, eos_token_ids=config.get("eos_token_id"))
     except Exception as error:  # What a damaged or foreign file raises is up to the vendor.
-        raise ModelError(f"could not load a model from {name!r}: {' '.join(str(error).split())[:300]}") from error
+        raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
     check_speaks(name, template=tokenizer.has_chat_template, end=tokenizer.eos_token_id)
     note = ""
     if single_precision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from gce.errors import ModelError
+from gce.errors import ModelError, one_line
 
 __all__ = ["check_speaks", "directory_digest", "find_directory"]
 
@@ -27,7 +27,7 @@ def find_directory(path_or_repo: str | Path) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
     except (OSError, ValueError) as error:
-        raise ModelError(f"could not find or fetch the model {name!r}: {' '.join(str(error).split())}") from error
+        raise ModelError(f"could not find or fetch the model {name!r}: {one_line(error)}") from error
 
 
 def check_speaks(name: str, *, template: bool, end: int | None) -> None:

@@ -25,7 +25,7 @@ from attrs import frozen
 
 from gce.adapters.checkpoint_files import content_hash
 from gce.adapters.store_values import encode
-from gce.errors import DamagedStore, GceError
+from gce.errors import DamagedStore, GceError, one_line
 
 __all__ = ["CommitRow", "RunDatabase", "reading_failed"]
 
@@ -346,7 +346,7 @@ class RunDatabase:
 
 def reading_failed(path: Path, exc: sqlite3.Error) -> GceError:
     """SQLite's error in reading `path`, as ours: damage, unless a busy, full or closed disk explains it."""
-    reason = " ".join(str(exc).split())
+    reason = one_line(exc)
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the rest says more than is needed
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return GceError(f"{path}: {reason}: another program keeps it locked: end that one, then try again")

@@ -48,7 +48,7 @@ from gce.adapters.durable_files import remove, sync_directory, write_file
 from gce.adapters.run_database import CommitRow, RunDatabase, reading_failed
 from gce.adapters.store_values import check_iteration, check_stream, encode
 from gce.domain.types import ModelState
-from gce.errors import BadInput, DamagedStore, GceError, RunInUse
+from gce.errors import BadInput, DamagedStore, GceError, RunInUse, one_line
 
 __all__ = ["STEPS", "RunDirectory", "check_free"]
 
@@ -487,4 +487,4 @@ def _words(exc: Exception) -> str:
     """An error in one line."""
     if isinstance(exc, OSError) and exc.strerror:
         return f"{exc.strerror} ({exc.filename})" if exc.filename else exc.strerror
-    return " ".join(str(exc).split())
+    return one_line(exc)

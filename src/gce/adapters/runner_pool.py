@@ -16,6 +16,7 @@ from gce.adapters.process import usable_cores
 from gce.adapters.sandbox_inside import RAISED
 from gce.adapters.sandbox_process import Role, SandboxProcess, Silent
 from gce.domain.types import Evidence, Execution, Outcome, OutcomeStatus
+from gce.errors import one_line
 
 __all__ = ["PATIENCE", "RunnerPool"]
 
@@ -83,7 +84,7 @@ class RunnerPool:
             outcomes = (self._tested if execution.tests else self._called)(execution, deadline)
             return Evidence(tuple(outcomes))
         except OSError as error:
-            return Evidence((Outcome("no-sandbox", " ".join(str(error).split())),))
+            return Evidence((Outcome("no-sandbox", one_line(error)),))
 
     @contextmanager
     def _sandbox(self, execution: Execution, role: Role, deadline: float) -> Iterator[SandboxProcess]:

@@ -25,7 +25,7 @@ from gce.adapters.local_model import LocalModel, RollOut
 from gce.adapters.lora import LoraSettings, OptimizerSettings, adapter_config, check_same_shapes, first_values
 from gce.adapters.model_files import check_speaks, directory_digest, find_directory
 from gce.domain.types import LayerActivation, ModelState
-from gce.errors import MissingExtra, ModelError
+from gce.errors import MissingExtra, ModelError, one_line
 
 try:
     import torch
@@ -80,7 +80,7 @@ def load_torch_model(
         with _no_bars():
             model = AutoModelForCausalLM.from_pretrained(directory, dtype=kind, use_safetensors=True).to(place)
     except Exception as error:  # What a damaged or foreign file raises is up to the vendor.
-        raise ModelError(f"could not load a model from {name!r}: {' '.join(str(error).split())[:300]}") from error
+        raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
     check_speaks(name, template=bool(tokenizer.chat_template), end=tokenizer.eos_token_id)
     engine = TorchEngine(
         model,
@@ -183,8 +183,8 @@ class TorchEngine:
             with torch.random.fork_rng(devices=[]):
                 inject_adapter_in_model(config, self.model, _ADAPTER)
         except ValueError as error:
-            said = " ".join(str(error).split())[:300]
-            raise ModelError(f"PEFT cannot adapt {', '.join(paths) or 'no linears'}: {said}") from error
+            what = ", ".join(paths) or "no linears"
+            raise ModelError(f"PEFT cannot adapt {what}: {one_line(error)}") from error
         self.layers, self.modules = tuple(sorted(layers)), tuple(paths)
         for path in paths:
             side = self._side(path, "lora_a")

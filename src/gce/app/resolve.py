@@ -16,7 +16,7 @@ from gce.app.runners import AUTO, LazyRunner
 from gce.domain.tasks import TASKS, Task, problem_of_key
 from gce.domain.tasks.task import nothing_to_run
 from gce.domain.types import Problem
-from gce.errors import BadInput
+from gce.errors import BadInput, one_line
 
 __all__ = [
     "TASK_HELP",
@@ -124,7 +124,7 @@ def attribute(name: str, what: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # Importing runs code that is not ours.
-        said = " ".join(f"{type(error).__name__}: {error}".split())
+        said = one_line(f"{type(error).__name__}: {error}")
         raise BadInput(f"cannot import {module_name!r} for the {what} {name!r}: {said}") from error
     finally:
         sys.path.remove("")
