@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gce.domain.randomness import python_generator
 from gce.domain.tasks import TASKS, draw_problem, judge
 from gce.domain.tasks.scheduling.brief import brief_response, check_brief_steps, one_after_another
+from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
@@ -105,6 +106,7 @@ def test_what_is_not_free_cannot_be_used():
     [
         ("after X 2, Y 4", "no line says that Y ends at 4"),
         ("after X 2, Q 3", "job Z does not come after 'Q'"),
+        ("after X 99, X 2, Y 3", "no line says that X ends at 99"),
         ("after X 2", ""),
         ("after X 2, Y", "no form of the brief step grammar"),
     ],
@@ -112,6 +114,19 @@ def test_what_is_not_free_cannot_be_used():
 def test_what_a_job_comes_after_is_checked(new: str, reason: str):
     found = reasons(OPEN, OPEN_BRIEF.replace("after X 2, Y 3", new))
     assert found == ([reason] if reason else []), "what is left out is no falsehood"
+
+
+def test_one_slip_counts_once():
+    """X is said to end at 3, so Z may say so too; a second line for a job changes nothing for others."""
+    slip = OPEN_BRIEF.replace("0+2=2", "0+2=3").replace("X 2,", "X 3,")
+    assert reasons(OPEN, slip) == ["0 and 2 do not make 3"]
+    assert reasons(OPEN, "Job X: 0+2=2\n" + OPEN_BRIEF.replace("X: 0+2=2", "X: 5+2=7")) == ["job X was planned before"]
+
+
+def test_a_job_that_takes_no_time_holds_nothing():
+    one = Instance((Job("A", 4, (1,)), Job("B", 0, (1,))), resources=(Resource("crew", 1),))
+    text = "Job A: 0+4=4\nJob B: 2+0=2\nAnswer: A 0, B 2"
+    assert verify(one, text).right and not reasons(one, text)
 
 
 def test_no_digit_changes_unnoticed():
@@ -141,11 +156,24 @@ def test_optimal_schedules_are_written_truly(preset: str):
         assert {step.status for step in task.check_steps(problem, text)} == {"true"}
 
 
-def test_prompts_and_problems_are_those_of_scheduling():
-    for name in ("scheduling", "scheduling-brief"):
-        assert draw_problem(TASKS[name], "paper", "T4", "test", 3).prompt == (
-            draw_problem(TASKS["scheduling"], "paper", "T4", "test", 3).prompt
-        )
+@pytest.mark.parametrize("preset", ["paper", "grounded"])
+def test_prompts_and_problems_are_those_of_scheduling(preset: str):
+    brief, full = TASKS["scheduling-brief"], TASKS["scheduling"]
+    for tier in full.tiers(preset):
+        one, other = (draw_problem(task, preset, tier.name, "test", 3) for task in (brief, full))
+        assert (one.prompt, one.digest) == (other.prompt, other.digest)
+
+
+@given(instances(), st.data())
+def test_lines_are_true_where_the_verifier_finds_neither_sequence_nor_resources_broken(
+    instance: Instance, data: st.DataObject
+):
+    starts = dispatch(instance, predecessors_first(instance, instance.labels))
+    for label in data.draw(st.lists(st.sampled_from(instance.labels), max_size=2)):
+        starts[label] = data.draw(st.integers(0, starts[label] + 9))
+    text = brief_response(instance, starts)
+    kinds = {violation.kind for violation in verify(instance, text).violations} - {"deadline", "horizon"}
+    assert bool(reasons(instance, text)) == bool(kinds), text
 
 
 @given(st.one_of(hostile_responses(HOUSE.labels), st.text(alphabet="JobKBTM due after:+=,0123456789\n", max_size=200)))

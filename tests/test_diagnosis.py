@@ -39,6 +39,7 @@ def test_nothing_is_said_while_both_kinds_are_found_or_too_early() -> None:
     assert diagnose([recorded(T0=counted(0))] * (PATIENCE - 1)) == {}
     assert diagnose([]) == {}
     assert diagnose([recorded()] * PATIENCE) == {}
+    assert diagnose([recorded(), *[recorded(T0=counted(0))] * (PATIENCE - 1)]) == {}, "a warm-up has no rollouts"
 
 
 def test_only_the_last_iterations_count() -> None:

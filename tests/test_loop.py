@@ -811,11 +811,27 @@ def test_a_warm_up_goes_with_a_divergence_from_the_base_and_with_ratios():
     assert [(batch.clip, batch.kl) for batch in model.batches[:6]] == [(None, 0.1)] * 5 + [(0.2, 0.1)]
 
 
-def test_a_run_that_is_cut_off_after_its_warm_up_goes_on_to_the_same_end():
+@pytest.mark.parametrize("steps", [0, 3, 5, 6])
+def test_a_run_that_is_cut_off_around_its_warm_up_goes_on_to_the_same_end(steps: int):
+    """Of five steps: before the first, between two, in the next iteration's first and second."""
+
+    class Cut(Listening):
+        def update(self, batch: TrainingBatch) -> UpdateReport:
+            if len(self.batches) == steps:
+                raise Interrupted
+            return super().update(batch)
+
     whole = finish(warmed_up(Listening(six_kinds), iterations=3))
     store = MemoryStore()
-    finish(warmed_up(Listening(six_kinds), store, iterations=1))
+    with pytest.raises(Interrupted):
+        finish(warmed_up(Cut(six_kinds), store, iterations=3))
     assert_same_end(finish(warmed_up(Listening(six_kinds), store, iterations=3)), whole)
+
+
+def test_a_warm_up_says_nothing_of_how_long_an_iteration_takes():
+    """50 s of 5 steps and 3 of dev; then 24 + 30 + 3: a limit of 90 s lets one such iteration begin, no second one."""
+    run = evolve(warmed_up(Listening(six_kinds), iterations=9, minutes=1.5), seconds=90.0)
+    assert len(finish(run).records) == 2
 
 
 def test_rollouts_without_an_answer_are_said_by_name():

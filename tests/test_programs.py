@@ -266,6 +266,14 @@ def test_what_is_no_program_is_wrong_and_never_run():
     assert [execution.source for execution in runner.asked] == [f"{PROGRAM}\n"] * 2
 
 
+def test_a_runner_that_ends_early_is_an_error_and_no_verdict():
+    task = evolve(
+        PROGRAMS, run=lambda executions: iter([Evidence((Outcome("returned", "2"),)) for _ in [*executions][:1]])
+    )
+    with pytest.raises(ValueError, match="the runner ended before it had run"):
+        list(task.judge_each([(PROBLEM, completion(fenced(PROGRAM)))] * 2))
+
+
 def test_what_was_thought_is_not_run():
     runner = ScriptedRunner(lambda _execution: Evidence((Outcome("returned", "2"), Outcome("returned", "3"))))
     task = evolve(PROGRAMS, run=runner.run)

@@ -45,12 +45,23 @@ def test_a_problem_is_never_shown_itself():
 
 
 def test_a_run_leaves_a_quarter_of_few_problems_to_train_on():
-    """T0 of `paper` has 27 problems but for names and order; all 20 of them are different."""
-    found = worked_beside_training(TASKS["scheduling-brief"], "paper", ["T0", "T1"], 32)
+    """T0 of `paper` has 27 problems but for names and order."""
+    task = TASKS["scheduling-brief"]
+    found = worked_beside_training(task, "paper", ["T0", "T1"], 32)
     assert {tier: len(examples) for tier, examples in found.items()} == {"T0": 20, "T1": 32}
-    assert len({each.problem.digest for each in found["T0"]}) == 20
+    different = {problem.digest for problem in draw_problems(task, "paper", "T0", "train", 400)}
+    assert len(different) == 27 and len(different - {each.problem.digest for each in found["T0"]}) == 7
+
+
+def test_a_run_without_any_example_is_refused():
+    for tiers, said in (
+        ((), "preset paper of task scheduling has no tier"),
+        (("T0",), "has no worked examples of T0: leave"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            worked_beside_training(evolve(SCHEDULING, worked=lambda _problem, _solve: None), "paper", tiers, 2)
 
 
 def test_a_task_without_worked_answers_is_named():
-    with pytest.raises(BadInput, match="task scheduling has no 2 worked examples of T0: take fewer"):
+    with pytest.raises(BadInput, match="task scheduling has 0 worked examples of T0, expected 2: do without them"):
         worked_answers(evolve(SCHEDULING, worked=lambda _problem, _solve: None), "grounded", ["T0"], 2)

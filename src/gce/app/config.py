@@ -120,9 +120,10 @@ class RunConfig:
     bootstrap: Bootstrap = field(default="none", validator=_one_of(Bootstrap))
     """few-shot: show worked examples to a tier's rollouts, and learn without them, until it gets on alone."""
     warm_up: int = field(default=0, validator=validators.ge(0))
-    """Optimizer steps on worked examples, as the first iteration, which samples nothing; 0 for no such iteration."""
+    """Optimizer steps on worked examples, of all tiers alike, as the first of `iterations`, which samples nothing and
+    ends with a look at dev problems; 0 for none."""
     shots: int = field(default=3, validator=_positive)
-    """Worked examples that are shown; twice as many of each tier are worked out, to be drawn from or to warm up on."""
+    """Worked examples that are shown; up to twice as many a tier are worked out, to draw from or to warm up on."""
     examples: ExampleMaker = field(default="heuristic", validator=_one_of(ExampleMaker))
     """Who worked them out; a solver is an oracle, and a run that used it says so."""
     ladder: bool = False

@@ -6,8 +6,7 @@ a run. It draws no training problem that is one of them, and none is the problem
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -30,6 +29,8 @@ __all__ = [
 
 EXAMPLES_DRAWN = 2
 """Worked examples a tier from which those shown are drawn, for each that is shown."""
+_SHARE = 0.75
+"""Of a tier's different problems, how many a run takes for examples at most."""
 _TRIED = 50
 """Training problems looked at for each example that is wanted."""
 
@@ -79,24 +80,29 @@ def worked_answers(
     sources = {tier: tier if tier in taught else taught[-1] for tier in tiers}
     found = {}
     for tier in dict.fromkeys(sources.values()):
-        found[tier] = tuple(islice(_worked(task, preset, tier, count * _TRIED, solve), count))
+        found[tier] = _worked(task, preset, tier, count, solve, share=1.0)
         if len(found[tier]) < count:
-            raise BadInput(f"task {task.name} has no {count} worked examples of {tier}: take fewer --shots")
+            raise BadInput(
+                f"task {task.name} has {len(found[tier])} worked examples of {tier}, expected {count}: "
+                + ("take fewer --shots" if found[tier] else "do without them")
+            )
     return {tier: found[source] for tier, source in sources.items()}
 
 
 def worked_beside_training(
     task: Task, preset: str, tiers: Sequence[str], count: int, *, solve: Any = None
 ) -> dict[str, tuple[Worked, ...]]:
-    """The same for a run, but no more than three quarters of a tier's problems, if so few are different."""
-    found: dict[str, tuple[Worked, ...]] = {}
-    for tier in tiers:
-        different: set[str] = set()
-        for index in range(count * _TRIED):
-            different.add(draw_problem(task, preset, tier, "train", index, seed=key("examples")).digest)
-            if 3 * len(different) >= 4 * count:
-                break
-        found |= worked_answers(task, preset, [tier], min(count, 3 * len(different) // 4), solve=solve)
+    """By tier, at most `count` examples, and at most three quarters of the tier's problems, where so few differ.
+
+    Raises:
+        BadInput: no tiers, or one without any.
+    """
+    if not tiers:
+        raise BadInput(f"preset {preset} of task {task.name} has no tier to take examples from")
+    found = {tier: _worked(task, preset, tier, count, solve, share=_SHARE) for tier in tiers}
+    for tier, examples in found.items():
+        if not examples:
+            raise BadInput(f"task {task.name} has no worked examples of {tier}: leave out --bootstrap and --warm-up")
     return found
 
 
@@ -119,18 +125,23 @@ def shown_before(problem: Problem, worked: Mapping[str, Sequence[Worked]], count
     return tuple(turn for each in others[:count] for turn in each.turns)
 
 
-def _worked(task: Task, preset: str, tier: str, count: int, solve: Any) -> Iterator[Worked]:
-    """Different problems with right answers, among the first `count`."""
-    seen = set()
-    for index in range(count):
+def _worked(task: Task, preset: str, tier: str, count: int, solve: Any, *, share: float) -> tuple[Worked, ...]:
+    """Up to `count` problems that differ, with right answers; no more than a share of those that were looked at."""
+    seen: set[str] = set()
+    found: list[Worked] = []
+    for index in range(count * _TRIED):
+        if len(found) == count <= share * len(seen):
+            break
         problem = draw_problem(task, preset, tier, "train", index, seed=key("examples"))
-        text = None if problem.digest in seen else task.worked(problem, solve)
-        seen.add(problem.digest)
-        if text is None:
+        if problem.digest in seen:
             continue
-        judged = judge(task, problem, _completion(text))
-        if judged.right:
-            yield Worked(problem, text, judged.verdicts)
+        seen.add(problem.digest)
+        text = task.worked(problem, solve) if len(found) < count else None
+        if text is not None:
+            judged = judge(task, problem, _completion(text))
+            if judged.right:
+                found.append(Worked(problem, text, judged.verdicts))
+    return tuple(found[: int(share * len(seen))])
 
 
 def _completion(text: str) -> Completion:

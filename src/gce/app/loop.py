@@ -174,8 +174,11 @@ def why_stop(run: Run, state: RunState) -> str:
     if config.patience is not None and state.looks_since_best >= config.patience:
         return f"no gain on dev problems in {config.patience} looks"
     if run.seconds is not None:
-        taken = [sum(record["seconds"].values()) for record in run.store.read("iterations")]
-        if sum(taken) + sum(taken[-1:]) >= run.seconds:
+        records = list(run.store.read("iterations"))
+        taken = [sum(record["seconds"].values()) for record in records]
+        # A warm-up, without rollouts, says nothing of how long another iteration takes.
+        next_one = taken[-1] if records and records[-1]["tiers"] else 0.0
+        if sum(taken) + next_one >= run.seconds:
             return f"another iteration would exceed {config.minutes:g} minutes"
     return ""
 
@@ -255,7 +258,7 @@ def _draw(run: Run, state: RunState, number: int) -> tuple[list[Problem], Mappin
             drawn[tier] = index + 1
             index = index % config.pool if config.pool else index
             problem = draw_problem(run.task, config.preset, tier, "train", index, seed=config.seed)
-            if problem.digest in examples:  # Its answer has been worked out, and perhaps shown.
+            if problem.digest in examples:  # Its answer has been worked out, and perhaps shown or learned.
                 skipped += 1
                 if skipped == MOST_SKIPPED:
                     raise BadInput(f"all problems of {tier} are worked examples: take fewer --shots or more of --pool")

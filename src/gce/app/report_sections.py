@@ -255,8 +255,8 @@ def _bootstrap(run: _Run) -> list[Section]:
     if learned:
         count = EXAMPLES_DRAWN * run.settings["shots"]
         words += (
-            f" Iteration 1 took {learned} steps on {count} examples a tier at most, and sampled nothing. They never "
-            "entered the buffer, and none is a problem of training."
+            f" Iteration 1 {'took' if run.records else 'is to take'} {learned} steps on {count} examples a tier at "
+            "most, without rollouts. They never enter the buffer, and none is a problem of training."
         )
     if not shown_ones:
         return [Section("Worked examples", (words,))]

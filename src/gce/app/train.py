@@ -38,7 +38,7 @@ from gce.domain.randomness import key
 from gce.domain.serialization import from_plain as record_from_plain
 from gce.domain.serialization import to_plain
 from gce.domain.targeting import choose_layers
-from gce.domain.tasks import Task, draw_problems
+from gce.domain.tasks import Task, draw_problem, draw_problems
 from gce.domain.types import Interval, IterationRecord, ModelState, Problem, Split
 from gce.errors import BadInput
 from gce.ports.model import Learner, Probe, Sampler
@@ -79,8 +79,8 @@ examples:
   gce train --admission shuffled                a control: which answers count as right is drawn by lot
   gce train --model smollm2 --bootstrap few-shot --shots 6 --temperature 0.4 --ladder
                                                 a weak model's start: worked examples, and problems of two jobs
-  gce train --model smollm2 --task scheduling-brief --preset paper --warm-up 50 --shots 16
-                                                another one: it learns 32 worked examples a tier before it samples
+  gce train --model smollm2 --task scheduling-brief --preset paper --warm-up 200 --shots 64 --max-tokens 200
+                                                another one: it learns up to 128 worked examples a tier, then samples
   gce train --algorithm grpo --kl 0.01          group-relative weights, clipped ratios, held near the base
 
 A run directory holds run.sqlite (every rollout, verdict and iteration: open it with any SQL tool, also while the run
@@ -157,8 +157,8 @@ def add_settings(parser: Any) -> None:
     option("--learning-rate", float, "of AdamW")
     option("--rank", int, "of the adapter")
     option("--bootstrap", str, "few-shot: show worked examples until a tier gets on alone", choices=get_args(Bootstrap))
-    option("--warm-up", int, "optimizer steps on worked examples, as an iteration before the first rollouts")
-    option("--shots", int, "worked examples that are shown; twice as many a tier are drawn from, or warmed up on")
+    option("--warm-up", int, "optimizer steps on worked examples, as iteration 1, before the first rollouts")
+    option("--shots", int, "worked examples that are shown; up to twice as many a tier to draw from, or to warm up on")
     option("--examples", str, "who worked them out; a solver is an oracle", choices=("heuristic", "solver"))
     switch("--ladder", "start below the preset's tiers, and go to the next tier once a tenth is right")
     option("--layers", int, "blocks that are adapted")
@@ -198,6 +198,7 @@ def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[st
     _check_tiers(config, task)
     _check_variants(config)
     worked = _worked(config, task)
+    _check_pool(config, task, worked)
     model = _checked_model(config, task)
     layers = _place_adapter(config, task, model)
     stored = {"settings": to_plain(config), "layers": list(layers), "versions": _versions()}
@@ -278,6 +279,8 @@ def _check_variants(config: RunConfig) -> None:
         raise BadInput("--bootstrap asks the verdicts when examples are no longer needed: leave out --admission")
     if config.bootstrap != "none" and config.rollouts < 2:
         raise BadInput("--bootstrap needs --rollouts from 2: one with examples, one without")
+    if config.warm_up and config.iterations < 2:
+        raise BadInput("the warm-up is iteration 1 and samples nothing: give --iterations from 2, or no --warm-up")
     if config.warm_up and config.restart:
         raise BadInput("--restart goes back to the base in every iteration, to before any --warm-up: leave out one")
     if ALGORITHMS[config.algorithm].weigh is not None:
@@ -402,6 +405,15 @@ def _worked(config: RunConfig, task: Task) -> Examples:
     tiers = task.training_tiers(config.preset, ladder=config.ladder)
     solve = ExactSolver(SystemClock()).solve if config.examples == "solver" else None
     return worked_beside_training(task, config.preset, tiers, EXAMPLES_DRAWN * config.shots, solve=solve)
+
+
+def _check_pool(config: RunConfig, task: Task, worked: Examples) -> None:
+    """Before the first rollouts could find out that there is nothing to draw."""
+    examples = {each.problem.digest for of_tier in worked.values() for each in of_tier}
+    for tier in worked if config.pool else ():
+        drawn = (draw_problem(task, config.preset, tier, "train", k, seed=config.seed) for k in range(config.pool or 0))
+        if all(problem.digest in examples for problem in drawn):
+            raise BadInput(f"all problems of {tier} are worked examples: take fewer --shots or more of --pool")
 
 
 def _keep_best(store: RunDirectory, state: RunState) -> None:

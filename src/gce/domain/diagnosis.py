@@ -52,7 +52,7 @@ def diagnose(records: Sequence[IterationRecord]) -> dict[str, str]:
 
     Empty while there are fewer iterations, or where each tier has both right and wrong rollouts.
     """
-    last = records[-PATIENCE:]
+    last = [record for record in records if record.tiers][-PATIENCE:]
     if len(last) < PATIENCE:
         return {}
     counts = {

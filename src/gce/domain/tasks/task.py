@@ -184,7 +184,11 @@ class Task:
     def judge_each(
         self, answers: Iterable[tuple[Problem, Completion]]
     ) -> Iterator[tuple[Problem, Completion, tuple[Verdict, ...]]]:
-        """Answers with their verdicts, in order; some are taken ahead, where they are run side by side."""
+        """Answers with their verdicts, in order; some are taken ahead, where they are run side by side.
+
+        Raises:
+            ValueError: a runner that gives less evidence than it was asked for.
+        """
         if self.run is None:
             for problem, completion in answers:
                 yield problem, completion, self.verify(problem, _said(completion), None)
@@ -207,6 +211,8 @@ class Task:
                 yield judged(None)
             yield judged(evidence)
         while waiting:
+            if waiting[0][2]:
+                raise ValueError(f"task {self.name}: the runner ended before it had run {waiting[0][1].key}")
             yield judged(None)
 
     def room(self, problem: Problem, limit: int | None = None) -> int:

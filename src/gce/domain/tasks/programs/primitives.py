@@ -32,8 +32,8 @@ class Primitive:
 
 
 Family = Callable[[random.Random], Primitive]
-Draw = Callable[[random.Random], Any]
-"""A number or a letter, or a tuple of them."""
+Draw = Callable[[random.Random], tuple[Any, ...]]
+"""Draws numbers or letters."""
 
 _VOWELS = "aeiouAEIOU"
 
@@ -42,40 +42,33 @@ def _plain(gives: Kind, words: str, code: str, apply: Callable[[Any], Any]) -> F
     return lambda _rng: Primitive(words, code, apply, gives)
 
 
-def _drawn(gives: Kind, draws: Draw | tuple[Draw, ...], words: str, code: str, apply: Callable[..., Any]) -> Family:
+def _drawn(gives: Kind, draw: Draw, words: str, code: str, apply: Callable[..., Any]) -> Family:
     """What is drawn goes into the words, into the code and, behind the value, to the function."""
 
     def family(rng: random.Random) -> Primitive:
-        drawn = tuple(draw(rng) for draw in draws) if isinstance(draws, tuple) else draws(rng)
-        given = drawn if isinstance(drawn, tuple) else (drawn,)
-        return Primitive(words.format(*given), code.format(*given), lambda v: apply(v, *given), gives)
+        drawn = draw(rng)
+        return Primitive(words.format(*drawn), code.format(*drawn), lambda v: apply(v, *drawn), gives)
 
     return family
 
 
 def _from(low: int, high: int) -> Draw:
-    return lambda rng: rng.randint(low, high)
+    return lambda rng: (rng.randint(low, high),)
 
 
 def _one_of(signs: str) -> Draw:
-    return lambda rng: rng.choice(signs)
+    return lambda rng: (rng.choice(signs),)
 
 
-def _small(rng: random.Random) -> int:
-    return rng.randint(2, 9)
+def _each(*draws: Draw) -> Draw:
+    return lambda rng: tuple(value for draw in draws for value in draw(rng))
 
 
-def _number(rng: random.Random) -> int:
-    return rng.randint(-9, 15)
+def _range(rng: random.Random) -> tuple[int, ...]:
+    return tuple(sorted(rng.sample(range(-12, 16), 2)))
 
 
-def _range(rng: random.Random) -> tuple[int, int]:
-    low, high = sorted(rng.sample(range(-12, 16), 2))
-    return low, high
-
-
-def _letter(rng: random.Random) -> str:
-    return rng.choice("abcdefghilmnoprstu")
+_small, _number, _letter = _from(2, 9), _from(-9, 15), _one_of("abcdefghilmnoprstu")
 
 
 def _replace_number(rng: random.Random) -> Primitive:
@@ -117,7 +110,7 @@ def _join_numbers(rng: random.Random) -> Primitive:
 
 
 def _replace_letter(rng: random.Random) -> Primitive:
-    a = _letter(rng)
+    (a,) = _letter(rng)
     b = rng.choice(string.ascii_lowercase.replace(a, "") + "*#_")
     return Primitive(f'Replace each "{a}" by "{b}"', f'v.replace("{a}", "{b}")', lambda v: v.replace(a, b), "str")
 
@@ -181,7 +174,7 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
         _drawn("list", _from(0, 12), "Replace each number x by {0} - x", "[{0} - x for x in v]",
                lambda v, k: [k - x for x in v]),
         _drawn("list", _small, "Multiply each number by {0}", "[x * {0} for x in v]", lambda v, k: [x * k for x in v]),
-        _drawn("list", (_small, _small), "Multiply each number by {0}, then add {1} to each",
+        _drawn("list", _each(_small, _small), "Multiply each number by {0}, then add {1} to each",
                "[x * {0} + {1} for x in v]", lambda v, a, b: [x * a + b for x in v]),
         _drawn("list", _range, "Replace each number below {0} by {0}, and each above {1} by {1}",
                "[min(max(x, {0}), {1}) for x in v]", lambda v, a, b: [min(max(x, a), b) for x in v]),
@@ -216,7 +209,7 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
                lambda v, m: sum(x % m == 0 for x in v)),
         _drawn("int", _number, "Add up the numbers greater than {0}", "sum(x for x in v if x > {0})",
                lambda v, k: sum(x for x in v if x > k)),
-        _drawn("int", (_from(0, 4), _from(-5, 5)), "Take the number at index {0}, or {1} where there is none",
+        _drawn("int", _each(_from(0, 4), _from(-5, 5)), "Take the number at index {0}, or {1} where there is none",
                "v[{0}] if len(v) > {0} else {1}", lambda v, k, other: v[k] if len(v) > k else other),
         _join_numbers,
     ),
@@ -224,7 +217,7 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
         _drawn("int", _from(1, 30), "Add {0} to it", "v + {0}", lambda v, k: v + k),
         _drawn("int", _from(0, 60), "Subtract it from {0}", "{0} - v", lambda v, k: k - v),
         _drawn("int", _from(2, 12), "Multiply it by {0}", "v * {0}", lambda v, k: v * k),
-        _drawn("int", (_from(2, 12), _from(1, 20)), "Multiply it by {0} and add {1}", "v * {0} + {1}",
+        _drawn("int", _each(_from(2, 12), _from(1, 20)), "Multiply it by {0} and add {1}", "v * {0} + {1}",
                lambda v, a, b: v * a + b),
         _drawn("int", _from(3, 40), "Take it modulo {0}", "v % {0}", lambda v, m: v % m),
         _drawn("int", _small, "Divide it by {0}, rounded down", "v // {0}", lambda v, m: v // m),

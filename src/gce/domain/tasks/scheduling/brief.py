@@ -4,10 +4,11 @@
     line      = "Job " LABEL [ " due " NUMBER ] [ after ] ": " NUMBER "+" NUMBER "=" NUMBER
     after     = " after " LABEL " " NUMBER { ", " LABEL " " NUMBER }
 
-NUMBER is ASCII digits, six at most: the deadline; the hours at which the jobs that LABEL comes after have ended; start,
-duration and end. Where nothing is shared, jobs come in the order of the prompt and start as early as they may. Where
-they share resources, they come by deadline, one after another, which often is good enough and hardly needs thought; if
-it is not, list scheduling says when they start. A verdict never depends on any of this.
+NUMBER is ASCII digits, six at most, and LABEL has at most 20 letters and digits: the deadline; the hours at which jobs
+that LABEL comes after have ended; start, duration and end. Where nothing is shared, jobs come in the order of the
+prompt, but behind those they come after, and start as early as they may. Where they share resources, they come by
+deadline, one after another, which often is good enough and hardly needs thought; if it is not, list scheduling says
+when they start. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+
+from attrs import Factory, define
 
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
@@ -63,13 +66,22 @@ def _line(instance: Instance, label: str, starts: Mapping[str, int]) -> str:
     return f"Job {label}{due}{after}: {start}+{job.duration}={start + job.duration}"
 
 
+@define
+class _Planned:
+    """What the lines so far say."""
+
+    starts: dict[str, int] = Factory(dict)
+    ends: dict[str, int] = Factory(dict)
+
+
 def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
-    """Judge each line before the answer: true, false with a reason, or unreadable.
+    """Judge each line but the answer's: true, false with a reason, or unreadable.
 
     A line is true if all that it says holds of the instance and of the lines before it, and its job starts when the
-    jobs it comes after, all on lines before, have ended and what it needs is free. Never raises; linear in the text.
+    jobs it comes after, all on lines before, have ended and what it needs is free. The hours that earlier lines wrote
+    are taken as written, so that one slip counts once. Never raises; linear in the text.
     """
-    starts: dict[str, int] = {}
+    planned = _Planned()
     steps = []
     for line in text[:LONGEST_CHECKED].split("\n"):
         if not line.strip() or line.split()[0] == "Answer:":
@@ -78,33 +90,31 @@ def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
         if said is None:
             steps.append(Step(line, "unreadable", "no form of the brief step grammar"))
         else:
-            reason = _wrong(instance, starts, said.groups())
+            reason = _wrong(instance, planned, said.groups())
             steps.append(Step(line, "false" if reason else "true", reason))
     if len(text) > LONGEST_CHECKED:
         steps.append(Step("", "unreadable", f"text after {LONGEST_CHECKED} characters is not checked"))
     return tuple(steps)
 
 
-def _wrong(instance: Instance, starts: dict[str, int], said: Sequence[str | None]) -> str:
-    """The first thing wrong with a line, or nothing; its start is kept either way."""
+def _wrong(instance: Instance, planned: _Planned, said: Sequence[str | None]) -> str:
+    """The first thing wrong with a line, or nothing; the first line of a job is what counts for later ones."""
     label, due, after, *hours = said
     start, duration, end = (int(hour or 0) for hour in hours)
     if label is None or label not in instance.labels:
         return f"there is no job {label!r}"
-    job = instance.job(label)
-    before = dict(starts)
-    starts[label] = start
-    if label in before:
+    if label in planned.ends:
         return f"job {label} was planned before"
+    job, starts, ends = instance.job(label), dict(planned.starts), dict(planned.ends)
+    planned.starts[label], planned.ends[label] = start, end
     if duration != job.duration:
         return f"job {label} does not take {duration}"
     if start + duration != end:
         return f"{start} and {duration} do not make {end}"
     if due is not None and int(due) != job.deadline:
         return f"{due} is not the deadline of {label}"
-    ends = {other: before[other] + instance.job(other).duration for other in before}
-    named = dict(item.split(" ") for item in after.split(", ")) if after is not None else {}
-    for other, hour in named.items():
+    for item in after.split(", ") if after is not None else ():
+        other, hour = item.split(" ")
         if other not in instance.predecessors(label):
             return f"job {label} does not come after {other!r}"
         if ends.get(other) != int(hour):
@@ -112,4 +122,4 @@ def _wrong(instance: Instance, starts: dict[str, int], said: Sequence[str | None
     for other in instance.predecessors(label):
         if ends.get(other, start + 1) > start:
             return f"job {label} starts before {other} has ended"
-    return "" if fits(instance, job, start, before) else f"what {label} needs is not free at {start}"
+    return "" if fits(instance, job, start, starts) else f"what {label} needs is not free at {start}"

@@ -144,7 +144,7 @@ def _earliest_fit(instance: Instance, label: str, starts: dict[str, int]) -> int
 
 
 def fits(instance: Instance, job: Job, time: int, starts: dict[str, int]) -> bool:
-    """Whether `job` can run from `time` on beside the jobs placed so far.
+    """Whether `job` can run from `time` on beside the jobs placed so far; one that takes no time holds nothing.
 
     What is held rises only when a job starts, so only `time` and the starts while it runs need a look.
     """
@@ -154,7 +154,7 @@ def fits(instance: Instance, job: Job, time: int, starts: dict[str, int]) -> boo
         if start < time + job.duration and time < start + (other := instance.job(label)).duration
     ]
     moments = {max(time, start) for start, _, _ in beside}
-    return all(
+    return job.duration == 0 or all(
         job.demands[r] + sum(demands[r] for start, end, demands in beside if start <= moment < end) <= resource.capacity
         for moment in moments
         for r, resource in enumerate(instance.resources)
