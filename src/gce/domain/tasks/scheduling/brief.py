@@ -1,20 +1,21 @@
 """Brief reasoning: one line a job with one sum, for models that are too weak to write out every look-up.
 
-    reasoning = { line newline }
-    line      = "Job " LABEL [ " due " NUMBER ] [ after ] ": " NUMBER "+" NUMBER "=" NUMBER
+    reasoning = [order newline] { visit newline }
+    order     = "Order: " DEADLINE " " LABEL { ", " DEADLINE " " LABEL }        ; by deadline, where there are any
+    visit     = "Job " LABEL [ after ] ": " NUMBER "+" NUMBER "=" NUMBER
     after     = " after " LABEL " " NUMBER { ", " LABEL " " NUMBER }
 
-NUMBER is ASCII digits, six at most, and LABEL has at most 20 letters and digits: the deadline; the hours at which jobs
-that LABEL comes after have ended; start, duration and end. Where nothing is shared, jobs come in the order of the
-prompt, but behind those they come after, and start as early as they may. Where they share resources, they come by
-deadline, one after another, which often is good enough and hardly needs thought; if it is not, list scheduling says
-when they start. A verdict never depends on any of this.
+NUMBER and DEADLINE are ASCII digits, six at most, and LABEL has at most 20 letters and digits. A visit gives the hours
+at which jobs that LABEL comes after have ended; start, duration and end. Jobs are taken by deadline, or else in the
+order of the prompt, but behind those they come after. Where nothing is shared they start as early as they may. Where
+they share resources they come one after another, which often is good enough and hardly needs thought; if it is not,
+list scheduling says when they start. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import accumulate
 
 from attrs import Factory, define
@@ -23,16 +24,18 @@ from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
 from gce.domain.tasks.scheduling.heuristics import fits
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
+from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED, order_text
 from gce.domain.tasks.scheduling.verify import verify
 from gce.domain.types import Step
 
 __all__ = ["brief_response", "check_brief_steps", "one_after_another"]
 
+_UNREADABLE = "no form of the brief step grammar"
 _NUMBER = "[0-9]{1,6}"
 _LABEL = "[A-Za-z0-9]{1,20}"
-_LINE = re.compile(
-    f"Job ({_LABEL})(?: due ({_NUMBER}))?(?: after ({_LABEL} {_NUMBER}(?:, {_LABEL} {_NUMBER})*))?"
+_ORDER = re.compile(f"Order: ({_NUMBER} {_LABEL}(?:, {_NUMBER} {_LABEL})*)")
+_VISIT = re.compile(
+    f"Job ({_LABEL})(?: after ({_LABEL} {_NUMBER}(?:, {_LABEL} {_NUMBER})*))?"
     rf": ({_NUMBER})\+({_NUMBER})=({_NUMBER})"
 )
 
@@ -46,24 +49,25 @@ def one_after_another(instance: Instance) -> dict[str, int]:
 
 def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) -> str:
     """Reasoning and answer, both in the order in which the jobs are taken; of `starts` where they are given."""
+    order = by_deadline(instance, instance.labels)
     if starts is not None:
-        order = sorted(instance.labels, key=starts.__getitem__)
-        starts = {label: starts[label] for label in predecessors_first(instance, order)}
-    elif instance.resources:
-        starts = one_after_another(instance)
-        if not verify(instance, render(starts)).right:
-            starts = dispatch(instance, list(starts))
+        behind = predecessors_first(instance, sorted(instance.labels, key=starts.__getitem__))
+        starts = {label: starts[label] for label in behind}
     else:
-        starts = dispatch(instance, predecessors_first(instance, instance.labels))
-    return "\n".join([*(_line(instance, label, starts) for label in starts), render(starts)])
+        starts = one_after_another(instance)
+        if not instance.resources or not verify(instance, render(starts)).right:
+            starts = dispatch(instance, list(starts))
+    lines = [_visit(instance, label, starts) for label in starts]
+    if any(job.deadline is not None for job in instance.jobs):
+        lines.insert(0, order_text(instance, order, deadlines=True))
+    return "\n".join([*lines, render(starts)])
 
 
-def _line(instance: Instance, label: str, starts: Mapping[str, int]) -> str:
-    job, start = instance.job(label), starts[label]
-    due = f" due {job.deadline}" if instance.resources and job.deadline is not None else ""
+def _visit(instance: Instance, label: str, starts: Mapping[str, int]) -> str:
+    start, duration = starts[label], instance.job(label).duration
     ends = [f"{other} {starts[other] + instance.job(other).duration}" for other in instance.predecessors(label)]
-    after = f" after {', '.join(ends)}" if ends and not instance.resources else ""
-    return f"Job {label}{due}{after}: {start}+{job.duration}={start + job.duration}"
+    after = f" after {', '.join(ends)}" if ends else ""
+    return f"Job {label}{after}: {start}+{duration}={start + duration}"
 
 
 @define
@@ -72,6 +76,7 @@ class _Planned:
 
     starts: dict[str, int] = Factory(dict)
     ends: dict[str, int] = Factory(dict)
+    ordered: bool = False
 
 
 def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
@@ -86,22 +91,40 @@ def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
     for line in text[:LONGEST_CHECKED].split("\n"):
         if not line.strip() or line.split()[0] == "Answer:":
             continue
-        said = _LINE.fullmatch(line.strip())
-        if said is None:
-            steps.append(Step(line, "unreadable", "no form of the brief step grammar"))
-        else:
-            reason = _wrong(instance, planned, said.groups())
-            steps.append(Step(line, "false" if reason else "true", reason))
+        reason = _order(instance, planned, line) if line.startswith("Order: ") else _visited(instance, planned, line)
+        steps.append(Step(line, "true" if not reason else "unreadable" if reason == _UNREADABLE else "false", reason))
     if len(text) > LONGEST_CHECKED:
         steps.append(Step("", "unreadable", f"text after {LONGEST_CHECKED} characters is not checked"))
     return tuple(steps)
 
 
-def _wrong(instance: Instance, planned: _Planned, said: Sequence[str | None]) -> str:
-    """The first thing wrong with a line, or nothing; the first line of a job is what counts for later ones."""
-    label, due, after, *hours = said
-    start, duration, end = (int(hour or 0) for hour in hours)
-    if label is None or label not in instance.labels:
+def _order(instance: Instance, planned: _Planned, line: str) -> str:
+    """The first thing wrong with the list of deadlines, or nothing."""
+    again, planned.ordered = planned.ordered, True
+    due = [label for label in by_deadline(instance, instance.labels) if instance.job(label).deadline is not None]
+    said = _ORDER.fullmatch(line.strip())
+    if said is None:
+        return _UNREADABLE
+    listed = [item.split(" ") for item in said[1].split(", ")]
+    hours = [int(hour) for hour, _ in listed]
+    for hour, label in listed:
+        if label not in due or int(hour) != instance.job(label).deadline:
+            return f"{hour} is not the deadline of {label}"
+    if sorted(label for _, label in listed) != sorted(due):
+        return "not each job that has a deadline is listed once"
+    if hours != sorted(hours):
+        return "the list is not by deadline"
+    return "the order is written already" if again else ""
+
+
+def _visited(instance: Instance, planned: _Planned, line: str) -> str:
+    """The first thing wrong with a visit, or nothing; the first one of a job is what counts for later ones."""
+    said = _VISIT.fullmatch(line.strip())
+    if said is None:
+        return _UNREADABLE
+    label, after = said[1], said[2]
+    start, duration, end = (int(hour) for hour in said.groups()[2:])
+    if label not in instance.labels:
         return f"there is no job {label!r}"
     if label in planned.ends:
         return f"job {label} was planned before"
@@ -111,8 +134,6 @@ def _wrong(instance: Instance, planned: _Planned, said: Sequence[str | None]) ->
         return f"job {label} does not take {duration}"
     if start + duration != end:
         return f"{start} and {duration} do not make {end}"
-    if due is not None and int(due) != job.deadline:
-        return f"{due} is not the deadline of {label}"
     for item in after.split(", ") if after is not None else ():
         other, hour = item.split(" ")
         if other not in instance.predecessors(label):
