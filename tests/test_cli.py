@@ -518,7 +518,7 @@ def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_pat
         ((*SCRIPTED, "--modes", "zero-shot,twice"), "no mode 'twice': choose from zero-shot, few-shot"),
         ((*SCRIPTED, "--modes", "trained"), "the mode trained needs --adapter"),
         ((*SCRIPTED, "--modes", "simulate", "--adapter", "x"), "--adapter is used by the modes trained"),
-        ((*SCRIPTED, "--modes", "few-shot"), "task addition has no 3 worked examples of T0"),
+        ((*SCRIPTED, "--modes", "few-shot"), "task addition has 0 worked examples of T0, expected 3"),
         (
             (*SCRIPTED, "--modes", "zero-shot,simulate", "--samples", "2", "--temperature", "1"),
             "--samples above 1 goes with one mode alone",
