@@ -135,7 +135,7 @@ def test_examples_come_before_the_prompt() -> None:
 
 
 def test_a_task_without_worked_answers_has_no_examples() -> None:
-    with pytest.raises(BadInput, match="task addition has no 1 worked examples of T0"):
+    with pytest.raises(BadInput, match="task addition has 0 worked examples of T0, expected 1"):
         worked_examples(ADDITION, "small", ["T0"], 1)
     held = evolve(ADDITION, presets={"small": (TaskTier("T2", held_out=True),)})
     with pytest.raises(BadInput, match="has no tier to take examples from"):
