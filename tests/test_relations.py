@@ -158,5 +158,5 @@ def test_reasoning_stays_as_it_is():
 
 def test_every_scheduling_task_declares_them():
     tasks = [task for task in TASKS.values() if task.instance_type is Instance]
-    assert len(tasks) == 4
+    assert len(tasks) == 5
     assert all(task.relations == RELATIONS for task in tasks)
