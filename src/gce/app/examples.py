@@ -21,6 +21,7 @@ __all__ = [
     "EXAMPLES_DRAWN",
     "Turns",
     "Worked",
+    "digests_of",
     "shown_before",
     "worked_answers",
     "worked_beside_training",
@@ -104,6 +105,11 @@ def worked_beside_training(
         if not examples:
             raise BadInput(f"task {task.name} has no worked examples of {tier}: leave out --bootstrap and --warm-up")
     return found
+
+
+def digests_of(worked: Mapping[str, Sequence[Worked]]) -> frozenset[str]:
+    """Of all problems that are examples: those that training must not draw."""
+    return frozenset(each.problem.digest for of_tier in worked.values() for each in of_tier)
 
 
 def worked_examples(

@@ -20,7 +20,7 @@ from numpy.random import Generator
 
 from gce.app.config import RunConfig
 from gce.app.evaluation import Judged, accuracy, ask, judge_each, sampled
-from gce.app.examples import Turns, Worked, shown_before
+from gce.app.examples import Turns, Worked, digests_of, shown_before
 from gce.domain.advantages import ALGORITHMS, drop_decided
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
 from gce.domain.randomness import generator, key
@@ -249,7 +249,7 @@ def _draw(run: Run, state: RunState, number: int) -> tuple[list[Problem], Mappin
         state.history, tiers, problems=config.problems, policy=config.sampling, floor=config.floor
     )
     drawn = dict(state.drawn)
-    examples = {each.problem.digest for worked in run.worked.values() for each in worked}
+    examples = digests_of(run.worked)
     problems: dict[str, Problem] = {}
     for tier, count in shares.items():
         found = skipped = 0

@@ -26,7 +26,7 @@ from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import RECIPES, Admission, Bootstrap, RunConfig, from_plain, with_recipe
 from gce.app.evaluation import accuracy, answer_record, ask, stored_shares
-from gce.app.examples import EXAMPLES_DRAWN, Worked, worked_beside_training
+from gce.app.examples import EXAMPLES_DRAWN, Worked, digests_of, worked_beside_training
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
 from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, same_file
@@ -409,7 +409,7 @@ def _worked(config: RunConfig, task: Task) -> Examples:
 
 def _check_pool(config: RunConfig, task: Task, worked: Examples) -> None:
     """Before the first rollouts could find out that there is nothing to draw."""
-    examples = {each.problem.digest for of_tier in worked.values() for each in of_tier}
+    examples = digests_of(worked)
     for tier in worked if config.pool else ():
         drawn = (draw_problem(task, config.preset, tier, "train", k, seed=config.seed) for k in range(config.pool or 0))
         if all(problem.digest in examples for problem in drawn):

@@ -58,8 +58,6 @@ def diagnose(records: Sequence[IterationRecord]) -> dict[str, str]:
     counts = {
         tier: add_counts([record.tiers[tier] for record in last if tier in record.tiers]) for tier in last[-1].tiers
     }
-    if not counts:
-        return {}
     whole = _words(add_counts(list(counts.values())))
     if whole:
         return {"": whole}

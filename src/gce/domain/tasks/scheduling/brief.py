@@ -49,7 +49,6 @@ def one_after_another(instance: Instance) -> dict[str, int]:
 
 def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) -> str:
     """Reasoning and answer, both in the order in which the jobs are taken; of `starts` where they are given."""
-    order = by_deadline(instance, instance.labels)
     if starts is not None:
         behind = predecessors_first(instance, sorted(instance.labels, key=starts.__getitem__))
         starts = {label: starts[label] for label in behind}
@@ -59,7 +58,7 @@ def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) 
             starts = dispatch(instance, list(starts))
     lines = [_visit(instance, label, starts) for label in starts]
     if any(job.deadline is not None for job in instance.jobs):
-        lines.insert(0, order_text(instance, order, deadlines=True))
+        lines.insert(0, order_text(instance, by_deadline(instance, instance.labels), deadlines=True))
     return "\n".join([*lines, render(starts)])
 
 
@@ -101,7 +100,7 @@ def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
 def _order(instance: Instance, planned: _Planned, line: str) -> str:
     """The first thing wrong with the list of deadlines, or nothing."""
     again, planned.ordered = planned.ordered, True
-    due = [label for label in by_deadline(instance, instance.labels) if instance.job(label).deadline is not None]
+    due = [job.label for job in instance.jobs if job.deadline is not None]
     said = _ORDER.fullmatch(line.strip())
     if said is None:
         return _UNREADABLE
@@ -128,13 +127,21 @@ def _visited(instance: Instance, planned: _Planned, line: str) -> str:
         return f"there is no job {label!r}"
     if label in planned.ends:
         return f"job {label} was planned before"
-    job, starts, ends = instance.job(label), dict(planned.starts), dict(planned.ends)
+    wrong = _wrong_visit(instance, planned, label, after or "", start, duration, end)
     planned.starts[label], planned.ends[label] = start, end
+    return wrong
+
+
+def _wrong_visit(
+    instance: Instance, planned: _Planned, label: str, after: str, start: int, duration: int, end: int
+) -> str:
+    """The first thing wrong with the first visit of a job, beside those planned before it, or nothing."""
+    job, ends = instance.job(label), planned.ends
     if duration != job.duration:
         return f"job {label} does not take {duration}"
     if start + duration != end:
         return f"{start} and {duration} do not make {end}"
-    for item in after.split(", ") if after is not None else ():
+    for item in after.split(", ") if after else ():
         other, hour = item.split(" ")
         if other not in instance.predecessors(label):
             return f"job {label} does not come after {other!r}"
@@ -143,4 +150,4 @@ def _visited(instance: Instance, planned: _Planned, line: str) -> str:
     for other in instance.predecessors(label):
         if ends.get(other, start + 1) > start:
             return f"job {label} starts before {other} has ended"
-    return "" if fits(instance, job, start, starts) else f"what {label} needs is not free at {start}"
+    return "" if fits(instance, job, start, planned.starts) else f"what {label} needs is not free at {start}"
