@@ -26,6 +26,7 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 TESTS = Path(__file__).parent
 TOY = ("--task", "toy_task:ADDITION")
 SCRIPTED = (*TOY, "--model", "toy_task:careless")
+WORKED = ("--task", "toy_task:WORKED", "--model", "toy_task:careless")
 SIZES = (
     *("--problems", "5", "--rollouts", "2", "--iterations", "2", "--updates", "2"),
     *("--dev", "1", "--test", "1", "--max-tokens", "12"),
@@ -283,10 +284,15 @@ def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
         ((*SCRIPTED, "--bootstrap", "few-shot", "--rollouts", "1"), "--bootstrap needs --rollouts from 2"),
         ((*SCRIPTED, "--bootstrap", "few-shot", "--admission", "all"), "--bootstrap asks the verdicts"),
         ((*SCRIPTED, "--bootstrap", "few-shot", "--algorithm", "grpo"), "sampled from another prompt: use"),
-        ((*SCRIPTED, "--bootstrap", "few-shot"), "task addition has no worked examples of T0: leave out"),
-        ((*SCRIPTED, "--warm-up", "2"), "task addition has no worked examples of T0: leave out"),
+        ((*SCRIPTED, "--bootstrap", "few-shot"), "task addition has no worked examples of T0, T1: leave out"),
+        ((*SCRIPTED, "--warm-up", "2"), "task addition has no worked examples of T0, T1: leave out"),
         ((*SCRIPTED, "--warm-up", "2", "--iterations", "1"), "the warm-up is iteration 1 and samples nothing"),
         ((*SCRIPTED, "--warm-up", "2", "--restart"), "before any --warm-up: leave out one"),
+        ((*SCRIPTED, "--warm-up-also", "small"), "say how to warm up: give --warm-up, the number of its steps"),
+        ((*SCRIPTED, "--warm-up-rate", "0.1"), "say how to warm up: give --warm-up, the number of its steps"),
+        ((*SCRIPTED, "--warm-up", "2", "--warm-up-rate", "0"), "'warm_up_rate' must be > 0.0: 0.0"),
+        ((*WORKED, "--warm-up", "2", "--warm-up-also", "hard"), "has no preset 'hard': choose one of small"),
+        ((*WORKED, "--warm-up", "2", "--warm-up-also", "small"), "and small is the run's own: leave it out"),
         ((*SCRIPTED, "--seed", "-1"), "'seed' must be >= 0: -1"),
         ((*SCRIPTED, "--max-tokens", "0"), "'max_tokens' must be >= 1: 0"),
     ],

@@ -805,6 +805,13 @@ def test_a_warm_up_is_an_iteration_that_learns_worked_examples_and_samples_nothi
     assert not {trace.key for trace in found.state.buffer} & examples
 
 
+@pytest.mark.parametrize(("first", "rates"), [(None, [1, 1, 1, 1, 1]), (0.02, [10, 7.75, 5.5, 3.25, 1])])
+def test_the_learning_rate_of_a_warm_up_goes_in_a_line_to_that_of_the_run(first: float | None, rates: list[float]):
+    model = Listening(six_kinds)
+    finish(warmed_up(model, iterations=2, learning_rate=0.002, warm_up_rate=first))
+    assert [batch.rate for batch in model.batches[:6]] == pytest.approx([*rates, 1])
+
+
 def test_a_warm_up_goes_with_a_divergence_from_the_base_and_with_ratios():
     model = Listening(six_kinds)
     finish(warmed_up(model, algorithm="grpo", kl=0.1, iterations=2))

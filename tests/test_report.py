@@ -209,7 +209,7 @@ def test_rollouts_with_and_without_worked_examples_are_told_apart(
 
 
 def test_a_warm_up_is_told(tmp_path: Path, titles: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    start = ("--warm-up", "2", "--shots", "1", "--task", "toy_task:WORKED", "--iterations", "2")
+    start = ("--warm-up", "2", "--warm-up-also", "other", "--shots", "1", "--task", "toy_task:TWO_PRESETS")
     run = tmp_path / "run"
     assert cli.main(["train", *TOY, *SIZES, *start, "--run-dir", str(run)]) == 0
     assert re.search(r"^ *iter +T0 +T1 +buffer", capsys.readouterr().err, re.MULTILINE), "named once there are rollouts"
@@ -217,12 +217,14 @@ def test_a_warm_up_is_told(tmp_path: Path, titles: Any, capsys: pytest.CaptureFi
     (words,) = section["words"]
     assert words == (
         "Examples were worked out by a plain rule, no solver. Iteration 1 took 2 steps on 2 examples a tier at most, "
-        "without rollouts. They never enter the buffer, and none is a problem of training."
+        "and as many of each tier of other, without rollouts. They never enter the buffer, and none is a problem of "
+        "training."
     )
     assert "Curriculum" in titles(run)
     assert cli.main(["traces", str(run), "--to", "hf"]) == 0
     assert (
-        "2 steps on up to 2 examples a tier, worked out by a plain" in (run / "export" / "hf" / "README.md").read_text()
+        "2 steps on up to 2 examples a tier, and as many of each tier of other, worked out by a plain"
+        in (run / "export" / "hf" / "README.md").read_text()
     )
 
 

@@ -53,6 +53,11 @@ def test_a_run_leaves_a_quarter_of_few_problems_to_train_on():
     assert len(different) == 27 and len(different - {each.problem.digest for each in found["T0"]}) == 7
 
 
+def test_a_tier_without_examples_is_left_out():
+    """In T2 of `grounded`, one job after another always takes longer than there is time."""
+    assert set(worked_beside_training(TASKS["scheduling-brief"], "grounded", ["T1", "T2", "T3"], 3)) == {"T1", "T3"}
+
+
 def test_a_run_without_any_example_is_refused():
     for tiers, said in (
         ((), "preset paper of task scheduling has no tier"),

@@ -106,5 +106,6 @@ UNSURE = evolve(ADDITION, verify=lambda *_: (Verdict("no_verdict", None, "sum", 
 SILENT = evolve(ADDITION, verify=lambda *answer: tuple(evolve(verdict, violations=()) for verdict in verify(*answer)))
 FORGIVING = evolve(ADDITION, verify=forgiving)
 WORKED = evolve(ADDITION, worked=by_hand)
+TWO_PRESETS = evolve(WORKED, presets={**ADDITION.presets, "other": ADDITION.presets["small"]})
 ONE_TIER = evolve(ADDITION, presets={"small": (TaskTier("T0"),)})
 PLAIN = evolve(ADDITION, blind=lambda _: {}, heuristics=lambda _: {}, blind_limits={})

@@ -79,8 +79,11 @@ class Engine(Protocol):
         """Log-probabilities of the tokens from `start` on."""
         ...
 
-    def step(self, examples: Sequence[Example], objective: Objective) -> tuple[float, float]:
-        """One optimizer step; the loss before it, and the gradient's norm before clipping."""
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float]:
+        """One optimizer step at `rate` times the learning rate.
+
+        Returns the loss before it, and the gradient's norm before clipping.
+        """
         ...
 
     def state(self) -> ModelState:
@@ -195,7 +198,7 @@ class LocalModel:
         if not trained:
             return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
         examples = [example for example in fitting if example.start < len(example.tokens)]
-        loss, norm = self.engine.step(self._with_base(examples, objective), objective)
+        loss, norm = self.engine.step(self._with_base(examples, objective), objective, rate=batch.rate)
         return UpdateReport(loss=loss, tokens=trained, gradient_norm=norm, dropped=dropped)
 
     def state(self) -> ModelState:

@@ -77,11 +77,12 @@ class Adapter:
         """The adapter's arrays by full path."""
         return _flat(self.model.trainable_parameters())
 
-    def step(self, gradients: Mapping[str, mx.array], *, norm: float) -> None:
-        """One optimizer step on gradients by full path, whose global norm is `norm`."""
+    def step(self, gradients: Mapping[str, mx.array], *, norm: float, rate: float = 1.0) -> None:
+        """One optimizer step on gradients by full path, whose global norm is `norm`, at `rate` x the learning rate."""
         most = self.settings.max_gradient_norm
         if most is not None and norm > most:
             gradients = {path: gradient * (most / norm) for path, gradient in gradients.items()}
+        self._optimizer.learning_rate = rate * self.settings.learning_rate
         moved = self._optimizer.apply_gradients(dict(gradients), self.parameters())
         self.model.update(tree_unflatten(list(moved.items())))
         mx.eval(self.parameters(), self._optimizer.state)

@@ -186,11 +186,11 @@ class MlxEngine:
             logits = to_logits(to_hidden(row[None, :-1])[0, start - 1 :]).astype(mx.float32)
             return tuple(float(value) for value in np.array(-nn.losses.cross_entropy(logits, row[start:])))
 
-    def step(self, examples: Sequence[Example], objective: Objective) -> tuple[float, float]:
-        """One optimizer step; the loss before it, and the gradient's norm before clipping."""
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float = 1.0) -> tuple[float, float]:
+        """See `gce.adapters.local_model.Engine`."""
         loss, gradients = self._loss_and_gradients(examples, objective)
         norm = float(np.sqrt(sum(float(mx.sum(mx.square(gradient))) for gradient in gradients.values())))
-        self._adapter.step(gradients, norm=norm)
+        self._adapter.step(gradients, norm=norm, rate=rate)
         return loss, norm
 
     def state(self) -> ModelState:

@@ -159,7 +159,7 @@ class ScriptedModel:
             np.add.at(change, places, pushes)
         if not tokens:
             return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
-        self._counts = np.maximum(self._counts + change, 0)
+        self._counts = np.maximum(self._counts + batch.rate * change, 0)
         self._steps = np.array(self._steps + 1)
         norm = float(np.linalg.norm(change)) / tokens
         return UpdateReport(loss=loss / tokens, tokens=tokens, gradient_norm=norm, dropped=dropped)

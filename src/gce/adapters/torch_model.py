@@ -208,8 +208,8 @@ class TorchEngine:
         found = logits.log_softmax(dim=-1).gather(1, row[0, start:, None])[:, 0]
         return tuple(found.tolist())
 
-    def step(self, examples: Sequence[Example], objective: Objective) -> tuple[float, float]:
-        """One optimizer step; the loss before it, and the gradient's norm before clipping."""
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float = 1.0) -> tuple[float, float]:
+        """See `gce.adapters.local_model.Engine`."""
         assert self._optimizer is not None
         self._optimizer.zero_grad()
         trained = sum(len(example.tokens) - example.start for example in examples)
@@ -225,6 +225,8 @@ class TorchEngine:
         if most is not None and norm > most:
             for parameter in parameters:
                 parameter.grad *= most / norm
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate * self._settings.learning_rate
         self._optimizer.step()
         return total, norm
 

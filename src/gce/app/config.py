@@ -122,6 +122,10 @@ class RunConfig:
     warm_up: int = field(default=0, validator=validators.ge(0))
     """Optimizer steps on worked examples, of all tiers alike, as the first of `iterations`, which samples nothing and
     ends with a look at dev problems; 0 for none."""
+    warm_up_also: tuple[str, ...] = ()
+    """Further presets whose worked examples it learns, of the tiers that are no test of what was never trained on."""
+    warm_up_rate: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
+    """Learning rate at its beginning, from where it goes in a line to `learning_rate`; None stays there all along."""
     shots: int = field(default=3, validator=_positive)
     """Worked examples that are shown; up to twice as many a tier are worked out, to draw from or to warm up on."""
     examples: ExampleMaker = field(default="heuristic", validator=_one_of(ExampleMaker))

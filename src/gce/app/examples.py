@@ -6,6 +6,7 @@ a run. It draws no training problem that is one of them, and none is the problem
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "EXAMPLES_DRAWN",
     "Turns",
     "Worked",
+    "also_from",
     "digests_of",
     "shown_before",
     "worked_answers",
@@ -33,7 +35,7 @@ EXAMPLES_DRAWN = 2
 _SHARE = 0.75
 """Of a tier's different problems, how many a run takes for examples at most."""
 _TRIED = 50
-"""Training problems looked at for each example that is wanted."""
+"""Training problems looked at for the next example, on average, before it is said that there are no more."""
 
 Turns = tuple[Message, ...]
 """A conversation so far."""
@@ -95,16 +97,25 @@ def worked_beside_training(
 ) -> dict[str, tuple[Worked, ...]]:
     """By tier, at most `count` examples, and at most three quarters of the tier's problems, where so few differ.
 
+    A tier that has none is left out: one rule may not do for all.
+
     Raises:
-        BadInput: no tiers, or one without any.
+        BadInput: there are none at all.
     """
     if not tiers:
         raise BadInput(f"preset {preset} of task {task.name} has no tier to take examples from")
     found = {tier: _worked(task, preset, tier, count, solve, share=_SHARE) for tier in tiers}
-    for tier, examples in found.items():
-        if not examples:
-            raise BadInput(f"task {task.name} has no worked examples of {tier}: leave out --bootstrap and --warm-up")
+    found = {tier: examples for tier, examples in found.items() if examples}
+    if not found:
+        names = ", ".join(tiers)
+        raise BadInput(f"task {task.name} has no worked examples of {names}: leave out --bootstrap and --warm-up")
     return found
+
+
+def also_from(settings: Mapping[str, Any]) -> str:
+    """What a run's settings say of further presets, as words behind `examples a tier`."""
+    further = settings.get("warm_up_also")
+    return f", and as many of each tier of {' and '.join(further)}" if further else ""
 
 
 def digests_of(worked: Mapping[str, Sequence[Worked]]) -> frozenset[str]:
@@ -135,8 +146,8 @@ def _worked(task: Task, preset: str, tier: str, count: int, solve: Any, *, share
     """Up to `count` problems that differ, with right answers; no more than a share of those that were looked at."""
     seen: set[str] = set()
     found: list[Worked] = []
-    for index in range(count * _TRIED):
-        if len(found) == count <= share * len(seen):
+    for index in itertools.count():
+        if len(found) == count <= share * len(seen) or index == _TRIED * (len(found) + 1):
             break
         problem = draw_problem(task, preset, tier, "train", index, seed=key("examples"))
         if problem.digest in seen:

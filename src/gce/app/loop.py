@@ -15,6 +15,7 @@ from itertools import islice
 from math import ceil, isfinite
 from typing import Any, Protocol
 
+import numpy as np
 from attrs import evolve, field, frozen
 from numpy.random import Generator
 
@@ -566,8 +567,16 @@ def _warm_up(run: Run, number: int) -> Iterator[UpdateReport]:
     rng = generator(run.config.seed, "warm-up")
     examples = admit(empty(), (each.trace for worked in run.worked.values() for each in worked))
     batches = [draw(examples, rng, run.config.batch) for _ in range(run.config.warm_up)]
-    kl = run.config.kl
-    yield from _take_steps(run, number, [TrainingBatch(drawn, (1.0,) * len(drawn), kl=kl) for drawn in batches])
+    first, last = run.config.warm_up_rate or run.config.learning_rate, run.config.learning_rate
+    rates = np.linspace(first / last, 1.0, len(batches)).tolist()
+    yield from _take_steps(
+        run,
+        number,
+        [
+            TrainingBatch(drawn, (1.0,) * len(drawn), kl=run.config.kl, rate=rate)
+            for drawn, rate in zip(batches, rates, strict=True)
+        ],
+    )
 
 
 def _take_steps(run: Run, number: int, batches: Sequence[TrainingBatch]) -> Iterator[UpdateReport]:

@@ -21,7 +21,7 @@ from gce.adapters.figures import Figure
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, shortcut_margins
 from gce.app.evaluation import stored_shares
-from gce.app.examples import EXAMPLES_DRAWN
+from gce.app.examples import EXAMPLES_DRAWN, also_from
 from gce.app.resolve import find_task, stored_problem
 from gce.app.study import STUDIES, effect_rows, effects, finished, unclear
 from gce.app.terminal import accuracy_rows, difference_cell, rollout_rows, share_cell
@@ -256,7 +256,8 @@ def _bootstrap(run: _Run) -> list[Section]:
         count = EXAMPLES_DRAWN * run.settings["shots"]
         words += (
             f" Iteration 1 {'took' if run.records else 'is to take'} {learned} steps on {count} examples a tier at "
-            "most, without rollouts. They never enter the buffer, and none is a problem of training."
+            f"most{also_from(run.settings)}, without rollouts. They never enter the buffer, and none is a problem of "
+            "training."
         )
     if not shown_ones:
         return [Section("Worked examples", (words,))]

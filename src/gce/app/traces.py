@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from gce.adapters.durable_files import write_file
 from gce.adapters.run_reader import RunReader
 from gce.adapters.whole_folder import whole_folder
-from gce.app.examples import EXAMPLES_DRAWN
+from gce.app.examples import EXAMPLES_DRAWN, also_from
 from gce.app.resolve import find_task, stored_problem
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
@@ -244,7 +244,8 @@ def _shown(settings: Mapping[str, Any]) -> str:
     if settings.get("warm_up"):
         words += (
             f"\n\nIn its first iteration, before all of them, the model took {settings['warm_up']} steps on up to "
-            f"{EXAMPLES_DRAWN * settings['shots']} examples a tier, worked out by {made}; they are not here."
+            f"{EXAMPLES_DRAWN * settings['shots']} examples a tier{also_from(settings)}, worked out by {made}; they "
+            "are not here."
         )
     if settings.get("bootstrap", "none") != "none":
         words += (

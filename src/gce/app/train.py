@@ -116,7 +116,7 @@ def add_settings(parser: Any) -> None:
 
     def option(flag: str, convert: Any, text: str, **more: Any) -> None:
         shown = getattr(default, flag.removeprefix("--").replace("-", "_"))
-        suffix = "" if shown in (None, "") else f" (default {shown})"
+        suffix = "" if shown in (None, "", ()) else f" (default {shown})"
         parser.add_argument(flag, type=convert, default=argparse.SUPPRESS, help=text + suffix, **more)
 
     def switch(flag: str, text: str) -> None:
@@ -158,6 +158,8 @@ def add_settings(parser: Any) -> None:
     option("--rank", int, "of the adapter")
     option("--bootstrap", str, "few-shot: show worked examples until a tier gets on alone", choices=get_args(Bootstrap))
     option("--warm-up", int, "optimizer steps on worked examples, as iteration 1, before the first rollouts")
+    option("--warm-up-also", _names, "further presets whose worked examples it learns", metavar="PRESET,PRESET")
+    option("--warm-up-rate", float, "learning rate at its beginning; falls to --learning-rate (default: that)")
     option("--shots", int, "worked examples that are shown; up to twice as many a tier to draw from, or to warm up on")
     option("--examples", str, "who worked them out; a solver is an oracle", choices=("heuristic", "solver"))
     switch("--ladder", "start below the preset's tiers, and go to the next tier once a tenth is right")
@@ -169,6 +171,10 @@ def add_settings(parser: Any) -> None:
     option("--device", str, "force the CPU", choices=("cpu",))
     option("--threads", int, "of CPU work (default: one for each core)")
     option("--runner", str, RUNNER_HELP, choices=RUNNERS)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -281,6 +287,8 @@ def _check_variants(config: RunConfig) -> None:
         raise BadInput("--bootstrap needs --rollouts from 2: one with examples, one without")
     if config.warm_up and config.iterations < 2:
         raise BadInput("the warm-up is iteration 1 and samples nothing: give --iterations from 2, or no --warm-up")
+    if not config.warm_up and (config.warm_up_also or config.warm_up_rate):
+        raise BadInput("--warm-up-also and --warm-up-rate say how to warm up: give --warm-up, the number of its steps")
     if config.warm_up and config.restart:
         raise BadInput("--restart goes back to the base in every iteration, to before any --warm-up: leave out one")
     if ALGORITHMS[config.algorithm].weigh is not None:
@@ -399,18 +407,28 @@ def _train(
 
 
 def _worked(config: RunConfig, task: Task) -> Examples:
-    """The examples that the run starts with; none where it is to start without."""
+    """The examples that the run starts with; none where it is to start without.
+
+    By tier; those of further presets, which are there for the warm-up alone, by PRESET/TIER.
+    """
     if config.bootstrap == "none" and not config.warm_up:
         return {}
-    tiers = task.training_tiers(config.preset, ladder=config.ladder)
     solve = ExactSolver(SystemClock()).solve if config.examples == "solver" else None
-    return worked_beside_training(task, config.preset, tiers, EXAMPLES_DRAWN * config.shots, solve=solve)
+    count = EXAMPLES_DRAWN * config.shots
+    tiers = task.training_tiers(config.preset, ladder=config.ladder)
+    found = worked_beside_training(task, config.preset, tiers, count, solve=solve)
+    for preset in (find_preset(task, name) for name in config.warm_up_also):
+        if preset == config.preset:
+            raise BadInput(f"--warm-up-also names further presets, and {preset} is the run's own: leave it out")
+        others = worked_beside_training(task, preset, task.training_tiers(preset), count, solve=solve)
+        found |= {f"{preset}/{tier}": examples for tier, examples in others.items()}
+    return found
 
 
 def _check_pool(config: RunConfig, task: Task, worked: Examples) -> None:
     """Before the first rollouts could find out that there is nothing to draw."""
     examples = digests_of(worked)
-    for tier in worked if config.pool else ():
+    for tier in task.training_tiers(config.preset, ladder=config.ladder) if config.pool else ():
         drawn = (draw_problem(task, config.preset, tier, "train", k, seed=config.seed) for k in range(config.pool or 0))
         if all(problem.digest in examples for problem in drawn):
             raise BadInput(f"all problems of {tier} are worked examples: take fewer --shots or more of --pool")

@@ -256,6 +256,8 @@ class TrainingBatch:
     clip: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
     """Needs traces with log-probabilities of every generated token."""
     kl: float = field(default=0.0, validator=validators.ge(0.0))
+    rate: float = field(default=1.0, validator=validators.gt(0.0))
+    """Factor on the learning rate in this step."""
 
     @weights.validator
     def _one_for_each(self, _attribute: Any, value: tuple[float, ...]) -> None:

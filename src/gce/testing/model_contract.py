@@ -68,6 +68,7 @@ def check_model(
         _check_stop_strings(case)
     if isinstance(model, Learner):
         _check_update_changes_state(case)
+        _check_rate(case)
         _check_state_is_a_copy(case)
         _check_restore_continues(case)
         _check_restore_refuses_other_shapes(case)
@@ -281,6 +282,21 @@ def _check_restore_refuses_other_shapes(case: _Case) -> None:
             assert_same_arrays(model.state(), good)
         else:
             raise AssertionError(f"a state with {what}: expected ValueError")
+
+
+def _check_rate(case: _Case) -> None:
+    """A first step at a thousandth of the learning rate moves what learns a thousandth as far."""
+    model = case.make()
+    batch, before = _batch(case, model), model.state()
+    steps = []
+    for rate in (1.0, 0.001):
+        model.restore(before)
+        model.update(evolve(batch, rate=rate))
+        after = model.state().arrays
+        moved = [after[name] - array for name, array in before.arrays.items() if not name.startswith("optimizer.")]
+        steps.append(float(np.sqrt(sum(np.square(change, dtype=np.float64).sum() for change in moved))))
+    whole, part = steps
+    assert abs(part / whole - 0.001) < 2e-4, f"expected a step of {whole / 1000} at a thousandth of it, got {part}"
 
 
 def _check_too_long_traces(case: _Case) -> None:

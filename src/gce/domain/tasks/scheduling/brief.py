@@ -1,22 +1,27 @@
 """Brief reasoning: one line a job with one sum, for models that are too weak to write out every look-up.
 
-    reasoning = [order newline] { visit newline }
-    order     = "Order: " DEADLINE " " LABEL { ", " DEADLINE " " LABEL }        ; by deadline, where there are any
+    reasoning = [due newline] { (waits | visit) newline }
+    due       = "Due:" { " " HOUR [ ":" LABEL { "," LABEL } ] }
+    waits     = "Job " LABEL " waits for " LABEL { ", " LABEL }
     visit     = "Job " LABEL [ after ] ": " NUMBER "+" NUMBER "=" NUMBER
     after     = " after " LABEL " " NUMBER { ", " LABEL " " NUMBER }
 
-NUMBER and DEADLINE are ASCII digits, six at most, and LABEL has at most 20 letters and digits. A visit gives the hours
-at which jobs that LABEL comes after have ended; start, duration and end. Jobs are taken by deadline, or else in the
-order of the prompt, but behind those they come after. Where nothing is shared they start as early as they may. Where
-they share resources they come one after another, which often is good enough and hardly needs thought; if it is not,
-list scheduling says when they start. A verdict never depends on any of this.
+HOUR and NUMBER are ASCII digits, six at most, and LABEL has at most 20 letters and digits. Where jobs have deadlines,
+the hours are counted from 1 to the horizon, or to the last deadline where there is none, and each job stands behind the
+hour that is its deadline: whoever counts has sorted, and looks up one number at a time. A visit gives the hours when
+those that LABEL comes after have ended; start, duration and end. Jobs are taken by deadline, or else in the order of
+the prompt, but behind those they come after: a job whose turn comes before theirs waits for them, and is taken next.
+
+Where nothing is shared jobs start as early as they may. Where they share resources they come one after another, which
+often is good enough and takes no thought; where it is not, this is no right answer, and other starts need looks at what
+is free that these lines have no room for. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 
 from attrs import Factory, define
 
@@ -24,8 +29,7 @@ from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
 from gce.domain.tasks.scheduling.heuristics import fits
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED, order_text
-from gce.domain.tasks.scheduling.verify import verify
+from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
 from gce.domain.types import Step
 
 __all__ = ["brief_response", "check_brief_steps", "one_after_another"]
@@ -33,7 +37,10 @@ __all__ = ["brief_response", "check_brief_steps", "one_after_another"]
 _UNREADABLE = "no form of the brief step grammar"
 _NUMBER = "[0-9]{1,6}"
 _LABEL = "[A-Za-z0-9]{1,20}"
-_ORDER = re.compile(f"Order: ({_NUMBER} {_LABEL}(?:, {_NUMBER} {_LABEL})*)")
+_COUNTED = 200
+"""Up to this hour all hours are counted; where the last one is later, those alone at which something is due."""
+_DUE = re.compile(f"({_NUMBER})(?::({_LABEL}(?:,{_LABEL})*))?")
+_WAITS = re.compile(f"Job ({_LABEL}) waits for ({_LABEL}(?:, {_LABEL})*)")
 _VISIT = re.compile(
     f"Job ({_LABEL})(?: after ({_LABEL} {_NUMBER}(?:, {_LABEL} {_NUMBER})*))?"
     rf": ({_NUMBER})\+({_NUMBER})=({_NUMBER})"
@@ -48,18 +55,49 @@ def one_after_another(instance: Instance) -> dict[str, int]:
 
 
 def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) -> str:
-    """Reasoning and answer, both in the order in which the jobs are taken; of `starts` where they are given."""
+    """Reasoning and answer in the order in which jobs are taken; of `starts`, earliest first, where they are given."""
+    turns = by_deadline(instance, instance.labels)
     if starts is not None:
-        behind = predecessors_first(instance, sorted(instance.labels, key=starts.__getitem__))
-        starts = {label: starts[label] for label in behind}
-    else:
+        turns = sorted(instance.labels, key=starts.__getitem__)
+    elif instance.resources:
         starts = one_after_another(instance)
-        if not instance.resources or not verify(instance, render(starts)).right:
-            starts = dispatch(instance, list(starts))
-    lines = [_visit(instance, label, starts) for label in starts]
+    else:
+        starts = dispatch(instance, predecessors_first(instance, turns))
+    lines = list(_lines(instance, turns, starts))
     if any(job.deadline is not None for job in instance.jobs):
-        lines.insert(0, order_text(instance, by_deadline(instance, instance.labels), deadlines=True))
-    return "\n".join([*lines, render(starts)])
+        lines.insert(0, _due_text(instance))
+    return "\n".join([*lines, render({label: starts[label] for label in predecessors_first(instance, turns)})])
+
+
+def _due_text(instance: Instance) -> str:
+    due: dict[int, list[str]] = {}
+    for job in instance.jobs:
+        if job.deadline is not None:
+            due.setdefault(job.deadline, []).append(job.label)
+    last = max(due) if instance.horizon is None else instance.horizon
+    hours = range(1, last + 1) if last <= _COUNTED else ()
+    return "Due: " + " ".join(
+        f"{hour}:{','.join(due[hour])}" if hour in due else f"{hour}" for hour in sorted({*hours, *due})
+    )
+
+
+def _lines(instance: Instance, turns: Sequence[str], starts: Mapping[str, int]) -> Iterator[str]:
+    """What waits for what, and each job once those that it comes after are done."""
+    done: set[str] = set()
+    told: set[str] = set()
+    for turn in turns:
+        waiting = [turn] if turn not in done else []
+        while waiting:
+            label = waiting[-1]
+            missing = [other for other in instance.predecessors(label) if other not in done]
+            if not missing:
+                done.add(waiting.pop())
+                yield _visit(instance, label, starts)
+                continue
+            if label not in told:
+                told.add(label)
+                yield f"Job {label} waits for {', '.join(missing)}"
+            waiting.append(missing[0])
 
 
 def _visit(instance: Instance, label: str, starts: Mapping[str, int]) -> str:
@@ -75,7 +113,8 @@ class _Planned:
 
     starts: dict[str, int] = Factory(dict)
     ends: dict[str, int] = Factory(dict)
-    ordered: bool = False
+    waiting: set[str] = Factory(set)
+    listed: bool = False
 
 
 def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
@@ -88,37 +127,61 @@ def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
     planned = _Planned()
     steps = []
     for line in text[:LONGEST_CHECKED].split("\n"):
-        if not line.strip() or line.split()[0] == "Answer:":
+        words = line.split()
+        if not words or words[0] == "Answer:":
             continue
-        reason = _order(instance, planned, line) if line.startswith("Order: ") else _visited(instance, planned, line)
+        judge = _due if words[0] == "Due:" else _waits if words[2:3] == ["waits"] else _visited
+        reason = judge(instance, planned, line.strip())
         steps.append(Step(line, "true" if not reason else "unreadable" if reason == _UNREADABLE else "false", reason))
     if len(text) > LONGEST_CHECKED:
         steps.append(Step("", "unreadable", f"text after {LONGEST_CHECKED} characters is not checked"))
     return tuple(steps)
 
 
-def _order(instance: Instance, planned: _Planned, line: str) -> str:
+def _due(instance: Instance, planned: _Planned, line: str) -> str:
     """The first thing wrong with the list of deadlines, or nothing."""
-    again, planned.ordered = planned.ordered, True
+    again, planned.listed = planned.listed, True
     due = [job.label for job in instance.jobs if job.deadline is not None]
-    said = _ORDER.fullmatch(line.strip())
+    items = [_DUE.fullmatch(item) for item in line.split(" ")[1:]]
+    read = [(int(item[1]), item[2].split(",") if item[2] else []) for item in items if item]
+    if not items or len(read) < len(items):
+        return _UNREADABLE
+    for hour, labels in read:
+        for label in labels:
+            if label not in due or hour != instance.job(label).deadline:
+                return f"{hour} is not the deadline of {label}"
+    if sorted(label for _, labels in read for label in labels) != sorted(due):
+        return "not each job that has a deadline is listed once"
+    hours = [hour for hour, _ in read]
+    if any(later <= hour for hour, later in pairwise(hours)):
+        return "the hours are not in order"
+    return "the deadlines are listed already" if again else ""
+
+
+def _waits(instance: Instance, planned: _Planned, line: str) -> str:
+    """The first thing wrong with what a job is said to wait for, or nothing."""
+    said = _WAITS.fullmatch(line)
     if said is None:
         return _UNREADABLE
-    listed = [item.split(" ") for item in said[1].split(", ")]
-    hours = [int(hour) for hour, _ in listed]
-    for hour, label in listed:
-        if label not in due or int(hour) != instance.job(label).deadline:
-            return f"{hour} is not the deadline of {label}"
-    if sorted(label for _, label in listed) != sorted(due):
-        return "not each job that has a deadline is listed once"
-    if hours != sorted(hours):
-        return "the list is not by deadline"
-    return "the order is written already" if again else ""
+    label, others = said[1], said[2].split(", ")
+    if label not in instance.labels:
+        return f"there is no job {label!r}"
+    if label in planned.ends:
+        return f"job {label} was planned before"
+    if label in planned.waiting:
+        return f"job {label} waits already"
+    planned.waiting.add(label)
+    for other in others:
+        if other not in instance.predecessors(label):
+            return f"job {label} does not come after {other!r}"
+        if other in planned.ends:
+            return f"job {label} need not wait for {other}"
+    return ""
 
 
 def _visited(instance: Instance, planned: _Planned, line: str) -> str:
     """The first thing wrong with a visit, or nothing; the first one of a job is what counts for later ones."""
-    said = _VISIT.fullmatch(line.strip())
+    said = _VISIT.fullmatch(line)
     if said is None:
         return _UNREADABLE
     label, after = said[1], said[2]
