@@ -102,6 +102,18 @@ def test_nothing_but_whole_lines_is_written_where_no_terminal_is() -> None:
     assert stream.getvalue() == "done\n"
 
 
+def test_a_long_stage_says_where_it_is_every_five_minutes_where_no_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of five steps, 200 s each, the second, the fourth, and not the last, which another line follows."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    advance = Terminal(1, stream).stage("train", 5)
+    for _ in range(5):
+        now[0] += 200.0
+        advance()
+    assert stream.getvalue() == "train 2/5  200 s each  600 s left\ntrain 4/5  200 s each  200 s left\n"
+
+
 def test_a_bar_shows_how_many_how_fast_and_how_long_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """1 of 4 after 2 seconds: half a step a second, 6 seconds left, a quarter of the bar."""
     now = [100.0]

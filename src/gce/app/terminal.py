@@ -29,6 +29,8 @@ __all__ = [
 
 BAR_WIDTH = 24
 SECONDS_BETWEEN_PAINTS = 0.1
+SECONDS_BETWEEN_LINES = 300.0
+"""Where there is no terminal, and a stage goes on for long."""
 
 
 class Silent:
@@ -46,7 +48,7 @@ class Silent:
 
 
 class Terminal:
-    """Bars with rate and time left where the stream is a terminal; one line for each iteration everywhere."""
+    """Bars with pace and time left on a terminal, elsewhere a line now and then; a line for each iteration."""
 
     def __init__(self, iterations: int = 0, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
@@ -74,6 +76,9 @@ class Terminal:
                 self._paint(name, done, total, now - began)
                 if done == total:
                     self._clear()
+            elif not self.live and now - painted >= SECONDS_BETWEEN_LINES and done < total:
+                painted = now
+                self.say(f"{name} {_progress(done, total, now - began)}")
 
         return advance
 
@@ -110,16 +115,21 @@ class Terminal:
 
     def _paint(self, name: str, done: int, total: int, seconds: float) -> None:
         filled = BAR_WIDTH * done // max(total, 1)
-        rate = done / seconds if seconds else 0.0
-        left = (total - done) / rate if rate else 0.0
         bar = "#" * filled + "." * (BAR_WIDTH - filled)
-        self.stream.write(f"\r\x1b[K{name:>9} [{bar}] {done}/{total}  {rate:.1f}/s  {left:.0f} s left")
+        self.stream.write(f"\r\x1b[K{name:>9} [{bar}] {_progress(done, total, seconds)}")
         self.stream.flush()
 
     def _clear(self) -> None:
         if self.live:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
+
+
+def _progress(done: int, total: int, seconds: float) -> str:
+    rate = done / seconds if seconds else 0.0
+    left = (total - done) / rate if rate else 0.0
+    pace = f"{rate:.1f}/s" if rate >= 0.1 or not rate else f"{1 / rate:.0f} s each"
+    return f"{done}/{total}  {pace}  {left:.0f} s left"
 
 
 def percent(share: float) -> str:
