@@ -27,7 +27,8 @@ HOUSE = Instance(
 )
 """By deadline: M, K, T; B has none, and T waits for it. One after another they take 10 hours."""
 BRIEF = """\
-Due: 1 2 3 4 5:M 6 7 8 9:K 10 11 12:T 13 14
+Due: 9:K 12:T 5:M
+Hours: 1 2 3 4 5:M 6 7 8 9:K 10 11 12:T 13 14
 Job M: 0+1=1
 Job K: 1+3=4
 Job T waits for B
@@ -37,7 +38,8 @@ Answer: M 0, K 1, B 4, T 6"""
 OPEN = Instance(jobs=(Job("X", 2), Job("Y", 3, deadline=9), Job("Z", 1)), precedence=(("X", "Z"), ("Y", "Z")))
 """What has no deadline comes after what has one, so Y is first."""
 OPEN_BRIEF = """\
-Due: 1 2 3 4 5 6 7 8 9:Y
+Due: 9:Y
+Hours: 1 2 3 4 5 6 7 8 9:Y
 Job Y: 0+3=3
 Job X: 0+2=2
 Job Z after X 2, Y 3: 3+1=4
@@ -75,17 +77,27 @@ def test_given_starts_are_written_out_as_they_are():
     ("old", "new", "reason"),
     [
         ("Job M", "Job Q", "there is no job 'Q'"),
+        ("9:K 12:T 5:M", "12:T 9:K 5:M", ""),
+        ("9:K 12:T 5:M", "9:K 12:T", "not each job that has a deadline is listed once"),
+        ("9:K 12:T 5:M", "8:K 12:T 5:M", "8 is not the deadline of K"),
+        ("9:K 12:T 5:M", "9 12:T 5:M", "no form of the brief step grammar"),
+        ("9:K 12:T 5:M", "9:K,K 12:T 5:M", "no form of the brief step grammar"),
+        ("Due: 9:K 12:T 5:M\n", "", ""),
         ("8 9:K", "8:K 9", "8 is not the deadline of K"),
         ("7 8", "7:B 8", "7 is not the deadline of B"),
         ("5:M 6 7 8 9:K", "9:K 5:M 6 7 8", "the hours are not in order"),
         ("5:M 6", "5:M 5", "the hours are not in order"),
-        ("9:K", "9", "not each job that has a deadline is listed once"),
-        ("9:K", "9:K,K", "not each job that has a deadline is listed once"),
-        ("9:K", "K", "no form of the brief step grammar"),
-        ("9:K", "9:", "no form of the brief step grammar"),
+        ("8 9:K", "8 9", "not each job that has a deadline is listed once"),
+        ("8 9:K", "8 9:K,K", "not each job that has a deadline is listed once"),
+        ("8 9:K", "8 9:K,Q", "9 is not the deadline of Q"),
+        ("13 14", "13 15", "15 is behind the horizon and all deadlines"),
+        ("T waits for B", "T waits for B, B", "a job is named twice"),
+        ("8 9:K", "8 K", "no form of the brief step grammar"),
+        ("8 9:K", "8 9:", "no form of the brief step grammar"),
         ("1 2 3 4 5:M 6 7 8 9:K 10 11 12:T 13 14", "5:M 9:K 12:T", ""),
         ("1 2 3 4 5:M 6 7 8 9:K 10 11 12:T 13 14", "", "no form of the brief step grammar"),
         ("Job M", "Due: 5:M 9:K 12:T\nJob M", "the deadlines are listed already"),
+        ("Job M", "Hours: 5:M 9:K 12:T\nJob M", "the deadlines are listed already"),
         ("T waits for B", "Q waits for B", "there is no job 'Q'"),
         ("T waits for B", "M waits for B", "job M was planned before"),
         ("T waits for B", "T waits for K", "job T need not wait for K"),
@@ -138,6 +150,19 @@ def test_one_slip_counts_once():
     assert reasons(OPEN, "Job X: 0+2=2\n" + OPEN_BRIEF.replace("X: 0+2=2", "X: 5+2=7")) == ["job X was planned before"]
 
 
+def test_without_deadlines_there_is_nothing_to_list():
+    free = Instance((Job("A", 4),))
+    assert reasons(free, "Hours: 1 2 3") == ["no job has a deadline"]
+    assert brief_response(free) == "Job A: 0+4=4\nAnswer: A 0"
+
+
+def test_where_hours_are_many_those_alone_are_listed_at_which_something_is_due():
+    far = evolve(HOUSE, horizon=1000)
+    assert brief_response(far).startswith("Due: 9:K 12:T 5:M\nHours: 5:M 9:K 12:T\nJob M") and not reasons(
+        far, brief_response(far)
+    )
+
+
 def test_a_job_that_takes_no_time_holds_nothing():
     one = Instance((Job("A", 4, (1,)), Job("B", 0, (1,))), resources=(Resource("crew", 1),))
     text = "Job A: 0+4=4\nJob B: 2+0=2\nAnswer: A 0, B 2"
@@ -145,8 +170,8 @@ def test_a_job_that_takes_no_time_holds_nothing():
 
 
 def test_no_digit_changes_unnoticed():
-    """Of the hours in the first line, those alone count at which something is due."""
-    lines = "Due: 5:M 9:K 12:T\n" + BRIEF[BRIEF.index("Job") : BRIEF.index("Answer")]
+    """Of the hours, those alone count at which something is due."""
+    lines = "Due: 9:K 12:T 5:M\nHours: 5:M 9:K 12:T\n" + BRIEF[BRIEF.index("Job") : BRIEF.index("Answer")]
     for place, sign in enumerate(lines):
         for digit in "0123456789" if sign.isdigit() else "":
             changed = lines[:place] + digit + lines[place + 1 :]
@@ -158,8 +183,8 @@ def test_every_line_is_true_on_any_instance(instance: Instance):
     text = brief_response(instance)
     assert not reasons(instance, text), text
     waits = text.count(" waits for ")
-    due = any(job.deadline is not None for job in instance.jobs)
-    assert len(check_brief_steps(instance, text)) == len(instance.jobs) + waits + due
+    lists = 2 * any(job.deadline is not None for job in instance.jobs)
+    assert len(check_brief_steps(instance, text)) == len(instance.jobs) + waits + lists
     kinds = {violation.kind for violation in verify(instance, text).violations}
     assert kinds <= {"deadline", "horizon"}, "sequence and resources are kept"
 
@@ -200,15 +225,20 @@ def test_lines_are_true_where_the_verifier_finds_neither_sequence_nor_resources_
     )
 )
 def test_hostile_text_never_raises(text: str):
-    for step in check_brief_steps(HOUSE, text):
+    for step in check_brief_steps(HOUSE, text + "\nDue: " + text + "\nHours: " + text + "\nJob T waits for " + text):
         assert step.status in ("true", "false", "unreadable")
 
 
 @pytest.mark.parametrize(
-    "piece", ["Job K after ", "A 1, ", "Job K: 1+3=4\n", "9:K ", "Job T waits for B\n", "Job ", "1+", "\n"]
+    ("start", "piece"),
+    [
+        *(("Job K after ", piece) for piece in ("Job K after ", "A 1, ", "Job K: 1+3=4\n", "Job ", "1+", "\n")),
+        *(("Hours: ", piece) for piece in ("9:K ", "9 ", "9:K,", "K,", "Due: 5:M\n")),
+        *(("Job T waits for ", piece) for piece in ("B, ", "B\nJob T waits for ", "waits for ")),
+    ],
 )
-def test_a_megabyte_is_judged_at_once(piece: str):
-    text = "Job K after " + piece * (1_000_000 // len(piece))
+def test_a_megabyte_is_judged_at_once(start: str, piece: str):
+    text = start + piece * (1_000_000 // len(piece))
     began = time.perf_counter()
     steps = check_brief_steps(HOUSE, text)
     assert time.perf_counter() - began < 2.0

@@ -463,6 +463,30 @@ def test_a_tiny_model_learns_something(trained: Trained) -> None:
     assert len(blocks) == 2
 
 
+def test_a_run_may_begin_with_what_an_earlier_one_learned(
+    trained: Trained, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks, rank and scale are the adapter's, the test before is the earlier run's test after, and it is resumed."""
+    earlier, adapter = trained("--rank", "3"), tmp_path / "adapter"
+    shutil.copytree(earlier / "checkpoints" / "last", adapter)
+    arguments = (*TOY, "--model", tiny, *SIZES, "--dev-every", "1", "--adapter", adapter)
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    assert train(*arguments, run=whole) == 0
+    assert train(*arguments, "--iterations", "1", run=halves) == 0
+    assert train("--resume", "--iterations", "2", run=halves) == 0
+    assert_same_run(whole, halves)
+    assert records_of(whole)["evaluations"][0]["tiers"] == records_of(earlier)["evaluations"][-1]["tiers"]
+    assert summary_of(whole)["adapted_modules"] == summary_of(earlier)["adapted_modules"]
+    assert adapter_of(whole) != adapter_of(earlier)
+    shutil.rmtree(adapter)
+    shutil.copytree(whole / "checkpoints" / "last", adapter)
+    capsys.readouterr()
+    assert train("--resume", "--iterations", "3", run=halves) == 2
+    assert "is not the adapter that the run began with: put that one back" in refused(capsys)
+    assert train(*arguments[:-1], tmp_path / "nothing", run=tmp_path / "none") == 2
+    assert "cannot read" in refused(capsys) and not (tmp_path / "none").exists()
+
+
 def test_another_process_with_other_hashes_ends_with_the_same_bytes(
     trained: Trained, tiny: Path, tmp_path: Path
 ) -> None:

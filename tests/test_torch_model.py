@@ -61,7 +61,7 @@ def test_both_backends_start_equal_find_texts_as_likely_and_learn_alike(director
         assert found.loss == pytest.approx(expected.loss, rel=1e-4)
         assert found.gradient_norm == pytest.approx(expected.gradient_norm, rel=1e-3)
     theirs, ours = one.state().arrays, other.state().arrays
-    apart = np.concatenate([np.abs(theirs[name] - array).ravel() for name, array in ours.items()])
+    apart = np.concatenate([np.abs(theirs[name] - array).ravel() for name, array in ours.items() if "adapter." in name])
     assert np.quantile(apart, 0.999) < 2e-4 and apart.max() < 0.02
     for prompt in PROMPTS:
         np.testing.assert_allclose(

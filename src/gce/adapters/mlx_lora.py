@@ -77,7 +77,7 @@ class Adapter:
         """The adapter's arrays by full path."""
         return _flat(self.model.trainable_parameters())
 
-    def step(self, gradients: Mapping[str, mx.array], *, norm: float, rate: float = 1.0) -> None:
+    def step(self, gradients: Mapping[str, mx.array], *, norm: float, rate: float) -> None:
         """One optimizer step on gradients by full path, whose global norm is `norm`, at `rate` x the learning rate."""
         most = self.settings.max_gradient_norm
         if most is not None and norm > most:

@@ -186,7 +186,7 @@ class MlxEngine:
             logits = to_logits(to_hidden(row[None, :-1])[0, start - 1 :]).astype(mx.float32)
             return tuple(float(value) for value in np.array(-nn.losses.cross_entropy(logits, row[start:])))
 
-    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float = 1.0) -> tuple[float, float]:
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float]:
         """See `gce.adapters.local_model.Engine`."""
         loss, gradients = self._loss_and_gradients(examples, objective)
         norm = float(np.sqrt(sum(float(mx.sum(mx.square(gradient))) for gradient in gradients.values())))

@@ -208,7 +208,7 @@ class TorchEngine:
         found = logits.log_softmax(dim=-1).gather(1, row[0, start:, None])[:, 0]
         return tuple(found.tolist())
 
-    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float = 1.0) -> tuple[float, float]:
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float]:
         """See `gce.adapters.local_model.Engine`."""
         assert self._optimizer is not None
         self._optimizer.zero_grad()

@@ -25,6 +25,14 @@ _positive_or_none: Any = validators.optional(_positive)
 _unit = validators.and_(validators.ge(0.0), validators.le(1.0))
 
 
+_rate = validators.and_(validators.gt(0.0), validators.le(1e6))
+
+
+def _different(_config: Any, attribute: Any, names: tuple[str, ...]) -> None:
+    if len(set(names)) < len(names) or "" in names:
+        raise ValueError(f"'{attribute.name}' must be different names: {', '.join(names)}")
+
+
 def _one_of(names: Any) -> Any:
     return validators.in_(get_args(names))
 
@@ -109,7 +117,7 @@ class RunConfig:
     """Passes over the whole buffer an iteration, instead of `updates` drawn batches."""
     batch: int = field(default=16, validator=_positive)
     """Traces in one optimizer step."""
-    learning_rate: float = field(default=1e-3, validator=validators.gt(0.0))
+    learning_rate: float = field(default=1e-3, validator=_rate)
     weight_decay: float = field(default=0.0, validator=validators.ge(0.0))
     max_gradient_norm: float = field(default=1.0, validator=validators.gt(0.0))
     rank: int = field(default=16, validator=_positive)
@@ -119,12 +127,15 @@ class RunConfig:
     """In updates only."""
     bootstrap: Bootstrap = field(default="none", validator=_one_of(Bootstrap))
     """few-shot: show worked examples to a tier's rollouts, and learn without them, until it gets on alone."""
+    adapter: str = ""
+    """A checkpoint of an earlier run, which this one begins with, blocks and optimizer included; empty for none."""
     warm_up: int = field(default=0, validator=validators.ge(0))
     """Optimizer steps on worked examples, of all tiers alike, as the first of `iterations`, which samples nothing and
     ends with a look at dev problems; 0 for none."""
-    warm_up_also: tuple[str, ...] = ()
-    """Further presets whose worked examples it learns, of the tiers that are no test of what was never trained on."""
-    warm_up_rate: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
+    warm_up_also: tuple[str, ...] = field(default=(), converter=tuple, validator=_different)
+    """Further presets whose worked examples it learns, of their training tiers; a tier has its share of the steps,
+    in which each of its examples is as likely as another, whatever its preset."""
+    warm_up_rate: float | None = field(default=None, validator=validators.optional(_rate))
     """Learning rate at its beginning, from where it goes in a line to `learning_rate`; None stays there all along."""
     shots: int = field(default=3, validator=_positive)
     """Worked examples that are shown; up to twice as many a tier are worked out, to draw from or to warm up on."""

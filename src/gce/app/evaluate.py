@@ -43,7 +43,7 @@ from gce.domain.types import ModelState, Problem
 from gce.errors import BadInput, GceError
 from gce.ports.model import Learner, Sampler
 
-__all__ = ["add_arguments", "learned_from", "restore", "run"]
+__all__ = ["add_arguments", "arrays_digest", "learned_from", "restore", "run", "shape_of"]
 
 DESCRIPTION = """\
 Measure a model on problems of every tier: 95 % Wilson intervals, beside the best blind answer and plain heuristics on
@@ -186,17 +186,13 @@ def _asked(
 ) -> dict[str, Any]:
     """What the answers follow from: an evaluation that differs in any of it is another one."""
     names = ("task", "model", "split", "n", "samples", "temperature", "max_tokens", "seed", "shots", "examples")
-    adapter = hashlib.sha256()
-    for name, array in sorted(({} if learned is None else learned.arrays).items()):
-        adapter.update(name.encode())
-        adapter.update(array.tobytes())
     shown = json.dumps(to_plain(tuple(problem.prompt for problem in problems)))
     return {name: getattr(arguments, name) for name in names} | {
         "preset": preset,
         "tiers": list(dict.fromkeys(problem.tier for problem in problems)),
         "problems": hashlib.sha256(shown.encode()).hexdigest(),
         "policy": getattr(model, "policy", ""),
-        "adapter": "" if learned is None else adapter.hexdigest(),
+        "adapter": "" if learned is None else arrays_digest(learned),
     }
 
 
@@ -282,8 +278,7 @@ def _model(arguments: argparse.Namespace, task: Task, preset: str, learned: Mode
     """The model, without what it learned."""
     names = ("model", "device", "threads", "temperature", "max_tokens", "seed", "concurrency", "timeout")
     given = {name: getattr(arguments, name) for name in names}
-    shape = {} if learned is None else learned.settings.get("adapter_config", {}).get("lora_parameters", {})
-    given |= {name: shape[name] for name in ("rank", "scale") if name in shape}
+    given |= shape_of(learned)
     model = find_model(with_recipe("gce", {"task": arguments.task, "preset": preset, **given}), task)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {arguments.model} cannot be evaluated: it has no sample method")
@@ -298,6 +293,21 @@ def restore(model: Any, learned: ModelState, where: Path, name: str) -> None:
         model.restore(learned)
     except (ValueError, GceError) as error:
         raise BadInput(f"{where} was made for another model than {name}: {error}") from error
+
+
+def shape_of(learned: ModelState | None) -> dict[str, Any]:
+    """The settings `rank` and `scale` of an adapter, where it says them."""
+    found = {} if learned is None else learned.settings.get("adapter_config", {}).get("lora_parameters", {})
+    return {name: found[name] for name in ("rank", "scale") if name in found}
+
+
+def arrays_digest(state: ModelState) -> str:
+    """SHA-256 over what was learned: names and arrays."""
+    found = hashlib.sha256()
+    for name, array in sorted(state.arrays.items()):
+        found.update(name.encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
 
 
 def learned_from(directory: Path) -> ModelState:

@@ -6,7 +6,9 @@ a run. It draws no training problem that is one of them, and none is the problem
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +27,7 @@ __all__ = [
     "also_from",
     "digests_of",
     "shown_before",
+    "texts_digest",
     "worked_answers",
     "worked_beside_training",
     "worked_examples",
@@ -121,6 +124,12 @@ def also_from(settings: Mapping[str, Any]) -> str:
 def digests_of(worked: Mapping[str, Sequence[Worked]]) -> frozenset[str]:
     """Of all problems that are examples: those that training must not draw."""
     return frozenset(each.problem.digest for of_tier in worked.values() for each in of_tier)
+
+
+def texts_digest(worked: Mapping[str, Sequence[Worked]]) -> str:
+    """SHA-256 over problems and texts, in order."""
+    told = [[name, each.problem.digest, each.text] for name, of_tier in worked.items() for each in of_tier]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def worked_examples(

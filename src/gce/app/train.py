@@ -25,8 +25,9 @@ from gce.adapters.run_directory import RunDirectory, check_free
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import RECIPES, Admission, Bootstrap, RunConfig, from_plain, with_recipe
+from gce.app.evaluate import arrays_digest, learned_from, restore, shape_of
 from gce.app.evaluation import accuracy, answer_record, ask, stored_shares
-from gce.app.examples import EXAMPLES_DRAWN, Worked, digests_of, worked_beside_training
+from gce.app.examples import EXAMPLES_DRAWN, Worked, digests_of, texts_digest, worked_beside_training
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
 from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, same_file
@@ -79,7 +80,7 @@ examples:
   gce train --admission shuffled                a control: which answers count as right is drawn by lot
   gce train --model smollm2 --bootstrap few-shot --shots 6 --temperature 0.4 --ladder
                                                 a weak model's start: worked examples, and problems of two jobs
-  gce train --model smollm2 --task scheduling-brief --preset paper --warm-up 200 --shots 64 --max-tokens 300
+  gce train --model smollm2 --task scheduling-brief --preset paper --warm-up 200 --shots 64 --max-tokens 450
                                                 another one: it learns up to 128 worked examples a tier, then samples
   gce train --algorithm grpo --kl 0.01          group-relative weights, clipped ratios, held near the base
 
@@ -157,9 +158,10 @@ def add_settings(parser: Any) -> None:
     option("--learning-rate", float, "of AdamW")
     option("--rank", int, "of the adapter")
     option("--bootstrap", str, "few-shot: show worked examples until a tier gets on alone", choices=get_args(Bootstrap))
+    option("--adapter", str, "begin with what an earlier run learned: its checkpoints/last; the base stays the same")
     option("--warm-up", int, "optimizer steps on worked examples, as iteration 1, before the first rollouts")
     option("--warm-up-also", _names, "further presets whose worked examples it learns", metavar="PRESET,PRESET")
-    option("--warm-up-rate", float, "learning rate at its beginning; falls to --learning-rate (default: that)")
+    option("--warm-up-rate", float, "learning rate at its beginning, on the way to --learning-rate (default: that)")
     option("--shots", int, "worked examples that are shown; up to twice as many a tier to draw from, or to warm up on")
     option("--examples", str, "who worked them out; a solver is an oracle", choices=("heuristic", "solver"))
     switch("--ladder", "start below the preset's tiers, and go to the next tier once a tenth is right")
@@ -174,7 +176,7 @@ def add_settings(parser: Any) -> None:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split(","))
+    return tuple(name for name in text.split(",") if name)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -200,16 +202,25 @@ def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[st
     """A new run from beginning to end; returns its summary. `before` says whether the base's test is taken too."""
     check_free(directory)
     task = find_task(config.task, config.runner)
-    config = evolve(config, preset=find_preset(task, config.preset))
+    learned = learned_from(Path(config.adapter)) if config.adapter else None
+    config = evolve(config, preset=find_preset(task, config.preset), **shape_of(learned))
     _check_tiers(config, task)
     _check_variants(config)
     worked = _worked(config, task)
     _check_pool(config, task, worked)
     model = _checked_model(config, task)
-    layers = _place_adapter(config, task, model)
+    if learned is None:
+        layers = _place_adapter(config, task, model)
+    else:
+        restore(model, learned, Path(config.adapter), config.model)
+        layers = tuple(getattr(model, "layers", ()))
     stored = {"settings": to_plain(config), "layers": list(layers), "versions": _versions()}
+    if learned is not None:
+        stored["adapter"] = arrays_digest(learned)
     if digest := file_digest(config.task):
         stored["problems"] = digest
+    if worked:
+        stored["examples"] = texts_digest(worked)
     with RunDirectory.create(directory, stored) as store:
         return _finished(config, task, model, store, worked, before=before)
 
@@ -225,10 +236,18 @@ def go_on(
         config = _settings_again(store, given)
         task = find_task(config.task, config.runner)
         same_file(config.task, store.config.get("problems", ""))
+        worked = _worked(config, task)
+        if worked and texts_digest(worked) != store.config.get("examples"):
+            raise BadInput("the task's worked examples are not those that the run began with: start a new run")
         model = _checked_model(config, task)
-        if store.config["layers"]:
+        if config.adapter:
+            learned = learned_from(Path(config.adapter))
+            if arrays_digest(learned) != store.config["adapter"]:
+                raise BadInput(f"{config.adapter} is not the adapter that the run began with: put that one back")
+            restore(model, learned, Path(config.adapter), config.model)
+        elif store.config["layers"]:
             model.attach(store.config["layers"])
-        return _finished(config, task, model, store, _worked(config, task), before=before)
+        return _finished(config, task, model, store, worked, before=before)
 
 
 Examples = Mapping[str, tuple[Worked, ...]]

@@ -192,9 +192,10 @@ def _distributional(measuring: _Measuring, facts: _Facts) -> Iterator[Line]:
         if tier.held_out:
             asked = measuring.ask(tier.name, task, measuring.tests(task, preset, [tier.name]))
             yield _mean(f"held out: {tier.name}", accuracy(asked))
+    taught = {(task.name, each) for each in (preset, *facts.settings.get("warm_up_also", ()))}
     for what, (name, other) in task.shifts.items():
         shifted, other = find_task(name), other or preset
-        if (shifted.name, other) != (task.name, preset):
+        if (shifted.name, other) not in taught:
             tiers = [tier for tier in shifted.training_tiers(other) if tier in trained]
             asked = measuring.ask(what, shifted, measuring.tests(shifted, other, tiers))
             yield _mean(f"shift: {what}", accuracy(asked))

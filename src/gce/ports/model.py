@@ -56,7 +56,7 @@ class Learner(Protocol):
     """Learns from traces: a LoRA adapter over a frozen base."""
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
-        """One optimizer step on the batch: the loss that it names, on the generated tokens only.
+        """One optimizer step on the batch: the loss that it names, on the generated tokens only, at the rate it names.
 
         A batch whose traces all exceed the context changes nothing and reports zero tokens. One with `clip` and a trace
         without log-probabilities: ValueError, and nothing changes.

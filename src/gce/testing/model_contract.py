@@ -285,17 +285,17 @@ def _check_restore_refuses_other_shapes(case: _Case) -> None:
 
 
 def _check_rate(case: _Case) -> None:
-    """A first step at a thousandth of the learning rate moves what learns a thousandth as far."""
+    """A step at a thousandth of the learning rate moves what learns a thousandth as far, and binds no later one."""
     model = case.make()
     batch, before = _batch(case, model), model.state()
     steps = []
-    for rate in (1.0, 0.001):
+    for rate in (0.001, 1.0):
         model.restore(before)
         model.update(evolve(batch, rate=rate))
         after = model.state().arrays
         moved = [after[name] - array for name, array in before.arrays.items() if not name.startswith("optimizer.")]
         steps.append(float(np.sqrt(sum(np.square(change, dtype=np.float64).sum() for change in moved))))
-    whole, part = steps
+    part, whole = steps
     assert abs(part / whole - 0.001) < 2e-4, f"expected a step of {whole / 1000} at a thousandth of it, got {part}"
 
 

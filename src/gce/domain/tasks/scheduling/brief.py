@@ -1,20 +1,25 @@
 """Brief reasoning: one line a job with one sum, for models that are too weak to write out every look-up.
 
-    reasoning = [due newline] { (waits | visit) newline }
-    due       = "Due:" { " " HOUR [ ":" LABEL { "," LABEL } ] }
+    reasoning = [due newline hours newline] { (waits | visit) newline }     ; without the two if there are no deadlines
+    due       = "Due:" " " HOUR ":" LABEL { " " HOUR ":" LABEL }
+    hours     = "Hours:" " " hour { " " hour }                              ; in order
+    hour      = HOUR [ ":" LABEL { "," LABEL } ]
     waits     = "Job " LABEL " waits for " LABEL { ", " LABEL }
     visit     = "Job " LABEL [ after ] ": " NUMBER "+" NUMBER "=" NUMBER
     after     = " after " LABEL " " NUMBER { ", " LABEL " " NUMBER }
 
-HOUR and NUMBER are ASCII digits, six at most, and LABEL has at most 20 letters and digits. Where jobs have deadlines,
-the hours are counted from 1 to the horizon, or to the last deadline where there is none, and each job stands behind the
-hour that is its deadline: whoever counts has sorted, and looks up one number at a time. A visit gives the hours when
-those that LABEL comes after have ended; start, duration and end. Jobs are taken by deadline, or else in the order of
-the prompt, but behind those they come after: a job whose turn comes before theirs waits for them, and is taken next.
+HOUR and NUMBER are ASCII digits, six at most, and LABEL has at most 20 letters and digits. A job with a deadline stands
+behind the hour that is its deadline: once in the order of the prompt, so that the job comes right after the number, and
+once in the order of the hours. Worked examples count all hours from 1 to the horizon, or to the last deadline where
+there is none: whoever counts has sorted, and looks up one number at a time. (Hours at which nothing is due may be left
+out, and are where there are more than 200.) A visit gives the hours when those that LABEL comes after have ended;
+start, duration and end. Jobs are taken by deadline, or else in the order of the prompt, but behind those they come
+after: a job whose turn comes before theirs waits for them, and is taken next.
 
 Where nothing is shared jobs start as early as they may. Where they share resources they come one after another, which
-often is good enough and takes no thought; where it is not, this is no right answer, and other starts need looks at what
-is free that these lines have no room for. A verdict never depends on any of this.
+takes no thought, and in `paper` often is good enough. Where it is not (in `grounded`, wherever there is more than one
+resource) this is no right answer, and no worked example: other starts need looks at what is free that these lines have
+no room for. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ _NUMBER = "[0-9]{1,6}"
 _LABEL = "[A-Za-z0-9]{1,20}"
 _COUNTED = 200
 """Up to this hour all hours are counted; where the last one is later, those alone at which something is due."""
-_DUE = re.compile(f"({_NUMBER})(?::({_LABEL}(?:,{_LABEL})*))?")
+_HOUR = re.compile(f"({_NUMBER})(?::({_LABEL}(?:,{_LABEL})*))?")
 _WAITS = re.compile(f"Job ({_LABEL}) waits for ({_LABEL}(?:, {_LABEL})*)")
 _VISIT = re.compile(
     f"Job ({_LABEL})(?: after ({_LABEL} {_NUMBER}(?:, {_LABEL} {_NUMBER})*))?"
@@ -65,20 +70,20 @@ def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) 
         starts = dispatch(instance, predecessors_first(instance, turns))
     lines = list(_lines(instance, turns, starts))
     if any(job.deadline is not None for job in instance.jobs):
-        lines.insert(0, _due_text(instance))
+        lines = [*_deadline_lines(instance), *lines]
     return "\n".join([*lines, render({label: starts[label] for label in predecessors_first(instance, turns)})])
 
 
-def _due_text(instance: Instance) -> str:
+def _deadline_lines(instance: Instance) -> tuple[str, str]:
     due: dict[int, list[str]] = {}
     for job in instance.jobs:
         if job.deadline is not None:
             due.setdefault(job.deadline, []).append(job.label)
     last = max(due) if instance.horizon is None else instance.horizon
     hours = range(1, last + 1) if last <= _COUNTED else ()
-    return "Due: " + " ".join(
-        f"{hour}:{','.join(due[hour])}" if hour in due else f"{hour}" for hour in sorted({*hours, *due})
-    )
+    counted = (f"{hour}:{','.join(due[hour])}" if hour in due else f"{hour}" for hour in sorted({*hours, *due}))
+    listed = (f"{job.deadline}:{job.label}" for job in instance.jobs if job.deadline is not None)
+    return f"Due: {' '.join(listed)}", f"Hours: {' '.join(counted)}"
 
 
 def _lines(instance: Instance, turns: Sequence[str], starts: Mapping[str, int]) -> Iterator[str]:
@@ -114,7 +119,7 @@ class _Planned:
     starts: dict[str, int] = Factory(dict)
     ends: dict[str, int] = Factory(dict)
     waiting: set[str] = Factory(set)
-    listed: bool = False
+    listed: set[str] = Factory(set)
 
 
 def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
@@ -130,7 +135,7 @@ def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
         words = line.split()
         if not words or words[0] == "Answer:":
             continue
-        judge = _due if words[0] == "Due:" else _waits if words[2:3] == ["waits"] else _visited
+        judge = _deadlines if words[0] in ("Due:", "Hours:") else _waits if words[2:3] == ["waits"] else _visited
         reason = judge(instance, planned, line.strip())
         steps.append(Step(line, "true" if not reason else "unreadable" if reason == _UNREADABLE else "false", reason))
     if len(text) > LONGEST_CHECKED:
@@ -138,23 +143,29 @@ def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _due(instance: Instance, planned: _Planned, line: str) -> str:
-    """The first thing wrong with the list of deadlines, or nothing."""
-    again, planned.listed = planned.listed, True
-    due = [job.label for job in instance.jobs if job.deadline is not None]
-    items = [_DUE.fullmatch(item) for item in line.split(" ")[1:]]
+def _deadlines(instance: Instance, planned: _Planned, line: str) -> str:
+    """The first thing wrong with one of the two lists of deadlines, or nothing."""
+    kind, *said = line.split(" ")
+    again = kind in planned.listed
+    planned.listed.add(kind)
+    due = {job.label: job.deadline for job in instance.jobs if job.deadline is not None}
+    items = [_HOUR.fullmatch(item) for item in said]
     read = [(int(item[1]), item[2].split(",") if item[2] else []) for item in items if item]
-    if not items or len(read) < len(items):
+    if not items or len(read) < len(items) or (kind == "Due:" and any(len(labels) != 1 for _, labels in read)):
         return _UNREADABLE
+    if not due:
+        return "no job has a deadline"
     for hour, labels in read:
         for label in labels:
-            if label not in due or hour != instance.job(label).deadline:
+            if hour != due.get(label):
                 return f"{hour} is not the deadline of {label}"
     if sorted(label for _, labels in read for label in labels) != sorted(due):
         return "not each job that has a deadline is listed once"
     hours = [hour for hour, _ in read]
-    if any(later <= hour for hour, later in pairwise(hours)):
+    if kind == "Hours:" and any(later <= hour for hour, later in pairwise(hours)):
         return "the hours are not in order"
+    if hours[-1] > max(instance.horizon or 0, *due.values()):
+        return f"{hours[-1]} is behind the horizon and all deadlines"
     return "the deadlines are listed already" if again else ""
 
 
@@ -176,7 +187,7 @@ def _waits(instance: Instance, planned: _Planned, line: str) -> str:
             return f"job {label} does not come after {other!r}"
         if other in planned.ends:
             return f"job {label} need not wait for {other}"
-    return ""
+    return "" if len(set(others)) == len(others) else "a job is named twice"
 
 
 def _visited(instance: Instance, planned: _Planned, line: str) -> str:

@@ -3,8 +3,8 @@
 `grounded` (default) is built so that reading the problem is needed: labels say nothing of the order, every
 constraint binds, and a project deadline is tied to the optimal makespan. `paper` has exactly the parameters of the
 six tiers of ISOPro 0.3 (edges from an earlier label to a later one), kept for comparison. `larger` is `grounded` with
-eleven jobs in every tier. L2 and L3, of two and three jobs, are rungs below the tiers: only for training, and only
-where a run asks for them. Knows nothing of wording.
+eleven jobs in every tier, `paper-larger` is `paper` with as many. L2 and L3, of two and three jobs, are rungs below the
+tiers: only for training, and only where a run asks for them. Knows nothing of wording.
 """
 
 from __future__ import annotations
@@ -144,14 +144,30 @@ LARGER = (
 )
 """`grounded` with more jobs than the shipped model was taught with."""
 
-PRESETS: Mapping[str, tuple[Tier, ...]] = {"grounded": GROUNDED, "paper": PAPER, "larger": LARGER}
+_T0, _T1, _T2, _T3, _T4, _T5 = PAPER[-6:]
+PAPER_LARGER = (
+    evolve(_T0, jobs=11, edges=5),
+    evolve(_T1, jobs=11, edges=4),
+    evolve(_T2, jobs=11),
+    evolve(_T3, jobs=11),
+    evolve(_T4, jobs=11, subtypes=tuple(evolve(tier, jobs=11, edges=tier.edges * 11 // 8) for tier in _T4.subtypes)),
+    evolve(_T5, jobs=11, edges=7),
+)
+"""`paper` with more jobs than its held-out tier has."""
+
+PRESETS: Mapping[str, tuple[Tier, ...]] = {
+    "grounded": GROUNDED,
+    "paper": PAPER,
+    "larger": LARGER,
+    "paper-larger": PAPER_LARGER,
+}
 
 
 def draw_instance(tier: Tier, preset: str, rng: random.Random, solve: Solve) -> Instance:
     """A feasible instance of `tier`; the same for every exact `solve`, since only its status and makespan are used."""
     if tier.subtypes:
         tier = tier.subtypes[rng.randrange(len(tier.subtypes))]
-    draw = _draw_paper if preset == "paper" else _draw_grounded
+    draw = _draw_paper if preset in ("paper", "paper-larger") else _draw_grounded
     while True:
         instance = draw(tier, rng, solve)
         if instance is not None:
