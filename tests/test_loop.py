@@ -828,11 +828,11 @@ def test_a_run_that_is_cut_off_around_its_warm_up_goes_on_to_the_same_end(steps:
                 raise Interrupted
             return super().update(batch)
 
-    whole = finish(warmed_up(Listening(six_kinds), iterations=3))
+    whole = finish(warmed_up(Listening(six_kinds), iterations=3, warm_up_rate=0.01))
     store = MemoryStore()
     with pytest.raises(Interrupted):
-        finish(warmed_up(Cut(six_kinds), store, iterations=3))
-    assert_same_end(finish(warmed_up(Listening(six_kinds), store, iterations=3)), whole)
+        finish(warmed_up(Cut(six_kinds), store, iterations=3, warm_up_rate=0.01))
+    assert_same_end(finish(warmed_up(Listening(six_kinds), store, iterations=3, warm_up_rate=0.01)), whole)
 
 
 def test_a_warm_up_says_nothing_of_how_long_an_iteration_takes():
