@@ -92,6 +92,8 @@ def test_given_starts_are_written_out_as_they_are():
         ("8 9:K", "8 9:K,Q", "9 is not the deadline of Q"),
         ("13 14", "13 15", "15 is behind the horizon and all deadlines"),
         ("T waits for B", "T waits for B, B", "a job is named twice"),
+        ("Hours: 1", "Hours:\t99 1", "no form of the brief step grammar"),
+        ("Due: 9:K", "Due:\xa0x 9:K", "no form of the brief step grammar"),
         ("8 9:K", "8 K", "no form of the brief step grammar"),
         ("8 9:K", "8 9:", "no form of the brief step grammar"),
         ("1 2 3 4 5:M 6 7 8 9:K 10 11 12:T 13 14", "5:M 9:K 12:T", ""),

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import toy_task
+from attrs import evolve
 
 from gce.adapters.run_directory import RunDirectory
 from gce.app import cli
@@ -290,9 +292,12 @@ def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
         ((*SCRIPTED, "--warm-up", "2", "--restart"), "before any --warm-up: leave out one"),
         ((*SCRIPTED, "--warm-up-also", "small"), "say how to warm up: give --warm-up, the number of its steps"),
         ((*SCRIPTED, "--warm-up-rate", "0.1"), "say how to warm up: give --warm-up, the number of its steps"),
-        ((*SCRIPTED, "--warm-up", "2", "--warm-up-rate", "0"), "'warm_up_rate' must be > 0.0: 0.0"),
+        ((*SCRIPTED, "--warm-up", "2", "--warm-up-rate", "0"), "'warm_up_rate' must be > 1e-12: 0.0"),
         ((*WORKED, "--warm-up", "2", "--warm-up-also", "hard"), "has no preset 'hard': choose one of small"),
         ((*WORKED, "--warm-up", "2", "--warm-up-also", "small"), "and small is the run's own: leave it out"),
+        ((*WORKED, "--warm-up", "2", "--warm-up-also", "hard,hard"), "must be different names: hard, hard"),
+        ((*SCRIPTED, "--learning-rate", "inf"), "'learning_rate' must be <= 1000000.0: inf"),
+        ((*SCRIPTED, "--adapter", "there", "--restart"), "before any --adapter: leave out one"),
         ((*SCRIPTED, "--seed", "-1"), "'seed' must be >= 0: -1"),
         ((*SCRIPTED, "--max-tokens", "0"), "'max_tokens' must be >= 1: 0"),
     ],
@@ -400,7 +405,7 @@ def test_to_resume_there_must_be_a_run(tmp_path: Path, capsys: pytest.CaptureFix
     assert train("--resume") == 2
     assert "--resume needs --run-dir" in refused(capsys)
     assert train("--resume", run=tmp_path / "nothing") == 2
-    assert "expected a run in" in refused(capsys)
+    assert "expected a run directory, found no run.sqlite in" in refused(capsys)
     assert os.listdir(tmp_path) == []
     with RunDirectory.create(tmp_path / "theirs", {"colour": "red"}):
         pass
@@ -481,10 +486,23 @@ def test_a_run_may_begin_with_what_an_earlier_one_learned(
     shutil.rmtree(adapter)
     shutil.copytree(whole / "checkpoints" / "last", adapter)
     capsys.readouterr()
-    assert train("--resume", "--iterations", "3", run=halves) == 2
+    assert train("--resume", "--discard-after", "1", "--iterations", "3", run=halves) == 2
+    assert len(records_of(halves)["iterations"]) == 2, "nothing is lost for a command that is refused"
     assert "is not the adapter that the run began with: put that one back" in refused(capsys)
     assert train(*arguments[:-1], tmp_path / "nothing", run=tmp_path / "none") == 2
     assert "cannot read" in refused(capsys) and not (tmp_path / "none").exists()
+
+
+def test_a_run_goes_on_with_the_worked_examples_that_it_began_with_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(*WORKED, *SIZES, "--warm-up", "2", run=tmp_path / "run") == 0
+    capsys.readouterr()
+    monkeypatch.setattr(
+        toy_task, "WORKED", evolve(toy_task.WORKED, worked=lambda *given: f"so it {toy_task.by_hand(*given)}")
+    )
+    assert train("--resume", "--iterations", "3", run=tmp_path / "run") == 2
+    assert "worked examples are not those that the run began with" in refused(capsys)
 
 
 def test_another_process_with_other_hashes_ends_with_the_same_bytes(

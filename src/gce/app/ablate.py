@@ -109,6 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _config(settings: Mapping[str, Any]) -> RunConfig:
     config = with_recipe("gce", settings)
+    if config.adapter:
+        raise BadInput("the runs of a study begin with the base: leave out --adapter")
     return evolve(config, preset=find_preset(find_task(config.task), config.preset))
 
 

@@ -25,7 +25,7 @@ _positive_or_none: Any = validators.optional(_positive)
 _unit = validators.and_(validators.ge(0.0), validators.le(1.0))
 
 
-_rate = validators.and_(validators.gt(0.0), validators.le(1e6))
+_rate = validators.and_(validators.gt(1e-12), validators.le(1e6))
 
 
 def _different(_config: Any, attribute: Any, names: tuple[str, ...]) -> None:

@@ -124,7 +124,7 @@ def add_settings(parser: Any) -> None:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
 
     option("--task", str, TASK_HELP, metavar="NAME")
-    option("--preset", str, "set of tiers; of scheduling: grounded (default), paper or larger")
+    option("--preset", str, "set of tiers; of scheduling: grounded (default), paper, larger, paper-larger")
     option("--model", str, MODEL_HELP)
     option("--iterations", int, "rounds of sampling and learning, at most")
     option("--until", float, "stop at this mean accuracy on dev problems, as 0.9")
@@ -158,7 +158,7 @@ def add_settings(parser: Any) -> None:
     option("--learning-rate", float, "of AdamW")
     option("--rank", int, "of the adapter")
     option("--bootstrap", str, "few-shot: show worked examples until a tier gets on alone", choices=get_args(Bootstrap))
-    option("--adapter", str, "begin with what an earlier run learned: its checkpoints/last; the base stays the same")
+    option("--adapter", str, "begin with this checkpoint of an earlier run, its blocks and rank; to --resume, keep it")
     option("--warm-up", int, "optimizer steps on worked examples, as iteration 1, before the first rollouts")
     option("--warm-up-also", _names, "further presets whose worked examples it learns", metavar="PRESET,PRESET")
     option("--warm-up-rate", float, "learning rate at its beginning, on the way to --learning-rate (default: that)")
@@ -202,10 +202,14 @@ def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[st
     """A new run from beginning to end; returns its summary. `before` says whether the base's test is taken too."""
     check_free(directory)
     task = find_task(config.task, config.runner)
-    learned = learned_from(Path(config.adapter)) if config.adapter else None
-    config = evolve(config, preset=find_preset(task, config.preset), **shape_of(learned))
+    config = evolve(config, preset=find_preset(task, config.preset))
     _check_tiers(config, task)
     _check_variants(config)
+    learned = learned_from(Path(config.adapter)) if config.adapter else None
+    try:
+        config = evolve(config, **shape_of(learned))
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"the checkpoint {config.adapter} is damaged: {error}") from error
     worked = _worked(config, task)
     _check_pool(config, task, worked)
     model = _checked_model(config, task)
@@ -229,25 +233,30 @@ def go_on(
     directory: Path, given: Mapping[str, Any], *, before: bool = True, discard_after: int | None = None
 ) -> dict[str, Any]:
     """A run's rest, from its last commit on, or from an earlier iteration; `given` may say when to stop."""
-    if discard_after is not None:  # Nothing is lost for a command that is refused.
-        with RunReader(directory) as run:
-            find_task(_settings_again(run, given).task)
+    with RunReader(directory) as run:  # Nothing is lost for a command that is refused.
+        config, task, worked, learned = _again(run, given)
     with RunDirectory.open(directory, discard_after=discard_after) as store:
-        config = _settings_again(store, given)
-        task = find_task(config.task, config.runner)
-        same_file(config.task, store.config.get("problems", ""))
-        worked = _worked(config, task)
-        if worked and texts_digest(worked) != store.config.get("examples"):
-            raise BadInput("the task's worked examples are not those that the run began with: start a new run")
         model = _checked_model(config, task)
-        if config.adapter:
-            learned = learned_from(Path(config.adapter))
-            if arrays_digest(learned) != store.config["adapter"]:
-                raise BadInput(f"{config.adapter} is not the adapter that the run began with: put that one back")
+        if learned is not None:
             restore(model, learned, Path(config.adapter), config.model)
         elif store.config["layers"]:
             model.attach(store.config["layers"])
         return _finished(config, task, model, store, worked, before=before)
+
+
+def _again(run: RunReader, given: Mapping[str, Any]) -> tuple[RunConfig, Task, Examples, ModelState | None]:
+    """What the run began with; BadInput where it is not the same any more."""
+    config = _settings_again(run, given)
+    task = find_task(config.task, config.runner)
+    same_file(config.task, run.config.get("problems", ""))
+    worked = _worked(config, task)
+    # Runs of the versions before did not keep it.
+    if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
+        raise BadInput("the task's worked examples are not those that the run began with: start a new run")
+    learned = learned_from(Path(config.adapter)) if config.adapter else None
+    if learned is not None and arrays_digest(learned) != run.config["adapter"]:
+        raise BadInput(f"{config.adapter} is not the adapter that the run began with: put that one back")
+    return config, task, worked, learned
 
 
 Examples = Mapping[str, tuple[Worked, ...]]
@@ -261,7 +270,7 @@ def _finished(
     return summary
 
 
-def _settings_again(store: RunDirectory | RunReader, given: Mapping[str, Any]) -> RunConfig:
+def _settings_again(store: RunReader, given: Mapping[str, Any]) -> RunConfig:
     """The settings that the run was started with; only when to stop may be another."""
     others = sorted(set(given) - STOP_RULES)
     if others:
@@ -308,6 +317,8 @@ def _check_variants(config: RunConfig) -> None:
         raise BadInput("the warm-up is iteration 1 and samples nothing: give --iterations from 2, or no --warm-up")
     if not config.warm_up and (config.warm_up_also or config.warm_up_rate):
         raise BadInput("--warm-up-also and --warm-up-rate say how to warm up: give --warm-up, the number of its steps")
+    if config.adapter and config.restart:
+        raise BadInput("--restart goes back to the base in every iteration, to before any --adapter: leave out one")
     if config.warm_up and config.restart:
         raise BadInput("--restart goes back to the base in every iteration, to before any --warm-up: leave out one")
     if ALGORITHMS[config.algorithm].weigh is not None:

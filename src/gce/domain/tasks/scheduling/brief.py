@@ -146,6 +146,8 @@ def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
 def _deadlines(instance: Instance, planned: _Planned, line: str) -> str:
     """The first thing wrong with one of the two lists of deadlines, or nothing."""
     kind, *said = line.split(" ")
+    if kind not in ("Due:", "Hours:"):  # Some other blank stands behind it.
+        return _UNREADABLE
     again = kind in planned.listed
     planned.listed.add(kind)
     due = {job.label: job.deadline for job in instance.jobs if job.deadline is not None}
