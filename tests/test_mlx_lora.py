@@ -63,7 +63,7 @@ def moved(adapter, steps=2):
             path: mx.array(rng.standard_normal(array.shape).astype(np.float32))
             for path, array in adapter.parameters().items()
         }
-        adapter.step(gradients, norm=1.0)
+        adapter.step(gradients, norm=1.0, rate=1.0)
     return adapter
 
 
@@ -219,7 +219,7 @@ def test_gradients_are_scaled_down_to_the_largest_norm(model):
     shapes = {path: array.shape for path, array in adapter.parameters().items()}
     count = sum(int(np.prod(shape)) for shape in shapes.values())
     gradients = {path: mx.full(shape, 10 / count**0.5) for path, shape in shapes.items()}
-    adapter.step(gradients, norm=10.0)
+    adapter.step(gradients, norm=10.0, rate=1.0)
     first = {name: array for name, array in adapter.state().arrays.items() if name.endswith(".m")}
     assert len(first) == 2
     for array in first.values():
@@ -230,7 +230,7 @@ def test_the_first_step_is_as_long_as_the_learning_rate(model):
     """With bias correction AdamW's first step moves each number by the learning rate against its gradient's sign."""
     adapter = adapter_on(model, 2, keys=("self_attn.q_proj",))
     before = {path: np.array(array) for path, array in adapter.parameters().items()}
-    adapter.step({path: mx.full(array.shape, -0.3) for path, array in before.items()}, norm=0.5)
+    adapter.step({path: mx.full(array.shape, -0.3) for path, array in before.items()}, norm=0.5, rate=1.0)
     for path, array in adapter.parameters().items():
         assert np.array(array) - before[path] == pytest.approx(np.full(array.shape, 0.05), abs=1e-5)
 
@@ -262,7 +262,7 @@ def test_dropout_is_on_in_training_only_and_keyed_by_seed_and_step(directory):
     still_there = adapter_on(load_model(directory)[0], 1, dropout=0.5)
     still_there.model.update(tree_unflatten([(p, a + 0.1) for p, a in still_there.parameters().items()]))
     before = trained_logits(still_there)
-    still_there.step({p: mx.zeros_like(a) for p, a in still_there.parameters().items()}, norm=0.0)
+    still_there.step({p: mx.zeros_like(a) for p, a in still_there.parameters().items()}, norm=0.0, rate=1.0)
     assert not np.array_equal(trained_logits(still_there), before), "the step counts, though nothing moved"
 
 
