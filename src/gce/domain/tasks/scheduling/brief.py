@@ -31,7 +31,7 @@ from itertools import accumulate, pairwise
 from attrs import Factory, define
 
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
+from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first, visits
 from gce.domain.tasks.scheduling.heuristics import fits
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
@@ -61,17 +61,17 @@ def one_after_another(instance: Instance) -> dict[str, int]:
 
 def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) -> str:
     """Reasoning and answer in the order in which jobs are taken; of `starts`, earliest first, where they are given."""
-    turns = by_deadline(instance, instance.labels)
-    if starts is not None:
-        turns = sorted(instance.labels, key=starts.__getitem__)
-    elif instance.resources:
-        starts = one_after_another(instance)
+    if starts is None:
+        turns = by_deadline(instance, instance.labels)
     else:
-        starts = dispatch(instance, predecessors_first(instance, turns))
+        turns = sorted(instance.labels, key=starts.__getitem__)
+    order = predecessors_first(instance, turns)
+    if starts is None:
+        starts = one_after_another(instance) if instance.resources else dispatch(instance, order)
     lines = list(_lines(instance, turns, starts))
     if any(job.deadline is not None for job in instance.jobs):
         lines = [*_deadline_lines(instance), *lines]
-    return "\n".join([*lines, render({label: starts[label] for label in predecessors_first(instance, turns)})])
+    return "\n".join([*lines, render({label: starts[label] for label in order})])
 
 
 def _deadline_lines(instance: Instance) -> tuple[str, str]:
@@ -90,19 +90,15 @@ def _lines(instance: Instance, turns: Sequence[str], starts: Mapping[str, int]) 
     """What waits for what, and each job once those that it comes after are done."""
     done: set[str] = set()
     told: set[str] = set()
-    for turn in turns:
-        waiting = [turn] if turn not in done else []
-        while waiting:
-            label = waiting[-1]
+    for visit in visits(instance, turns):
+        label = visit.label
+        if visit.plans:
+            done.add(label)
+            yield _visit(instance, label, starts)
+        elif visit.before is not None and label not in told:
+            told.add(label)
             missing = [other for other in instance.predecessors(label) if other not in done]
-            if not missing:
-                done.add(waiting.pop())
-                yield _visit(instance, label, starts)
-                continue
-            if label not in told:
-                told.add(label)
-                yield f"Job {label} waits for {', '.join(missing)}"
-            waiting.append(missing[0])
+            yield f"Job {label} waits for {', '.join(missing)}"
 
 
 def _visit(instance: Instance, label: str, starts: Mapping[str, int]) -> str:

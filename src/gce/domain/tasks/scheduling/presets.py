@@ -133,26 +133,24 @@ PAPER = (
     ),
 )  # fmt: skip
 
-_T2, _T3, _T4, _T5 = GROUNDED[-4:]
-LARGER = (
-    _tier("T0", "sequencing", 11, 5, 1, 4),
-    _tier("T1", "sequencing", 11, 9, 1, 4),
-    evolve(_T2, jobs=11),
-    evolve(_T3, jobs=11),
-    evolve(_T4, jobs=11, subtypes=tuple(evolve(tier, jobs=11, edges=tier.edges * 11 // 8) for tier in _T4.subtypes)),
-    evolve(_T5, jobs=11, edges=7),
-)
+
+def _with_eleven_jobs(tiers: Sequence[Tier], edges: Sequence[int]) -> tuple[Tier, ...]:
+    """The six tiers, without rungs, with so many edges each."""
+    return tuple(
+        evolve(
+            tier,
+            jobs=11,
+            edges=count,
+            subtypes=tuple(evolve(pair, jobs=11, edges=pair.edges * 11 // pair.jobs) for pair in tier.subtypes),
+        )
+        for tier, count in zip((tier for tier in tiers if not tier.rung), edges, strict=True)
+    )
+
+
+LARGER = _with_eleven_jobs(GROUNDED, (5, 9, 0, 0, 0, 7))
 """`grounded` with more jobs than the shipped model was taught with."""
 
-_T0, _T1, _T2, _T3, _T4, _T5 = PAPER[-6:]
-PAPER_LARGER = (
-    evolve(_T0, jobs=11, edges=5),
-    evolve(_T1, jobs=11, edges=4),
-    evolve(_T2, jobs=11),
-    evolve(_T3, jobs=11),
-    evolve(_T4, jobs=11, subtypes=tuple(evolve(tier, jobs=11, edges=tier.edges * 11 // 8) for tier in _T4.subtypes)),
-    evolve(_T5, jobs=11, edges=7),
-)
+PAPER_LARGER = _with_eleven_jobs(PAPER, (5, 4, 0, 0, 4, 7))
 """`paper` with more jobs than its held-out tier has."""
 
 PRESETS: Mapping[str, tuple[Tier, ...]] = {
