@@ -1,9 +1,10 @@
 """Brief reasoning: one line a job with one sum, for models that are too weak to write out every look-up.
 
     reasoning = [due newline hours newline] { (waits | visit) newline }     ; without the two if there are no deadlines
-    due       = "Due:" " " HOUR ":" LABEL { " " HOUR ":" LABEL }
-    hours     = "Hours:" " " hour { " " hour }                              ; in order
-    hour      = HOUR [ ":" LABEL { "," LABEL } ]
+    due       = "Due:" " " LABEL " " group { " " LABEL " " group }          ; in the order of the prompt
+    hours     = "Hours:" " " hour { " " hour }                              ; counted
+    hour      = HOUR | group
+    group     = HOUR ":" LABEL { "," LABEL }
     waits     = "Job " LABEL " waits for " LABEL { ", " LABEL }
     visit     = "Job " LABEL [ after ] ": " NUMBER "+" NUMBER "=" NUMBER
     after     = " after " LABEL " " NUMBER { ", " LABEL " " NUMBER }
@@ -76,13 +77,14 @@ def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) 
 
 def _deadline_lines(instance: Instance) -> tuple[str, str]:
     due: dict[int, list[str]] = {}
+    listed = []
     for job in instance.jobs:
         if job.deadline is not None:
             due.setdefault(job.deadline, []).append(job.label)
+            listed.append(f"{job.label} {job.deadline}:{','.join(due[job.deadline])}")
     last = max(due) if instance.horizon is None else instance.horizon
     hours = range(1, last + 1) if last <= _COUNTED else ()
     counted = (f"{hour}:{','.join(due[hour])}" if hour in due else f"{hour}" for hour in sorted({*hours, *due}))
-    listed = (f"{job.deadline}:{job.label}" for job in instance.jobs if job.deadline is not None)
     return f"Due: {' '.join(listed)}", f"Hours: {' '.join(counted)}"
 
 
