@@ -1,4 +1,4 @@
-"""Brief reasoning: one line a job with one sum, for models that are too weak to write out every look-up.
+"""Brief reasoning: one line a job, for models that are too weak to write out every look-up.
 
     reasoning = [due newline hours newline] { (waits | visit) newline }     ; without the two if there are no deadlines
     due       = "Due:" " " LABEL " " group { " " LABEL " " group }          ; in the order of the prompt
@@ -6,39 +6,51 @@
     hour      = HOUR | group
     group     = HOUR ":" LABEL { "," LABEL }
     waits     = "Job " LABEL " waits for " LABEL { ", " LABEL }
-    visit     = "Job " LABEL [ after ] ": " NUMBER "+" NUMBER "=" NUMBER
+    visit     = "Job " LABEL [ after ] [ with ] ": " NUMBER "+" NUMBER "=" NUMBER
     after     = " after " LABEL " " NUMBER { ", " LABEL " " NUMBER }
+    with      = " with " LABEL " " sum { " " sum } [ " no" ]
+    sum       = NUMBER "+" NUMBER "/" NUMBER                                ; one for each resource
 
 HOUR and NUMBER are ASCII digits, six at most, and LABEL has at most 20 letters and digits. A job with a deadline stands
-behind the hour that is its deadline: once in the order of the prompt, so that the job comes right after the number, and
-once in the order of the hours. Worked examples count all hours from 1 to the horizon, or to the last deadline where
+behind the hour that is its deadline: once in the order of the prompt, and once in the order of the hours. A list in the
+order of the prompt takes no thought, and has each job right after the number that leads to it, behind those before it
+that are due at the same hour. Worked examples then count all hours from 1 to the horizon, or to the last deadline where
 there is none: whoever counts has sorted, and looks up one number at a time. (Hours at which nothing is due may be left
-out, and are where there are more than 200.) A visit gives the hours when those that LABEL comes after have ended;
-start, duration and end. Jobs are taken by deadline, or else in the order of the prompt, but behind those they come
-after: a job whose turn comes before theirs waits for them, and is taken next.
+out, and are where there are more than 200.) A visit gives the hours when those that LABEL comes after have ended; what
+it and the job before it need of each resource, of what there is, and "no" if that is too much; start, duration and end.
+Jobs are taken by deadline, or else in the order of the prompt, but behind those they come after: a job whose turn comes
+before theirs waits for them, and is taken next.
 
-Where nothing is shared jobs start as early as they may. Where they share resources they come one after another, which
-takes no thought, and in `paper` often is good enough. Where it is not (in `grounded`, wherever there is more than one
-resource) this is no right answer, and no worked example: other starts need looks at what is free that these lines have
-no room for. A verdict never depends on any of this.
+Where nothing is shared jobs start as early as they may. Where they share resources, a job starts with the one before it
+if there is enough for both, nothing it comes after is in the way, and that one did not start with another; else when
+all before it have ended. Better starts would need an account of all that runs, for which these lines have no room;
+where these are not good enough there is no worked example. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from attrs import Factory, define
 
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first, visits
+from gce.domain.tasks.scheduling.dispatch import (
+    by_deadline,
+    dispatch,
+    may_run_beside,
+    predecessors_first,
+    there_is_enough,
+    two_at_a_time,
+    visits,
+)
 from gce.domain.tasks.scheduling.heuristics import fits
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
 from gce.domain.types import Step
 
-__all__ = ["brief_response", "check_brief_steps", "one_after_another"]
+__all__ = ["brief_response", "check_brief_steps"]
 
 _UNREADABLE = "no form of the brief step grammar"
 _NUMBER = "[0-9]{1,6}"
@@ -47,17 +59,12 @@ _COUNTED = 200
 """Up to this hour all hours are counted; where the last one is later, those alone at which something is due."""
 _HOUR = re.compile(f"({_NUMBER})(?::({_LABEL}(?:,{_LABEL})*))?")
 _WAITS = re.compile(f"Job ({_LABEL}) waits for ({_LABEL}(?:, {_LABEL})*)")
+_SUM = rf"{_NUMBER}\+{_NUMBER}/{_NUMBER}"
 _VISIT = re.compile(
     f"Job ({_LABEL})(?: after ({_LABEL} {_NUMBER}(?:, {_LABEL} {_NUMBER})*))?"
+    f"(?: with ({_LABEL}) ({_SUM}(?: {_SUM})*)( no)?)?"
     rf": ({_NUMBER})\+({_NUMBER})=({_NUMBER})"
 )
-
-
-def one_after_another(instance: Instance) -> dict[str, int]:
-    """Starts of the jobs by deadline, predecessors pulled forward, where no two run at a time."""
-    order = predecessors_first(instance, by_deadline(instance, instance.labels))
-    ends = accumulate(instance.job(label).duration for label in order)
-    return dict(zip(order, (0, *ends), strict=False))
 
 
 def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) -> str:
@@ -68,7 +75,7 @@ def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) 
         turns = sorted(instance.labels, key=starts.__getitem__)
     order = predecessors_first(instance, turns)
     if starts is None:
-        starts = one_after_another(instance) if instance.resources else dispatch(instance, order)
+        starts = (two_at_a_time if instance.resources else dispatch)(instance, order)
     lines = list(_lines(instance, turns, starts))
     if any(job.deadline is not None for job in instance.jobs):
         lines = [*_deadline_lines(instance), *lines]
@@ -92,22 +99,34 @@ def _lines(instance: Instance, turns: Sequence[str], starts: Mapping[str, int]) 
     """What waits for what, and each job once those that it comes after are done."""
     done: set[str] = set()
     told: set[str] = set()
+    alone: str | None = None
     for visit in visits(instance, turns):
         label = visit.label
         if visit.plans:
             done.add(label)
-            yield _visit(instance, label, starts)
+            beside = alone if instance.resources else None
+            if beside is not None and not may_run_beside(instance, label, beside, starts):
+                beside = None
+            enough = beside is not None and there_is_enough(instance, label, beside)
+            together = beside is not None and starts[label] == starts[beside]
+            yield _visit(instance, label, starts, beside if together or not enough else None)
+            alone = None if together else label
         elif visit.before is not None and label not in told:
             told.add(label)
             missing = [other for other in instance.predecessors(label) if other not in done]
             yield f"Job {label} waits for {', '.join(missing)}"
 
 
-def _visit(instance: Instance, label: str, starts: Mapping[str, int]) -> str:
-    start, duration = starts[label], instance.job(label).duration
+def _visit(instance: Instance, label: str, starts: Mapping[str, int], beside: str | None) -> str:
+    start, job = starts[label], instance.job(label)
     ends = [f"{other} {starts[other] + instance.job(other).duration}" for other in instance.predecessors(label)]
     after = f" after {', '.join(ends)}" if ends else ""
-    return f"Job {label}{after}: {start}+{duration}={start + duration}"
+    both = ""
+    if beside is not None:
+        needs = zip(job.demands, instance.job(beside).demands, instance.resources, strict=True)
+        sums = " ".join(f"{own}+{theirs}/{resource.capacity}" for own, theirs, resource in needs)
+        both = f" with {beside} {sums}{'' if there_is_enough(instance, label, beside) else ' no'}"
+    return f"Job {label}{after}{both}: {start}+{job.duration}={start + job.duration}"
 
 
 @define
@@ -149,9 +168,10 @@ def _deadlines(instance: Instance, planned: _Planned, line: str) -> str:
     again = kind in planned.listed
     planned.listed.add(kind)
     due = {job.label: job.deadline for job in instance.jobs if job.deadline is not None}
-    items = [_HOUR.fullmatch(item) for item in said]
+    owners = said[::2] if kind == "Due:" else []
+    items = [_HOUR.fullmatch(item) for item in (said[1::2] if kind == "Due:" else said)]
     read = [(int(item[1]), item[2].split(",") if item[2] else []) for item in items if item]
-    if not items or len(read) < len(items) or (kind == "Due:" and any(len(labels) != 1 for _, labels in read)):
+    if not items or len(read) < len(items) or (owners and not (len(owners) == len(read) and all(g for _, g in read))):
         return _UNREADABLE
     if not due:
         return "no job has a deadline"
@@ -159,14 +179,28 @@ def _deadlines(instance: Instance, planned: _Planned, line: str) -> str:
         for label in labels:
             if hour != due.get(label):
                 return f"{hour} is not the deadline of {label}"
-    if sorted(label for _, labels in read for label in labels) != sorted(due):
-        return "not each job that has a deadline is listed once"
     hours = [hour for hour, _ in read]
-    if kind == "Hours:" and any(later <= hour for hour, later in pairwise(hours)):
-        return "the hours are not in order"
+    if kind == "Due:":
+        wrong = _wrong_groups(due, owners, [labels for _, labels in read])
+    elif sorted(label for _, labels in read for label in labels) != sorted(due):
+        wrong = "not each job that has a deadline is listed once"
+    else:
+        wrong = "the hours are not in order" if any(later <= hour for hour, later in pairwise(hours)) else ""
+    if wrong:
+        return wrong
     if hours[-1] > max(instance.horizon or 0, *due.values()):
         return f"{hours[-1]} is behind the horizon and all deadlines"
     return "the deadlines are listed already" if again else ""
+
+
+def _wrong_groups(due: Mapping[str, int], owners: Sequence[str], groups: Sequence[Sequence[str]]) -> str:
+    """The first thing wrong with the first list: each job with itself and those before it that are due with it."""
+    if sorted(owners) != sorted(due):
+        return "not each job that has a deadline is listed once"
+    for place, (owner, group) in enumerate(zip(owners, groups, strict=True)):
+        if list(group) != [other for other in owners[: place + 1] if due[other] == due[owner]]:
+            return f"{','.join(group)} are not {owner} and those before it with its deadline"
+    return ""
 
 
 def _waits(instance: Instance, planned: _Planned, line: str) -> str:
@@ -195,13 +229,14 @@ def _visited(instance: Instance, planned: _Planned, line: str) -> str:
     said = _VISIT.fullmatch(line)
     if said is None:
         return _UNREADABLE
-    label, after = said[1], said[2]
-    start, duration, end = (int(hour) for hour in said.groups()[2:])
+    label, after, beside, sums, no = said.groups()[:5]
+    start, duration, end = (int(hour) for hour in said.groups()[5:])
     if label not in instance.labels:
         return f"there is no job {label!r}"
     if label in planned.ends:
         return f"job {label} was planned before"
-    wrong = _wrong_visit(instance, planned, label, after or "", start, duration, end)
+    wrong = _wrong_pair(instance, planned, label, beside, sums, no is not None, start) if beside else ""
+    wrong = wrong or _wrong_visit(instance, planned, label, after or "", start, duration, end)
     planned.starts[label], planned.ends[label] = start, end
     return wrong
 
@@ -225,3 +260,18 @@ def _wrong_visit(
         if ends.get(other, start + 1) > start:
             return f"job {label} starts before {other} has ended"
     return "" if fits(instance, job, start, planned.starts) else f"what {label} needs is not free at {start}"
+
+
+def _wrong_pair(
+    instance: Instance, planned: _Planned, label: str, beside: str, sums: str, too_much: bool, start: int
+) -> str:
+    """The first thing wrong with what two jobs are said to need, or with what is concluded from it, or nothing."""
+    if beside not in planned.starts:
+        return f"no line says when {beside} starts"
+    needs = tuple(zip(instance.job(label).demands, instance.job(beside).demands, instance.resources, strict=True))
+    read = [tuple(int(number) for number in re.split(r"[+/]", item)) for item in sums.split(" ")]
+    if read != [(own, theirs, resource.capacity) for own, theirs, resource in needs]:
+        return f"{sums} is not what {label} and {beside} need of what there is"
+    if too_much == there_is_enough(instance, label, beside):
+        return f"there is {'enough' if too_much else 'too little'} for {label} and {beside}"
+    return "" if too_much or start == planned.starts[beside] else f"{label} does not start with {beside}"

@@ -10,10 +10,10 @@ from attrs import evolve
 
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.blind import blind_policies, families, heuristic_policies
-from gce.domain.tasks.scheduling.brief import brief_response, check_brief_steps, one_after_another
+from gce.domain.tasks.scheduling.brief import brief_response, check_brief_steps
 from gce.domain.tasks.scheduling.canonical import canonical_digest
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, try_again
-from gce.domain.tasks.scheduling.dispatch import by_deadline
+from gce.domain.tasks.scheduling.dispatch import by_deadline, one_at_a_time, predecessors_first
 from gce.domain.tasks.scheduling.exact import solve as exact_solve
 from gce.domain.tasks.scheduling.gantt import schedule_chart
 from gce.domain.tasks.scheduling.instance import Instance
@@ -70,16 +70,18 @@ def _worked_alone(problem: Problem, solve: Any = None) -> str | None:
     One job after another by deadline where that is right, for such starts are sums that need no notes; else what list
     scheduling gives.
     """
+    instance = problem.instance
     if solve is None:
-        text = render(one_after_another(problem.instance))
-        if verify(problem.instance, text).right:
+        order = predecessors_first(instance, by_deadline(instance, instance.labels))
+        text = render(one_at_a_time(instance, order))
+        if verify(instance, text).right:
             return text
     reasoned = _worked(problem, solve)
     return reasoned and reasoned.rpartition("\n")[2]
 
 
 def _worked_briefly(problem: Problem, solve: Any = None) -> str | None:
-    """One sum a job."""
+    """One line a job."""
     if solve is None:
         return brief_response(problem.instance)
     starts = solve(problem.instance).starts
@@ -147,7 +149,7 @@ BRIEF = evolve(
     worked=_worked_briefly,
     check_steps=lambda problem, text: check_brief_steps(problem.instance, text),
 )
-"""The same problems and prompts; worked examples, and the steps that are checked, have one sum a job."""
+"""The same problems and prompts; worked examples, and the steps that are checked, have one line a job."""
 
 REWORDED = evolve(
     SCHEDULING, name="scheduling-reworded", shifts={}, draws_as="scheduling", prompt=partial(_prompt, phrases=UNSEEN)
