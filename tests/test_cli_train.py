@@ -288,7 +288,6 @@ def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
         ((*SCRIPTED, "--bootstrap", "few-shot", "--algorithm", "grpo"), "sampled from another prompt: use"),
         ((*SCRIPTED, "--bootstrap", "few-shot"), "task addition has no worked examples of T0, T1: leave out"),
         ((*SCRIPTED, "--warm-up", "2"), "task addition has no worked examples of T0, T1: leave out"),
-        ((*SCRIPTED, "--warm-up", "2", "--iterations", "1"), "the warm-up is iteration 1 and samples nothing"),
         ((*SCRIPTED, "--warm-up", "2", "--restart"), "before any --warm-up: leave out one"),
         ((*SCRIPTED, "--warm-up-also", "small"), "say how to warm up: give --warm-up, the number of its steps"),
         ((*SCRIPTED, "--warm-up-rate", "0.1"), "say how to warm up: give --warm-up, the number of its steps"),

@@ -790,7 +790,7 @@ def warmed_up(model: ScriptedModel, store: Store | None = None, **settings: Any)
 def test_a_warm_up_is_an_iteration_that_learns_worked_examples_and_samples_nothing():
     """Five steps of four; dev problems are looked at after it, whatever `dev_every` says."""
     model = Listening(six_kinds)
-    run = warmed_up(model, iterations=2, dev_every=9)
+    run = warmed_up(model, iterations=1, dev_every=9)
     found = finish(run)
     first, second = found.records
     assert (first.tiers, first.buffer, first.admitted, first.updates, first.entropy) == ({}, {}, 0, 5, None)
@@ -808,19 +808,30 @@ def test_a_warm_up_is_an_iteration_that_learns_worked_examples_and_samples_nothi
 @pytest.mark.parametrize(("first", "rates"), [(None, [1, 1, 1, 1, 1]), (0.02, [10, 7.75, 5.5, 3.25, 1])])
 def test_the_learning_rate_of_a_warm_up_goes_in_a_line_to_that_of_the_run(first: float | None, rates: list[float]):
     model = Listening(six_kinds)
-    finish(warmed_up(model, iterations=2, learning_rate=0.002, warm_up_rate=first))
+    finish(warmed_up(model, iterations=1, learning_rate=0.002, warm_up_rate=first))
     assert [batch.rate for batch in model.batches[:6]] == pytest.approx([*rates, 1])
 
 
 def test_a_warm_up_goes_with_a_divergence_from_the_base_and_with_ratios():
     model = Listening(six_kinds)
-    finish(warmed_up(model, algorithm="grpo", kl=0.1, iterations=2))
+    finish(warmed_up(model, algorithm="grpo", kl=0.1, iterations=1))
     assert [(batch.clip, batch.kl) for batch in model.batches[:6]] == [(None, 0.1)] * 5 + [(0.2, 0.1)]
 
 
-@pytest.mark.parametrize("steps", [0, 3, 5, 6])
+def test_a_long_warm_up_is_several_iterations_and_is_looked_at_once():
+    """Of 130 steps, 60, 60 and 10; no batch comes twice."""
+    model = Listening(six_kinds)
+    found = finish(warmed_up(model, iterations=1, warm_up=130, learning_rate=0.002, warm_up_rate=0.02))
+    assert [record.updates for record in found.records[:3]] == [60, 60, 10]
+    assert [bool(record.dev) for record in found.records] == [False, False, True, True]
+    assert [batch.rate for batch in model.batches[:130]] == pytest.approx([10 - 9 * step / 129 for step in range(130)])
+    assert len({tuple(trace.key for trace in traces) for traces in model.taught[:130]}) > 100
+
+
+@pytest.mark.parametrize("steps", [0, 3, 60, 61, 70, 71])
 def test_a_run_that_is_cut_off_around_its_warm_up_goes_on_to_the_same_end(steps: int):
-    """Of five steps: before the first, between two, in the next iteration's first and second."""
+    """Of 70 steps: before the first, within and between its two parts, in the next iteration's first and second."""
+    settings = {"iterations": 2, "warm_up": 70, "warm_up_rate": 0.01}
 
     class Cut(Listening):
         def update(self, batch: TrainingBatch) -> UpdateReport:
@@ -828,16 +839,18 @@ def test_a_run_that_is_cut_off_around_its_warm_up_goes_on_to_the_same_end(steps:
                 raise Interrupted
             return super().update(batch)
 
-    whole = finish(warmed_up(Listening(six_kinds), iterations=3, warm_up_rate=0.01))
-    store = MemoryStore()
+    whole = finish(warmed_up(Listening(six_kinds), **settings))
+    store, again = MemoryStore(), Listening(six_kinds)
     with pytest.raises(Interrupted):
-        finish(warmed_up(Cut(six_kinds), store, iterations=3, warm_up_rate=0.01))
-    assert_same_end(finish(warmed_up(Listening(six_kinds), store, iterations=3, warm_up_rate=0.01)), whole)
+        finish(warmed_up(Cut(six_kinds), store, **settings))
+    assert_same_end(finish(warmed_up(again, store, **settings)), whole)
+    kept = 0 if steps < 60 else 60 if steps < 70 else 70
+    assert len(again.batches) == whole.state.updates - kept, "no part is learned twice"
 
 
 def test_a_warm_up_says_nothing_of_how_long_an_iteration_takes():
     """50 s of 5 steps and 3 of dev; then 24 + 30 + 3: a limit of 90 s lets one such iteration begin, no second one."""
-    run = evolve(warmed_up(Listening(six_kinds), iterations=9, minutes=1.5), seconds=90.0)
+    run = evolve(warmed_up(Listening(six_kinds), iterations=8, minutes=1.5), seconds=90.0)
     assert len(finish(run).records) == 2
 
 

@@ -216,9 +216,9 @@ def test_a_warm_up_is_told(tmp_path: Path, titles: Any, capsys: pytest.CaptureFi
     section = titles(run)["Worked examples"]
     (words,) = section["words"]
     assert words == (
-        "Examples were worked out by a plain rule, no solver. Iteration 1 took 2 steps on 2 examples a tier at most, "
-        "and as many of each tier of other, without rollouts. They never enter the buffer, and none is a problem of "
-        "training."
+        "Examples were worked out by a plain rule, no solver. The warm-up, before the first rollouts, has 2 steps on 2 "
+        "examples a tier at most, and as many of each tier of other. They never enter the buffer, and none is a "
+        "problem of training."
     )
     assert "Curriculum" in titles(run)
     assert cli.main(["traces", str(run), "--to", "hf"]) == 0

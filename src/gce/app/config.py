@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Any, Literal, get_args
 
 from attrs import evolve, field, fields, frozen, validators
@@ -14,11 +15,14 @@ from gce.domain.sampling import Policy
 from gce.domain.targeting import Strategy
 from gce.errors import BadInput
 
-__all__ = ["RECIPES", "Admission", "RunConfig", "from_plain", "with_recipe"]
+__all__ = ["RECIPES", "WARM_UP_PART", "Admission", "RunConfig", "from_plain", "with_recipe"]
 
 Admission = Literal["verified", "reasoned", "all", "shuffled"]
 Bootstrap = Literal["none", "few-shot"]
 ExampleMaker = Literal["heuristic", "solver"]
+
+WARM_UP_PART = 60
+"""Steps of a warm-up that are lost at most where it is cut off."""
 
 _positive = validators.ge(1)
 _positive_or_none: Any = validators.optional(_positive)
@@ -60,7 +64,7 @@ class RunConfig:
     """Seconds that a server may take for one answer."""
 
     iterations: int = field(default=3, validator=_positive)
-    """At most; the three that follow may stop a run earlier."""
+    """At most, after any warm-up; the three that follow may stop a run earlier."""
     until: float | None = field(default=None, validator=validators.optional(_unit))
     """Stop once the mean accuracy on dev problems, over all tiers, reaches this."""
     minutes: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
@@ -130,8 +134,8 @@ class RunConfig:
     adapter: str = ""
     """A checkpoint of an earlier run, which this one begins with, blocks and optimizer included; empty for none."""
     warm_up: int = field(default=0, validator=validators.ge(0))
-    """Optimizer steps on worked examples, of all tiers alike, as the first of `iterations`, which samples nothing and
-    ends with a look at dev problems; 0 for none."""
+    """Optimizer steps on worked examples, of all tiers alike, before the first rollouts; 0 for none. They come in
+    iterations of their own, of `WARM_UP_PART` steps at most, and end with a look at dev problems."""
     warm_up_also: tuple[str, ...] = field(default=(), converter=tuple, validator=_different)
     """Further presets whose worked examples it learns, of their training tiers; a tier has its share of the steps,
     in which each of its examples is as likely as another, whatever its preset."""
@@ -154,6 +158,11 @@ class RunConfig:
     """Iterations between two looks at dev problems."""
     test: int = field(default=200, validator=validators.ge(0))
     """Test problems a tier, answered greedily before and after; 0 for none."""
+
+    @property
+    def last_iteration(self) -> int:
+        """The number of the last iteration, those of the warm-up counted."""
+        return ceil(self.warm_up / WARM_UP_PART) + self.iterations
 
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {

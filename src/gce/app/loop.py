@@ -19,7 +19,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 from numpy.random import Generator
 
-from gce.app.config import RunConfig
+from gce.app.config import WARM_UP_PART, RunConfig
 from gce.app.evaluation import Judged, accuracy, ask, judge_each, sampled
 from gce.app.examples import Turns, Worked, digests_of, shown_before
 from gce.domain.advantages import ALGORITHMS, drop_decided
@@ -168,8 +168,8 @@ def iterate(run: Run, state: RunState) -> Iterator[tuple[RunState, IterationReco
 def why_stop(run: Run, state: RunState) -> str:
     """The reason to begin no further iteration, in words, or nothing."""
     config = run.config
-    if state.iteration >= config.iterations:
-        return f"all {config.iterations} iterations are done"
+    if state.iteration >= config.last_iteration:
+        return f"all {config.last_iteration} iterations are done"
     if config.until is not None and state.best is not None and state.best[1] >= config.until:
         return f"dev accuracy reached {config.until:.0%} in iteration {state.best[0]}"
     if config.patience is not None and state.looks_since_best >= config.patience:
@@ -188,7 +188,7 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     number = state.iteration + 1
     drawn, sampling = state.drawn, 0.0
     rollouts: list[_Rollout] = []
-    warming_up = number == 1 and run.config.warm_up > 0
+    warming_up = state.updates < run.config.warm_up
     if not warming_up:
         problems, drawn = _draw(run, state, number)
         rollouts, sampling = _sample(run, state, number, problems)
@@ -198,11 +198,16 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     credited = _count(run.tiers, rollouts, [rollout.credited for rollout in rollouts])
     buffer, admitted = _admit(run, state, number, rollouts)
     if warming_up:
-        reports = list(_warm_up(run, number))
+        reports = list(_warm_up(run, state))
     else:
         reports = list(_learn(run, number, _pool(run, number, buffer, rollouts), credited))
     learned = run.clock.now()
-    dev = _look(run, number, always=warming_up)
+    updates = state.updates + len(reports)
+    if warming_up:
+        due = updates >= run.config.warm_up
+    else:
+        due = number % run.config.dev_every == 0 or number == run.config.last_iteration
+    dev = _look(run) if due else {}
     looked = run.clock.now()
 
     correct = sum(count.correct for count in counts.values())
@@ -220,7 +225,7 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
         first_correct={**first, **state.first_correct},
         rollouts=state.rollouts + len(judged),
         correct=state.correct + correct,
-        updates=state.updates + len(reports),
+        updates=updates,
         best=best,
         looks_since_best=looks_since_best,
     )
@@ -562,21 +567,21 @@ def _learn(run: Run, number: int, pool: _Pool, counts: Mapping[str, TierCount]) 
     yield from _take_steps(run, number, [_batch(config, pool, drawn, rng) for drawn in batches])
 
 
-def _warm_up(run: Run, number: int) -> Iterator[UpdateReport]:
-    """Learn the worked examples themselves; they never enter the buffer, which holds the model's own answers."""
+def _warm_up(run: Run, state: RunState) -> Iterator[UpdateReport]:
+    """Learn worked examples themselves, from where the warm-up stands; they never enter the buffer.
+
+    What is drawn, and at which rates, depends on the whole warm-up and not on the parts in which it comes.
+    """
     rng = generator(run.config.seed, "warm-up")
     examples = admit(empty(), (each.trace for worked in run.worked.values() for each in worked))
-    batches = [draw(examples, rng, run.config.batch) for _ in range(run.config.warm_up)]
+    drawn = [draw(examples, rng, run.config.batch) for _ in range(run.config.warm_up)]
     first, last = run.config.warm_up_rate or run.config.learning_rate, run.config.learning_rate
-    rates = np.linspace(first / last, 1.0, len(batches)).tolist()
-    yield from _take_steps(
-        run,
-        number,
-        [
-            TrainingBatch(drawn, (1.0,) * len(drawn), kl=run.config.kl, rate=rate)
-            for drawn, rate in zip(batches, rates, strict=True)
-        ],
-    )
+    rates = np.linspace(first / last, 1.0, len(drawn)).tolist()
+    batches = [
+        TrainingBatch(traces, (1.0,) * len(traces), kl=run.config.kl, rate=rate)
+        for traces, rate in zip(drawn, rates, strict=True)
+    ]
+    yield from _take_steps(run, state.iteration + 1, batches[state.updates : state.updates + WARM_UP_PART])
 
 
 def _take_steps(run: Run, number: int, batches: Sequence[TrainingBatch]) -> Iterator[UpdateReport]:
@@ -603,10 +608,10 @@ def _batch(config: RunConfig, pool: _Pool, drawn: tuple[Trace, ...], rng: Genera
     )
 
 
-def _look(run: Run, number: int, *, always: bool) -> dict[str, Interval]:
-    """Accuracy on dev problems, when it is time; the last iteration is always looked at."""
+def _look(run: Run) -> dict[str, Interval]:
+    """Accuracy on dev problems."""
     config = run.config
-    if not run.dev or (number % config.dev_every and number != config.iterations and not always):
+    if not run.dev:
         return {}
     advance = run.watcher.stage("evaluate", len(run.dev))
     answers = ask(run.model, run.task, run.dev, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance)

@@ -11,6 +11,7 @@ import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from gce.adapters import figures
 from gce.adapters.figures import Figure
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, shortcut_margins
+from gce.app.config import WARM_UP_PART
 from gce.app.evaluation import stored_shares
 from gce.app.examples import EXAMPLES_DRAWN, also_from
 from gce.app.resolve import find_task, stored_problem
@@ -164,7 +166,8 @@ def _result(run: _Run) -> Section:
     settings, summary = run.settings, run.summary
     words = [f"{settings['model']} on {run.task.name}/{settings['preset']}, seed {settings['seed']}."]
     if summary is None:
-        wanted = f" of {settings['iterations']}" if len(run.records) <= settings["iterations"] else ""
+        last = settings["iterations"] + ceil(settings.get("warm_up", 0) / WARM_UP_PART)
+        wanted = f" of {last}" if len(run.records) <= last else ""
         words.append(f"The run goes on, or was cut off: {len(run.records)}{wanted} iterations.")
     else:
         words.append(
@@ -255,9 +258,8 @@ def _bootstrap(run: _Run) -> list[Section]:
     if learned:
         count = EXAMPLES_DRAWN * run.settings["shots"]
         words += (
-            f" Iteration 1 {'took' if run.records else 'is to take'} {learned} steps on {count} examples a tier at "
-            f"most{also_from(run.settings)}, without rollouts. They never enter the buffer, and none is a problem of "
-            "training."
+            f" The warm-up, before the first rollouts, has {learned} steps on {count} examples a tier at "
+            f"most{also_from(run.settings)}. They never enter the buffer, and none is a problem of training."
         )
     if not shown_ones:
         return [Section("Worked examples", (words,))]

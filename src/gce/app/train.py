@@ -126,7 +126,7 @@ def add_settings(parser: Any) -> None:
     option("--task", str, TASK_HELP, metavar="NAME")
     option("--preset", str, "set of tiers; of scheduling: grounded (default), paper, larger, paper-larger")
     option("--model", str, MODEL_HELP)
-    option("--iterations", int, "rounds of sampling and learning, at most")
+    option("--iterations", int, "rounds of sampling and learning, at most, after any warm-up")
     option("--until", float, "stop at this mean accuracy on dev problems, as 0.9")
     option("--minutes", float, "let the run, its final test included, take about this long at most")
     option("--patience", int, "stop after so many looks at dev problems without a gain")
@@ -159,7 +159,9 @@ def add_settings(parser: Any) -> None:
     option("--rank", int, "of the adapter")
     option("--bootstrap", str, "few-shot: show worked examples until a tier gets on alone", choices=get_args(Bootstrap))
     option("--adapter", str, "begin with this checkpoint of an earlier run, its blocks and rank; to --resume, keep it")
-    option("--warm-up", int, "optimizer steps on worked examples, as iteration 1, before the first rollouts")
+    option(
+        "--warm-up", int, "optimizer steps on worked examples, before the first rollouts; each 60 are an iteration"
+    )
     option("--warm-up-also", _names, "further presets whose worked examples it learns", metavar="PRESET,PRESET")
     option("--warm-up-rate", float, "learning rate at its beginning, on the way to --learning-rate (default: that)")
     option("--shots", int, "worked examples that are shown; up to twice as many a tier to draw from, or to warm up on")
@@ -313,8 +315,6 @@ def _check_variants(config: RunConfig) -> None:
         raise BadInput("--bootstrap asks the verdicts when examples are no longer needed: leave out --admission")
     if config.bootstrap != "none" and config.rollouts < 2:
         raise BadInput("--bootstrap needs --rollouts from 2: one with examples, one without")
-    if config.warm_up and config.iterations < 2:
-        raise BadInput("the warm-up is iteration 1 and samples nothing: give --iterations from 2, or no --warm-up")
     if not config.warm_up and (config.warm_up_also or config.warm_up_rate):
         raise BadInput("--warm-up-also and --warm-up-rate say how to warm up: give --warm-up, the number of its steps")
     if config.adapter and config.restart:
@@ -375,7 +375,7 @@ def _train(
     before: bool,
 ) -> dict[str, Any]:
     began = clock.now()
-    terminal = Terminal(config.iterations)
+    terminal = Terminal(config.last_iteration)
     tiers = [tier.name for tier in task.tiers(config.preset)]
     terminal.say(f"{config.model} on {task.name}/{config.preset}, seed {config.seed}, run {store.path}")
     if getattr(model, "note", ""):
