@@ -159,9 +159,7 @@ def add_settings(parser: Any) -> None:
     option("--rank", int, "of the adapter")
     option("--bootstrap", str, "few-shot: show worked examples until a tier gets on alone", choices=get_args(Bootstrap))
     option("--adapter", str, "begin with this checkpoint of an earlier run, its blocks and rank; to --resume, keep it")
-    option(
-        "--warm-up", int, "optimizer steps on worked examples, before the first rollouts; each 60 are an iteration"
-    )
+    option("--warm-up", int, "optimizer steps on worked examples, before the first rollouts; each 60 are an iteration")
     option("--warm-up-also", _names, "further presets whose worked examples it learns", metavar="PRESET,PRESET")
     option("--warm-up-rate", float, "learning rate at its beginning, on the way to --learning-rate (default: that)")
     option("--shots", int, "worked examples that are shown; up to twice as many a tier to draw from, or to warm up on")
