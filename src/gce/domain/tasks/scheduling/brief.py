@@ -5,7 +5,8 @@
     hours     = "Hours:" " " hour { " " hour }                              ; counted
     hour      = HOUR | group
     group     = HOUR ":" LABEL { "," LABEL }
-    waits     = "Job " LABEL " waits for " LABEL { ", " LABEL }
+    waits     = "Job " LABEL " after " LABEL open { ", " LABEL open }       ; one "?" at least
+    open      = " " NUMBER | " ?"
     visit     = "Job " LABEL [ after ] [ with ] ": " NUMBER "+" NUMBER "=" NUMBER
     after     = " after " LABEL " " NUMBER { ", " LABEL " " NUMBER }
     with      = " with " LABEL " " sum { " " sum } [ " no" ]
@@ -16,7 +17,8 @@ behind the hour that is its deadline: once in the order of the prompt, and once 
 order of the prompt takes no thought, and has each job right after the number that leads to it, behind those before it
 that are due at the same hour. Worked examples then count all hours from 1 to the horizon, or to the last deadline where
 there is none: whoever counts has sorted, and looks up one number at a time. (Hours at which nothing is due may be left
-out, and are where there are more than 200.) A visit gives the hours when those that LABEL comes after have ended; what
+out, and are where there are more than 200.) A job waits that comes after one with no line yet, which has no end but
+"?". A visit gives the hours when those that LABEL comes after have ended; what
 it and the job before it need of each resource, of what there is, and "no" if that is too much; start, duration and end.
 Jobs are taken by deadline, or else in the order of the prompt, but behind those they come after: a job whose turn comes
 before theirs waits for them, and is taken next.
@@ -58,7 +60,8 @@ _LABEL = "[A-Za-z0-9]{1,20}"
 _COUNTED = 200
 """Up to this hour all hours are counted; where the last one is later, those alone at which something is due."""
 _HOUR = re.compile(f"({_NUMBER})(?::({_LABEL}(?:,{_LABEL})*))?")
-_WAITS = re.compile(f"Job ({_LABEL}) waits for ({_LABEL}(?:, {_LABEL})*)")
+_OPEN = rf"{_LABEL} (?:{_NUMBER}|\?)"
+_WAITS = re.compile(f"Job ({_LABEL}) after ({_OPEN}(?:, {_OPEN})*)")
 _SUM = rf"{_NUMBER}\+{_NUMBER}/{_NUMBER}"
 _VISIT = re.compile(
     f"Job ({_LABEL})(?: after ({_LABEL} {_NUMBER}(?:, {_LABEL} {_NUMBER})*))?"
@@ -97,36 +100,42 @@ def _deadline_lines(instance: Instance) -> tuple[str, str]:
 
 def _lines(instance: Instance, turns: Sequence[str], starts: Mapping[str, int]) -> Iterator[str]:
     """What waits for what, and each job once those that it comes after are done."""
-    done: set[str] = set()
+    ends: dict[str, int] = {}
     told: set[str] = set()
     alone: str | None = None
     for visit in visits(instance, turns):
         label = visit.label
         if visit.plans:
-            done.add(label)
             beside = alone if instance.resources else None
             if beside is not None and not may_run_beside(instance, label, beside, starts):
                 beside = None
             enough = beside is not None and there_is_enough(instance, label, beside)
             together = beside is not None and starts[label] == starts[beside]
-            yield _visit(instance, label, starts, beside if together or not enough else None)
+            yield f"Job {label}{_after(instance, label, ends)}" + _visit(
+                instance, label, starts[label], beside if together or not enough else None
+            )
+            ends[label] = starts[label] + instance.job(label).duration
             alone = None if together else label
         elif visit.before is not None and label not in told:
             told.add(label)
-            missing = [other for other in instance.predecessors(label) if other not in done]
-            yield f"Job {label} waits for {', '.join(missing)}"
+            yield f"Job {label}{_after(instance, label, ends)}"
 
 
-def _visit(instance: Instance, label: str, starts: Mapping[str, int], beside: str | None) -> str:
-    start, job = starts[label], instance.job(label)
-    ends = [f"{other} {starts[other] + instance.job(other).duration}" for other in instance.predecessors(label)]
-    after = f" after {', '.join(ends)}" if ends else ""
+def _after(instance: Instance, label: str, ends: Mapping[str, int]) -> str:
+    """What the job comes after, with the ends that are known."""
+    before = [f"{other} {ends.get(other, '?')}" for other in instance.predecessors(label)]
+    return f" after {', '.join(before)}" if before else ""
+
+
+def _visit(instance: Instance, label: str, start: int, beside: str | None) -> str:
+    """When the job runs, and why not beside another or why beside it."""
+    job = instance.job(label)
     both = ""
     if beside is not None:
         needs = zip(job.demands, instance.job(beside).demands, instance.resources, strict=True)
         sums = " ".join(f"{own}+{theirs}/{resource.capacity}" for own, theirs, resource in needs)
         both = f" with {beside} {sums}{'' if there_is_enough(instance, label, beside) else ' no'}"
-    return f"Job {label}{after}{both}: {start}+{job.duration}={start + job.duration}"
+    return f"{both}: {start}+{job.duration}={start + job.duration}"
 
 
 @define
@@ -152,7 +161,7 @@ def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
         words = line.split()
         if not words or words[0] == "Answer:":
             continue
-        judge = _deadlines if words[0] in ("Due:", "Hours:") else _waits if words[2:3] == ["waits"] else _visited
+        judge = _deadlines if words[0] in ("Due:", "Hours:") else _waits if "?" in line else _visited
         reason = judge(instance, planned, line.strip())
         steps.append(Step(line, "true" if not reason else "unreadable" if reason == _UNREADABLE else "false", reason))
     if len(text) > LONGEST_CHECKED:
@@ -208,7 +217,7 @@ def _waits(instance: Instance, planned: _Planned, line: str) -> str:
     said = _WAITS.fullmatch(line)
     if said is None:
         return _UNREADABLE
-    label, others = said[1], said[2].split(", ")
+    label, others = said[1], [item.split(" ") for item in said[2].split(", ")]
     if label not in instance.labels:
         return f"there is no job {label!r}"
     if label in planned.ends:
@@ -216,12 +225,14 @@ def _waits(instance: Instance, planned: _Planned, line: str) -> str:
     if label in planned.waiting:
         return f"job {label} waits already"
     planned.waiting.add(label)
-    for other in others:
+    for other, end in others:
         if other not in instance.predecessors(label):
             return f"job {label} does not come after {other!r}"
-        if other in planned.ends:
+        if end == "?" and other in planned.ends:
             return f"job {label} need not wait for {other}"
-    return "" if len(set(others)) == len(others) else "a job is named twice"
+        if end != "?" and planned.ends.get(other) != int(end):
+            return f"no line says that {other} ends at {end}"
+    return "" if len({other for other, _ in others}) == len(others) else "a job is named twice"
 
 
 def _visited(instance: Instance, planned: _Planned, line: str) -> str:
