@@ -12,16 +12,14 @@
     with      = " with " LABEL " " sum { " " sum } [ " no" ]
     sum       = NUMBER "+" NUMBER "/" NUMBER                                ; one for each resource
 
-HOUR and NUMBER are ASCII digits, six at most, and LABEL has at most 20 letters and digits. A job with a deadline stands
-behind the hour that is its deadline: once in the order of the prompt, and once in the order of the hours. A list in the
-order of the prompt takes no thought, and has each job right after the number that leads to it, behind those before it
-that are due at the same hour. Worked examples then count all hours from 1 to the horizon, or to the last deadline where
-there is none: whoever counts has sorted, and looks up one number at a time. (Hours at which nothing is due may be left
-out, and are where there are more than 200.) A job waits that comes after one with no line yet, which has no end but
-"?". A visit gives the hours when those that LABEL comes after have ended; what
-it and the job before it need of each resource, of what there is, and "no" if that is too much; start, duration and end.
-Jobs are taken by deadline, or else in the order of the prompt, but behind those they come after: a job whose turn comes
-before theirs waits for them, and is taken next.
+HOUR and NUMBER are ASCII digits, six at most, and LABEL has at most 20 letters and digits. The first list has each job
+with its deadline, and behind that hour all jobs so far that are due at it: it is copied from the prompt, and whoever
+looks up an hour in it finds its jobs right behind. Worked examples then count all hours from 1 to the horizon, or to the
+last deadline where there is none: whoever counts has sorted. (Hours at which nothing is due may be left out, and are
+where there are more than 200.) A job waits if it comes after one that has no end yet, which is "?". A visit gives the
+hours when those that LABEL comes after have ended; what it and the job before it need of each resource, of what there
+is, and "no" if that is too much; start, duration and end. Jobs are taken by deadline, or else in the order of the
+prompt, but behind those they come after: a job whose turn comes before theirs waits for them, and is taken next.
 
 Where nothing is shared jobs start as early as they may. Where they share resources, a job starts with the one before it
 if there is enough for both, nothing it comes after is in the way, and that one did not start with another; else when
@@ -111,24 +109,23 @@ def _lines(instance: Instance, turns: Sequence[str], starts: Mapping[str, int]) 
                 beside = None
             enough = beside is not None and there_is_enough(instance, label, beside)
             together = beside is not None and starts[label] == starts[beside]
-            yield f"Job {label}{_after(instance, label, ends)}" + _visit(
-                instance, label, starts[label], beside if together or not enough else None
-            )
+            compared = beside if together or not enough else None
+            yield _name(instance, label, ends) + _run(instance, label, starts[label], compared)
             ends[label] = starts[label] + instance.job(label).duration
             alone = None if together else label
         elif visit.before is not None and label not in told:
             told.add(label)
-            yield f"Job {label}{_after(instance, label, ends)}"
+            yield _name(instance, label, ends)
 
 
-def _after(instance: Instance, label: str, ends: Mapping[str, int]) -> str:
-    """What the job comes after, with the ends that are known."""
+def _name(instance: Instance, label: str, ends: Mapping[str, int]) -> str:
+    """Which job it is, and what it comes after, with the ends that are known."""
     before = [f"{other} {ends.get(other, '?')}" for other in instance.predecessors(label)]
-    return f" after {', '.join(before)}" if before else ""
+    return f"Job {label} after {', '.join(before)}" if before else f"Job {label}"
 
 
-def _visit(instance: Instance, label: str, start: int, beside: str | None) -> str:
-    """When the job runs, and why not beside another or why beside it."""
+def _run(instance: Instance, label: str, start: int, beside: str | None) -> str:
+    """When the job runs, and whether there is enough for it and the job that it was compared with."""
     job = instance.job(label)
     both = ""
     if beside is not None:
