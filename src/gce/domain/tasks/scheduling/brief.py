@@ -16,9 +16,9 @@ HOUR and NUMBER are ASCII digits, six at most, and LABEL has at most 20 letters 
 with its deadline, and behind that hour all jobs so far that are due at it: it is copied from the prompt, and whoever
 looks up an hour in it finds its jobs right behind. Worked examples then count all hours from 1 to the horizon, or to
 the last deadline where there is none: whoever counts has sorted. (Hours at which nothing is due may be left out, and
-are where there are more than 200.) A job waits if it comes after one that has no end yet, which is "?". A visit gives the
-hours when those that LABEL comes after have ended; what it and the job before it need of each resource, of what there
-is, and "no" if that is too much; start, duration and end. Jobs are taken by deadline, or else in the order of the
+are where there are more than 200.) A job waits if it comes after one that has no end yet, which is "?". A visit gives
+the hours when those that LABEL comes after have ended; what it and the job before it need of each resource, of what
+there is, and "no" if that is too much; start, duration and end. Jobs are taken by deadline, or else in the order of the
 prompt, but behind those they come after: a job whose turn comes before theirs waits for them, and is taken next.
 
 Where nothing is shared jobs start as early as they may. Where they share resources, a job starts with the one before it
