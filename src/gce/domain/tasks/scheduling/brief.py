@@ -205,7 +205,7 @@ def _wrong_groups(due: Mapping[str, int], owners: Sequence[str], groups: Sequenc
         return "not each job that has a deadline is listed once"
     for place, (owner, group) in enumerate(zip(owners, groups, strict=True)):
         if list(group) != [other for other in owners[: place + 1] if due[other] == due[owner]]:
-            return f"{','.join(group)} are not {owner} and those before it with its deadline"
+            return f"the jobs behind {owner} are not those so far that are due with it"
     return ""
 
 
@@ -279,7 +279,7 @@ def _wrong_pair(
     needs = tuple(zip(instance.job(label).demands, instance.job(beside).demands, instance.resources, strict=True))
     read = [tuple(int(number) for number in re.split(r"[+/]", item)) for item in sums.split(" ")]
     if read != [(own, theirs, resource.capacity) for own, theirs, resource in needs]:
-        return f"{sums} is not what {label} and {beside} need of what there is"
+        return f"that is not what {label} and {beside} need of what there is"
     if too_much == there_is_enough(instance, label, beside):
         return f"there is {'enough' if too_much else 'too little'} for {label} and {beside}"
     return "" if too_much or start == planned.starts[beside] else f"{label} does not start with {beside}"
