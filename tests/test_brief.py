@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from gce.domain.randomness import python_generator
 from gce.domain.tasks import TASKS, draw_problem, judge
 from gce.domain.tasks.scheduling.brief import brief_response, check_brief_steps
-from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, one_at_a_time, predecessors_first, two_at_a_time
+from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
-from gce.domain.tasks.scheduling.verify import judge as judge_starts
 from gce.domain.tasks.scheduling.verify import verify
 from gce.testing.scheduling import hostile_responses, instances
 
@@ -66,10 +65,6 @@ def reasons(instance: Instance, text: str) -> list[str]:
 
 
 def test_jobs_that_share_resources_are_taken_two_at_a_time_by_deadline():
-    order = predecessors_first(HOUSE, by_deadline(HOUSE, HOUSE.labels))
-    assert order == ["M", "K", "B", "T"]
-    assert one_at_a_time(HOUSE, order) == {"M": 0, "K": 1, "B": 4, "T": 6}
-    assert two_at_a_time(HOUSE, order) == {"M": 0, "K": 0, "B": 3, "T": 5}, "B is the third, and T waits for K"
     assert brief_response(HOUSE) == BRIEF
     assert verify(HOUSE, BRIEF).right
 
@@ -84,15 +79,6 @@ def test_where_two_at_a_time_take_too_long_there_is_no_right_answer_of_this_kind
     tight = evolve(HOUSE, horizon=8)
     assert brief_response(tight) == BRIEF.replace("9:K 10 11 12:T 13 14", "9:K 12:T")
     assert not verify(tight, BRIEF).right
-
-
-@given(instances())
-def test_two_at_a_time_is_no_later_than_one_at_a_time_and_keeps_sequence_and_resources(instance: Instance):
-    order = predecessors_first(instance, by_deadline(instance, instance.labels))
-    one, two = one_at_a_time(instance, order), two_at_a_time(instance, order)
-    assert all(two[label] <= one[label] for label in order)
-    for starts in (one, two):
-        assert {violation.kind for violation in judge_starts(instance, starts)} <= {"deadline", "horizon"}
 
 
 def test_jobs_that_share_nothing_start_when_they_may():
