@@ -25,30 +25,25 @@ HOUSE = Instance(
     resources=(Resource("workers", 3), Resource("machines", 2)),
     horizon=14,
 )
-"""By deadline: M, K, T; B has none, and T waits for it. One at a time they take 10 hours, two at a time 9."""
+"""By deadline: M, K, T; B has none, and T waits for it. One after another they take 10 hours."""
 BRIEF = """\
 Due: K 9:K T 12:T M 5:M
 Hours: 1 2 3 4 5:M 6 7 8 9:K 10 11 12:T 13 14
 Job M: 0+1=1
-Job K with M 2+1/3 1+1/2: 0+3=3
-Job T after B ?, K 3
-Job B: 3+2=5
-Job T after B 5, K 3: 5+4=9
-Answer: M 0, K 0, B 3, T 5"""
-TIED = Instance(
-    jobs=(Job("K", 3, (2, 1), 7), Job("B", 2, (2, 1), 4), Job("T", 4, (1, 2), 7), Job("M", 1, (1, 1), 7)),
-    resources=(Resource("workers", 3), Resource("machines", 2)),
-    horizon=10,
-)
-"""B and K need four workers, K and T three machines; M starts with T, and both have ended at 9."""
+Job K: 1+3=4
+Job T after B ?, K 4
+Job B: 4+2=6
+Job T after B 6, K 4: 6+4=10
+Answer: M 0, K 1, B 4, T 6"""
+TIED = Instance((Job("K", 3, (), 7), Job("B", 2, (), 4), Job("T", 4, (), 7), Job("M", 1, (), 7)))
 TIED_BRIEF = """\
 Due: K 7:K B 4:B T 7:K,T M 7:K,T,M
-Hours: 1 2 3 4:B 5 6 7:K,T,M 8 9 10
+Hours: 1 2 3 4:B 5 6 7:K,T,M
 Job B: 0+2=2
-Job K with B 2+2/3 1+1/2 no: 2+3=5
-Job T with K 1+2/3 2+1/2 no: 5+4=9
-Job M with T 1+1/3 1+2/2 no: 9+1=10
-Answer: B 0, K 2, T 5, M 9"""
+Job K: 0+3=3
+Job T: 0+4=4
+Job M: 0+1=1
+Answer: B 0, K 0, T 0, M 0"""
 OPEN = Instance(jobs=(Job("X", 2), Job("Y", 3, deadline=9), Job("Z", 1)), precedence=(("X", "Z"), ("Y", "Z")))
 """What has no deadline comes after what has one, so Y is first."""
 OPEN_BRIEF = """\
@@ -64,18 +59,18 @@ def reasons(instance: Instance, text: str) -> list[str]:
     return [step.reason for step in check_brief_steps(instance, text) if step.status != "true"]
 
 
-def test_jobs_that_share_resources_are_taken_two_at_a_time_by_deadline():
+def test_jobs_that_share_resources_come_one_after_another_by_deadline():
     assert brief_response(HOUSE) == BRIEF
     assert verify(HOUSE, BRIEF).right
 
 
-def test_two_jobs_that_need_too_much_come_one_after_the_other_and_ties_are_listed_together():
+def test_jobs_that_are_due_together_are_listed_together():
     assert brief_response(TIED) == TIED_BRIEF
-    assert not reasons(TIED, TIED_BRIEF)
+    assert verify(TIED, TIED_BRIEF).right and not reasons(TIED, TIED_BRIEF)
 
 
-def test_where_two_at_a_time_take_too_long_there_is_no_right_answer_of_this_kind():
-    """Eight hours would do for K beside M, B when M is out, and T."""
+def test_where_that_takes_too_long_there_is_no_right_answer_of_this_kind():
+    """Eight hours would do for K beside M, B when M is out, and T, but not one after another."""
     tight = evolve(HOUSE, horizon=8)
     assert brief_response(tight) == BRIEF.replace("9:K 10 11 12:T 13 14", "9:K 12:T")
     assert not verify(tight, BRIEF).right
@@ -89,9 +84,6 @@ def test_jobs_that_share_nothing_start_when_they_may():
 def test_given_starts_are_written_out_as_they_are():
     text = brief_response(HOUSE, {"K": 0, "B": 1, "T": 3, "M": 0})
     assert text.endswith("Answer: K 0, M 0, B 1, T 3") and not reasons(HOUSE, text)
-    assert "Job M with K 1+2/3 1+1/2: 0+1=1\nJob B: 1+2=3" in text
-    apart = brief_response(HOUSE, {"K": 0, "B": 6, "T": 9, "M": 4})
-    assert "Job K: 0+3=3\nJob M: 4+1=5\nJob B: 6+2=8" in apart, "two that could start together and do not"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +107,7 @@ def test_given_starts_are_written_out_as_they_are():
         ("8 9:K", "8 9:K,K", "not each job that has a deadline is listed once"),
         ("8 9:K", "8 9:K,Q", "9 is not the deadline of Q"),
         ("13 14", "13 15", "15 is behind the horizon and all deadlines"),
-        ("B ?, K 3", "B ?, B ?", "a job is named twice"),
+        ("B ?, K 4", "B ?, B ?", "a job is named twice"),
         ("Hours: 1", "Hours:\t99 1", "no form of the brief step grammar"),
         ("Due: K", "Due:\xa0x K", "no form of the brief step grammar"),
         ("8 9:K", "8 K", "no form of the brief step grammar"),
@@ -126,40 +118,29 @@ def test_given_starts_are_written_out_as_they_are():
         ("Job M", "Hours: 5:M 9:K 12:T\nJob M", "the deadlines are listed already"),
         ("T after B ?", "Q after B ?", "there is no job 'Q'"),
         ("T after B ?", "M after B ?", "job M was planned before"),
-        ("B ?, K 3", "B ?, K ?", "job T need not wait for K"),
-        ("B ?, K 3", "B ?, M ?", "job T does not come after 'M'"),
-        ("B ?, K 3", "B ?, K 4", "no line says that K ends at 4"),
-        ("B ?, K 3", "B ?", ""),
-        ("B ?, K 3", "B 5, K 3", "no form of the brief step grammar"),
-        ("B ?, K 3", "B ?, K", "no form of the brief step grammar"),
-        ("B ?, K 3", "B ? K 3", "no form of the brief step grammar"),
+        ("B ?, K 4", "B ?, K ?", "job T need not wait for K"),
+        ("B ?, K 4", "B ?, M ?", "job T does not come after 'M'"),
+        ("B ?, K 4", "B ?, K 5", "no line says that K ends at 5"),
+        ("B ?, K 4", "B ?", ""),
+        ("B ?, K 4", "B 6, K 4", "no form of the brief step grammar"),
+        ("B ?, K 4", "B ?, K", "no form of the brief step grammar"),
+        ("B ?, K 4", "B ? K 3", "no form of the brief step grammar"),
         ("Job B", "Job T after B ?\nJob B", "job T waits already"),
-        ("Job T after B ?, K 3\n", "", ""),
-        ("0+3=3", "0+2=2", "job K does not take 2"),
-        ("0+3=3", "0+3=5", "0 and 3 do not make 5"),
-        ("5+4=9", "4+4=8", "job T starts before B has ended"),
-        ("\nAnswer", "\nJob M: 9+1=10\nAnswer", "job M was planned before"),
+        ("Job T after B ?, K 4\n", "", ""),
+        ("1+3=4", "1+2=3", "job K does not take 2"),
+        ("1+3=4", "1+3=5", "1 and 3 do not make 5"),
+        ("6+4=10", "5+4=9", "job T starts before B has ended"),
+        ("\nAnswer", "\nJob M: 10+1=11\nAnswer", "job M was planned before"),
         ("\nAnswer", "\nJob T after B ?\nAnswer", "job T was planned before"),
-        ("B: 3+2=5\nJob T after B 5, K 3", "B: 1+2=3\nJob T after K 3", ""),
-        ("Job B: 3+2=5\n", "", "no line says that B ends at 5"),
-        ("after B 5, K 3", "after K 3", ""),
-        ("0+3=3", "0 + 3 = 3", "no form of the brief step grammar"),
-        ("0+3=3", "0+3=0000003", "no form of the brief step grammar"),
-        (" with M 2+1/3 1+1/2", "", ""),
-        ("with M 2+1", "with M 1+2", "that is not what K and M need of what there is"),
-        ("1+1/2", "1+1/3", "that is not what K and M need of what there is"),
-        (" 1+1/2", "", "that is not what K and M need of what there is"),
-        ("1+1/2", "1+1/2 1+1/2", "that is not what K and M need of what there is"),
-        ("1+1/2", "1+1/2 no", "there is enough for K and M"),
-        ("1+1/2: 0+3=3", "1+1/2: 1+3=4", "K does not start with M"),
-        ("with M 2", "with T 2", "no line says when T starts"),
-        ("with M 2", "with K 2", "no line says when K starts"),
-        ("with M 2+1/3 1+1/2", "with M", "no form of the brief step grammar"),
-        ("1+1/2", "1+1/2 yes", "no form of the brief step grammar"),
+        ("B: 4+2=6\nJob T after B 6, K 4", "B: 2+2=4\nJob T after K 4", ""),
+        ("Job B: 4+2=6\n", "", "no line says that B ends at 6"),
+        ("after B 6, K 4", "after K 4", ""),
+        ("1+3=4", "1 + 3 = 4", "no form of the brief step grammar"),
+        ("1+3=4", "1+3=0000004", "no form of the brief step grammar"),
     ],
 )
 def test_a_false_line_is_found_with_its_reason(old: str, new: str, reason: str):
-    """With B at 1 nothing is said that is not so: K and it take three workers and two machines."""
+    """With B at 2 nothing is said that is not so: K and it take three workers and two machines."""
     assert BRIEF.count(old) == 1
     assert reasons(HOUSE, BRIEF.replace(old, new))[:1] == ([reason] if reason else [])
     assert not reasons(HOUSE, BRIEF)
@@ -172,13 +153,9 @@ def test_a_false_line_is_found_with_its_reason(old: str, new: str, reason: str):
         ("M 7:K,T,M", "M 7:T,K,M", "the jobs behind M are not those so far that are due with it"),
         ("6 7:K,T,M", "6 7:T,M,K", ""),
         ("6 7:K,T,M", "6 7:K 7:T,M", "the hours are not in order"),
-        (" no: 2", ": 2", "there is too little for K and B"),
-        (" no: 2+3=5", ": 0+3=3", "there is too little for K and B"),
-        (" no: 2+3=5", " no: 0+3=3", "what K needs is not free at 0"),
-        ("with T 1+1/3 1+2/2 no: 9+1=10", "with B 1+2/3 1+1/2: 0+1=1", ""),
     ],
 )
-def test_false_lines_of_ties_and_of_too_much_are_found(old: str, new: str, reason: str):
+def test_false_lines_of_ties_are_found(old: str, new: str, reason: str):
     assert TIED_BRIEF.count(old) == 1
     assert reasons(TIED, TIED_BRIEF.replace(old, new))[:1] == ([reason] if reason else [])
 
@@ -281,11 +258,11 @@ def test_lines_are_true_where_the_verifier_finds_neither_sequence_nor_resources_
 @given(
     st.one_of(
         hostile_responses(HOUSE.labels),
-        st.text(alphabet="JobDue: KBTM after with no+=/,?0123456789\n", max_size=200),
+        st.text(alphabet="JobDue: KBTM after+=,?0123456789\n", max_size=200),
     )
 )
 def test_hostile_text_never_raises(text: str):
-    lines = ("", "Due: ", "Hours: ", "Job T after B ?, ", "Job K with M ", "Job K after ")
+    lines = ("", "Due: ", "Hours: ", "Job T after B ?, ", "Job K after ")
     for step in check_brief_steps(HOUSE, "\n".join(line + text for line in lines)):
         assert step.status in ("true", "false", "unreadable")
 
@@ -293,8 +270,7 @@ def test_hostile_text_never_raises(text: str):
 @pytest.mark.parametrize(
     ("start", "piece"),
     [
-        *(("Job K after ", piece) for piece in ("Job K after ", "A 1, ", "Job K: 0+3=3\n", "Job ", "1+", "\n")),
-        *(("Job K with M ", piece) for piece in ("2+1/3 ", "2+1/3 1+1/2 no: ", "1/", "+")),
+        *(("Job K after ", piece) for piece in ("Job K after ", "A 1, ", "Job K: 1+3=4\n", "Job ", "1+", "\n")),
         *(("Due: ", piece) for piece in ("K 9:K ", "K 9:K,")),
         *(("Hours: ", piece) for piece in ("9:K ", "9 ", "9:K,", "K,", "Due: 5:M\n")),
         *(("Job T after ", piece) for piece in ("B ?, ", "B ?\nJob T after ", "? ", "B ")),

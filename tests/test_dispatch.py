@@ -18,7 +18,6 @@ from gce.domain.tasks.scheduling.dispatch import (
     dispatch_lines,
     one_at_a_time,
     predecessors_first,
-    two_at_a_time,
     visits,
 )
 from gce.domain.tasks.scheduling.heuristics import earliest_starts
@@ -223,19 +222,10 @@ def test_names_do_not_matter(instance: Instance, data: st.DataObject):
     assert {label: starts[name[label]] for label in instance.labels} == dispatch(instance, order)
 
 
-def test_one_and_two_at_a_time_by_hand():
-    order = ["M", "K", "B", "T"]
-    assert one_at_a_time(HOUSE, order) == {"M": 0, "K": 1, "B": 4, "T": 6}
-    assert two_at_a_time(HOUSE, order) == {"M": 0, "K": 0, "B": 3, "T": 5}, "B is the third, and T waits for it"
-    short = evolve(HOUSE, resources=(Resource("workers", 3), Resource("machines", 3)), precedence=(("K", "T"),))
-    assert two_at_a_time(short, ["K", "B", "T", "M"]) == {"K": 0, "B": 0, "T": 3, "M": 3}, "4 hours of T, 1 of M"
-    assert two_at_a_time(short, ["K", "T", "B", "M"]) == {"K": 0, "T": 3, "B": 3, "M": 7}, "T waits for K"
-
-
 @given(instance=instances(), data=st.data())
-def test_two_at_a_time_is_no_later_than_one_and_keeps_sequence_and_resources(instance: Instance, data: st.DataObject):
+def test_one_at_a_time_each_starts_when_the_one_before_it_has_ended(instance: Instance, data: st.DataObject):
+    assert one_at_a_time(HOUSE, ["M", "K", "B", "T"]) == {"M": 0, "K": 1, "B": 4, "T": 6}
     order = data.draw(orders(instance))
-    one, two = one_at_a_time(instance, order), two_at_a_time(instance, order)
-    assert all(two[label] <= one[label] for label in order)
-    for starts in (one, two):
-        assert {violation.kind for violation in judge(instance, starts)} <= {"deadline", "horizon"}
+    starts = one_at_a_time(instance, order)
+    assert all(starts[b] == starts[a] + instance.job(a).duration for a, b in itertools.pairwise(order))
+    assert {violation.kind for violation in judge(instance, starts)} <= {"deadline", "horizon"}

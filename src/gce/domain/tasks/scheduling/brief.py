@@ -7,24 +7,22 @@
     group     = HOUR ":" LABEL { "," LABEL }
     waits     = "Job " LABEL " after " LABEL open { ", " LABEL open }       ; one "?" at least
     open      = " " NUMBER | " ?"
-    visit     = "Job " LABEL [ after ] [ with ] ": " NUMBER "+" NUMBER "=" NUMBER
+    visit     = "Job " LABEL [ after ] ": " NUMBER "+" NUMBER "=" NUMBER
     after     = " after " LABEL " " NUMBER { ", " LABEL " " NUMBER }
-    with      = " with " LABEL " " sum { " " sum } [ " no" ]
-    sum       = NUMBER "+" NUMBER "/" NUMBER                                ; one for each resource
 
 HOUR and NUMBER are ASCII digits, six at most, and LABEL has at most 20 letters and digits. The first list has each job
 with its deadline, and behind that hour all jobs so far that are due at it: it is copied from the prompt, and whoever
 looks up an hour in it finds its jobs right behind. Worked examples then count all hours from 1 to the horizon, or to
 the last deadline where there is none: whoever counts has sorted. (Hours at which nothing is due may be left out, and
 are where there are more than 200.) A job waits if it comes after one that has no end yet, which is "?". A visit gives
-the hours when those that LABEL comes after have ended; what it and the job before it need of each resource, of what
-there is, and "no" if that is too much; start, duration and end. Jobs are taken by deadline, or else in the order of the
-prompt, but behind those they come after: a job whose turn comes before theirs waits for them, and is taken next.
+the hours when those that LABEL comes after have ended; start, duration and end. Jobs are taken by deadline, or else in
+the order of the prompt, but behind those they come after: a job whose turn comes before theirs waits for them, and is
+taken next.
 
-Where nothing is shared jobs start as early as they may. Where they share resources, a job starts with the one before it
-if there is enough for both, nothing it comes after is in the way, and that one did not start with another; else when
-all before it have ended. Better starts would need an account of all that runs, for which these lines have no room;
-where these are not good enough there is no worked example. A verdict never depends on any of this.
+Where nothing is shared jobs start as early as they may. Where they share resources they come one after another, which
+takes no thought, and in `paper` often is good enough. Where it is not (in `grounded`, wherever there is more than one
+resource) this is no right answer, and no worked example: other starts need looks at what is free that these lines have
+no room for. A verdict never depends on any of this.
 """
 
 from __future__ import annotations
@@ -36,15 +34,7 @@ from itertools import pairwise
 from attrs import Factory, define
 
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.dispatch import (
-    by_deadline,
-    dispatch,
-    may_run_beside,
-    predecessors_first,
-    there_is_enough,
-    two_at_a_time,
-    visits,
-)
+from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, one_at_a_time, predecessors_first, visits
 from gce.domain.tasks.scheduling.heuristics import fits
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
@@ -60,10 +50,8 @@ _COUNTED = 200
 _HOUR = re.compile(f"({_NUMBER})(?::({_LABEL}(?:,{_LABEL})*))?")
 _OPEN = rf"{_LABEL} (?:{_NUMBER}|\?)"
 _WAITS = re.compile(f"Job ({_LABEL}) after ({_OPEN}(?:, {_OPEN})*)")
-_SUM = rf"{_NUMBER}\+{_NUMBER}/{_NUMBER}"
 _VISIT = re.compile(
     f"Job ({_LABEL})(?: after ({_LABEL} {_NUMBER}(?:, {_LABEL} {_NUMBER})*))?"
-    f"(?: with ({_LABEL}) ({_SUM}(?: {_SUM})*)( no)?)?"
     rf": ({_NUMBER})\+({_NUMBER})=({_NUMBER})"
 )
 
@@ -76,7 +64,7 @@ def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) 
         turns = sorted(instance.labels, key=starts.__getitem__)
     order = predecessors_first(instance, turns)
     if starts is None:
-        starts = (two_at_a_time if instance.resources else dispatch)(instance, order)
+        starts = (one_at_a_time if instance.resources else dispatch)(instance, order)
     lines = list(_lines(instance, turns, starts))
     if any(job.deadline is not None for job in instance.jobs):
         lines = [*_deadline_lines(instance), *lines]
@@ -100,19 +88,12 @@ def _lines(instance: Instance, turns: Sequence[str], starts: Mapping[str, int]) 
     """What waits for what, and each job once those that it comes after are done."""
     ends: dict[str, int] = {}
     told: set[str] = set()
-    alone: str | None = None
     for visit in visits(instance, turns):
         label = visit.label
         if visit.plans:
-            beside = alone if instance.resources else None
-            if beside is not None and not may_run_beside(instance, label, beside, starts):
-                beside = None
-            enough = beside is not None and there_is_enough(instance, label, beside)
-            together = beside is not None and starts[label] == starts[beside]
-            compared = beside if together or not enough else None
-            yield _name(instance, label, ends) + _run(instance, label, starts[label], compared)
-            ends[label] = starts[label] + instance.job(label).duration
-            alone = None if together else label
+            start, duration = starts[label], instance.job(label).duration
+            yield f"{_name(instance, label, ends)}: {start}+{duration}={start + duration}"
+            ends[label] = start + duration
         elif visit.before is not None and label not in told:
             told.add(label)
             yield _name(instance, label, ends)
@@ -122,17 +103,6 @@ def _name(instance: Instance, label: str, ends: Mapping[str, int]) -> str:
     """Which job it is, and what it comes after, with the ends that are known."""
     before = [f"{other} {ends.get(other, '?')}" for other in instance.predecessors(label)]
     return f"Job {label} after {', '.join(before)}" if before else f"Job {label}"
-
-
-def _run(instance: Instance, label: str, start: int, beside: str | None) -> str:
-    """When the job runs, and whether there is enough for it and the job that it was compared with."""
-    job = instance.job(label)
-    both = ""
-    if beside is not None:
-        needs = zip(job.demands, instance.job(beside).demands, instance.resources, strict=True)
-        sums = " ".join(f"{own}+{theirs}/{resource.capacity}" for own, theirs, resource in needs)
-        both = f" with {beside} {sums}{'' if there_is_enough(instance, label, beside) else ' no'}"
-    return f"{both}: {start}+{job.duration}={start + job.duration}"
 
 
 @define
@@ -237,14 +207,13 @@ def _visited(instance: Instance, planned: _Planned, line: str) -> str:
     said = _VISIT.fullmatch(line)
     if said is None:
         return _UNREADABLE
-    label, after, beside, sums, no = said.groups()[:5]
-    start, duration, end = (int(hour) for hour in said.groups()[5:])
+    label, after = said[1], said[2]
+    start, duration, end = (int(hour) for hour in said.groups()[2:])
     if label not in instance.labels:
         return f"there is no job {label!r}"
     if label in planned.ends:
         return f"job {label} was planned before"
-    wrong = _wrong_pair(instance, planned, label, beside, sums, no is not None, start) if beside else ""
-    wrong = wrong or _wrong_visit(instance, planned, label, after or "", start, duration, end)
+    wrong = _wrong_visit(instance, planned, label, after or "", start, duration, end)
     planned.starts[label], planned.ends[label] = start, end
     return wrong
 
@@ -268,18 +237,3 @@ def _wrong_visit(
         if ends.get(other, start + 1) > start:
             return f"job {label} starts before {other} has ended"
     return "" if fits(instance, job, start, planned.starts) else f"what {label} needs is not free at {start}"
-
-
-def _wrong_pair(
-    instance: Instance, planned: _Planned, label: str, beside: str, sums: str, too_much: bool, start: int
-) -> str:
-    """The first thing wrong with what two jobs are said to need, or with what is concluded from it, or nothing."""
-    if beside not in planned.starts:
-        return f"no line says when {beside} starts"
-    needs = tuple(zip(instance.job(label).demands, instance.job(beside).demands, instance.resources, strict=True))
-    read = [tuple(int(number) for number in re.split(r"[+/]", item)) for item in sums.split(" ")]
-    if read != [(own, theirs, resource.capacity) for own, theirs, resource in needs]:
-        return f"that is not what {label} and {beside} need of what there is"
-    if too_much == there_is_enough(instance, label, beside):
-        return f"there is {'enough' if too_much else 'too little'} for {label} and {beside}"
-    return "" if too_much or start == planned.starts[beside] else f"{label} does not start with {beside}"

@@ -4,12 +4,12 @@ This is what a person does with a list and a wall calendar, and what the written
 precedence and resources; whether deadlines hold depends on the order. Starts never decrease along the order where
 there are resources; without resources each job starts as soon as its predecessors have ended.
 
-Two plainer schedules of the same order need no account of what is free: one job at a time, and two at a time.
+`one_at_a_time` needs no account of what is free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from heapq import heappop, heappush
 from itertools import accumulate
 from operator import add, gt, sub
@@ -24,11 +24,8 @@ __all__ = [
     "by_deadline",
     "dispatch",
     "dispatch_lines",
-    "may_run_beside",
     "one_at_a_time",
     "predecessors_first",
-    "there_is_enough",
-    "two_at_a_time",
     "visits",
 ]
 
@@ -211,40 +208,3 @@ def one_at_a_time(instance: Instance, order: Sequence[str]) -> dict[str, int]:
     """Start of every job where each starts when the one before it in `order` has ended; keeps all that `order` does."""
     ends = accumulate(instance.job(label).duration for label in order)
     return dict(zip(order, (0, *ends), strict=False))
-
-
-def two_at_a_time(instance: Instance, order: Sequence[str]) -> dict[str, int]:
-    """Start of every job where each starts with the one before it if it may, and else when all before it have ended.
-
-    No third job joins two: what runs is a pair that started together, or one job. Keeps precedence where `order` does,
-    and resources always.
-    """
-    starts: dict[str, int] = {}
-    over = 0
-    alone: str | None = None
-    for label in order:
-        if (
-            alone is not None
-            and may_run_beside(instance, label, alone, starts)
-            and there_is_enough(instance, label, alone)
-        ):
-            starts[label] = starts[alone]
-            alone = None
-        else:
-            starts[label] = over
-            alone = label
-        over = max(over, starts[label] + instance.job(label).duration)
-    return starts
-
-
-def may_run_beside(instance: Instance, label: str, other: str, starts: Mapping[str, int]) -> bool:
-    """Whether `label` comes after nothing that ends later than `other` starts; all that it comes after has a start."""
-    return all(
-        starts[before] + instance.job(before).duration <= starts[other] for before in instance.predecessors(label)
-    )
-
-
-def there_is_enough(instance: Instance, label: str, other: str) -> bool:
-    """Whether the two jobs, and no others, can run at once."""
-    needs = map(add, instance.job(label).demands, instance.job(other).demands)
-    return all(need <= resource.capacity for need, resource in zip(needs, instance.resources, strict=True))
