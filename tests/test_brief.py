@@ -126,6 +126,8 @@ def test_given_starts_are_written_out_as_they_are():
         ("B ?, K 4", "B ?, K", "no form of the brief step grammar"),
         ("B ?, K 4", "B ? K 3", "no form of the brief step grammar"),
         ("Job B", "Job T after B ?\nJob B", "job T waits already"),
+        ("after B 6, K 4", "after B 6, B 6", "a job is named twice"),
+        ("K 9:K T 12:T M 5:M", "K! 9:K T 12:T M 5:M", "no form of the brief step grammar"),
         ("Job T after B ?, K 4\n", "", ""),
         ("1+3=4", "1+2=3", "job K does not take 2"),
         ("1+3=4", "1+3=5", "1 and 3 do not make 5"),
@@ -169,7 +171,8 @@ def test_what_is_not_free_cannot_be_used():
     [
         ("after X 2, Y 4", "no line says that Y ends at 4"),
         ("after X 2, Q 3", "job Z does not come after 'Q'"),
-        ("after X 99, X 2, Y 3", "no line says that X ends at 99"),
+        ("after X 99, X 2, Y 3", "a job is named twice"),
+        ("after X 99, Y 3", "no line says that X ends at 99"),
         ("after X 2", ""),
         ("after X 2, Y", "no form of the brief step grammar"),
     ],
@@ -184,6 +187,12 @@ def test_one_slip_counts_once():
     slip = OPEN_BRIEF.replace("0+2=2", "0+2=3").replace("X 2,", "X 3,")
     assert reasons(OPEN, slip) == ["0 and 2 do not make 3"]
     assert reasons(OPEN, "Job X: 0+2=2\n" + OPEN_BRIEF.replace("X: 0+2=2", "X: 5+2=7")) == ["job X was planned before"]
+
+
+def test_a_wrong_wait_does_not_stand_in_the_way_of_the_right_one():
+    assert reasons(HOUSE, BRIEF.replace("Job T after B ?", "Job T after M ?\nJob T after B ?")) == [
+        "job T does not come after 'M'"
+    ]
 
 
 def test_without_deadlines_there_is_nothing_to_list():

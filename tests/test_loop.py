@@ -17,7 +17,7 @@ from gce.adapters.run_directory import RunDirectory
 from gce.adapters.scripted_model import ScriptedModel
 from gce.app.config import RunConfig
 from gce.app.examples import Worked, worked_answers
-from gce.app.loop import Run, RunState, iterate, resume, why_stop
+from gce.app.loop import Run, RunState, begin, iterate, resume, why_stop
 from gce.app.terminal import Silent
 from gce.domain.sampling import TierHistory
 from gce.domain.serialization import from_plain, to_plain
@@ -852,6 +852,20 @@ def test_a_warm_up_says_nothing_of_how_long_an_iteration_takes():
     """50 s of 5 steps and 3 of dev; then 24 + 30 + 3: a limit of 90 s lets one such iteration begin, no second one."""
     run = evolve(warmed_up(Listening(six_kinds), iterations=8, minutes=1.5), seconds=90.0)
     assert len(finish(run).records) == 2
+
+
+def test_a_limit_of_minutes_begins_no_part_of_a_warm_up_that_would_exceed_it():
+    """600 s a part of 60 steps, and 1,000 s: the second part would end at 1,200."""
+    run = evolve(warmed_up(Listening(six_kinds), warm_up=130, minutes=17.0), seconds=1000.0)
+    assert [record.updates for record in finish(run).records] == [60]
+
+
+def test_a_run_of_before_whose_warm_up_was_one_iteration_has_no_more_than_it_was_to_have():
+    """200 steps in iteration 1, and it counted as one of three."""
+    run = warmed_up(Listening(six_kinds), iterations=3, warm_up=200)
+    old = evolve(begin(run.config), iteration=3, updates=230)
+    assert why_stop(run, old) == "all 3 iterations are done"
+    assert why_stop(run, evolve(old, iteration=2, updates=215)) == ""
 
 
 def test_rollouts_without_an_answer_are_said_by_name():

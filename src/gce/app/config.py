@@ -161,7 +161,7 @@ class RunConfig:
 
     @property
     def last_iteration(self) -> int:
-        """The number of the last iteration, those of the warm-up counted."""
+        """The number of the last iteration of a new run, those of the warm-up counted."""
         return ceil(self.warm_up / WARM_UP_PART) + self.iterations
 
 

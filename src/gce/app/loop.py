@@ -115,6 +115,8 @@ class RunState:
     rollouts: int = 0
     correct: int = 0
     updates: int = 0
+    warm_ups: int = 0
+    """Finished iterations that were parts of the warm-up."""
     best: tuple[int, float] | None = None
     """Iteration with the best mean accuracy on dev problems so far, and that mean; the earlier one where equal."""
     looks_since_best: int = 0
@@ -153,6 +155,7 @@ def resume(run: Run) -> RunState:
         rollouts=loop["rollouts"],
         correct=loop["correct"],
         updates=loop["updates"],
+        warm_ups=loop.get("warm_ups", 0),  # Runs of before had their warm-up counted among `iterations`.
         best=None if loop["best"] is None else (loop["best"][0], loop["best"][1]),
         looks_since_best=loop["looks_since_best"],
     )
@@ -168,8 +171,9 @@ def iterate(run: Run, state: RunState) -> Iterator[tuple[RunState, IterationReco
 def why_stop(run: Run, state: RunState) -> str:
     """The reason to begin no further iteration, in words, or nothing."""
     config = run.config
-    if state.iteration >= config.last_iteration:
-        return f"all {config.last_iteration} iterations are done"
+    warming_up = state.updates < config.warm_up
+    if not warming_up and state.iteration - state.warm_ups >= config.iterations:
+        return f"all {config.iterations} iterations are done"
     if config.until is not None and state.best is not None and state.best[1] >= config.until:
         return f"dev accuracy reached {config.until:.0%} in iteration {state.best[0]}"
     if config.patience is not None and state.looks_since_best >= config.patience:
@@ -177,8 +181,8 @@ def why_stop(run: Run, state: RunState) -> str:
     if run.seconds is not None:
         records = list(run.store.read("iterations"))
         taken = [sum(record["seconds"].values()) for record in records]
-        # A warm-up, without rollouts, says nothing of how long another iteration takes.
-        next_one = taken[-1] if records and records[-1]["tiers"] else 0.0
+        # A warm-up, without rollouts, says nothing of how long the first iteration with them takes.
+        next_one = taken[-1] if records and (warming_up or records[-1]["tiers"]) else 0.0
         if sum(taken) + next_one >= run.seconds:
             return f"another iteration would exceed {config.minutes:g} minutes"
     return ""
@@ -206,7 +210,7 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     if warming_up:
         due = updates >= run.config.warm_up
     else:
-        due = number % run.config.dev_every == 0 or number == run.config.last_iteration
+        due = number % run.config.dev_every == 0 or number - state.warm_ups == run.config.iterations
     dev = _look(run) if due else {}
     looked = run.clock.now()
 
@@ -226,6 +230,7 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
         rollouts=state.rollouts + len(judged),
         correct=state.correct + correct,
         updates=updates,
+        warm_ups=state.warm_ups + warming_up,
         best=best,
         looks_since_best=looks_since_best,
     )
@@ -660,6 +665,7 @@ def _commit(
         "correct": state.correct,
         "updates": state.updates,
         "best": None if state.best is None else list(state.best),
+        "warm_ups": state.warm_ups,
         "looks_since_best": state.looks_since_best,
     }
     run.store.commit(record.iteration, run.model.state(), loop)

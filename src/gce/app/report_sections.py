@@ -166,7 +166,9 @@ def _result(run: _Run) -> Section:
     settings, summary = run.settings, run.summary
     words = [f"{settings['model']} on {run.task.name}/{settings['preset']}, seed {settings['seed']}."]
     if summary is None:
-        last = settings["iterations"] + ceil(settings.get("warm_up", 0) / WARM_UP_PART)
+        parts = sum(not record.tiers for record in run.records)
+        steps = settings.get("warm_up", 0) - sum(record.updates for record in run.records)
+        last = settings["iterations"] + parts + ceil(max(0, steps) / WARM_UP_PART)
         wanted = f" of {last}" if len(run.records) <= last else ""
         words.append(f"The run goes on, or was cut off: {len(run.records)}{wanted} iterations.")
     else:

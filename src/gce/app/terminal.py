@@ -85,11 +85,9 @@ class Terminal:
     def iteration(self, record: IterationRecord) -> None:
         """See `gce.app.loop.Watcher`."""
         tiers = list(record.tiers)
-        if not tiers:
-            self.say(
-                "Iteration 1 learned worked examples, without rollouts; greedy accuracy on dev problems in brackets."
-            )
-        elif not any(earlier.tiers for earlier in self._records):
+        if not tiers and not self._records:
+            self.say("Worked examples are learned, without rollouts; greedy accuracy on dev problems in brackets.")
+        elif tiers and not any(earlier.tiers for earlier in self._records):
             self.say("Training rollouts that were right, by tier; greedy accuracy on dev problems in brackets.")
         if not self._records or tiers != list(self._records[-1].tiers):
             columns = "".join(f"{tier:>14}" for tier in tiers)

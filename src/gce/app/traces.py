@@ -243,7 +243,7 @@ def _shown(settings: Mapping[str, Any]) -> str:
     words = ""
     if settings.get("warm_up"):
         words += (
-            f"\n\nBefore the first rollouts the model took {settings['warm_up']} steps on up to "
+            f"\n\nBefore the first rollouts the model had a warm-up of {settings['warm_up']} steps on up to "
             f"{EXAMPLES_DRAWN * settings['shots']} examples a tier{also_from(settings)}, worked out by {made}; they "
             "are not here."
         )

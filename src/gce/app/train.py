@@ -80,7 +80,7 @@ examples:
   gce train --admission shuffled                a control: which answers count as right is drawn by lot
   gce train --model smollm2 --bootstrap few-shot --shots 6 --temperature 0.4 --ladder
                                                 a weak model's start: worked examples, and problems of two jobs
-  gce train --model smollm2 --task scheduling-brief --preset paper --warm-up 200 --shots 64 --max-tokens 450
+  gce train --model smollm2 --task scheduling-brief --preset paper --warm-up 200 --shots 64
                                                 another one: it learns up to 128 worked examples a tier, then samples
   gce train --algorithm grpo --kl 0.01          group-relative weights, clipped ratios, held near the base
 

@@ -1,11 +1,11 @@
 """Brief reasoning: one line a job, for models that are too weak to write out every look-up.
 
     reasoning = [due newline hours newline] { (waits | visit) newline }     ; without the two if there are no deadlines
-    due       = "Due:" " " LABEL " " group { " " LABEL " " group }          ; in the order of the prompt
+    due       = "Due:" " " LABEL " " group { " " LABEL " " group }          ; examples: in the order of the prompt
     hours     = "Hours:" " " hour { " " hour }                              ; counted
     hour      = HOUR | group
     group     = HOUR ":" LABEL { "," LABEL }
-    waits     = "Job " LABEL " after " LABEL open { ", " LABEL open }       ; one "?" at least
+    waits     = "Job " LABEL " after " LABEL open { ", " LABEL open }       ; one "?" at least; one a job
     open      = " " NUMBER | " ?"
     visit     = "Job " LABEL [ after ] ": " NUMBER "+" NUMBER "=" NUMBER
     after     = " after " LABEL " " NUMBER { ", " LABEL " " NUMBER }
@@ -48,6 +48,7 @@ _LABEL = "[A-Za-z0-9]{1,20}"
 _COUNTED = 200
 """Up to this hour all hours are counted; where the last one is later, those alone at which something is due."""
 _HOUR = re.compile(f"({_NUMBER})(?::({_LABEL}(?:,{_LABEL})*))?")
+_OWNER = re.compile(_LABEL)
 _OPEN = rf"{_LABEL} (?:{_NUMBER}|\?)"
 _WAITS = re.compile(f"Job ({_LABEL}) after ({_OPEN}(?:, {_OPEN})*)")
 _VISIT = re.compile(
@@ -147,7 +148,11 @@ def _deadlines(instance: Instance, planned: _Planned, line: str) -> str:
     owners = said[::2] if kind == "Due:" else []
     items = [_HOUR.fullmatch(item) for item in (said[1::2] if kind == "Due:" else said)]
     read = [(int(item[1]), item[2].split(",") if item[2] else []) for item in items if item]
-    if not items or len(read) < len(items) or (owners and not (len(owners) == len(read) and all(g for _, g in read))):
+    if not items or len(read) < len(items):
+        return _UNREADABLE
+    if kind == "Due:" and not (len(owners) == len(read) and all(_OWNER.fullmatch(owner) for owner in owners)):
+        return _UNREADABLE
+    if kind == "Due:" and not all(labels for _, labels in read):
         return _UNREADABLE
     if not due:
         return "no job has a deadline"
@@ -191,7 +196,6 @@ def _waits(instance: Instance, planned: _Planned, line: str) -> str:
         return f"job {label} was planned before"
     if label in planned.waiting:
         return f"job {label} waits already"
-    planned.waiting.add(label)
     for other, end in others:
         if other not in instance.predecessors(label):
             return f"job {label} does not come after {other!r}"
@@ -199,7 +203,10 @@ def _waits(instance: Instance, planned: _Planned, line: str) -> str:
             return f"job {label} need not wait for {other}"
         if end != "?" and planned.ends.get(other) != int(end):
             return f"no line says that {other} ends at {end}"
-    return "" if len({other for other, _ in others}) == len(others) else "a job is named twice"
+    if len({other for other, _ in others}) < len(others):
+        return "a job is named twice"
+    planned.waiting.add(label)
+    return ""
 
 
 def _visited(instance: Instance, planned: _Planned, line: str) -> str:
@@ -227,8 +234,10 @@ def _wrong_visit(
         return f"job {label} does not take {duration}"
     if start + duration != end:
         return f"{start} and {duration} do not make {end}"
-    for item in after.split(", ") if after else ():
-        other, hour = item.split(" ")
+    before = [item.split(" ") for item in after.split(", ")] if after else []
+    if len({other for other, _ in before}) < len(before):
+        return "a job is named twice"
+    for other, hour in before:
         if other not in instance.predecessors(label):
             return f"job {label} does not come after {other!r}"
         if ends.get(other) != int(hour):
