@@ -823,6 +823,9 @@ def test_a_long_warm_up_is_several_iterations_and_is_looked_at_once():
     model = Listening(six_kinds)
     found = finish(warmed_up(model, iterations=1, warm_up=130, learning_rate=0.002, warm_up_rate=0.02))
     assert [record.updates for record in found.records[:3]] == [60, 60, 10]
+    assert why_stop(a_run(evolve(SMALL, iterations=1, warm_up=130), model), found.state) == (
+        "all 1 iterations after the warm-up are done"
+    )
     assert [bool(record.dev) for record in found.records] == [False, False, True, True]
     assert [batch.rate for batch in model.batches[:130]] == pytest.approx([10 - 9 * step / 129 for step in range(130)])
     assert len({tuple(trace.key for trace in traces) for traces in model.taught[:130]}) > 100

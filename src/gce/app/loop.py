@@ -173,7 +173,7 @@ def why_stop(run: Run, state: RunState) -> str:
     config = run.config
     warming_up = state.updates < config.warm_up
     if not warming_up and state.iteration - state.warm_ups >= config.iterations:
-        return f"all {config.iterations} iterations are done"
+        return f"all {config.iterations} iterations{' after the warm-up' if state.warm_ups else ''} are done"
     if config.until is not None and state.best is not None and state.best[1] >= config.until:
         return f"dev accuracy reached {config.until:.0%} in iteration {state.best[0]}"
     if config.patience is not None and state.looks_since_best >= config.patience:
