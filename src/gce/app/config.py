@@ -15,7 +15,7 @@ from gce.domain.sampling import Policy
 from gce.domain.targeting import Strategy
 from gce.errors import BadInput
 
-__all__ = ["RECIPES", "WARM_UP_PART", "Admission", "RunConfig", "from_plain", "with_recipe"]
+__all__ = ["RECIPES", "WARM_UP_PART", "Admission", "RunConfig", "from_plain", "parts_of_warm_up", "with_recipe"]
 
 Admission = Literal["verified", "reasoned", "all", "shuffled"]
 Bootstrap = Literal["none", "few-shot"]
@@ -23,6 +23,12 @@ ExampleMaker = Literal["heuristic", "solver"]
 
 WARM_UP_PART = 60
 """Steps of a warm-up that are lost at most where it is cut off."""
+
+
+def parts_of_warm_up(steps: int) -> int:
+    """The iterations that so many steps take."""
+    return ceil(steps / WARM_UP_PART)
+
 
 _positive = validators.ge(1)
 _positive_or_none: Any = validators.optional(_positive)
@@ -162,7 +168,7 @@ class RunConfig:
     @property
     def last_iteration(self) -> int:
         """The number of the last iteration of a new run, those of the warm-up counted."""
-        return ceil(self.warm_up / WARM_UP_PART) + self.iterations
+        return parts_of_warm_up(self.warm_up) + self.iterations
 
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {

@@ -582,11 +582,12 @@ def _warm_up(run: Run, state: RunState) -> Iterator[UpdateReport]:
     drawn = [draw(examples, rng, run.config.batch) for _ in range(run.config.warm_up)]
     first, last = run.config.warm_up_rate or run.config.learning_rate, run.config.learning_rate
     rates = np.linspace(first / last, 1.0, len(drawn)).tolist()
+    part = slice(state.updates, state.updates + WARM_UP_PART)
     batches = [
         TrainingBatch(traces, (1.0,) * len(traces), kl=run.config.kl, rate=rate)
-        for traces, rate in zip(drawn, rates, strict=True)
+        for traces, rate in zip(drawn[part], rates[part], strict=True)
     ]
-    yield from _take_steps(run, state.iteration + 1, batches[state.updates : state.updates + WARM_UP_PART])
+    yield from _take_steps(run, state.iteration + 1, batches)
 
 
 def _take_steps(run: Run, number: int, batches: Sequence[TrainingBatch]) -> Iterator[UpdateReport]:

@@ -11,7 +11,6 @@ import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from gce.adapters import figures
 from gce.adapters.figures import Figure
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, shortcut_margins
-from gce.app.config import WARM_UP_PART
+from gce.app.config import parts_of_warm_up
 from gce.app.evaluation import stored_shares
 from gce.app.examples import EXAMPLES_DRAWN, also_from
 from gce.app.resolve import find_task, stored_problem
@@ -168,7 +167,7 @@ def _result(run: _Run) -> Section:
     if summary is None:
         parts = sum(not record.tiers for record in run.records)
         steps = settings.get("warm_up", 0) - sum(record.updates for record in run.records)
-        last = settings["iterations"] + parts + ceil(max(0, steps) / WARM_UP_PART)
+        last = settings["iterations"] + parts + parts_of_warm_up(max(0, steps))
         wanted = f" of {last}" if len(run.records) <= last else ""
         words.append(f"The run goes on, or was cut off: {len(run.records)}{wanted} iterations.")
     else:

@@ -47,8 +47,11 @@ _NUMBER = "[0-9]{1,6}"
 _LABEL = "[A-Za-z0-9]{1,20}"
 _COUNTED = 200
 """Up to this hour all hours are counted; where the last one is later, those alone at which something is due."""
-_HOUR = re.compile(f"({_NUMBER})(?::({_LABEL}(?:,{_LABEL})*))?")
-_OWNER = re.compile(_LABEL)
+_JOBS = f":{_LABEL}(?:,{_LABEL})*"
+_LISTS = {
+    "Due:": re.compile(f"Due:(?: {_LABEL} {_NUMBER}{_JOBS})+"),
+    "Hours:": re.compile(f"Hours:(?: {_NUMBER}(?:{_JOBS})?)+"),
+}
 _OPEN = rf"{_LABEL} (?:{_NUMBER}|\?)"
 _WAITS = re.compile(f"Job ({_LABEL}) after ({_OPEN}(?:, {_OPEN})*)")
 _VISIT = re.compile(
@@ -140,20 +143,15 @@ def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
 def _deadlines(instance: Instance, planned: _Planned, line: str) -> str:
     """The first thing wrong with one of the two lists of deadlines, or nothing."""
     kind, *said = line.split(" ")
-    if kind not in ("Due:", "Hours:"):  # Some other blank stands behind it.
+    if kind not in _LISTS:  # Some other blank stands behind it.
         return _UNREADABLE
     again = kind in planned.listed
     planned.listed.add(kind)
     due = {job.label: job.deadline for job in instance.jobs if job.deadline is not None}
-    owners = said[::2] if kind == "Due:" else []
-    items = [_HOUR.fullmatch(item) for item in (said[1::2] if kind == "Due:" else said)]
-    read = [(int(item[1]), item[2].split(",") if item[2] else []) for item in items if item]
-    if not items or len(read) < len(items):
+    if not _LISTS[kind].fullmatch(line):
         return _UNREADABLE
-    if kind == "Due:" and not (len(owners) == len(read) and all(_OWNER.fullmatch(owner) for owner in owners)):
-        return _UNREADABLE
-    if kind == "Due:" and not all(labels for _, labels in read):
-        return _UNREADABLE
+    items = (item.partition(":") for item in (said[1::2] if kind == "Due:" else said))
+    read = [(int(hour), jobs.split(",") if jobs else []) for hour, _, jobs in items]
     if not due:
         return "no job has a deadline"
     for hour, labels in read:
@@ -162,7 +160,7 @@ def _deadlines(instance: Instance, planned: _Planned, line: str) -> str:
                 return f"{hour} is not the deadline of {label}"
     hours = [hour for hour, _ in read]
     if kind == "Due:":
-        wrong = _wrong_groups(due, owners, [labels for _, labels in read])
+        wrong = _wrong_groups(due, said[::2], [labels for _, labels in read])
     elif sorted(label for _, labels in read for label in labels) != sorted(due):
         wrong = "not each job that has a deadline is listed once"
     else:
@@ -189,23 +187,31 @@ def _waits(instance: Instance, planned: _Planned, line: str) -> str:
     said = _WAITS.fullmatch(line)
     if said is None:
         return _UNREADABLE
-    label, others = said[1], [item.split(" ") for item in said[2].split(", ")]
+    label = said[1]
     if label not in instance.labels:
         return f"there is no job {label!r}"
     if label in planned.ends:
         return f"job {label} was planned before"
     if label in planned.waiting:
         return f"job {label} waits already"
-    for other, end in others:
+    wrong = _wrong_after(instance, planned, label, said[2])
+    if not wrong:
+        planned.waiting.add(label)
+    return wrong
+
+
+def _wrong_after(instance: Instance, planned: _Planned, label: str, after: str) -> str:
+    """The first thing wrong with the jobs that a job is said to come after, and with their ends, or nothing."""
+    before = [item.split(" ") for item in after.split(", ")]
+    if len({other for other, _ in before}) < len(before):
+        return "a job is named twice"
+    for other, end in before:
         if other not in instance.predecessors(label):
             return f"job {label} does not come after {other!r}"
         if end == "?" and other in planned.ends:
             return f"job {label} need not wait for {other}"
         if end != "?" and planned.ends.get(other) != int(end):
             return f"no line says that {other} ends at {end}"
-    if len({other for other, _ in others}) < len(others):
-        return "a job is named twice"
-    planned.waiting.add(label)
     return ""
 
 
@@ -234,14 +240,8 @@ def _wrong_visit(
         return f"job {label} does not take {duration}"
     if start + duration != end:
         return f"{start} and {duration} do not make {end}"
-    before = [item.split(" ") for item in after.split(", ")] if after else []
-    if len({other for other, _ in before}) < len(before):
-        return "a job is named twice"
-    for other, hour in before:
-        if other not in instance.predecessors(label):
-            return f"job {label} does not come after {other!r}"
-        if ends.get(other) != int(hour):
-            return f"no line says that {other} ends at {hour}"
+    if after and (wrong := _wrong_after(instance, planned, label, after)):
+        return wrong
     for other in instance.predecessors(label):
         if ends.get(other, start + 1) > start:
             return f"job {label} starts before {other} has ended"
