@@ -211,8 +211,17 @@ def test_a_name_that_is_no_directory_and_no_repository_is_refused(tmp_path):
 
 
 def test_a_repository_that_cannot_be_fetched_is_refused():
-    with pytest.raises(ModelError, match="could not find or fetch the model 'nobody/nothing'"):
+    with pytest.raises(ModelError, match="no directory 'nobody/nothing' here, and no such model fetched"):
         load_mlx_model("nobody/nothing", device="cpu")
+
+
+@pytest.mark.parametrize("gone", ["config.json", "model.safetensors"])
+def test_a_directory_without_a_model_is_refused_and_what_is_missing_named(directory, tmp_path, gone):
+    copy = shutil.copytree(directory, tmp_path / "model")
+    (copy / gone).unlink()
+    with pytest.raises(ModelError, match="expected a model in the Hugging Face layout in") as caught:
+        load(copy)
+    assert str(caught.value).endswith(f"found no {gone.replace('model', 'model*')} there")
 
 
 @pytest.mark.parametrize("broken", ["config.json", "model.safetensors", "tokenizer.json"])
@@ -221,11 +230,6 @@ def test_damaged_files_are_refused(directory, tmp_path, broken):
     (copy / broken).write_bytes(b"{" * 100)
     with pytest.raises(ModelError, match="could not load a model from"):
         load(copy)
-
-
-def test_an_empty_directory_is_no_model(tmp_path):
-    with pytest.raises(ModelError, match="could not load a model from"):
-        load(tmp_path)
 
 
 def test_a_model_without_chat_template_is_refused(tmp_path):

@@ -29,6 +29,7 @@ def test_a_factory_is_called_with_the_settings_and_the_task(monkeypatch: pytest.
         ("toy_task:MODULI", "toy_task:MODULI is dict, expected a function of settings and task"),
         ("toy_task:nothing", "module toy_task has no 'nothing' \\(given as the model"),
         ("no_such_module:f", "cannot import 'no_such_module' for the model"),
+        ("toy_task:Verdict", "cannot call toy_task:Verdict with settings and task: "),
     ],
 )
 def test_what_is_no_factory_is_refused(name: str, said: str) -> None:

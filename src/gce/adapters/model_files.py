@@ -14,12 +14,14 @@ def find_directory(path_or_repo: str | Path) -> Path:
     """A local directory with the model's files, fetched from the hub where the name is one of a model there.
 
     Raises:
-        ModelError: neither a directory nor a model on the hub, or the hub cannot be reached.
+        ModelError: neither a directory with a model nor a model on the hub, or the hub cannot be reached.
     """
-    path = Path(path_or_repo)
+    path, name = Path(path_or_repo), str(path_or_repo)
     if path.is_dir():
+        for wanted in ("config.json", "model*.safetensors"):
+            if not any(path.glob(wanted)):
+                raise ModelError(f"expected a model in the Hugging Face layout in {name!r}, found no {wanted} there")
         return path
-    name = str(path_or_repo)
     if path.is_absolute() or name.count("/") != 1:
         raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
     from huggingface_hub import snapshot_download
@@ -27,7 +29,7 @@ def find_directory(path_or_repo: str | Path) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
     except (OSError, ValueError) as error:
-        raise ModelError(f"could not find or fetch the model {name!r}: {one_line(error)}") from error
+        raise ModelError(f"no directory {name!r} here, and no such model fetched: {one_line(error)}") from error
 
 
 def check_speaks(name: str, *, template: bool, end: int | None) -> None:

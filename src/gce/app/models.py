@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from importlib import resources
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,12 @@ def _make(name: str, config: RunConfig, task: Task) -> Any:
     factory = attribute(name, "model")
     if not callable(factory):
         raise BadInput(f"{name} is {type(factory).__name__}, expected a function of settings and task")
+    try:
+        signature(factory).bind(config, task)
+    except ValueError:  # Some that are written in C tell nothing.
+        pass
+    except TypeError as error:
+        raise BadInput(f"cannot call {name} with settings and task: {error}") from error
     return factory(config, task)
 
 
@@ -252,7 +259,9 @@ BACKENDS: tuple[Backend, ...] = (
         _starts(*HTTP),
         _load_http,
     ),
-    Backend("module:FACTORY", "what your function returns", "", (), "what yours do", _is_factory, _make),
+    Backend(
+        "module:FACTORY", "what your function of settings and task returns", "", (), "what yours do", _is_factory, _make
+    ),
     Backend(
         f"{SCRIPTED}FILE",
         "answers from a file, a JSON object a line; for tests",
