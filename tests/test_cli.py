@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 import toy_task
 
+from gce.adapters.scripted_model import ScriptedModel
 from gce.app import cli, models
 from gce.domain.tasks import TASKS, draw_problem
 from gce.domain.tasks.scheduling.answer import render
@@ -392,6 +394,11 @@ def test_path_prints_where_the_shipped_model_lies(gce: Gce, tmp_path: Path, monk
 COUNTED: list[str] = []
 
 
+def tight(_config: Any, _task: Any) -> ScriptedModel:
+    """A model that has no room for the longer prompts."""
+    return ScriptedModel(lambda _request: "w1", context=17)
+
+
 def counting(config: Any, task: Any) -> Any:
     """A careless model that notes what it was asked."""
     model = toy_task.careless(config, task)
@@ -494,11 +501,49 @@ def test_several_samples_of_a_problem_give_pass_at_k(gce: Gce) -> None:
     """About two of three samples are right: pass@8 is near 1, and its interval is that of 30 problems."""
     arguments = ("evaluate", *TOY, *SCRIPTED, "--n", "30", "--samples", "9", "--temperature", "1")
     found = json.loads(gce(*arguments, "--json").out)
-    assert set(found) == {"pass_at", "samples", "temperature", "n"} and set(found["pass_at"]) == {"pass@1", "pass@8"}
+    assert set(found) == {"pass_at", "samples", "temperature", "n", "no_answer"} and set(found["pass_at"]) == {
+        "pass@1",
+        "pass@8",
+    }
     one, eight = found["pass_at"]["pass@1"]["T0"], found["pass_at"]["pass@8"]["T0"]
     assert one["low"] < 2 / 3 < one["high"] and one["high"] - one["low"] > 0.2
     assert eight["value"] > 0.99
     assert [line.split()[0] for line in gce(*arguments).out.splitlines()[3:]] == ["pass@1", "pass@8"]
+
+
+def test_samples_without_an_answer_are_said(gce: Gce) -> None:
+    arguments = ("evaluate", *TOY, "--model", "test_cli:tight", "--n", "5", "--samples", "2", "--temperature", "1")
+    missing = json.loads(gce(*arguments, "--json").out)["no_answer"]
+    assert 0 < missing < 30
+    assert f"zero-shot: {missing} of 30 have no answer; T" in gce(*arguments).out
+
+
+def test_two_evaluations_do_not_write_one_file(gce: Gce, tmp_path: Path) -> None:
+    file = tmp_path / "answers"
+    arguments = ("evaluate", *TOY, *SCRIPTED, "--n", "2", "--answers", file)
+    gce(*arguments)
+    before = file.read_bytes()
+    with file.open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert "another evaluation writes" in one_line(gce(*arguments), "evaluate")
+    assert file.read_bytes() == before
+    assert gce(*arguments).status == 0
+
+
+def test_a_disk_that_is_full_ends_an_evaluation_in_one_line_and_keeps_what_it_has(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; from gce.app.cli import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = ["evaluate", *TOY, *SCRIPTED, "--n", "5", "--answers", "answers"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1), ran.stderr
+    assert "cannot write answers: File too large; what it has so far is kept" in ran.stderr
+    whole = (tmp_path / "answers").read_bytes().rpartition(b"\n")[0].splitlines()
+    assert len([json.loads(line) for line in whole]) > 1
 
 
 def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_path: Path) -> None:

@@ -78,6 +78,34 @@ def test_problems_of_a_file_are_evaluated(folder: Path, capsys: pytest.CaptureFi
 
 
 @needs_sandbox
+def test_answers_to_tests_that_were_changed_are_not_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The prompts are the same, so only the file says that the verdicts are others."""
+    arguments = ("evaluate", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", "--answers", "a")
+    assert gce(*arguments, "--n", "5") == 0
+    assert "n = 1 to 3 a tier" in capsys.readouterr().out
+    Path("mine.jsonl").write_text(Path("mine.jsonl").read_text().replace("== 2", "== 3"))
+    assert gce(*arguments, "--n", "5") == 2
+    assert "answers of another evaluation: its records is" in capsys.readouterr().err
+
+
+@needs_sandbox
+def test_a_run_without_test_problems_has_a_validity_card(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("safetensors")
+    records = [record for record in RECORDS if record.get("split") != "test" and record.get("tier") != "hard"]
+    for extra in ([], [{**RECORDS[-1], "split": "test"}]):
+        Path("mine.jsonl").write_text("".join(json.dumps(record) + "\n" for record in [*records, *extra]))
+        run = f"run-{len(extra)}"
+        sizes = ("--iterations", "2", "--problems", "5", "--rollouts", "2", "--dev", "0", "--updates", "1")
+        common = ("train", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", *sizes)
+        assert gce(*common, "--run-dir", run) == 0
+        capsys.readouterr()
+        assert gce("validity", run, "--n", "30", "--json") == 0
+        lines = {line["what"]: line["n"] for line in json.loads(capsys.readouterr().out)["lines"]}
+        assert lines["problems that training sampled"] == 3, "a problem that came again is the same one"
+        assert "the second minus the first, points" not in lines
+
+
+@needs_sandbox
 def test_a_run_over_programs_learns_from_the_right_ones_and_is_judged_again_alike(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,7 +124,11 @@ def test_a_run_over_programs_learns_from_the_right_ones_and_is_judged_again_alik
     capsys.readouterr()
     kept = Path("mine.jsonl").read_text()
     Path("mine.jsonl").write_text(kept.replace("== 2", "== 3"))
-    for command in (("rescore", "run"), ("train", "--run-dir", "run", "--resume", "--iterations", "3")):
+    for command in (
+        ("rescore", "run"),
+        ("validity", "run"),
+        ("train", "--run-dir", "run", "--resume", "--iterations", "3"),
+    ):
         assert gce(*command) == 2
         assert "the file behind the task programs@mine.jsonl is not the one" in capsys.readouterr().err
     Path("mine.jsonl").write_text(kept)

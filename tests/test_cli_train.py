@@ -585,6 +585,27 @@ def test_going_back_to_an_iteration(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "--discard-after needs --resume" in refused(capsys)
 
 
+def test_another_model_under_the_same_name_is_refused_before_anything_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script, run = tmp_path / "script.jsonl", tmp_path / "run"
+    script.write_text('{"text": ["adds w1", "adds w2"]}')
+    assert train(*TOY, "--model", "scripted:script.jsonl", *SIZES, run=run) == 0
+    before = snapshot(run)
+    capsys.readouterr()
+    back = ("--resume", "--discard-after", "1")
+    script.write_text('{"text": "adds w0"}')
+    assert train(*back, run=run) == 2
+    assert "scripted:script.jsonl is not the model that the run began with: its weights are others" in refused(capsys)
+    assert cli.main(["validity", str(run)]) == 2
+    assert "is not the model that the run ended with" in capsys.readouterr().err
+    script.unlink()
+    assert train(*back, run=run) == 2
+    assert "cannot read the scripted answers" in refused(capsys)
+    assert snapshot(run) == before
+
+
 def test_evaluation_does_not_disturb_training(trained: Trained) -> None:
     blind = trained("--dev", "0", "--test", "0")
     assert adapter_of(trained()) == adapter_of(blind)

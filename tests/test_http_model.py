@@ -363,6 +363,22 @@ def test_a_proxy_of_the_environment_does_not_serve_loopback(monkeypatch):
         assert len(list(model_of(server, attempts=1).sample(requests_of(1)))) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("HTTPS_PROXY", "foo://x"), ("ALL_PROXY", "socks5://x:1"), ("SSL_CERT_FILE", "no/such/file")]
+)
+def test_a_proxy_or_certificates_that_cannot_be_used_are_said_in_one_line(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    http_model._tls.cache_clear()
+    try:
+        with ChatServer() as server:
+            assert len(list(model_of(server, attempts=1).sample(requests_of(1)))) == 1, "loopback needs neither"
+        far = load_http_model("https://gce.invalid/v1#m", concurrency=1, timeout=5)
+        told = complaint(far, requests_of(1))
+    finally:
+        http_model._tls.cache_clear()
+    assert "cannot connect with the proxies and certificates of the environment" in told
+
+
 def test_two_calls_may_be_under_way_at_a_time():
     with ChatServer() as server:
         model = model_of(server)

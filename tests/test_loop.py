@@ -59,8 +59,8 @@ class Interrupted(Exception):
 class Listening(ScriptedModel):
     """A scripted model that remembers what it was asked and taught, and takes a second for each sample."""
 
-    def __init__(self, answer: Answer, clock: FakeClock | None = None) -> None:
-        super().__init__(answer)
+    def __init__(self, answer: Answer, clock: FakeClock | None = None, **options: Any) -> None:
+        super().__init__(answer, **options)
         self.asked: list[SampleRequest] = []
         self.batches: list[TrainingBatch] = []
         self.clock = clock or FakeClock()
@@ -660,6 +660,20 @@ def test_group_relative_weights_of_this_iterations_rollouts() -> None:
             assert weight == pytest.approx(0.5**0.5 if trace.verdicts[0].right else -(2**0.5), rel=1e-5)
 
 
+def test_rollouts_without_an_answer_do_not_count_for_weights() -> None:
+    """They have no log-probabilities, which says nothing of those that have an answer."""
+
+    class Crowded(Listening):
+        def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+            for found in super().sample(requests):
+                none = evolve(found, text="", finish_reason="error", error="no room", log_probabilities=None)
+                yield none if "/T1/" in found.key else found
+
+    model = Crowded(six_kinds)
+    finish(a_run(evolve(SMALL, algorithm="grpo", iterations=1), model))
+    assert {trace.tier for traces in model.taught for trace in traces} == {"T0"}
+
+
 def test_decided_problems_are_left_out_of_reinforce_rej() -> None:
     """T0 is always right, T1 where the sample's number is even: T1 alone is learned from, by 1 and -1."""
 
@@ -878,6 +892,16 @@ def test_rollouts_without_an_answer_are_said_by_name():
     short = ScriptedModel(lambda request: "w1", context=10)
     finish(evolve(a_run(evolve(SMALL, iterations=1), short), watcher=watcher))
     assert said and "rollouts have no answer; T0: the prompt has" in said[0]
+
+
+def test_a_step_whose_traces_do_not_fit_is_none():
+    said: list[str] = []
+    watcher = Silent()
+    watcher.say = said.append  # type: ignore[method-assign]
+    run = warmed_up(Listening(lambda request: "w1", context=12), iterations=1)
+    record = finish(evolve(run, watcher=watcher)).records[0]
+    assert (record.updates, record.loss, record.gradient_norm, record.dropped) == (0, None, None, 20)
+    assert said[0] == "warning: 5 of 5 steps taught nothing: none of their traces fits the context"
 
 
 RUNGS = (TaskTier("T0", rung=True, max_tokens=3), TaskTier("T1"), TaskTier("T2", held_out=True))

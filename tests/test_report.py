@@ -306,8 +306,10 @@ def test_a_wrong_step_in_scheduling_is_found_where_it_stands() -> None:
     assert validity.judge_steps(task, problem, text) == ("true", None)
     lines = text.split("\n")
     broken = re.sub(r"end (\w) (\d+)$", lambda m: f"end {m[1]} {int(m[2]) + 1}", lines[2])
-    kind, place = validity.judge_steps(task, problem, "\n".join([*lines[:2], broken, *lines[3:]]))
-    assert (kind, place) == ("false", 3 / (len(lines) - 1))
+    wrong = "\n".join([*lines[:2], broken, *lines[3:]])
+    assert validity.judge_steps(task, problem, wrong) == ("false", 3 / (len(lines) - 1))
+    thought = f"<think>{wrong}</think>{text}"
+    assert validity.judge_steps(task, problem, thought) == ("true", None), "what was only thought is not judged"
 
 
 def test_a_newer_verifier_judges_stored_answers_again(

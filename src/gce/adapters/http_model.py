@@ -371,14 +371,25 @@ def _tls() -> ssl.SSLContext:
 
 
 def _client(url: str, headers: httpx2.Headers, timeout: float) -> httpx2.AsyncClient:
-    """Follows no redirect, for the key is meant for one server. Proxies of the environment do not serve loopback."""
-    return httpx2.AsyncClient(
-        headers=headers,
-        timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
-        limits=httpx2.Limits(max_connections=None),
-        verify=_tls(),
-        trust_env=urlsplit(url).hostname not in _LOOPBACK,
-    )
+    """Follows no redirect, for the key is meant for one server. Proxies of the environment do not serve loopback.
+
+    Raises:
+        ModelError: what the environment says of proxies or certificates cannot be used.
+    """
+    server = urlsplit(url)
+    try:
+        return httpx2.AsyncClient(
+            headers=headers,
+            timeout=httpx2.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
+            limits=httpx2.Limits(max_connections=None),
+            verify=server.scheme == "https" and _tls(),  # Without TLS there is nothing to trust.
+            trust_env=server.hostname not in _LOOPBACK,
+        )
+    except (ImportError, ValueError, OSError) as exc:
+        raise ModelError(
+            f"cannot connect with the proxies and certificates of the environment (HTTPS_PROXY, SSL_CERT_FILE, ...): "
+            f"{one_line(str(exc))[:_MOST_WORDS]}"
+        ) from exc
 
 
 async def _exchange(

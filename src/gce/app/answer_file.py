@@ -5,12 +5,14 @@ The first line says what was asked of whom; each other one is a conversation. A 
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
 from gce.app.evaluation import Judged, answer_record
 from gce.app.modes import Answered
@@ -28,21 +30,30 @@ class AnswerFile:
         """Open `path`, or begin it, for an evaluation that `asked` describes in plain data.
 
         Raises:
-            BadInput: the file cannot be written, is another kind of file, or has answers of another evaluation.
+            BadInput: the file cannot be written, another process writes it, it is another kind of file, or it has
+                answers of another evaluation.
         """
         self._path = path
         self._problems = {problem.key: problem for problem in problems}
         self._done: dict[str, dict[str, Answered]] = {}
         self._seconds: dict[str, float] = {}
         header = json.loads(json.dumps({"evaluation": dict(asked)}))
-        try:
-            whole = self._read(header) if path.exists() and path.stat().st_size else 0
-            self._file: TextIO = path.open("a", encoding="utf-8")
-            os.truncate(path, whole)
-            if not whole:
-                self._write(header)
-        except OSError as error:
-            raise BadInput(f"cannot write {path}: {error.strerror}") from error
+        with ExitStack() as opened:
+            try:
+                # Unbuffered: what could not be written is not tried again when the file is closed.
+                self._file: FileIO = opened.enter_context(FileIO(path, "a+"))
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                whole = self._read(header)
+                self._file.truncate(whole)
+                if not whole:
+                    self._write(header)
+            except BlockingIOError as error:
+                raise BadInput(
+                    f"another evaluation writes {path}: wait until it ends, or give another --answers"
+                ) from error
+            except OSError as error:
+                raise BadInput(f"cannot write {path}: {error.strerror}") from error
+            opened.pop_all()
 
     def __enter__(self) -> AnswerFile:
         return self
@@ -82,8 +93,9 @@ class AnswerFile:
             raise BadInput(f"cannot write {self._path}: {error.strerror}; what it has so far is kept") from error
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(record) + "\n")
-        self._file.flush()
+        line = memoryview((json.dumps(record) + "\n").encode())
+        while line:
+            line = line[self._file.write(line) :]
 
     def _read(self, header: Mapping[str, Any]) -> int:
         """Take what is there; how many bytes of the file are whole lines."""

@@ -7,6 +7,7 @@ import hashlib
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -33,9 +34,9 @@ from gce.app.mode_tables import (
 )
 from gce.app.models import MODEL_HELP, find_model
 from gce.app.modes import MODES, Answered, Settings, converse
-from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers
+from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, find_tiers
 from gce.app.runners import add_runner
-from gce.app.terminal import Terminal, accuracy_rows, share_cell, table
+from gce.app.terminal import Terminal, accuracy_rows, count_words, share_cell, table
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import mean_of_tiers
 from gce.domain.tasks import Task, draw_problems
@@ -135,7 +136,8 @@ def run(arguments: argparse.Namespace) -> int:
         print()
     else:
         where = f"{arguments.model} on {task.name}/{preset}, {arguments.split} problems"
-        print(f"{where}, % right (95 % interval), n = {arguments.n} a tier")
+        counts = count_words(Counter(problem.tier for problem in problems).values())
+        print(f"{where}, % right (95 % interval), {counts}")
         print(shown)
     return 0
 
@@ -187,7 +189,9 @@ def _asked(
     """What the answers follow from: an evaluation that differs in any of it is another one."""
     names = ("task", "model", "split", "n", "samples", "temperature", "max_tokens", "seed", "shots", "examples")
     shown = json.dumps(to_plain(tuple(problem.prompt for problem in problems)))
+    records = file_digest(arguments.task)
     return {name: getattr(arguments, name) for name in names} | {
+        **({"records": records} if records else {}),  # What is hidden in them stands in no prompt.
         "preset": preset,
         "tiers": list(dict.fromkeys(problem.tier for problem in problems)),
         "problems": hashlib.sha256(shown.encode()).hexdigest(),
@@ -229,7 +233,8 @@ def _report(
         passed = pass_at(measured.judged)
         cells = [[name, *(share_cell(e.value, e.low, e.high) for e in row.values())] for name, row in passed.items()]
         result = {"pass_at": to_plain(passed), "samples": arguments.samples, "temperature": arguments.temperature}
-        return result | {"n": arguments.n}, table(["", *tiers], cells)
+        result |= {"n": arguments.n, "no_answer": sum(each.unanswered for each in measured.judged)}
+        return result, "\n".join([table(["", *tiers], cells), *_failures(found)])
     floors, heuristics = reference_rows(task, preset, problems, fitted_to=100)
     held_out = [tier.name for tier in task.tiers(preset) if tier.held_out]
     notes = notes_on(arguments.model, found, arguments.examples)
@@ -267,7 +272,7 @@ def _failures(found: Mapping[str, Measured]) -> list[str]:
     """A line for each mode in which the model was asked and could not answer; such answers count as wrong."""
     lines = []
     for mode, measured in found.items():
-        failed = [each for each in measured.judged if each.completion.finish_reason == "error"]
+        failed = [each for each in measured.judged if each.unanswered]
         if failed:
             first = f"{failed[0].problem.tier}: {failed[0].completion.error}"
             lines.append(f"{mode}: {len(failed)} of {len(measured.judged)} have no answer; {first}")

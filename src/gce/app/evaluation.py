@@ -32,6 +32,11 @@ class Judged:
     verdicts: tuple[Verdict, ...]
     right: bool
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether the model was asked and could not answer."""
+        return self.completion.finish_reason == "error"
+
 
 def judge(task: Task, problem: Problem, completion: Completion) -> Judged:
     """Verdicts of one answer."""

@@ -206,6 +206,10 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     else:
         reports = list(_learn(run, number, _pool(run, number, buffer, rollouts), credited))
     learned = run.clock.now()
+    taken = [report for report in reports if report.tokens]
+    if len(taken) < len(reports):
+        few = len(reports) - len(taken)
+        run.watcher.say(f"warning: {few} of {len(reports)} steps taught nothing: none of their traces fits the context")
     updates = state.updates + len(reports)
     if warming_up:
         due = updates >= run.config.warm_up
@@ -239,9 +243,9 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
         tiers=counts,
         buffer=composition(buffer),
         admitted=len(admitted),
-        updates=len(reports),
-        loss=_mean([report.loss for report in reports]),
-        gradient_norm=_mean([report.gradient_norm for report in reports]),
+        updates=len(taken),
+        loss=_mean([report.loss for report in taken]),
+        gradient_norm=_mean([report.gradient_norm for report in taken]),
         entropy=_entropy(judged),
         dropped=sum(report.dropped for report in reports),
         dev=dev,
@@ -346,7 +350,7 @@ def _wave(
     if wave is None:
         wave = _drawn(run, number, first_sample, requests, asked, shown)
     answers = {answer.completion.key: answer for answer in _read(run, wave, asked)}
-    failed = [answer for answer in answers.values() if answer.completion.finish_reason == "error"]
+    failed = [answer for answer in answers.values() if answer.unanswered]
     if failed:
         said = f"{failed[0].problem.tier}: {failed[0].completion.error}"
         run.watcher.say(f"warning: {len(failed)} of {len(answers)} rollouts have no answer; {said}")
@@ -524,12 +528,12 @@ class _Pool:
 def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[_Rollout]) -> _Pool:
     """The replay buffer, or this iteration's rollouts with the weights that the algorithm gives them."""
     algorithm = ALGORITHMS[run.config.algorithm]
-    if algorithm.weigh is not None and any(r.judged.completion.log_probabilities is None for r in rollouts):
+    judged = [rollout for rollout in rollouts if _has_verdict(rollout.judged)]
+    if algorithm.weigh is not None and any(each.judged.completion.log_probabilities is None for each in judged):
         raise ModelError(
             f"algorithm {run.config.algorithm} needs log-probabilities of sampled tokens, and the model gives none: "
             "use --algorithm raft"
         )
-    judged = [rollout for rollout in rollouts if _has_verdict(rollout.judged)]
     if algorithm.weigh is None:
         wrong = [_trace(each.judged, number) for each in judged if not each.credited] if algorithm.opposes else []
         return _Pool(buffer, None, tuple(wrong))
@@ -548,7 +552,7 @@ def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[_Rollout]) -
 
 def _has_verdict(answer: Judged) -> bool:
     """Whether there was an answer, and every evaluator could tell what it is worth."""
-    return answer.completion.finish_reason != "error" and all(v.status != "no_verdict" for v in answer.verdicts)
+    return not answer.unanswered and all(v.status != "no_verdict" for v in answer.verdicts)
 
 
 def _learn(run: Run, number: int, pool: _Pool, counts: Mapping[str, TierCount]) -> Iterator[UpdateReport]:

@@ -57,7 +57,7 @@ class Measured:
             "prompt_tokens": None if None in read else sum(tokens or 0 for tokens in read) / count,
             "tokens": None if None in written else sum(tokens or 0 for tokens in written) / count,
             "cut_off": sum(judged.completion.finish_reason == "length" for judged in self.judged) / count,
-            "no_room": sum(judged.completion.finish_reason == "error" for judged in self.judged) / count,
+            "no_room": sum(judged.unanswered for judged in self.judged) / count,
         }
 
 

@@ -25,7 +25,7 @@ from gce.app.evaluation import stored_shares
 from gce.app.examples import EXAMPLES_DRAWN, also_from
 from gce.app.resolve import find_task, stored_problem
 from gce.app.study import STUDIES, effect_rows, effects, finished, unclear
-from gce.app.terminal import accuracy_rows, difference_cell, rollout_rows, share_cell
+from gce.app.terminal import accuracy_rows, count_words, difference_cell, rollout_rows, share_cell
 from gce.domain.advantages import ALGORITHMS
 from gce.domain.serialization import from_plain
 from gce.domain.tasks import Task
@@ -184,8 +184,8 @@ def _result(run: _Run) -> Section:
     rows = {name: row for name, row in rows.items() if row}
     if not rows:
         return Section("Result", (*words, "No test problems were answered yet."))
-    n = max(found.n for row in rows.values() for found in row.values())
-    words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, n = {n} a tier.")
+    n = count_words(found.n for row in rows.values() for found in row.values())
+    words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, {n}.")
     table = Table(*accuracy_rows(rows, run.tiers))
     shown = {name: row for name, row in rows.items() if name in ("before", "after", "best blind answer")}
     tables = [table]

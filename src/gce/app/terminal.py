@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TextIO
 
 from gce.domain.diagnosis import diagnose, run_counts
@@ -18,6 +18,7 @@ __all__ = [
     "Silent",
     "Terminal",
     "accuracy_rows",
+    "count_words",
     "difference_cell",
     "interval_cell",
     "p_cell",
@@ -154,6 +155,12 @@ def difference_cell(found: Estimate, *, digits: int = 1) -> str:
 def p_cell(p: float | None) -> str:
     """A p value."""
     return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def count_words(counts: Iterable[int]) -> str:
+    """How many problems tiers have, one or more of them."""
+    found = set(counts)
+    return f"n = {min(found)}{f' to {max(found)}' if len(found) > 1 else ''} a tier"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = False) -> str:

@@ -32,7 +32,7 @@ from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
 from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, same_file
 from gce.app.runners import RUNNER_HELP, RUNNERS
-from gce.app.terminal import Terminal, accuracy_rows, rollout_rows, table
+from gce.app.terminal import Terminal, accuracy_rows, count_words, rollout_rows, table
 from gce.domain.advantages import ALGORITHMS
 from gce.domain.diagnosis import falls
 from gce.domain.randomness import key
@@ -218,7 +218,7 @@ def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[st
     else:
         restore(model, learned, Path(config.adapter), config.model)
         layers = tuple(getattr(model, "layers", ()))
-    stored = {"settings": to_plain(config), "layers": list(layers), "versions": _versions()}
+    stored = {"settings": to_plain(config), "layers": list(layers), "versions": _versions(), "policy": _policy(model)}
     if learned is not None:
         stored["adapter"] = arrays_digest(learned)
     if digest := file_digest(config.task):
@@ -234,18 +234,13 @@ def go_on(
 ) -> dict[str, Any]:
     """A run's rest, from its last commit on, or from an earlier iteration; `given` may say when to stop."""
     with RunReader(directory) as run:  # Nothing is lost for a command that is refused.
-        config, task, worked, learned = _again(run, given)
+        config, task, worked, model = _again(run, given)
     with RunDirectory.open(directory, discard_after=discard_after) as store:
-        model = _checked_model(config, task)
-        if learned is not None:
-            restore(model, learned, Path(config.adapter), config.model)
-        elif store.config["layers"]:
-            model.attach(store.config["layers"])
         return _finished(config, task, model, store, worked, before=before)
 
 
-def _again(run: RunReader, given: Mapping[str, Any]) -> tuple[RunConfig, Task, Examples, ModelState | None]:
-    """What the run began with; BadInput where it is not the same any more."""
+def _again(run: RunReader, given: Mapping[str, Any]) -> tuple[RunConfig, Task, Examples, Any]:
+    """What the run began with, its model too; BadInput where it is not the same any more."""
     config = _settings_again(run, given)
     task = find_task(config.task, config.runner)
     same_file(config.task, run.config.get("problems", ""))
@@ -256,7 +251,20 @@ def _again(run: RunReader, given: Mapping[str, Any]) -> tuple[RunConfig, Task, E
     learned = learned_from(Path(config.adapter)) if config.adapter else None
     if learned is not None and arrays_digest(learned) != run.config["adapter"]:
         raise BadInput(f"{config.adapter} is not the adapter that the run began with: put that one back")
-    return config, task, worked, learned
+    model = _checked_model(config, task)
+    if learned is not None:
+        restore(model, learned, Path(config.adapter), config.model)
+    elif run.config["layers"]:
+        model.attach(run.config["layers"])
+    # Runs of the versions before did not keep it.
+    if run.config.get("policy", _policy(model)) != _policy(model):
+        raise BadInput(f"{config.model} is not the model that the run began with: its weights are others")
+    return config, task, worked, model
+
+
+def _policy(model: Any) -> str:
+    """What names base and adapter by their contents, where the model has it."""
+    return str(getattr(model, "policy", ""))
 
 
 Examples = Mapping[str, tuple[Worked, ...]]
@@ -426,6 +434,7 @@ def _train(
     records = [record_from_plain(IterationRecord, record) for record in store.read("iterations")]
     summary = _summary(config, task, model, state, first, after, floors, heuristics)
     summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": _moved(untrained, model.state())}
+    summary["updates"] = sum(record.updates for record in records)
     summary["seconds"] = round(earlier + clock.now() - began, 1)
     rows = {**({"before": first} if first else {}), "after": after, "best blind answer": best_of(floors), **heuristics}
     terminal.say("\nTraining rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
@@ -485,7 +494,7 @@ def _measured(
     answers = ask(model, task, problems, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance)
     if problems:
         store.write_answers(f"test-{moment}", map(answer_record, answers))
-    return accuracy(answers), all(answer.completion.finish_reason != "error" for answer in answers)
+    return accuracy(answers), not any(answer.unanswered for answer in answers)
 
 
 def _moved(start: ModelState, end: ModelState) -> list[str]:
@@ -533,11 +542,11 @@ def _summary(
         "rollouts": state.rollouts,
         "correct_traces": state.correct,
         "buffer": len(state.buffer),
-        "updates": state.updates,
+        "updates": 0,
         "trainable_parameters": trainable,
         "trainable_share": trainable / model.total_parameters if trainable else 0.0,
         "adapted_modules": list(getattr(model, "adapted_modules", ())),
-        "policy": getattr(model, "policy", ""),
+        "policy": _policy(model),
         "peak_bytes": peak_bytes(),
         "config": to_plain(config),
         "seeds": {"run": config.seed, "evaluation_problems": 0},
@@ -549,10 +558,10 @@ def _print_result(
     terminal: Terminal, tiers: Sequence[str], summary: Mapping[str, Any], rows: Mapping[str, Any]
 ) -> None:
     """The table at the end: before and after beside blind answers and heuristics, on the same test problems."""
-    n = max((found.n for found in rows["after"].values()), default=0)
     terminal.say("")
-    if n:
-        terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), n = {n} a tier")
+    if rows["after"]:
+        n = count_words(found.n for found in rows["after"].values())
+        terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), {n}")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         terminal.say(table(*accuracy_rows(rows, tiers, held_out)))
     if summary["falls"]:

@@ -21,12 +21,13 @@ from gce.app.evaluation import Judged, accuracy, ask, stored_shares
 from gce.app.mode_tables import Measured, attempts
 from gce.app.models import find_model
 from gce.app.modes import MODES, Settings, converse
-from gce.app.resolve import find_task, stored_problem
+from gce.app.resolve import find_task, same_file, stored_problem
 from gce.app.terminal import Terminal, share_cell, table
 from gce.domain.diagnosis import falls, first_gains
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import mean_difference, mean_of_tiers, wilson
 from gce.domain.tasks import Task, draw_problems
+from gce.domain.tasks.task import without_thinking
 from gce.domain.types import Interval, IterationRecord, Problem
 from gce.errors import BadInput
 from gce.ports.model import Sampler
@@ -73,11 +74,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadInput(f"--n must be at least 1, got {arguments.n}")
     with RunReader(arguments.run) as reader:
         facts = _Facts.read(reader)
+        problems = reader.config.get("problems", "")
     config = config_from_plain({**facts.settings, "threads": arguments.threads})
     task = find_task(config.task, config.runner)
+    same_file(config.task, problems)
     model = find_model(config, task)
     last = arguments.run / "checkpoints" / "last"
     restore(model, learned_from(last), last, config.model)
+    if getattr(model, "policy", "") != facts.policy:
+        raise BadInput(f"{config.model} with {last} is not the model that the run ended with: its weights are others")
     measuring = _Measuring(model, task, config.preset, arguments.n, config.max_tokens, Terminal())
     lines = [
         *_distributional(measuring, facts),
@@ -181,11 +186,14 @@ def _distributional(measuring: _Measuring, facts: _Facts) -> Iterator[Line]:
     trained = [tier for tier in task.training_tiers(preset) if tier in drawn]
     fresh = measuring.ask("fresh problems", task, measuring.tests(task, preset, trained))
     again = measuring.ask("trained on", task, [problem for tier in trained for problem in drawn[tier]])
-    yield _mean("fresh problems of trained tiers", accuracy(fresh))
-    yield _mean("problems that training sampled", accuracy(again))
-    if trained:
-        apart = mean_difference(accuracy(again).values(), accuracy(fresh).values())
-        yield Line("the second minus the first, points", apart.value, apart.low, apart.high, len(fresh) + len(again))
+    first, second = accuracy(fresh), accuracy(again)
+    yield _mean("fresh problems of trained tiers", first)
+    yield _mean("problems that training sampled", second)
+    both = [(second[tier], share) for tier, share in first.items()]  # A file may have tiers without test problems.
+    if both:
+        apart = mean_difference(*zip(*both, strict=True))
+        n = sum(share.n for pair in both for share in pair)
+        yield Line("the second minus the first, points", apart.value, apart.low, apart.high, n)
     kept = [answer for answer in again if answer.problem.key in facts.in_buffer]
     yield _mean("those of them that are in the buffer", accuracy(kept))
     for tier in task.tiers(preset):
@@ -222,6 +230,8 @@ def _temporal(facts: _Facts) -> list[str]:
 def _scope(measuring: _Measuring) -> Iterator[Line]:
     task, preset = measuring.task, measuring.preset
     problems = measuring.tests(task, preset, [tier.name for tier in task.tiers(preset)])
+    if not problems:
+        return
     advance = measuring.terminal.stage("attempts", len(problems))
     mode = MODES["multi-turn"]
     settings = Settings(max_tokens=measuring.max_tokens)
@@ -267,7 +277,7 @@ def judge_steps(task: Task, problem: Problem, text: str) -> tuple[str, float | N
 
     `true` where every step is, `false` where one is not, `not judged` where one cannot be read or none is written.
     """
-    steps = task.check_steps(problem, text)
+    steps = task.check_steps(problem, without_thinking(text))
     false = [place for place, step in enumerate(steps) if step.status == "false"]
     if false:
         return "false", (false[0] + 1) / len(steps)

@@ -239,9 +239,9 @@ def draw_problem(
         instances = task.listed(preset, tier, split)
         if not instances:
             raise NoProblem(f"task {task.name}, tier {tier}: there are no {split} problems")
-        instance = instances[index % len(instances)]
-        rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, index)
-        return _problem(task, preset, tier, split, index, seed, instance, rng)
+        place = index % len(instances)
+        rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, place)
+        return _problem(task, preset, tier, split, place, seed, instances[place], rng)
     known, place = _Known(), index
     if task.distinct:
         name = (task.draw, task.digest, task.draws_as or task.name, preset, tier, split, seed)
@@ -258,7 +258,7 @@ def draw_problem(
             f"task {task.name}, tier {tier}: 1000 draws gave no problem for the {split} split; "
             "its digests must be hexadecimal and spread over the instances"
         )
-    problem = _problem(task, preset, tier, split, index, seed, *drawn)
+    problem = _problem(task, preset, tier, split, place, seed, *drawn)
     if task.distinct:
         known.digests.setdefault(problem.digest, place)
     return problem
