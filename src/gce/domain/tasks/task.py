@@ -233,7 +233,8 @@ def draw_problem(
     """Problem number `index` of a tier in one split; the same on every machine.
 
     A split owns quarters of the space of canonical digests, and a draw that falls outside is drawn again: no problem
-    of one split can be one of another with other labels or another wording, however small the space of problems.
+    of one split can be one of another with other labels or another wording, however small the space of problems. Where
+    there are no more, those that there are come again in turn, under the keys that they have.
     """
     if task.listed is not None:
         instances = task.listed(preset, tier, split)
