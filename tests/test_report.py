@@ -228,6 +228,23 @@ def test_a_warm_up_is_told(tmp_path: Path, titles: Any, capsys: pytest.CaptureFi
     )
 
 
+def test_a_report_before_the_first_rollouts_has_no_empty_tables(
+    tmp_path: Path, titles: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gce.app import loop
+
+    monkeypatch.setattr(loop, "WARM_UP_PART", 1)
+    monkeypatch.setattr(loop, "_draw", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    start = ("--warm-up", "2", "--shots", "1", "--task", "toy_task:WORKED")
+    assert cli.main(["train", *TOY, *SIZES, *start, "--run-dir", str(tmp_path / "run")]) == 130
+    found = titles(tmp_path / "run")
+    training, curriculum = found["Training"], found["Curriculum"]
+    assert training["words"] == ["Worked examples were learned; there are no rollouts yet."]
+    assert not training["tables"] and not curriculum["figures"]
+    rows = training["figures"]["Training rollouts and updates"]["rows"]
+    assert [[*row[:2], float(row[2])] for row in rows] == [["loss, nats a token", "loss", n] for n in (1, 2)]
+
+
 def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:
     study = ["ablate", *TOY, *SIZES, "--dir", str(tmp_path), "--seeds", "0,1", "--conditions", "full,shuffled"]
     assert cli.main(study) == 0

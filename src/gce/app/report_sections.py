@@ -218,6 +218,8 @@ def _dynamics(run: _Run) -> Section:
     }
     shares = ("rollouts right, %", "rollouts cut off, %")
     drawn = figures.lines("training", "Training rollouts and updates", panels, shares=shares)
+    if not trained:
+        return Section("Training", ("Worked examples were learned; there are no rollouts yet.",), (), (drawn,))
     return Section("Training", (), (Table(*rollout_rows(run.records)),), (drawn,))
 
 
@@ -245,7 +247,7 @@ def _curriculum(run: _Run) -> Section:
                 first[tier] = record.iteration
     words = "Share of training rollouts that were right; framed: the iteration of a tier's first right trace."
     drawn = figures.grid("curriculum", "When each tier began to be solved", found, first, across="iteration")
-    return Section("Curriculum", (words,), (), (drawn,) if run.records else ())
+    return Section("Curriculum", (words,), (), (drawn,) if any(record.tiers for record in run.records) else ())
 
 
 def _bootstrap(run: _Run) -> list[Section]:
