@@ -49,7 +49,7 @@ def _fuzz(options: list[str]) -> None:
     try:
         import atheris
     except ImportError:
-        sys.exit("fuzzing needs atheris: pip install 'gce[attack]'; --replay does without")
+        sys.exit("fuzzing needs atheris: pip install '.[attack]'; --replay does without")
     atheris.enabled_hooks.add("str")
     with atheris.instrument_imports(include=["gce"]):  # so nothing above may import it
         from attacks.properties import check

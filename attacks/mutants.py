@@ -198,7 +198,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.jsonl", metavar="FILE")
     results = parser.parse_args().results
     if importlib.util.find_spec("cosmic_ray") is None:
-        sys.exit("mutants need cosmic-ray: pip install 'gce[attack]'")
+        sys.exit("mutants need cosmic-ray: pip install '.[attack]'")
     results.parent.mkdir(parents=True, exist_ok=True)
     sys.dont_write_bytecode = True
     for name in ("pytest", "hypothesis.strategies", "numpy", "attrs"):

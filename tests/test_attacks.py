@@ -196,5 +196,5 @@ runpy.run_module("attacks." + sys.argv[0], run_name="__main__")
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install 'gce[attack]'" in done.stderr
+    assert "pip install '.[attack]'" in done.stderr
     assert mutants.ROOT == ROOT

@@ -89,6 +89,15 @@ def test_answers_to_tests_that_were_changed_are_not_kept(folder: Path, capsys: p
 
 
 @needs_sandbox
+def test_a_file_without_training_problems_is_not_trained_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("safetensors")
+    Path("mine.jsonl").write_text(json.dumps(RECORDS[-1]) + "\n")
+    assert gce("train", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", "--run-dir", "run") == 2
+    assert "has no training problems in preset mine: evaluate models on it" in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+@needs_sandbox
 def test_a_run_without_test_problems_has_a_validity_card(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("safetensors")
     records = [record for record in RECORDS if record.get("split") != "test" and record.get("tier") != "hard"]

@@ -49,7 +49,7 @@ def test_an_absent_extra_that_training_needs_is_missing_and_says_what_to_install
         "extra solver",
         "missing",
         f"numpy {version('numpy')}, no-such-package not installed",
-        "pip install 'gce[solver]'",
+        "pip install '.[solver]'",
     )
 
 
@@ -141,7 +141,7 @@ def test_without_mlx_the_doctor_says_what_to_install_and_exits_with_1(
     assert not printed["ready"]
     found = {finding["name"]: finding for finding in printed["findings"]}
     assert found["device"]["status"] == "missing"
-    assert found["device"]["remedy"] == "pip install 'gce[mlx]'"
+    assert found["device"]["remedy"] == "pip install '.[mlx]'"
     assert found["core"]["status"] == "ok"
     assert "BLAS" not in found
 

@@ -36,6 +36,21 @@ def test_the_quickstart_prints_a_problem_three_answers_and_three_verdicts(tmp_pa
     assert re.search(r"^   (precedence|capacity|deadline): ", violations, re.M)
 
 
+def test_a_problem_in_three_calls_ends_with_a_verdict(tmp_path: Path) -> None:
+    pytest.importorskip("mlx_lm")
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / "run_simulation.py"), "T0"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert (ran.stdout.count("--- asked"), ran.stdout.count("--- said")) == (3, 3)
+    assert ran.stdout.rpartition("--- said\n")[2].rpartition("\n\n")[2].strip()
+
+
 def test_a_task_of_one_s_own_is_learned_by_the_same_command(tmp_path: Path) -> None:
     """One small iteration with the shipped model: rollouts are judged and the run is complete."""
     pytest.importorskip("mlx_lm")

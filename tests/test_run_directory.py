@@ -471,7 +471,7 @@ def test_a_closed_run_says_so(root):
 def test_without_safetensors_a_state_is_refused_and_the_rest_works(root, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     with RunDirectory.create(root, CONFIG) as run:
-        with pytest.raises(MissingExtra, match=r"pip install 'gce\[mlx\]'"):
+        with pytest.raises(MissingExtra, match=r"pip install '\.\[mlx\]'"):
             run.commit(0, example_state(), {})
         run.commit(0, None, {})
         assert run.last() == (0, None, {})

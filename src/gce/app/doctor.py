@@ -167,7 +167,7 @@ def examine_model(folder: Path) -> Finding:
     absent = [name for name in ("config.json", "tokenizer.json", "*.safetensors") if not any(folder.glob(name))]
     if absent:
         detail = f"no {' and no '.join(absent)} in {folder}"
-        return Finding("model gce-tiny", "missing", detail, "pip install --force-reinstall --no-deps gce")
+        return Finding("model gce-tiny", "missing", detail, "pip install --force-reinstall --no-deps .")
     return Finding("model gce-tiny", "ok", f"{size / 1e6:.1f} MB in {folder}")
 
 
@@ -228,7 +228,7 @@ def _version(package: str) -> str | None:
 
 
 def _remedy(extra: str) -> str:
-    return "pip install gce" if extra == "core" else f"pip install 'gce[{extra}]'"
+    return "pip install ." if extra == "core" else f"pip install '.[{extra}]'"
 
 
 def _describe_cores() -> str:

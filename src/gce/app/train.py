@@ -302,6 +302,8 @@ def _check_tiers(config: RunConfig, task: Task) -> None:
     if config.admission == "reasoned" and not task.has_steps:
         raise BadInput(f"task {task.name} cannot check written steps: --admission reasoned needs a task that can")
     training = task.training_tiers(config.preset, ladder=config.ladder)
+    if not training:
+        raise BadInput(f"task {task.name} has no training problems in preset {config.preset}: evaluate models on it")
     if config.ladder and training == task.training_tiers(config.preset):
         raise BadInput(f"preset {config.preset} of task {task.name} has no rungs below its tiers: leave out --ladder")
     unknown = sorted(set(config.problems_by_tier or ()) - set(training))
