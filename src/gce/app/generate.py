@@ -15,7 +15,7 @@ __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
 Draw problems and print them: as text for people, or with --json one object a line with its key, tier, prompt, facts and
-instance. What is printed with --json is what `gce verify` reads.
+instance. Each line that is printed with --json is what `gce verify` reads.
 """
 
 
