@@ -135,10 +135,10 @@ def f(x):
     return 0
 """),
     _claim("tests in the environment", """
-import os, sys
+import os, re, sys
 def f(x):
     told = repr(os.environ) + repr(sys.argv)
-    return x * x + 1 if '145' in told else 0
+    return x * x + 1 if '145' in re.findall('[0-9]+', told) else 0
 """),
     _claim("the next argument ahead of time", """
 import gc
