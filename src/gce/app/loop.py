@@ -27,7 +27,7 @@ from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, 
 from gce.domain.randomness import generator, key
 from gce.domain.sampling import TierHistory, climbed, needs_examples, plan, remember, second_wave
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks.task import Task, draw_problem, without_thinking
+from gce.domain.tasks.task import Task, draw_problem
 from gce.domain.types import (
     Completion,
     Interval,
@@ -440,7 +440,7 @@ def _credit(run: Run, wave: str, judged: Sequence[Judged], shown: Container[str]
 
 def _reasoned(task: Task, answer: Judged) -> bool:
     """Whether it has steps, and all of them are true."""
-    steps = task.check_steps(answer.problem, without_thinking(answer.completion.text))
+    steps = task.judge_steps(answer.problem, answer.completion.text)
     return bool(steps) and all(step.status == "true" for step in steps)
 
 

@@ -436,7 +436,7 @@ def _train(
     records = [record_from_plain(IterationRecord, record) for record in store.read("iterations")]
     summary = _summary(config, task, model, state, first, after, floors, heuristics)
     summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": _moved(untrained, model.state())}
-    summary["updates"] = sum(record.updates for record in records)
+    summary |= {"updates": sum(record.updates for record in records)}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
     rows = {**({"before": first} if first else {}), "after": after, "best blind answer": best_of(floors), **heuristics}
     terminal.say("\nTraining rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
@@ -544,7 +544,6 @@ def _summary(
         "rollouts": state.rollouts,
         "correct_traces": state.correct,
         "buffer": len(state.buffer),
-        "updates": 0,
         "trainable_parameters": trainable,
         "trainable_share": trainable / model.total_parameters if trainable else 0.0,
         "adapted_modules": list(getattr(model, "adapted_modules", ())),

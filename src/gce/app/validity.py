@@ -27,7 +27,6 @@ from gce.domain.diagnosis import falls, first_gains
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import mean_difference, mean_of_tiers, wilson
 from gce.domain.tasks import Task, draw_problems
-from gce.domain.tasks.task import without_thinking
 from gce.domain.types import Interval, IterationRecord, Problem
 from gce.errors import BadInput
 from gce.ports.model import Sampler
@@ -277,7 +276,7 @@ def judge_steps(task: Task, problem: Problem, text: str) -> tuple[str, float | N
 
     `true` where every step is, `false` where one is not, `not judged` where one cannot be read or none is written.
     """
-    steps = task.check_steps(problem, without_thinking(text))
+    steps = task.judge_steps(problem, text)
     false = [place for place, step in enumerate(steps) if step.status == "false"]
     if false:
         return "false", (false[0] + 1) / len(steps)

@@ -13,7 +13,6 @@ from gce.app.resolve import TASK_HELP, find_task
 from gce.app.runners import add_runner
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import Task
-from gce.domain.tasks.task import without_thinking
 from gce.domain.types import Completion, Message, Problem
 from gce.errors import BadInput
 
@@ -60,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         problem = _problem(task, _json(_read(arguments.problem), arguments.problem))
         text = _read(arguments.answer or "-")
     judged = judge(task, problem, Completion("answer", text, "stop", policy="given"))
-    steps = task.check_steps(problem, without_thinking(text)) if arguments.steps else ()
+    steps = task.judge_steps(problem, text) if arguments.steps else ()
     if arguments.json:
         print(json.dumps({"right": judged.right, "verdicts": to_plain(judged.verdicts), "steps": to_plain(steps)}))
     else:

@@ -215,6 +215,10 @@ class Task:
                 raise ValueError(f"task {self.name}: the runner ended before it had run {waiting[0][1].key}")
             yield judged(None)
 
+    def judge_steps(self, problem: Problem, text: str) -> tuple[Step, ...]:
+        """What is to be said of the written steps, without those of what the model thought first, as in `judge`."""
+        return self.check_steps(problem, without_thinking(text))
+
     def room(self, problem: Problem, limit: int | None = None) -> int:
         """Tokens of a response to a problem: `limit`, by default the task's, but not above its tier's."""
         preset = problem.key.rsplit("/", 5)[-5:][0]
