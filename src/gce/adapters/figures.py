@@ -66,7 +66,7 @@ class Figure:
         """The same on white."""
         with _drawn(self) as figure:
             out = io.BytesIO()
-            figure.savefig(out, format="png", dpi=160, facecolor="white")
+            figure.savefig(out, format="png", dpi=160, facecolor="white", metadata={"Software": "gce report"})
         return out.getvalue()
 
 

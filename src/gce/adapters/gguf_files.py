@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from gce.adapters.draws import Array
-from gce.errors import MissingExtra, ModelError, one_line
+from gce.adapters.input_files import open_input
+from gce.errors import BadInput, MissingExtra, ModelError, one_line
 
 try:
     from safetensors import SafetensorError
@@ -120,9 +121,11 @@ class _Facts:
 def _digest(path: Path) -> str:
     found = hashlib.sha256()
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             while block := file.read(1 << 20):
                 found.update(block)
+    except BadInput as error:
+        raise ModelError(str(error)) from error
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from error
     return found.hexdigest()

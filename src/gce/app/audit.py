@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gce.app.options import FITTED, NAME, NAMES, PROBLEMS
 from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers
 from gce.app.runners import add_runner
 from gce.app.terminal import interval_cell, table
@@ -17,7 +18,6 @@ from gce.domain.shortcuts import PolicyScore, best_by_group, limit_of, score_pol
 from gce.domain.statistics import Estimate, difference
 from gce.domain.tasks import Task, draw_problems
 from gce.domain.types import Interval, Problem
-from gce.errors import BadInput
 
 __all__ = ["add_arguments", "best_of", "reference_rows", "run", "shortcut_margins"]
 
@@ -31,21 +31,21 @@ answer is above the limit that the task declares for the tier.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce audit`."""
     parser.description = DESCRIPTION
-    parser.add_argument("--task", default="scheduling", help=TASK_HELP)
-    parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
-    parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
-    parser.add_argument("--n", type=int, default=500, help="test problems a tier (default 500)")
-    parser.add_argument("--fit", type=int, default=500, help="training problems that fixed answers are fitted to (500)")
+    parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
+    parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
+    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="only these (default: all)")
+    parser.add_argument("--n", type=PROBLEMS, default=500, help="test problems a tier (default 500)")
+    parser.add_argument(
+        "--fit", type=FITTED, default=500, help="training problems that fixed answers are fitted to (default 500)"
+    )
     add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print every row as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command: 0 where every blind answer stays below its limit, or no limit is declared."""
-    if arguments.n < 1 or arguments.fit < 1:
-        raise BadInput(f"--n and --fit must be at least 1, got {arguments.n} and {arguments.fit}")
     task = find_task(arguments.task, arguments.runner)
-    preset = find_preset(task, arguments.preset)
+    preset = find_preset(task, arguments.preset or "")
     blind: list[PolicyScore] = []
     heuristics: list[PolicyScore] = []
     for tier in find_tiers(task, preset, arguments.tiers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from gce.app.options import NAME, PROBLEMS, RESPONSES, SECONDS, SEED
 from gce.app.resolve import TASK_HELP, attribute, find_preset, find_task
 from gce.app.runners import add_runner
 from gce.app.terminal import Terminal
@@ -47,33 +48,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce check`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--task", default="scheduling", help=TASK_HELP)
-    parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
-    parser.add_argument("--problems", type=int, default=5, help="problems a tier (default 5)")
-    parser.add_argument("--responses", type=int, default=20_000, help="generated responses in all (default 20000)")
-    parser.add_argument("--seed", type=int, default=0, help="another seed, other problems and responses")
+    parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
+    parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
+    parser.add_argument("--problems", type=PROBLEMS, default=5, help="problems a tier (default 5)")
+    parser.add_argument(
+        "--responses", type=RESPONSES, default=20_000, help="generated responses in all (default 20000)"
+    )
+    parser.add_argument("--seed", type=SEED, default=0, help="another seed, other problems and responses")
     parser.add_argument(
         "--accepts",
-        default="",
+        type=NAME,
         metavar="MODULE:ATTR",
         help="a second judge, (problem, text) -> bool (default: for shipped tasks, the shipped one)",
     )
-    parser.add_argument("--seconds", type=float, default=5.0, help="longest that one verdict may compute (default 5)")
+    parser.add_argument("--seconds", type=SECONDS, default=5.0, help="longest that one verdict may compute (default 5)")
     add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if arguments.problems < 1 or arguments.responses < 0 or not arguments.seconds > 0:
-        raise BadInput(
-            "--problems must be at least 1, --responses at least 0 and --seconds above 0, "
-            f"got {arguments.problems}, {arguments.responses} and {arguments.seconds:g}"
-        )
     task = find_task(arguments.task, arguments.runner)
     report = check_task(
         task,
-        preset=find_preset(task, arguments.preset),
+        preset=find_preset(task, arguments.preset or ""),
         problems=arguments.problems,
         responses=arguments.responses,
         seed=arguments.seed,
@@ -85,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.ok else 1
 
 
-def _judge(task: Task, name: str) -> Accepts | None:
+def _judge(task: Task, name: str | None) -> Accepts | None:
     if not name:
         return accepts if TASKS.get(task.name) is task else None
     judge = attribute(name, "judge")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
+from gce.app.options import Parser
 from gce.domain.tasks import NoProblem
-from gce.errors import GceError
+from gce.errors import GceError, one_line
 
 __all__ = ["main"]
 
@@ -31,11 +33,18 @@ COMMANDS = {
     "doctor": "show what is installed, which BLAS and device are used, what to install",
 }
 
+DEFECT = 70
+"""EX_SOFTWARE of sysexits.h."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; errors a person can mend are one line on standard error and exit status 2."""
+    """Run one command; errors a person can mend are one line on standard error and exit status 2.
+
+    A defect of gce, or of a task or a model that is not its own, is a traceback and exit status 70: never 1, which is
+    an answer.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gce",
         description="Improve and measure language models where a program can tell right from wrong.",
         epilog="`gce COMMAND --help` explains a command. A first run: gce train",
@@ -45,7 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         subparser = commands.add_parser(name, help=text)
         if arguments[:1] == [name]:
             importlib.import_module(f"gce.app.{name}").add_arguments(subparser)
-    parsed = parser.parse_args(arguments)
+    parsed, others = parser.parse_known_args(arguments)
+    if others:
+        hint = "" if any(each.startswith("-") for each in others) else "; several values are one argument, as T0,T1"
+        commands.choices[parsed.command].error(f"unrecognized arguments: {' '.join(others)}{hint}")
     try:
         status = importlib.import_module(f"gce.app.{parsed.command}").run(parsed)
         sys.stdout.flush()
@@ -56,10 +68,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"\ngce {parsed.command}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read has read enough; Python flushes standard output once more as it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read has read enough.
+        _drop_output()
         return 0
+    except OSError as error:
+        # What a command knows more about is an error of its own: here, a folder that cannot be read, or a full disk.
+        where = "" if error.filename is None else f": {error.filename}"
+        print(f"gce {parsed.command}: {one_line(error.strerror or error)}{where}", file=sys.stderr)
+        _drop_output()
+        return 2
+    except Exception:
+        traceback.print_exc()
+        return DEFECT
     return int(status)
+
+
+def _drop_output() -> None:
+    """Python flushes standard output once more as it ends: to nowhere, where what is left cannot be written."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        return
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

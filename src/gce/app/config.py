@@ -6,8 +6,38 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any, Literal, get_args
 
-from attrs import evolve, field, fields, frozen, validators
+from attrs import evolve, field, fields, fields_dict, frozen
 
+from gce.app.options import (
+    ADAPTED_BLOCKS,
+    BATCH,
+    DECIMAL,
+    DECIMAL_FROM_0,
+    ITERATIONS,
+    LEARNING_RATE,
+    LENGTH_OF_RUN,
+    MOST_ANSWERS,
+    NAME,
+    NAMES,
+    PROBLEMS,
+    PROBLEMS_FROM_0,
+    RANK,
+    REQUESTS,
+    SAMPLES,
+    SAMPLES_FROM_0,
+    SECONDS,
+    SEED,
+    SHARE,
+    SHARE_BELOW_1,
+    SHOTS,
+    TEMPERATURE,
+    THREADS,
+    TOKENS,
+    UPDATES,
+    Choice,
+    Kind,
+    refusal,
+)
 from gce.app.runners import AUTO, RUNNERS
 from gce.domain.advantages import ALGORITHMS
 from gce.domain.buffer import Weighting
@@ -15,7 +45,16 @@ from gce.domain.sampling import Policy
 from gce.domain.targeting import Strategy
 from gce.errors import BadInput
 
-__all__ = ["RECIPES", "WARM_UP_PART", "Admission", "RunConfig", "from_plain", "parts_of_warm_up", "with_recipe"]
+__all__ = [
+    "RECIPES",
+    "WARM_UP_PART",
+    "Admission",
+    "RunConfig",
+    "from_plain",
+    "kind_of",
+    "parts_of_warm_up",
+    "with_recipe",
+]
 
 Admission = Literal["verified", "reasoned", "all", "shuffled"]
 Bootstrap = Literal["none", "few-shot"]
@@ -30,140 +69,169 @@ def parts_of_warm_up(steps: int) -> int:
     return ceil(steps / WARM_UP_PART)
 
 
-_positive = validators.ge(1)
-_positive_or_none: Any = validators.optional(_positive)
-_unit = validators.and_(validators.ge(0.0), validators.le(1.0))
+@frozen
+class _Of:
+    """A validator: values are of a kind, but for a default, which may be something else and stand for none."""
+
+    kind: Kind
+    or_none: bool = False
+
+    def __call__(self, _config: Any, attribute: Any, value: Any) -> None:
+        is_default = type(value) is type(attribute.default) and value == attribute.default
+        if not (is_default or self.kind.takes(value) or (self.or_none and value is None)):
+            raise ValueError(f"'{attribute.name}' must be {refusal(self.kind, value)}")
 
 
-_rate = validators.and_(validators.gt(1e-12), validators.le(1e6))
+def kind_of(setting: str) -> Kind:
+    """What values a setting may have; an option for it takes the same."""
+    validator = fields_dict(RunConfig)[setting].validator
+    assert isinstance(validator, _Of)
+    return validator.kind
 
 
-def _different(_config: Any, attribute: Any, names: tuple[str, ...]) -> None:
-    if len(set(names)) < len(names) or "" in names:
-        raise ValueError(f"'{attribute.name}' must be different names: {', '.join(names)}")
+def _names(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
-def _one_of(names: Any) -> Any:
-    return validators.in_(get_args(names))
+def _switch(_config: Any, attribute: Any, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"'{attribute.name}' must be true or false, got {value!r}")
+
+
+def _by_tier(_config: Any, attribute: Any, value: Any) -> None:
+    if value is None:
+        return
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"'{attribute.name}' must be numbers of problems by tier, got {value!r}")
+    for tier, count in value.items():
+        if not NAME.takes(tier) or not PROBLEMS.takes(count):
+            raise ValueError(f"'{attribute.name}' must have for each tier {refusal(PROBLEMS, count)} for {tier!r}")
 
 
 @frozen(kw_only=True)
 class RunConfig:
     """One training run."""
 
-    task: str = "scheduling"
-    preset: str = ""
+    task: str = field(default="scheduling", validator=_Of(NAME))
+    preset: str = field(default="", validator=_Of(NAME))
     """Empty: the task's first preset."""
-    model: str = "gce-tiny"
+    model: str = field(default="gce-tiny", validator=_Of(NAME))
     recipe: str = "gce"
-    seed: int = field(default=0, validator=validators.ge(0))
-    device: str | None = field(default=None, validator=validators.in_((None, "cpu")))
+    seed: int = field(default=0, validator=_Of(SEED))
+    device: str | None = field(default=None, validator=_Of(Choice(("cpu",))))
     """`cpu` forces the CPU; None takes the backend's default."""
-    threads: int | None = field(default=None, validator=_positive_or_none)
+    threads: int | None = field(default=None, validator=_Of(THREADS))
     """Threads of CPU work; None for one on each core."""
 
-    runner: str = field(default=AUTO, validator=validators.in_(RUNNERS))
+    runner: str = field(default=AUTO, validator=_Of(Choice(RUNNERS)))
     """Where programs are run that answers consist of: see `gce.app.runners`."""
-    concurrency: int = field(default=8, validator=_positive)
+    concurrency: int = field(default=8, validator=_Of(REQUESTS))
     """Requests to a server under way at a time."""
-    timeout: float = field(default=300.0, validator=validators.gt(0.0))
+    timeout: float = field(default=300.0, validator=_Of(SECONDS))
     """Seconds that a server may take for one answer."""
 
-    iterations: int = field(default=3, validator=_positive)
+    iterations: int = field(default=3, validator=_Of(ITERATIONS))
     """At most, after any warm-up; the three that follow may stop a run earlier."""
-    until: float | None = field(default=None, validator=validators.optional(_unit))
+    until: float | None = field(default=None, validator=_Of(SHARE))
     """Stop once the mean accuracy on dev problems, over all tiers, reaches this."""
-    minutes: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
+    minutes: float | None = field(default=None, validator=_Of(LENGTH_OF_RUN))
     """Begin no iteration that would, going by the last one, let the run with its final test exceed this."""
-    patience: int | None = field(default=None, validator=_positive_or_none)
+    patience: int | None = field(default=None, validator=_Of(ITERATIONS))
     """Stop after this many looks at dev problems in a row that found no better mean."""
-    problems: int = field(default=64, validator=_positive)
+    problems: int = field(default=64, validator=_Of(PROBLEMS))
     """Problems sampled in an iteration, over all training tiers."""
-    problems_by_tier: Mapping[str, int] | None = None
+    problems_by_tier: Mapping[str, int] | None = field(default=None, validator=_by_tier)
     """Fixed numbers by tier instead of a plan."""
-    rollouts: int = field(default=8, validator=_positive)
+    rollouts: int = field(default=8, validator=_Of(SAMPLES))
     """Samples of each problem (K)."""
-    temperature: float = field(default=0.8, validator=validators.ge(0.0))
-    max_tokens: int | None = field(default=None, validator=_positive_or_none)
+    temperature: float = field(default=0.8, validator=_Of(TEMPERATURE))
+    max_tokens: int | None = field(default=None, validator=_Of(TOKENS))
     """Generated tokens at most; None takes the task's."""
-    pool: int | None = field(default=None, validator=_positive_or_none)
+    pool: int | None = field(default=None, validator=_Of(PROBLEMS))
     """Revisit this many problems a tier in turn; None draws fresh ones each iteration."""
-    sampling: Policy = field(default="adaptive", validator=_one_of(Policy))
-    floor: float = field(default=0.25, validator=_unit)
+    sampling: Policy = field(default="adaptive", validator=_Of(Choice(get_args(Policy))))
+    floor: float = field(default=0.25, validator=_Of(SHARE))
     """Share of an even split that every training tier gets at least."""
-    second_wave: int = field(default=0, validator=validators.ge(0))
+    second_wave: int = field(default=0, validator=_Of(SAMPLES_FROM_0))
     """Further rollouts an iteration for problems that are undecided, or unsolved, after the first wave."""
 
-    admission: Admission = field(default="verified", validator=_one_of(Admission))
+    admission: Admission = field(default="verified", validator=_Of(Choice(get_args(Admission))))
     """Which rollouts learning takes for right, when it admits traces and plans: those judged right; those of them whose
     written steps are all true; or, as controls, all, without deduplication and caps, or as many as were right after the
     verdicts were shuffled within each tier."""
-    drop_solved: bool = False
+    drop_solved: bool = field(default=False, validator=_switch)
     """Refuse traces of problems whose rollouts were all right."""
-    per_problem: int | None = field(default=4, validator=_positive_or_none)
+    per_problem: int | None = field(default=4, validator=_Of(SAMPLES, or_none=True))
     """Correct traces kept of one problem."""
-    deduplicate: bool = True
-    accumulate: bool = True
+    deduplicate: bool = field(default=True, validator=_switch)
+    accumulate: bool = field(default=True, validator=_switch)
     """Whether traces of earlier iterations stay in the buffer."""
-    weighting: Weighting = field(default="uniform-tier", validator=_one_of(Weighting))
+    weighting: Weighting = field(default="uniform-tier", validator=_Of(Choice(get_args(Weighting))))
     """How tiers share a batch."""
 
-    updates: int = field(default=8, validator=validators.ge(0))
+    updates: int = field(default=8, validator=_Of(UPDATES))
     """Optimizer steps an iteration."""
-    reuse: float = field(default=2.0, validator=validators.gt(0.0))
+    reuse: float = field(default=2.0, validator=_Of(DECIMAL))
     """Passes over the buffer that one iteration may make at most: few traces are not learned by heart."""
-    algorithm: str = field(default="raft", validator=validators.in_(tuple(ALGORITHMS)))
+    algorithm: str = field(default="raft", validator=_Of(Choice(tuple(ALGORITHMS))))
     """How rollouts become weights in the loss: see `gce.domain.advantages.ALGORITHMS`."""
-    clip: float = field(default=0.2, validator=validators.gt(0.0))
+    clip: float = field(default=0.2, validator=_Of(DECIMAL))
     """How far an importance ratio may go from 1, in the algorithms that have one."""
-    kl: float = field(default=0.0, validator=validators.ge(0.0))
+    kl: float = field(default=0.0, validator=_Of(DECIMAL_FROM_0))
     """Weight of the divergence from the base, which is the model with its adapter off."""
-    negative: float = field(default=0.1, validator=_unit)
+    negative: float = field(default=0.1, validator=_Of(SHARE))
     """In `weighted`: minus this is the weight of a wrong rollout."""
-    restart: bool = False
+    restart: bool = field(default=False, validator=_switch)
     """Whether every iteration learns from the base again, as ReST-EM does, instead of going on; it then takes
     `updates` steps for each iteration so far."""
-    epochs: int | None = field(default=None, validator=_positive_or_none)
+    epochs: int | None = field(default=None, validator=_Of(ITERATIONS))
     """Passes over the whole buffer an iteration, instead of `updates` drawn batches."""
-    batch: int = field(default=16, validator=_positive)
+    batch: int = field(default=16, validator=_Of(BATCH))
     """Traces in one optimizer step."""
-    learning_rate: float = field(default=1e-3, validator=_rate)
-    weight_decay: float = field(default=0.0, validator=validators.ge(0.0))
-    max_gradient_norm: float = field(default=1.0, validator=validators.gt(0.0))
-    rank: int = field(default=16, validator=_positive)
-    scale: float = field(default=2.0, validator=validators.gt(0.0))
+    learning_rate: float = field(default=1e-3, validator=_Of(LEARNING_RATE))
+    weight_decay: float = field(default=0.0, validator=_Of(DECIMAL_FROM_0))
+    max_gradient_norm: float = field(default=1.0, validator=_Of(DECIMAL))
+    rank: int = field(default=16, validator=_Of(RANK))
+    scale: float = field(default=2.0, validator=_Of(DECIMAL))
     """Factor of the adapter's output (alpha / rank elsewhere)."""
-    dropout: float = field(default=0.0, validator=validators.and_(validators.ge(0.0), validators.lt(1.0)))
+    dropout: float = field(default=0.0, validator=_Of(SHARE_BELOW_1))
     """In updates only."""
-    bootstrap: Bootstrap = field(default="none", validator=_one_of(Bootstrap))
+    bootstrap: Bootstrap = field(default="none", validator=_Of(Choice(get_args(Bootstrap))))
     """few-shot: show worked examples to a tier's rollouts, and learn without them, until it gets on alone."""
-    adapter: str = ""
+    adapter: str = field(default="", validator=_Of(NAME))
     """A checkpoint of an earlier run, which this one begins with, blocks and optimizer included; empty for none."""
-    warm_up: int = field(default=0, validator=validators.ge(0))
+    warm_up: int = field(default=0, validator=_Of(UPDATES))
     """Optimizer steps on worked examples, of all tiers alike, before the first rollouts; 0 for none. They come in
     iterations of their own, of `WARM_UP_PART` steps at most, and end with a look at dev problems."""
-    warm_up_also: tuple[str, ...] = field(default=(), converter=tuple, validator=_different)
+    warm_up_also: tuple[str, ...] = field(default=(), validator=_Of(NAMES), converter=_names)
     """Further presets whose worked examples it learns, of their training tiers; a tier has its share of the steps,
     in which each of its examples is as likely as another, whatever its preset."""
-    warm_up_rate: float | None = field(default=None, validator=validators.optional(_rate))
+    warm_up_rate: float | None = field(default=None, validator=_Of(LEARNING_RATE))
     """Learning rate at its beginning, from where it goes in a line to `learning_rate`; None stays there all along."""
-    shots: int = field(default=3, validator=_positive)
+    shots: int = field(default=3, validator=_Of(SHOTS))
     """Worked examples that are shown; up to twice as many a tier are worked out, to draw from or to warm up on."""
-    examples: ExampleMaker = field(default="heuristic", validator=_one_of(ExampleMaker))
+    examples: ExampleMaker = field(default="heuristic", validator=_Of(Choice(get_args(ExampleMaker))))
     """Who worked them out; a solver is an oracle, and a run that used it says so."""
-    ladder: bool = False
+    ladder: bool = field(default=False, validator=_switch)
     """Whether the rungs below the preset's tiers are sampled too, and each tier only once the one below it holds."""
-    layers: int = field(default=4, validator=_positive)
+    layers: int = field(default=4, validator=_Of(ADAPTED_BLOCKS))
     """Blocks that are adapted."""
-    targeting: Strategy = field(default="probe", validator=_one_of(Strategy))
+    targeting: Strategy = field(default="probe", validator=_Of(Choice(get_args(Strategy))))
     """probe, last, random or all."""
 
-    dev: int = field(default=40, validator=validators.ge(0))
+    dev: int = field(default=40, validator=_Of(PROBLEMS_FROM_0))
     """Dev problems a tier, answered greedily during the run; 0 for none."""
-    dev_every: int = field(default=1, validator=_positive)
+    dev_every: int = field(default=1, validator=_Of(ITERATIONS))
     """Iterations between two looks at dev problems."""
-    test: int = field(default=200, validator=validators.ge(0))
+    test: int = field(default=200, validator=_Of(PROBLEMS_FROM_0))
     """Test problems a tier, answered greedily before and after; 0 for none."""
+
+    def __attrs_post_init__(self) -> None:
+        asked = sum((self.problems_by_tier or {"": self.problems}).values()) * self.rollouts
+        if asked > MOST_ANSWERS:
+            raise ValueError(
+                f"'problems' times 'rollouts' must be at most {MOST_ANSWERS:,} answers an iteration, got {asked:,}"
+            )
 
     @property
     def last_iteration(self) -> int:

@@ -18,6 +18,8 @@ from attrs import evolve
 from gce.adapters.checkpoint_files import state_of_files
 from gce.adapters.clocks import SystemClock
 from gce.adapters.exact_solver import ExactSolver
+from gce.adapters.input_files import read_input
+from gce.adapters.output_files import check_appended
 from gce.app.answer_file import AnswerFile
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import with_recipe
@@ -34,6 +36,23 @@ from gce.app.mode_tables import (
 )
 from gce.app.models import MODEL_HELP, find_model
 from gce.app.modes import MODES, Answered, Settings, converse
+from gce.app.options import (
+    MOST_ANSWERS,
+    NAME,
+    NAMES,
+    PATH,
+    PROBLEMS,
+    REQUESTS,
+    SAMPLES,
+    SECONDS,
+    SEED,
+    SHOTS,
+    TEMPERATURE,
+    THREADS,
+    TOKENS,
+    Choice,
+    Listed,
+)
 from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, find_tiers
 from gce.app.runners import add_runner
 from gce.app.terminal import Terminal, accuracy_rows, count_words, share_cell, table
@@ -67,6 +86,8 @@ examples:
   gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64: what there is to be found
 """
 TRAINED = "trained"
+MOST_OF_A_CHECKPOINT = 16 * 2**30
+"""Bytes of each of its files."""
 MODE_NAMES = (*MODES, TRAINED, *(f"{TRAINED}-{name}" for name in MODES if name != "zero-shot"))
 
 
@@ -74,36 +95,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce evaluate`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--task", default="scheduling", help=TASK_HELP)
-    parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
-    parser.add_argument("--model", default="gce-tiny", help=MODEL_HELP)
-    parser.add_argument("--adapter", type=Path, help="a run's checkpoints/last, what it learned")
+    parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
+    parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
+    parser.add_argument("--model", type=NAME, default="gce-tiny", help=MODEL_HELP)
+    parser.add_argument("--adapter", type=PATH, help="a run's checkpoints/last, what it learned")
     parser.add_argument(
-        "--modes", default="", metavar="MODE,...", help="as above (default: zero-shot, or with --adapter trained)"
+        "--modes",
+        type=Listed(Choice(MODE_NAMES)),
+        default=(),
+        metavar="MODE,...",
+        help="as above (default: zero-shot, or with --adapter trained)",
     )
-    parser.add_argument("--shots", type=int, default=3, help="solved examples that few-shot shows (default 3)")
+    parser.add_argument("--shots", type=SHOTS, default=3, help="solved examples that few-shot shows (default 3)")
     parser.add_argument(
         "--examples",
+        type=Choice(("heuristic", "solver")),
         choices=("heuristic", "solver"),
         default="heuristic",
         help="who worked them out; a solver is an oracle, and the table says so",
     )
-    parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
-    parser.add_argument("--split", choices=("test", "dev"), default="test", help="tune on dev, report on test")
-    parser.add_argument("--n", type=int, default=200, help="problems a tier (default 200)")
+    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="only these (default: all)")
     parser.add_argument(
-        "--samples", type=int, default=1, help="answers to each problem: shows pass@k (with --temperature)"
+        "--split",
+        type=Choice(("test", "dev")),
+        choices=("test", "dev"),
+        default="test",
+        help="tune on dev, report on test",
     )
-    parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (default)")
-    parser.add_argument("--max-tokens", type=int, help="generated tokens of a reply at most (default: the task's)")
-    parser.add_argument("--seed", type=int, default=0, help="of sampling, where the temperature is not 0")
-    parser.add_argument("--device", choices=("cpu",), help="force the CPU")
-    parser.add_argument("--threads", type=int, help="of CPU work (default: one for each core)")
-    parser.add_argument("--concurrency", type=int, default=8, help="requests to a server at a time (default 8)")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a server's answer (default 300)")
+    parser.add_argument("--n", type=PROBLEMS, default=200, help="problems a tier (default 200)")
+    parser.add_argument(
+        "--samples", type=SAMPLES, default=1, help="answers to each problem: shows pass@k (with --temperature)"
+    )
+    parser.add_argument("--temperature", type=TEMPERATURE, default=0.0, help="0 is greedy (default)")
+    parser.add_argument("--max-tokens", type=TOKENS, help="generated tokens of a reply at most (default: the task's)")
+    parser.add_argument("--seed", type=SEED, default=0, help="of sampling, where the temperature is not 0")
+    parser.add_argument("--device", type=Choice(("cpu",)), choices=("cpu",), help="force the CPU")
+    parser.add_argument("--threads", type=THREADS, help="of CPU work (default: one for each core)")
+    parser.add_argument("--concurrency", type=REQUESTS, default=8, help="requests to a server at a time (default 8)")
+    parser.add_argument("--timeout", type=SECONDS, default=300.0, help="seconds for a server's answer (default 300)")
     parser.add_argument(
         "--answers",
-        type=Path,
+        type=PATH,
         help="keep answers and verdicts in this file, a JSON object a line; what it has is not asked again",
     )
     add_runner(parser)
@@ -114,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     modes = _checked(arguments)
     task = find_task(arguments.task, arguments.runner)
-    preset = find_preset(task, arguments.preset)
+    preset = find_preset(task, arguments.preset or "")
     tiers = find_tiers(task, preset, arguments.tiers)
     settings = Settings(arguments.seed, arguments.temperature, arguments.samples, arguments.max_tokens)
     if any(mode.endswith("few-shot") for mode in modes):
@@ -202,18 +234,18 @@ def _asked(
 
 def _checked(arguments: argparse.Namespace) -> list[str]:
     """The modes that are asked for."""
-    if min(arguments.n, arguments.samples, arguments.shots) < 1:
-        got = f"{arguments.n}, {arguments.samples} and {arguments.shots}"
-        raise BadInput(f"--n, --samples and --shots must be at least 1, got {got}")
+    if arguments.n * arguments.samples > MOST_ANSWERS:
+        asked = f"{arguments.n:,} times {arguments.samples:,}"
+        raise BadInput(f"expected --n times --samples of at most {MOST_ANSWERS:,} answers a tier, got {asked}")
     if arguments.samples > 1 and arguments.temperature == 0.0:
         raise BadInput("--samples above 1 needs --temperature above 0: greedy answers to one problem are all the same")
-    if arguments.answers is not None and not arguments.answers.parent.is_dir():
-        raise BadInput(f"cannot write {arguments.answers}: {arguments.answers.parent} is no directory")
+    if arguments.answers is not None:
+        if not arguments.answers.parent.is_dir():
+            raise BadInput(f"cannot write {arguments.answers}: {arguments.answers.parent} is no directory")
+        check_appended(arguments.answers, instead="give another --answers")
     default = "zero-shot" if arguments.adapter is None else TRAINED
-    modes = list(dict.fromkeys((arguments.modes or default).split(",")))
+    modes = list(arguments.modes or (default,))
     for mode in modes:
-        if mode not in MODE_NAMES:
-            raise BadInput(f"no mode {mode!r}: choose from {', '.join(MODE_NAMES)}")
         if mode.startswith(TRAINED) and arguments.adapter is None:
             raise BadInput(f"the mode {mode} needs --adapter: give a run's checkpoints/last")
     if arguments.samples > 1 and len(modes) > 1:
@@ -319,10 +351,10 @@ def learned_from(directory: Path) -> ModelState:
     """What a checkpoint holds."""
     try:
         names = ("adapters.safetensors", "optimizer.safetensors", "state.json")
-        return state_of_files({name: (directory / name).read_bytes() for name in names})
+        return state_of_files({name: read_input(directory / name, MOST_OF_A_CHECKPOINT) for name in names})
+    except BadInput as error:
+        raise BadInput(f"{error}: give a run's checkpoints/last") from error
     except GceError:
         raise
-    except OSError as error:
-        raise BadInput(f"cannot read {error.filename}: {error.strerror}: give a run's checkpoints/last") from error
     except Exception as error:  # safetensors has errors of its own.
         raise BadInput(f"the checkpoint {directory} is damaged: {error}") from error

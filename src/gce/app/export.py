@@ -11,10 +11,12 @@ from attrs import frozen
 
 from gce.adapters.adapter_formats import MLX_FILES, LowRank, peft_files, read_adapter
 from gce.adapters.checkpoint_reader import read_committed, run_of
+from gce.adapters.input_files import read_input
 from gce.adapters.run_reader import RunReader
 from gce.adapters.whole_folder import whole_folder
 from gce.app.evaluation import stored_shares
 from gce.app.models import model_directory
+from gce.app.options import PATH, Choice
 from gce.domain.types import Interval
 from gce.errors import BadInput, MissingExtra
 
@@ -37,17 +39,21 @@ examples:
   gce export runs/1 --to merged --model ./my-model     where the run's base is a hub name, or was moved
   gce export runs/1/checkpoints/iteration-0003 --to mlx --out adapter
 """
+FORMATS = Choice(("mlx", "peft", "merged"))
+WHICH = Choice(("last", "best"))
+MOST_OF_AN_ADAPTER = 16 * 2**30
+"""Bytes of each of its files."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce export`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory, or one of its checkpoints")
-    parser.add_argument("--to", choices=("mlx", "peft", "merged"), required=True, help="as above")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="a new or empty folder (default: RUN/export/FORMAT)")
-    parser.add_argument("--checkpoint", choices=("last", "best"), help="which of the run's (default last)")
-    parser.add_argument("--model", type=Path, metavar="DIR", help="the base's directory (default: as the run says)")
+    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory, or one of its checkpoints")
+    parser.add_argument("--to", type=FORMATS, choices=FORMATS.names, required=True, help="as above")
+    parser.add_argument("--out", type=PATH, metavar="DIR", help="a new or empty folder (default: RUN/export/FORMAT)")
+    parser.add_argument("--checkpoint", type=WHICH, choices=WHICH.names, help="which of the run's (default last)")
+    parser.add_argument("--model", type=PATH, metavar="DIR", help="the base's directory (default: as the run says)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -96,10 +102,7 @@ def _source(path: Path, which: str | None) -> _Source:
         raise BadInput(f"{path} is a checkpoint itself: leave out --checkpoint, or give its run")
     if (found := run_of(path)) is not None:
         return _Source(str(path), read_committed(*found)[1], found[0])
-    try:
-        return _Source(str(path), {name: (path / name).read_bytes() for name in MLX_FILES}, None)
-    except OSError as error:
-        raise BadInput(f"cannot read {error.filename}: {error.strerror}") from error
+    return _Source(str(path), {name: read_input(path / name, MOST_OF_AN_ADAPTER) for name in MLX_FILES}, None)
 
 
 def _best(path: Path) -> int:

@@ -6,10 +6,10 @@ import argparse
 import json
 
 from gce.adapters.cpsat import CpSatSolver
+from gce.app.options import NAME, NAMES, PROBLEMS_PRINTED, SEED
 from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import draw_problem
-from gce.errors import BadInput
 
 __all__ = ["add_arguments", "run"]
 
@@ -22,12 +22,12 @@ instance. Each line that is printed with --json is what `gce verify` reads.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce generate`."""
     parser.description = DESCRIPTION
-    parser.add_argument("--task", default="scheduling", help=TASK_HELP)
-    parser.add_argument("--preset", default="", help="set of tiers (default: the task's first)")
-    parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
+    parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
+    parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
+    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="only these (default: all)")
     parser.add_argument("--split", choices=("train", "dev", "test"), default="train", help="default: train")
-    parser.add_argument("--n", type=int, default=1, help="problems a tier (default 1)")
-    parser.add_argument("--seed", type=int, default=0, help="another seed, other problems")
+    parser.add_argument("--n", type=PROBLEMS_PRINTED, default=1, help="problems a tier (default 1)")
+    parser.add_argument("--seed", type=SEED, default=0, help="another seed, other problems")
     parser.add_argument(
         "--solver",
         choices=("exact", "cpsat"),
@@ -39,10 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if arguments.n < 1:
-        raise BadInput(f"--n must be at least 1, got {arguments.n}")
     task = find_task(arguments.task)
-    preset = find_preset(task, arguments.preset)
+    preset = find_preset(task, arguments.preset or "")
     solve = CpSatSolver().solve if arguments.solver == "cpsat" else None
     for tier in find_tiers(task, preset, arguments.tiers):
         for index in range(arguments.n):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import html
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.durable_files import write_file
+from gce.adapters.output_files import check_output, write_output
+from gce.app.options import PATH, Choice
 from gce.app.report_sections import Section, Table, sections_of
 from gce.errors import BadInput
 
@@ -26,9 +28,23 @@ examples:
   gce report runs/1                       one self-contained page, runs/1/report.html
   gce report runs/1 runs/2 --out both.html
   gce report studies/ablations --out ablations.html
+  gce report runs/1 --out page.html --force      replace what an earlier gce report wrote there
   gce report runs/1 --format md           Markdown on standard output
   gce report runs/1 --format png --out pictures/
 """
+FORMATS = Choice(("html", "md", "png"))
+IN_RUN = {"html": "report.html", "png": "pictures"}
+"""Where in the first run they go without --out."""
+PAGE_BEGINS = (
+    '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="gce report">\n'
+)
+MARKDOWN_BEGINS = "<!-- gce report -->"
+MARKS = {
+    "html": re.compile(re.escape(PAGE_BEGINS.encode())),
+    "md": re.compile(re.escape(MARKDOWN_BEGINS.encode())),
+    "png": re.compile(rb"\x89PNG\r\n\x1a\n.{0,200}?tEXtSoftware\0gce report", re.DOTALL),
+}
+"""How files that it wrote begin; only such ones are replaced."""
 STYLE = """\
 :root { color-scheme: light dark; --ink: #1a1a1a; --page: #fff; --faint: #6b6b6b; --line: #ddd; --band: #f5f5f5 }
 @media (prefers-color-scheme: dark) { :root {
@@ -55,9 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce report`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run directory, or a study's")
-    parser.add_argument("--format", choices=("html", "md", "png"), default="html", help="default html")
-    parser.add_argument("--out", type=Path, help="file, or folder for png (default: beside the first run)")
+    parser.add_argument("runs", nargs="+", type=PATH, metavar="RUN", help="a run directory, or a study's")
+    parser.add_argument("--format", type=FORMATS, choices=FORMATS.names, default="html", help="default html")
+    parser.add_argument("--out", type=PATH, help="file, or folder for png (default: in the first run)")
+    parser.add_argument(
+        "--force", action="store_true", help="replace --out, where gce report wrote it in the same format; nothing else"
+    )
     parser.add_argument("--json", action="store_true", help="print all that it shows as JSON, and write nothing")
 
 
@@ -66,32 +85,33 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.runs:
         if not path.is_dir():
             raise BadInput(f"expected a run directory, found none at {path}")
+    first, replace = arguments.runs[0], arguments.force or arguments.out is None
+    out: Path | None = arguments.out or (first / IN_RUN[arguments.format] if arguments.format in IN_RUN else None)
+    mark = MARKS[arguments.format]
+    if out is not None and arguments.format != "png" and not arguments.json:
+        check_output(out, mark=mark, replace=replace)
     sections = sections_of(arguments.runs)
     if arguments.json:
         json.dump([_data(section) for section in sections], sys.stdout, indent=1)
         print()
         return 0
     title = ", ".join(path.resolve().name for path in arguments.runs)
-    first = arguments.runs[0]
-    try:
-        if arguments.format == "png":
-            folder = arguments.out or first / "pictures"
-            folder.mkdir(parents=True, exist_ok=True)
-            for section in sections:
-                for figure in section.figures:
-                    write_file(folder / f"{figure.name}.png", figure.png())
-            print(folder)
-        elif arguments.format == "html":
-            out = arguments.out or first / "report.html"
-            write_file(out, page(title, sections).encode())
-            print(out)
-        elif arguments.out is None:
-            print(markdown(title, sections), end="")
-        else:
-            write_file(arguments.out, markdown(title, sections).encode())
-            print(arguments.out)
-    except OSError as error:
-        raise BadInput(f"cannot write {error.filename}: {error.strerror}: give another --out") from error
+    if out is None:
+        print(markdown(title, sections), end="")
+        return 0
+    match arguments.format:
+        case "png":
+            pictures = {out / f"{figure.name}.png": figure for section in sections for figure in section.figures}
+            for path in pictures:
+                check_output(path, mark=mark, replace=replace)
+            for path, figure in pictures.items():
+                write_output(path, figure.png(), mark=mark, replace=replace)
+        case "html":
+            write_output(out, page(title, sections).encode(), mark=mark, replace=replace)
+        case "md":
+            content = f"{MARKDOWN_BEGINS}\n\n{markdown(title, sections)}"
+            write_output(out, content.encode(), mark=mark, replace=replace)
+    print(out)
     return 0
 
 
@@ -106,7 +126,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
     links = "".join(f'<a href="#s{n}">{html.escape(section.title)}</a>' for n, section in enumerate(sections))
     body = "".join(_part(n, section) for n, section in enumerate(sections))
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"{PAGE_BEGINS}"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n"
         f"<body>\n<h1>{html.escape(title)}</h1>\n<nav>{links}</nav>\n{body}</body>\n</html>\n"

@@ -6,13 +6,13 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
 from gce.adapters.run_reader import RunReader
 from gce.app.evaluation import Judged, judge_each
+from gce.app.options import PATH
 from gce.app.resolve import find_task, same_file, stored_problem
 from gce.app.runners import AUTO
 from gce.domain.serialization import to_plain
@@ -46,7 +46,7 @@ class Change:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce rescore`."""
     parser.description = DESCRIPTION
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory")
+    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory")
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
 
 

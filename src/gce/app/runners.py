@@ -13,6 +13,7 @@ from gce.adapters.namespaces import start_namespaces
 from gce.adapters.runner_pool import RunnerPool
 from gce.adapters.sandbox_process import SandboxProcess
 from gce.adapters.unsafe_local import start_unsafe_local
+from gce.app.options import Choice
 from gce.domain.plain_values import to_text
 from gce.domain.types import Evidence, Execution
 from gce.errors import BadInput
@@ -57,7 +58,8 @@ RUNNER_HELP = (
 
 def add_runner(parser: Any) -> None:
     """The option `--runner`."""
-    parser.add_argument("--runner", choices=RUNNERS, default=AUTO, help=f"{RUNNER_HELP} (default {AUTO})")
+    kind = Choice(RUNNERS)
+    parser.add_argument("--runner", type=kind, choices=RUNNERS, default=AUTO, help=f"{RUNNER_HELP} (default {AUTO})")
 
 
 def why_not(name: str) -> str:

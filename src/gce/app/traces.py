@@ -12,10 +12,11 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from gce.adapters.durable_files import write_file
+from gce.adapters.output_files import check_output, write_output
 from gce.adapters.run_reader import RunReader
 from gce.adapters.whole_folder import whole_folder
 from gce.app.examples import EXAMPLES_DRAWN, also_from
+from gce.app.options import NAMES, PATH, SHARE_BELOW_1, Choice
 from gce.app.resolve import find_task, stored_problem
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
@@ -35,8 +36,9 @@ EXAMPLES = """\
 examples:
   gce traces runs/1                                 runs/1/export/jsonl/train.jsonl
   gce traces runs/1 --valid 0.1 --out data/train.jsonl; mlx_lm.lora --data data ...
-  gce traces runs/1 --to hf --tiers T3 T4 --out my-traces
+  gce traces runs/1 --to hf --tiers T3,T4 --out my-traces
 """
+FORMATS = Choice(("jsonl", "hf"))
 CARD = """\
 ---
 configs:
@@ -70,21 +72,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce traces`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of gce train")
-    parser.add_argument("--to", choices=("jsonl", "hf"), default="jsonl", help="as above (default jsonl)")
-    parser.add_argument("--out", type=Path, help="a new file, or for hf a new folder (default: in RUN/export)")
-    parser.add_argument("--tiers", nargs="*", default=[], metavar="TIER", help="only these (default: all)")
+    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train")
+    parser.add_argument("--to", type=FORMATS, choices=FORMATS.names, default="jsonl", help="as above (default jsonl)")
+    parser.add_argument("--out", type=PATH, help="a new file, or for hf a new folder (default: in RUN/export)")
+    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="only these (default: all)")
     parser.add_argument("--all", action="store_true", help="every right rollout, also those the buffer refused")
     parser.add_argument(
-        "--valid", type=float, default=0.0, metavar="SHARE", help="of problems that go to valid.jsonl (default 0)"
+        "--valid",
+        type=SHARE_BELOW_1,
+        default=0.0,
+        metavar="SHARE",
+        help="of problems that go to valid.jsonl (default 0)",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if not 0.0 <= arguments.valid < 1.0:
-        raise BadInput(f"--valid must be from 0 to below 1, got {arguments.valid}")
     with RunReader(arguments.run) as reader:
         traces = _right(reader, arguments.tiers, every=arguments.all)
         digests: dict[str, str] = {}
@@ -191,14 +195,9 @@ def _write_files(out: Path, splits: Splits) -> dict[str, Path]:
     if len(set(paths.values())) < len(paths):
         raise BadInput(f"{out} is where --valid writes: give another --out, such as {out.with_name('train.jsonl')}")
     for path in paths.values():
-        if path.exists():
-            raise BadInput(f"{path} exists already: give another --out")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        for split in reversed(splits):
-            write_file(paths[split], _lines(splits[split]))
-    except OSError as error:
-        raise BadInput(f"cannot write {out}: {error.strerror}") from error
+        check_output(path)
+    for split in reversed(splits):
+        write_output(paths[split], _lines(splits[split]))
     return paths
 
 

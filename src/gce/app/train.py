@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from attrs import evolve
@@ -24,14 +24,15 @@ from gce.adapters.process import peak_bytes
 from gce.adapters.run_directory import RunDirectory, check_free
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, reference_rows
-from gce.app.config import RECIPES, Admission, Bootstrap, RunConfig, from_plain, with_recipe
+from gce.app.config import RECIPES, RunConfig, from_plain, kind_of, with_recipe
 from gce.app.evaluate import arrays_digest, learned_from, restore, shape_of
 from gce.app.evaluation import accuracy, answer_record, ask, stored_shares
 from gce.app.examples import EXAMPLES_DRAWN, Worked, digests_of, texts_digest, worked_beside_training
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
+from gce.app.options import ITERATION_NUMBER, NAME, PATH, SEED, Choice
 from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, same_file
-from gce.app.runners import RUNNER_HELP, RUNNERS
+from gce.app.runners import RUNNER_HELP
 from gce.app.terminal import Terminal, accuracy_rows, count_words, rollout_rows, table
 from gce.domain.advantages import ALGORITHMS
 from gce.domain.diagnosis import falls
@@ -50,7 +51,6 @@ FITTED_TO = 100
 """Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
 PROBE_PROMPTS = 4
 """Task prompts a tier on which activations are probed."""
-ADMISSIONS = get_args(Admission)
 STOP_RULES = frozenset({"iterations", "until", "minutes", "patience"})
 VERSIONED = (
     *("gce", "gguf", "mlx", "mlx-lm", "numpy", "ortools", "peft", "scipy-openblas32", "torch", "transformers"),
@@ -94,17 +94,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "--recipe", default=argparse.SUPPRESS, help=f"settings by name: {', '.join(RECIPES)} (default gce)"
+        "--recipe",
+        type=NAME,
+        default=argparse.SUPPRESS,
+        help=f"settings by name: {', '.join(RECIPES)} (default gce)",
     )
     parser.add_argument(
-        "--seed", type=int, default=argparse.SUPPRESS, help="of problems, rollouts, batches and adapter"
+        "--seed", type=SEED, default=argparse.SUPPRESS, help="of problems, rollouts, batches and adapter"
     )
     add_settings(parser)
-    parser.add_argument("--run-dir", type=Path, help="where to keep the run (default: runs/TIME)")
+    parser.add_argument("--run-dir", type=PATH, help="where to keep the run (default: runs/TIME)")
     parser.add_argument("--resume", action="store_true", help="go on from the last wave of --run-dir")
     parser.add_argument(
         "--discard-after",
-        type=int,
+        type=ITERATION_NUMBER,
         metavar="N",
         help="with --resume: go back to iteration N, whose checkpoint must be kept, and lose what came after",
     )
@@ -115,68 +118,65 @@ def add_settings(parser: Any) -> None:
     """An option for each setting of a run but its recipe and seed; its default is that of `RunConfig`."""
     default = RunConfig()
 
-    def option(flag: str, convert: Any, text: str, **more: Any) -> None:
-        shown = getattr(default, flag.removeprefix("--").replace("-", "_"))
+    def option(flag: str, text: str, **more: Any) -> None:
+        name = flag.removeprefix("--").replace("-", "_")
+        kind, shown = kind_of(name), getattr(default, name)
+        if isinstance(kind, Choice):
+            more["choices"] = kind.names
         suffix = "" if shown in (None, "", ()) else f" (default {shown})"
-        parser.add_argument(flag, type=convert, default=argparse.SUPPRESS, help=text + suffix, **more)
+        parser.add_argument(flag, type=kind, default=argparse.SUPPRESS, help=text + suffix, **more)
 
     def switch(flag: str, text: str) -> None:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
 
-    option("--task", str, TASK_HELP, metavar="NAME")
-    option("--preset", str, "set of tiers; of scheduling: grounded (default), paper, larger, paper-larger")
-    option("--model", str, MODEL_HELP)
-    option("--iterations", int, "rounds of sampling and learning, at most, after any warm-up")
-    option("--until", float, "stop at this mean accuracy on dev problems, as 0.9")
-    option("--minutes", float, "let the run, its final test included, take about this long at most")
-    option("--patience", int, "stop after so many looks at dev problems without a gain")
-    option("--problems", int, "problems an iteration")
-    option("--rollouts", int, "samples of each problem")
-    option("--temperature", float, "of sampling")
-    option("--max-tokens", int, "generated tokens at most (default: the task's)")
-    option("--pool", int, "revisit a fixed set of this many problems a tier (default: fresh ones each time)")
-    option("--sampling", str, "who gets rollouts: adaptive or uniform", choices=("adaptive", "uniform"))
-    option("--second-wave", int, "further rollouts an iteration for undecided problems")
+    option("--task", TASK_HELP, metavar="NAME")
+    option("--preset", "set of tiers; of scheduling: grounded (default), paper, larger, paper-larger")
+    option("--model", MODEL_HELP)
+    option("--iterations", "rounds of sampling and learning, at most, after any warm-up")
+    option("--until", "stop at this mean accuracy on dev problems, as 0.9")
+    option("--minutes", "let the run, its final test included, take about this long at most")
+    option("--patience", "stop after so many looks at dev problems without a gain")
+    option("--problems", "problems an iteration")
+    option("--rollouts", "samples of each problem")
+    option("--temperature", "of sampling")
+    option("--max-tokens", "generated tokens at most (default: the task's)")
+    option("--pool", "revisit a fixed set of this many problems a tier (default: fresh ones each time)")
+    option("--sampling", "who gets rollouts: adaptive or uniform")
+    option("--second-wave", "further rollouts an iteration for undecided problems")
     option(
         "--admission",
-        str,
         "who enters the buffer: verified answers, those of them whose written steps are all true (reasoned), or all or "
         "shuffled (controls)",
-        choices=ADMISSIONS,
     )
     switch("--drop-solved", "refuse traces of problems whose rollouts were all right")
-    option("--per-problem", int, "traces kept of one problem at most")
-    option("--weighting", str, "how tiers share a batch", choices=("uniform-tier", "equal", "failure-rate"))
-    option("--updates", int, "optimizer steps an iteration")
-    option("--reuse", float, "passes over the buffer that an iteration may make at most")
-    option("--algorithm", str, "how rollouts become weights in the loss", choices=tuple(ALGORITHMS))
-    option("--clip", float, "how far importance ratios may go from 1; not in raft and weighted")
-    option("--kl", float, "weight of the divergence from the base, which needs no second model")
-    option("--negative", float, "in weighted: minus this is the weight of a wrong rollout")
+    option("--per-problem", "traces kept of one problem at most")
+    option("--weighting", "how tiers share a batch")
+    option("--updates", "optimizer steps an iteration")
+    option("--reuse", "passes over the buffer that an iteration may make at most")
+    option("--algorithm", "how rollouts become weights in the loss")
+    option("--clip", "how far importance ratios may go from 1; not in raft and weighted")
+    option("--kl", "weight of the divergence from the base, which needs no second model")
+    option("--negative", "in weighted: minus this is the weight of a wrong rollout")
     switch("--restart", "learn from the base again in every iteration, with updates for each so far")
-    option("--batch", int, "traces in one step")
-    option("--learning-rate", float, "of AdamW")
-    option("--rank", int, "of the adapter")
-    option("--bootstrap", str, "few-shot: show worked examples until a tier gets on alone", choices=get_args(Bootstrap))
-    option("--adapter", str, "begin with this checkpoint of an earlier run, its blocks and rank; to --resume, keep it")
-    option("--warm-up", int, "optimizer steps on worked examples, before the first rollouts; each 60 are an iteration")
-    option("--warm-up-also", _names, "further presets whose worked examples it learns", metavar="PRESET,PRESET")
-    option("--warm-up-rate", float, "learning rate at its beginning, on the way to --learning-rate (default: that)")
-    option("--shots", int, "worked examples that are shown; up to twice as many a tier to draw from, or to warm up on")
-    option("--examples", str, "who worked them out; a solver is an oracle", choices=("heuristic", "solver"))
+    option("--batch", "traces in one step")
+    option("--learning-rate", "of AdamW")
+    option("--rank", "of the adapter")
+    option("--bootstrap", "few-shot: show worked examples until a tier gets on alone")
+    option("--adapter", "begin with this checkpoint of an earlier run, its blocks and rank; to --resume, keep it")
+    option("--warm-up", "optimizer steps on worked examples, before the first rollouts; each 60 are an iteration")
+    option("--warm-up-also", "further presets whose worked examples it learns", metavar="PRESET,PRESET")
+    option("--warm-up-rate", "learning rate at its beginning, on the way to --learning-rate (default: that)")
+    option("--shots", "worked examples that are shown; up to twice as many a tier to draw from, or to warm up on")
+    option("--examples", "who worked them out; a solver is an oracle")
     switch("--ladder", "start below the preset's tiers, and go to the next tier once a tenth is right")
-    option("--layers", int, "blocks that are adapted")
-    option("--targeting", str, "which blocks", choices=("probe", "last", "random", "all"))
-    option("--dev", int, "dev problems a tier, looked at during the run; 0 for none")
-    option("--dev-every", int, "iterations between two looks")
-    option("--test", int, "test problems a tier, before and after; 0 for none")
-    option("--device", str, "force the CPU", choices=("cpu",))
-    option("--threads", int, "of CPU work (default: one for each core)")
-    option("--runner", str, RUNNER_HELP, choices=RUNNERS)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name for name in text.split(",") if name)
+    option("--layers", "blocks that are adapted")
+    option("--targeting", "which blocks")
+    option("--dev", "dev problems a tier, looked at during the run; 0 for none")
+    option("--dev-every", "iterations between two looks")
+    option("--test", "test problems a tier, before and after; 0 for none")
+    option("--device", "force the CPU")
+    option("--threads", "of CPU work (default: one for each core)")
+    option("--runner", RUNNER_HELP)
 
 
 def run(arguments: argparse.Namespace) -> int:

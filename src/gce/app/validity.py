@@ -7,7 +7,6 @@ import json
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from attrs import frozen
@@ -21,6 +20,7 @@ from gce.app.evaluation import Judged, accuracy, ask, stored_shares
 from gce.app.mode_tables import Measured, attempts
 from gce.app.models import find_model
 from gce.app.modes import MODES, Settings, converse
+from gce.app.options import PATH, PROBLEMS, THREADS
 from gce.app.resolve import find_task, same_file, stored_problem
 from gce.app.terminal import Terminal, share_cell, table
 from gce.domain.diagnosis import falls, first_gains
@@ -61,16 +61,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce validity`."""
     parser.description = DESCRIPTION
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of gce train that has ended")
-    parser.add_argument("--n", type=int, default=100, help="problems a tier for what has to be measured (default 100)")
-    parser.add_argument("--threads", type=int, help="of CPU work (default: one for each core)")
+    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train that has ended")
+    parser.add_argument(
+        "--n", type=PROBLEMS, default=100, help="problems a tier for what has to be measured (default 100)"
+    )
+    parser.add_argument("--threads", type=THREADS, help="of CPU work (default: one for each core)")
     parser.add_argument("--json", action="store_true", help="print the card as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if arguments.n < 1:
-        raise BadInput(f"--n must be at least 1, got {arguments.n}")
     with RunReader(arguments.run) as reader:
         facts = _Facts.read(reader)
         problems = reader.config.get("problems", "")

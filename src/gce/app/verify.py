@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
+from gce.adapters.input_files import parse_json, read_input, read_standard_input
 from gce.app.evaluation import judge
+from gce.app.options import NAME
 from gce.app.resolve import TASK_HELP, find_task
 from gce.app.runners import add_runner
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Message, Problem
-from gce.errors import BadInput
+from gce.errors import BadInput, one_line
 
 __all__ = ["add_arguments", "run"]
 
@@ -37,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce verify`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("problem", nargs="?", help="a file, or - for standard input")
-    parser.add_argument("answer", nargs="?", help="a file, or - for standard input (default)")
-    parser.add_argument("--task", default="scheduling", help=TASK_HELP)
+    parser.add_argument("problem", type=NAME, nargs="?", help="a file, or - for standard input")
+    parser.add_argument("answer", type=NAME, nargs="?", help="a file, or - for standard input (default)")
+    parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
     parser.add_argument("--steps", action="store_true", help="judge the written reasoning step by step, too")
     add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
@@ -49,14 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     task = find_task(arguments.task, arguments.runner)
     if arguments.problem is None:
-        both = _json(_read("-"), "standard input")
+        both = parse_json(_read("-"), "standard input")
         if not isinstance(both, dict) or not isinstance(both.get("answer"), str) or "problem" not in both:
             raise BadInput('expected {"problem": {...}, "answer": "..."} on standard input')
         problem, text = _problem(task, both["problem"]), both["answer"]
     else:
         if arguments.problem == arguments.answer == "-" or (arguments.problem == "-" and arguments.answer is None):
             raise BadInput("problem and answer cannot both be standard input: name a file for one of them")
-        problem = _problem(task, _json(_read(arguments.problem), arguments.problem))
+        problem = _problem(task, parse_json(_read(arguments.problem), arguments.problem))
         text = _read(arguments.answer or "-")
     judged = judge(task, problem, Completion("answer", text, "stop", policy="given"))
     steps = task.judge_steps(problem, text) if arguments.steps else ()
@@ -75,12 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _read(name: str) -> str:
-    try:
-        data = sys.stdin.buffer.read(MOST_BYTES + 1) if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise BadInput(f"cannot read {name}: {error.strerror or error}") from error
-    if len(data) > MOST_BYTES:
-        raise BadInput(f"{name} has more than {MOST_BYTES} bytes")
+    data = read_standard_input(MOST_BYTES) if name == "-" else read_input(name, MOST_BYTES)
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -89,20 +84,15 @@ def _shown(line: str) -> str:
     return line.encode("utf-8", "backslashreplace").decode()
 
 
-def _json(text: str, name: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{name} is not JSON: {error}") from error
-
-
 def _problem(task: Task, data: Any) -> Problem:
     if not isinstance(data, dict) or "instance" not in data:
         raise BadInput("expected a problem as `gce generate --json` prints it: an object with an instance")
     instance: Any
     try:
         instance = from_plain(task.instance_type, data["instance"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise BadInput(f"the problem's instance is not valid: {error}") from error
-    tier, key = str(data.get("tier", "")), str(data.get("key", "given"))
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise BadInput(f"the problem's instance is not valid: {one_line(error)}") from error
+    tier, key = data.get("tier", ""), data.get("key", "given")
+    if not isinstance(tier, str) or not isinstance(key, str):
+        raise BadInput("expected a problem whose key and tier are text")
     return Problem(key, task.name, tier, "test", instance, (Message("user", ""),), task.digest(instance))

@@ -15,12 +15,17 @@ from attrs import evolve, field, frozen
 
 __all__ = ["Instance", "Job", "Resource"]
 
+MOST = 10**9
+"""Units of time or of a resource: no answer can name a start as late."""
+
 
 def _whole_number(owner: str, name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{owner}: {name} must be a whole number, got {value!r}")
     if value < 0:
         raise ValueError(f"{owner}: {name} must not be negative, got {value}")
+    if value > MOST:
+        raise ValueError(f"{owner}: {name} must be at most {MOST:,}, got more")
 
 
 # Converters with types of their own, so that callers may pass any iterable under strict typing.
@@ -86,7 +91,7 @@ class Instance:
 
     Raises:
         ValueError: no job, duplicate job or resource, unknown job in the precedence, duplicate edge, a cycle,
-            a negative number, a demand above its capacity, or a demand for each resource missing.
+            a negative number or one above `MOST`, a demand above its capacity, or a demand for each resource missing.
     """
 
     jobs: tuple[Job, ...] = field(converter=_jobs)

@@ -1,0 +1,104 @@
+"""Files that a user names, read within bounds: regular files of a limited size, or standard input.
+
+A device or a pipe may have no end, and a size is known before the first byte is read. Knows no format but JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from gce.errors import BadInput
+
+__all__ = ["kind_of_file", "open_input", "parse_json", "read_input", "read_standard_input"]
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFREG: "a regular file",
+}
+
+
+def kind_of_file(mode: int) -> str:
+    """What a file's mode, as `os.stat` has it, says in words."""
+    return _KINDS.get(stat.S_IFMT(mode), "a special file")
+
+
+def open_input(path: str | os.PathLike[str], most: int | None = None) -> BinaryIO:
+    """A regular file, opened for reading; `most` is the most bytes that it may have.
+
+    Raises:
+        BadInput: it cannot be read, is a directory, a device or a pipe, or is too large.
+    """
+    try:
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise BadInput(f"cannot read {path}: expected a regular file, got {kind_of_file(found.st_mode)}")
+        if most is not None and found.st_size > most:
+            raise BadInput(f"{path} has {found.st_size:,} bytes: expected at most {most:,}")
+        return Path(path).open("rb")
+    except (OSError, ValueError) as error:
+        raise BadInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def read_input(path: str | os.PathLike[str], most: int) -> bytes:
+    """What a regular file holds.
+
+    Raises:
+        BadInput: as `open_input`; or it has become larger than `most` bytes since.
+    """
+    with open_input(path, most) as file:
+        try:
+            return _bounded(file, str(path), most)
+        except OSError as error:
+            raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def read_standard_input(most: int) -> bytes:
+    """What standard input holds; BadInput where it is closed, or has more than `most` bytes."""
+    if sys.stdin is None:
+        raise BadInput("cannot read standard input: it is closed")
+    try:
+        return _bounded(sys.stdin.buffer, "standard input", most)
+    except OSError as error:
+        raise BadInput(f"cannot read standard input: {error.strerror or error}") from error
+
+
+def _bounded(file: BinaryIO, name: str, most: int) -> bytes:
+    # Some files of /proc say that they have no bytes, and have some.
+    data = file.read(most + 1)
+    if len(data) > most:
+        raise BadInput(f"{name} has more than {most:,} bytes")
+    return data
+
+
+def parse_json(text: str | bytes, name: str) -> Any:
+    """The value of a JSON text, all its numbers finite.
+
+    Raises:
+        BadInput: `name` is not JSON, has NaN, an infinity or a number beyond floats, or is nested too deeply.
+    """
+    try:
+        return json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+    except RecursionError as error:
+        raise BadInput(f"{name} is not JSON that can be read: it is nested too deeply") from error
+    except ValueError as error:
+        raise BadInput(f"{name} is not JSON: {error}") from error
+
+
+def _not_finite(text: str) -> float:
+    raise ValueError(f"expected a finite number, got {text[:40]}")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _not_finite(text)

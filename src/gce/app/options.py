@@ -1,0 +1,317 @@
+"""What options and settings may be: a few kinds of values with their bounds, and the parser that refuses in one line.
+
+A kind reads text, as what argparse calls a type, and says whether a Python value is one (`takes`, for `RunConfig`), by
+the same bounds. Every option that takes a value has a kind. Knows no command and no setting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from attrs import frozen
+
+__all__ = [
+    "ADAPTED_BLOCKS",
+    "BATCH",
+    "DECIMAL",
+    "DECIMAL_FROM_0",
+    "FITTED",
+    "ITERATIONS",
+    "ITERATION_NUMBER",
+    "LEARNING_RATE",
+    "LENGTH_OF_RUN",
+    "MOST_ANSWERS",
+    "NAME",
+    "NAMES",
+    "PATH",
+    "PROBLEMS",
+    "PROBLEMS_FROM_0",
+    "PROBLEMS_PRINTED",
+    "RANK",
+    "REQUESTS",
+    "RESPONSES",
+    "SAMPLES",
+    "SAMPLES_FROM_0",
+    "SECONDS",
+    "SEED",
+    "SEEDS",
+    "SHARE",
+    "SHARE_BELOW_1",
+    "SHOTS",
+    "TEMPERATURE",
+    "THREADS",
+    "TOKENS",
+    "UPDATES",
+    "Choice",
+    "Count",
+    "Kind",
+    "Listed",
+    "Name",
+    "Number",
+    "Parser",
+    "PathName",
+    "refusal",
+]
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,4})?")
+_MOST_BYTES = 4095
+"""Of a name or path: what Linux takes (PATH_MAX, without the byte that ends it)."""
+_MOST_MEMBERS = 1000
+_MOST_SHOWN = 60
+_MOST_OF_A_LINE = 1000
+
+
+class Kind(Protocol):
+    """A kind of values."""
+
+    @property
+    def expected(self) -> str:
+        """What a value has to be, in words that stand after "expected"."""
+
+    def __call__(self, text: str) -> Any:
+        """The value that this text is; ArgumentTypeError where it is none."""
+
+    def takes(self, value: object) -> bool:
+        """Whether a value is one of this kind."""
+
+
+def refusal(kind: Kind, value: object) -> str:
+    """What was expected and what came, on one line, however long the value is."""
+    return f"{kind.expected}, got {_shown(value)}"
+
+
+def _refused(kind: Kind, text: str) -> argparse.ArgumentTypeError:
+    return argparse.ArgumentTypeError(f"expected {refusal(kind, text)}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        value, more = value[:_MOST_SHOWN], len(value) - _MOST_SHOWN
+        return repr(value) + (f" and {more:,} more characters" if more > 0 else "")
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # An int of more digits than Python writes.
+        return f"a value of type {type(value).__name__} that is too large to print"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+@frozen
+class Count:
+    """A whole number, in plain ASCII digits."""
+
+    low: int
+    high: int
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return f"a whole number from {self.low:,} to {self.high:,}"
+
+    def __call__(self, text: str) -> int:
+        """See `Kind`."""
+        if _WHOLE.fullmatch(text) and self.takes(value := int(text)):
+            return value
+        raise _refused(self, text)
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`. A bool is no number here."""
+        return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
+
+
+@frozen
+class Number:
+    """A finite number."""
+
+    low: float
+    high: float
+    above: bool = False
+    """Whether `low` itself is refused."""
+    below: bool = False
+    """Whether `high` itself is refused."""
+    or_0: bool = False
+    """Whether 0 is taken too."""
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        start = f"above {self.low:g}" if self.above else f"from {self.low:g}"
+        end = f"to below {self.high:g}" if self.below else f"to {self.high:g}"
+        return f"{'0, or ' if self.or_0 else ''}a finite number {start} {end}"
+
+    def __call__(self, text: str) -> float:
+        """See `Kind`."""
+        if _DECIMAL.fullmatch(text) and self.takes(value := float(text) + 0.0):  # -0.0 + 0.0 is 0.0.
+            return value
+        raise _refused(self, text)
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`. A bool is no number here."""
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            return False
+        from_low = self.low < value if self.above else self.low <= value
+        to_high = value < self.high if self.below else value <= self.high
+        return (from_low and to_high) or (self.or_0 and value == 0)
+
+
+@frozen
+class Name:
+    """A name, which may be a path: text that is not blank."""
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return f"a name or path of 1 to {_MOST_BYTES:,} bytes that is not blank and has no control characters"
+
+    def __call__(self, text: str) -> str:
+        """See `Kind`."""
+        if self.takes(text):
+            return text
+        raise _refused(self, text)
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`."""
+        if not isinstance(value, str) or not value.strip() or any(c < " " or c == "\x7f" for c in value):
+            return False
+        try:
+            return len(os.fsencode(value)) <= _MOST_BYTES
+        except UnicodeEncodeError:  # A surrogate that stands for no byte.
+            return False
+
+
+@frozen
+class PathName(Name):
+    """The same, read as a path."""
+
+    def __call__(self, text: str) -> Path:  # type: ignore[override]  # a Path is what this kind is for
+        """See `Kind`."""
+        return Path(super().__call__(text))
+
+
+@frozen
+class Choice:
+    """One of a few names."""
+
+    names: Sequence[str]
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return f"one of {', '.join(self.names)}"
+
+    def __call__(self, text: str) -> str:
+        """See `Kind`."""
+        if self.takes(text):
+            return text
+        raise _refused(self, text)
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`."""
+        return isinstance(value, str) and value in self.names
+
+
+@frozen
+class Listed:
+    """Values of a kind, separated by commas alone; none is empty, and no two are the same."""
+
+    item: Kind
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return f"1 to {_MOST_MEMBERS:,} different values separated by commas, each {self.item.expected}"
+
+    def __call__(self, text: str) -> tuple[Any, ...]:
+        """See `Kind`."""
+        members = text.split(",")
+        if not text or len(members) > _MOST_MEMBERS:
+            raise _refused(self, text)
+        if "" in members:
+            raise argparse.ArgumentTypeError(f"expected a value before and after each comma, got {_shown(text)}")
+        values = tuple(map(self.item, members))
+        for place, value in enumerate(values):
+            if value in values[:place]:
+                raise argparse.ArgumentTypeError(f"expected different values, got {_shown(members[place])} twice")
+        return values
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`. A tuple."""
+        if not isinstance(value, tuple) or not 1 <= len(value) <= _MOST_MEMBERS:
+            return False
+        return all(map(self.item.takes, value)) and len(set(value)) == len(value)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong, as every error of `gce` is said."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with status 2. Of a line that a very long value makes long, the middle is left out."""
+        half = _MOST_OF_A_LINE // 2
+        if len(message) > _MOST_OF_A_LINE:
+            message = f"{message[:half]} ... {message[-half:]}"
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+# The bounds of all options and settings. They are generous: what lies beyond them cannot end, or means something else.
+
+NAME = Name()
+NAMES = Listed(NAME)
+PATH = PathName()
+
+SEED = Count(0, 2**63 - 1)
+"""What SQLite and servers of models keep as a whole number."""
+SEEDS = Listed(SEED)
+
+PROBLEMS = Count(1, 10_000)
+"""A tier, or an iteration. 10,000 already make a 95 % interval at most two points wide, and minutes to draw."""
+PROBLEMS_FROM_0 = Count(0, PROBLEMS.high)
+FITTED = PROBLEMS
+"""Training problems that a prompt-blind baseline is fitted to."""
+PROBLEMS_PRINTED = Count(1, 1_000_000)
+"""Each is printed as soon as it is drawn."""
+SAMPLES = Count(1, 10_000)
+"""Of one problem."""
+SAMPLES_FROM_0 = Count(0, SAMPLES.high)
+MOST_ANSWERS = 1_000_000
+"""Problems times samples of each: they are in memory together."""
+RESPONSES = Count(0, 10_000_000)
+"""Generated one after another, with a progress bar."""
+SHOTS = Count(1, 1_000)
+"""Few-shot examples: of the shortest, that many are 100,000 tokens."""
+TOKENS = Count(1, 1_000_000)
+"""Beyond the longest context of the models that can be run here."""
+
+ITERATIONS = Count(1, 100_000)
+"""Each one prints its line."""
+ITERATION_NUMBER = Count(0, 10 * ITERATIONS.high)
+"""Those of a warm-up are counted too."""
+UPDATES = Count(0, 100_000)
+"""Optimizer steps."""
+BATCH = Count(1, 10_000)
+"""Traces in one optimizer step."""
+RANK = Count(1, 4_096)
+"""A rank above the width of a model adds nothing."""
+ADAPTED_BLOCKS = Count(1, 1_000)
+"""More than any model has; those that it has not are not adapted."""
+
+THREADS = Count(1, 1_024)
+REQUESTS = Count(1, 1_000)
+"""Under way at a time: each needs an open file, and a process usually gets 1,024 of them."""
+
+SHARE = Number(0.0, 1.0)
+SHARE_BELOW_1 = Number(0.0, 1.0, below=True)
+TEMPERATURE = Number(1e-6, 100.0, or_0=True)
+"""0 is greedy. Logits divided by less than a millionth overflow float32; above 100, tokens are drawn at random."""
+LEARNING_RATE = Number(1e-12, 1e6, above=True)
+DECIMAL = Number(0.0, 1e9, above=True)
+"""Factors and limits that must not be 0."""
+DECIMAL_FROM_0 = Number(0.0, 1e9)
+SECONDS = Number(0.0, 86_400.0, above=True)
+"""A day: sockets take no more than some ten thousand days."""
+LENGTH_OF_RUN = Number(0.0, 527_040.0, above=True)
+"""Minutes: a year."""
