@@ -149,9 +149,9 @@ def test_who_closes_the_pipe_early_sees_no_traceback() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--n", "0"), "got 0"),
+        (("--n", "0"), "argument --n: expected a whole number from 1 to 1"),
         (("--preset", "hard"), "has no preset 'hard': choose one of grounded, paper"),
-        (("--tiers", "T1", "T9"), "has no tier 'T9': choose from T0, T1"),
+        (("--tiers", "T1,T9"), "has no tier 'T9': choose from T0, T1"),
     ],
 )
 def test_unknown_names_and_numbers_are_one_line(gce: Gce, command: str, arguments: tuple[str, ...], said: str) -> None:
@@ -326,7 +326,7 @@ def test_a_task_without_blind_answers_can_be_audited(gce: Gce) -> None:
 
 
 def test_scheduling_is_audited_by_tier_and_subtype(gce: Gce) -> None:
-    found = json.loads(gce("audit", "--n", "8", "--fit", "4", "--tiers", "T0", "T4", "--json").out)
+    found = json.loads(gce("audit", "--n", "8", "--fit", "4", "--tiers", "T0,T4", "--json").out)
     groups = {row["group"] for row in found["blind"]}
     assert {"T0", "T4"} <= groups
     assert any(group.startswith("T4 ") and "+" in group for group in groups)
@@ -363,9 +363,9 @@ def test_check_judges_shipped_tasks_twice_and_others_when_told_how(gce: Gce) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--problems", "0"), "--problems must be at least 1"),
-        (("--responses", "-1"), "--responses at least 0"),
-        (("--seconds", "0"), "--seconds above 0"),
+        (("--problems", "0"), "argument --problems: expected a whole number from 1 to 10,000, got '0'"),
+        (("--responses", "-1"), "argument --responses: expected a whole number from 0 to 10,000,000, got '-1'"),
+        (("--seconds", "0"), "argument --seconds: expected a finite number above 0 and at most 86,400, got '0'"),
         (("--preset", "hard"), "has no preset 'hard'"),
         (("--accepts", "toy_task:nothing"), "has no 'nothing' (given as the judge"),
         (("--accepts", "toy_task:MODULI"), "toy_task:MODULI is dict, expected a function (problem, text) -> bool"),
@@ -559,8 +559,8 @@ def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_pat
     ("arguments", "said"),
     [
         (("--model", "toy_task:MODULI"), "expected a function"),
-        ((*SCRIPTED, "--samples", "0"), "got 200, 0 and 3"),
-        ((*SCRIPTED, "--modes", "zero-shot,twice"), "no mode 'twice': choose from zero-shot, few-shot"),
+        ((*SCRIPTED, "--samples", "0"), "argument --samples: expected a whole number from 1 to 10,000, got '0'"),
+        ((*SCRIPTED, "--modes", "zero-shot,twice"), "argument --modes: expected one of zero-shot, few-shot"),
         ((*SCRIPTED, "--modes", "trained"), "the mode trained needs --adapter"),
         ((*SCRIPTED, "--modes", "simulate", "--adapter", "x"), "--adapter is used by the modes trained"),
         ((*SCRIPTED, "--modes", "few-shot"), "task addition has 0 worked examples of T0, expected 3"),
@@ -569,9 +569,15 @@ def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_pat
             "--samples above 1 goes with one mode alone",
         ),
         ((*SCRIPTED, "--samples", "2"), "--samples above 1 needs --temperature above 0"),
-        ((*SCRIPTED, "--max-tokens", "0"), "'max_tokens' must be >= 1: 0"),
-        ((*SCRIPTED, "--temperature", "-1"), "'temperature' must be >= 0.0: -1.0"),
-        ((*SCRIPTED, "--threads", "0"), "'threads' must be >= 1: 0"),
+        (
+            (*SCRIPTED, "--max-tokens", "0"),
+            "argument --max-tokens: expected a whole number from 1 to 1,000,000, got '0'",
+        ),
+        (
+            (*SCRIPTED, "--temperature", "-1"),
+            "argument --temperature: expected 0, or a finite number from 1e-06 to 100, got '-1'",
+        ),
+        ((*SCRIPTED, "--threads", "0"), "argument --threads: expected a whole number from 1 to 1,024, got '0'"),
         ((*SCRIPTED, "--adapter", "no/such/folder"), "cannot read no/such/folder/adapters.safetensors"),
         ((*SCRIPTED, "--answers", "no/such/folder/answers"), "no/such/folder is no directory"),
     ],

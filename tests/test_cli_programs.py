@@ -171,7 +171,7 @@ def test_a_run_that_can_be_judged_nowhere_stops_with_what_to_do(
     [
         ("nothing.jsonl", None, "cannot read nothing.jsonl: No such file"),
         ("empty.jsonl", "\n\n", "holds no records"),
-        ("broken.jsonl", '{"prompt": 1}\n{"prompt', "line 2: expected a JSON object"),
+        ("broken.jsonl", '{"prompt": 1}\n{"prompt', "line 2 is not JSON"),
         ("wrong.jsonl", '{"prompt": "x", "entry_point": "f"}', "record 1: expected 'tests'"),
         ("short.jsonl.gz", b"\x1f\x8b\x08", "cannot read short.jsonl.gz"),
     ],

@@ -155,9 +155,9 @@ def test_a_condition_that_the_task_has_not_is_left_out(tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--seeds", "a"), "expected --seeds like 42,123,456, got 'a'"),
+        (("--seeds", "a"), "--seeds: expected a whole number from 0 to"),
         (("--conditions", "half"), "has no condition 'half'"),
-        (("--iterations", "0"), "'iterations' must be >= 1"),
+        (("--iterations", "0"), "--iterations: expected a whole number from 1 to"),
         (("--study", "algorithms", "--algorithm", "grpo"), "conditions differ in algorithm: leave out --algorithm"),
         (("--admission", "all"), "conditions differ in admission: leave out --admission"),
         (("--test", "0"), "a study needs --test from 2, got 0"),

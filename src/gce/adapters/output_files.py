@@ -19,7 +19,7 @@ from gce.errors import BadInput
 
 __all__ = ["check_apart", "check_appended", "check_output", "write_output"]
 
-_OF_A_RUN = ("run.sqlite*", "checkpoints", "lock", "*.json", "*.jsonl", "*.tmp")
+_OF_A_RUN = ("run.sqlite*", "checkpoints", "lock", "head.json*", "summary.json*", "validity.json*", "test-*.jsonl*")
 """Names in a run directory that the run itself uses, or may come to use."""
 _MARK_WITHIN = 1024
 """Bytes."""

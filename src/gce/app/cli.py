@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib
 import os
@@ -44,6 +45,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     an answer.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    name = " ".join(["gce", *(each for each in arguments[:1] if each in COMMANDS)])
+    try:
+        parsed = _parsed(arguments)
+        status = importlib.import_module(f"gce.app.{parsed.command}").run(parsed)
+        print(end="", flush=True)
+    except (GceError, NoProblem) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\n{name}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read has read enough.
+        _drop_output()
+        return 0
+    except OSError as error:
+        # What a command knows more about is an error of its own: here, a folder that cannot be read, or a full disk.
+        where = "" if error.filename is None else f": {error.filename}"
+        print(f"{name}: {one_line(error.strerror or error)}{where}", file=sys.stderr)
+        _drop_output()
+        return 2
+    except Exception:
+        traceback.print_exc()
+        return DEFECT
+    return int(status)
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command and its options; BadInput where they are not as `add_arguments` of the command says."""
     parser = Parser(
         prog="gce",
         description="Improve and measure language models where a program can tell right from wrong.",
@@ -57,30 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parsed, others = parser.parse_known_args(arguments)
     if others:
         hint = "" if any(each.startswith("-") for each in others) else "; several values are one argument, as T0,T1"
-        commands.choices[parsed.command].error(f"unrecognized arguments: {' '.join(others)}{hint}")
-    try:
-        status = importlib.import_module(f"gce.app.{parsed.command}").run(parsed)
-        sys.stdout.flush()
-    except (GceError, NoProblem) as error:
-        print(f"gce {parsed.command}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"\ngce {parsed.command}: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # Whoever read has read enough.
-        _drop_output()
-        return 0
-    except OSError as error:
-        # What a command knows more about is an error of its own: here, a folder that cannot be read, or a full disk.
-        where = "" if error.filename is None else f": {error.filename}"
-        print(f"gce {parsed.command}: {one_line(error.strerror or error)}{where}", file=sys.stderr)
-        _drop_output()
-        return 2
-    except Exception:
-        traceback.print_exc()
-        return DEFECT
-    return int(status)
+        parser.error(f"unrecognized arguments: {' '.join(others)}{hint}")
+    return parsed
 
 
 def _drop_output() -> None:

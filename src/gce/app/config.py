@@ -116,7 +116,7 @@ class RunConfig:
     preset: str = field(default="", validator=_Of(NAME))
     """Empty: the task's first preset."""
     model: str = field(default="gce-tiny", validator=_Of(NAME))
-    recipe: str = "gce"
+    recipe: str = field(default="gce", validator=_Of(NAME))
     seed: int = field(default=0, validator=_Of(SEED))
     device: str | None = field(default=None, validator=_Of(Choice(("cpu",))))
     """`cpu` forces the CPU; None takes the backend's default."""

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from gce.adapters.cpsat import CpSatSolver
-from gce.app.options import NAME, NAMES, PROBLEMS_PRINTED, SEED
+from gce.app.options import NAME, NAMES, PROBLEMS_PRINTED, SEED, Choice
 from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import draw_problem
@@ -17,6 +17,8 @@ DESCRIPTION = """\
 Draw problems and print them: as text for people, or with --json one object a line with its key, tier, prompt, facts and
 instance. Each line that is printed with --json is what `gce verify` reads.
 """
+SPLIT = Choice(("train", "dev", "test"))
+SOLVER = Choice(("exact", "cpsat"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
     parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="only these (default: all)")
-    parser.add_argument("--split", choices=("train", "dev", "test"), default="train", help="default: train")
+    parser.add_argument("--split", type=SPLIT, choices=SPLIT.names, default="train", help="default: train")
     parser.add_argument("--n", type=PROBLEMS_PRINTED, default=1, help="problems a tier (default 1)")
     parser.add_argument("--seed", type=SEED, default=0, help="another seed, other problems")
     parser.add_argument(
         "--solver",
-        choices=("exact", "cpsat"),
+        type=SOLVER,
+        choices=SOLVER.names,
         default="exact",
         help="what finds optimal makespans: the pure search (default) or CP-SAT; the problems are the same",
     )

@@ -15,6 +15,8 @@ from typing import Any, NoReturn, Protocol
 
 from attrs import frozen
 
+from gce.errors import BadInput
+
 __all__ = [
     "ADAPTED_BLOCKS",
     "BATCH",
@@ -140,8 +142,9 @@ class Number:
     @property
     def expected(self) -> str:
         """See `Kind`."""
-        start = f"above {self.low:g}" if self.above else f"from {self.low:g}"
-        end = f"to below {self.high:g}" if self.below else f"to {self.high:g}"
+        start = f"above {self.low:g} and" if self.above else f"from {self.low:g}"
+        end = "below" if self.below else "at most" if self.above else ""
+        end = " ".join(filter(None, ("" if self.above else "to", end, f"{self.high:,.6g}")))
         return f"{'0, or ' if self.or_0 else ''}a finite number {start} {end}"
 
     def __call__(self, text: str) -> float:
@@ -247,14 +250,21 @@ class Listed:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, as every error of `gce` is said."""
+    """A parser whose errors are errors of `gce`: one line, without the usage before it."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, which fails with an error of its own on an option that is given `--`."""
+        for each in args or ():
+            if each.startswith("--") and each.endswith("=--"):
+                self.error(f"argument {each.removesuffix('=--')}: expected a value, got '--'")
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Exit with status 2. Of a line that a very long value makes long, the middle is left out."""
+        """Raise BadInput. Of a line that a very long value makes long, the middle is left out."""
         half = _MOST_OF_A_LINE // 2
         if len(message) > _MOST_OF_A_LINE:
             message = f"{message[:half]} ... {message[-half:]}"
-        self.exit(2, f"{self.prog}: {message}\n")
+        raise BadInput(message)
 
 
 # The bounds of all options and settings. They are generous: what lies beyond them cannot end, or means something else.

@@ -15,8 +15,8 @@ from attrs import evolve, field, frozen
 
 __all__ = ["Instance", "Job", "Resource"]
 
-MOST = 10**9
-"""Units of time or of a resource: no answer can name a start as late."""
+MOST = 10**15
+"""Units of time or of a resource: sums over many jobs stay within 64 bits, and floats hold them."""
 
 
 def _whole_number(owner: str, name: str, value: Any) -> None:
