@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from gce.adapters.input_files import open_input
 from gce.errors import ModelError, one_line
 
 __all__ = ["check_speaks", "directory_digest", "find_directory"]
@@ -45,7 +46,7 @@ def directory_digest(directory: Path) -> str:
     found = hashlib.sha256()
     for path in sorted([directory / "config.json", *directory.glob("model*.safetensors")]):
         found.update(f"{path.name} {path.stat().st_size} ".encode())
-        with path.open("rb") as file:
+        with open_input(path) as file:
             while block := file.read(1 << 20):
                 found.update(block)
     return found.hexdigest()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gce.app.options import FITTED, NAME, NAMES, PROBLEMS
-from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers
+from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers, say_if_many
 from gce.app.runners import add_runner
 from gce.app.terminal import interval_cell, table
 from gce.domain.randomness import key
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command: 0 where every blind answer stays below its limit, or no limit is declared."""
+    say_if_many({"--n": arguments.n, "--fit": arguments.fit})
     task = find_task(arguments.task, arguments.runner)
     preset = find_preset(task, arguments.preset or "")
     blind: list[PolicyScore] = []

@@ -84,6 +84,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         subparser = commands.add_parser(name, help=text)
         if arguments[:1] == [name]:
             importlib.import_module(f"gce.app.{name}").add_arguments(subparser)
+    parsed: argparse.Namespace
     parsed, others = parser.parse_known_args(arguments)
     if others:
         hint = "" if any(each.startswith("-") for each in others) else "; several values are one argument, as T0,T1"

@@ -53,7 +53,7 @@ from gce.app.options import (
     Choice,
     Listed,
 )
-from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, find_tiers
+from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, find_tiers, say_if_many
 from gce.app.runners import add_runner
 from gce.app.terminal import Terminal, accuracy_rows, count_words, share_cell, table
 from gce.domain.serialization import to_plain
@@ -252,6 +252,7 @@ def _checked(arguments: argparse.Namespace) -> list[str]:
         raise BadInput("--samples above 1 goes with one mode alone")
     if arguments.adapter is not None and not any(mode.startswith(TRAINED) for mode in modes):
         raise BadInput("--adapter is used by the modes trained, trained-few-shot and so on alone: add one of them")
+    say_if_many({"--n": arguments.n})
     return modes
 
 

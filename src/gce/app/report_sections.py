@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 
 from gce.adapters import figures
 from gce.adapters.figures import Figure
+from gce.adapters.input_files import parse_json, read_input
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, shortcut_margins
 from gce.app.config import parts_of_warm_up
@@ -34,6 +35,8 @@ from gce.errors import BadInput
 
 __all__ = ["Section", "Table", "names_of", "sections_of"]
 
+MOST_OF_A_CARD = 16 * 2**20
+"""Bytes."""
 ANSWERS = 4
 """Sample answers that are drawn."""
 
@@ -354,14 +357,17 @@ def _validity(run: _Run) -> list[Section]:
     path = run.path / "validity.json"
     if not path.is_file():
         return []
-    card = json.loads(path.read_text(encoding="utf-8"))
-    if card.get("policy") != (run.summary or {}).get("policy"):
-        return [Section("Validity card", ("The card was made before the run went on: run gce validity again.",))]
-    rows = tuple(
-        (line["what"], share_cell(line["value"], line["low"], line["high"]) if line["n"] else "-", str(line["n"]))
-        for line in card["lines"]
-    )
-    return [Section("Validity card", tuple(card["words"]), (Table(("", "% (95 %)", "n"), rows),))]
+    card = parse_json(read_input(path, MOST_OF_A_CARD), str(path))
+    try:
+        if card.get("policy") != (run.summary or {}).get("policy"):
+            return [Section("Validity card", ("The card was made before the run went on: run gce validity again.",))]
+        rows = tuple(
+            (line["what"], share_cell(line["value"], line["low"], line["high"]) if line["n"] else "-", str(line["n"]))
+            for line in card["lines"]
+        )
+        return [Section("Validity card", tuple(card["words"]), (Table(("", "% (95 %)", "n"), rows),))]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BadInput(f"{path} is no validity card: run gce validity again, or delete it") from error
 
 
 def _compared(runs: Sequence[_Run]) -> list[Section]:

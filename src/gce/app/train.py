@@ -31,7 +31,7 @@ from gce.app.examples import EXAMPLES_DRAWN, Worked, digests_of, texts_digest, w
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
 from gce.app.options import ITERATION_NUMBER, NAME, PATH, SEED, Choice
-from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, same_file
+from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, same_file, say_if_many
 from gce.app.runners import RUNNER_HELP
 from gce.app.terminal import Terminal, accuracy_rows, count_words, rollout_rows, table
 from gce.domain.advantages import ALGORITHMS
@@ -205,6 +205,7 @@ def start(directory: Path, config: RunConfig, *, before: bool = True) -> dict[st
     config = evolve(config, preset=find_preset(task, config.preset))
     _check_tiers(config, task)
     _check_variants(config)
+    say_if_many({"--test": config.test, "--dev": config.dev, "--pool": config.pool})
     learned = learned_from(Path(config.adapter)) if config.adapter else None
     try:
         config = evolve(config, **shape_of(learned))

@@ -21,7 +21,7 @@ from gce.app.mode_tables import Measured, attempts
 from gce.app.models import find_model
 from gce.app.modes import MODES, Settings, converse
 from gce.app.options import PATH, PROBLEMS, THREADS
-from gce.app.resolve import find_task, same_file, stored_problem
+from gce.app.resolve import find_task, same_file, say_if_many, stored_problem
 from gce.app.terminal import Terminal, share_cell, table
 from gce.domain.diagnosis import falls, first_gains
 from gce.domain.serialization import from_plain, to_plain
@@ -71,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    say_if_many({"--n": arguments.n})
     with RunReader(arguments.run) as reader:
         facts = _Facts.read(reader)
         problems = reader.config.get("problems", "")

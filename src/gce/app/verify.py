@@ -23,7 +23,9 @@ Judge an answer to a problem with the task's verifier. The problem is JSON as `g
 with at least `instance`), the answer is plain text. Either may be `-` for standard input; with neither, standard input
 is one JSON object with the fields `problem` and `answer`.
 
-exit status: 0 right, 1 wrong, 2 bad input, 3 no verdict
+A file is a regular file of at most 64 MiB; what comes through a pipe is read as -.
+
+exit status: 0 right, 1 wrong, 2 bad input, 3 no verdict; 70 where gce or the task fails, after a traceback
 """
 EXAMPLES = """\
 examples:
