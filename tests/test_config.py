@@ -110,5 +110,5 @@ def test_stored_settings_of_another_version_are_refused_by_name() -> None:
 
 
 def test_stored_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(BadInput, match="'iterations' must be a whole number from 1 to 100,000, got 0"):
+    with pytest.raises(BadInput, match="'iterations' must be a whole number from 1 to 1,000,000, got 0"):
         from_plain({**to_plain(RunConfig()), "iterations": 0})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from gce.adapters.gguf_files import directory_of_gguf
-from gce.adapters.input_files import open_input, parse_json, read_input
+from gce.adapters.input_files import open_input, parse_json, read_input, read_standard_input
 from gce.adapters.record_files import read_records
 from gce.adapters.run_directory import RunDirectory
 from gce.adapters.scripted_model import scripted_by_file
@@ -106,6 +107,17 @@ def test_a_compressed_file_is_bounded_by_what_it_holds(tmp_path: Path, monkeypat
     assert path.stat().st_size < 1200
     with pytest.raises(BadInput, match=r"holds more than 1,000 bytes|expected at most 1,000"):
         read_records(path)
+
+
+def test_standard_input_without_an_end_is_read_no_further_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            assert size is not None and 0 <= size <= 11
+            return b"x" * size
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Endless()))
+    with pytest.raises(BadInput, match="standard input has more than 10 bytes"):
+        read_standard_input(10)
 
 
 def test_standard_input_that_is_closed_is_one_line() -> None:

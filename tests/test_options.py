@@ -120,7 +120,8 @@ def test_no_option_takes_what_it_cannot_mean(
     for value in values:
         with pytest.raises(BadInput) as caught:
             print(f"{value!r:.50}", parser_of(command).parse_args(line(command, action, value)[1:]))
-        assert len(str(caught.value).splitlines()) == 1 and len(str(caught.value)) < 1100
+        said = str(caught.value)
+        assert len(said.splitlines()) == 1 and len(said) < 1100 and ": expected " in said and ", got " in said, said
     assert refuses(capsys, line(command, action, values[-1]))
     assert os.listdir(tmp_path) == []
 
@@ -185,6 +186,17 @@ def test_several_values_have_one_syntax(capsys: pytest.CaptureFixture[str]) -> N
 def test_what_a_kind_takes(kind: Kind, text: str, value: object) -> None:
     found = kind(text)
     assert found == value and type(found) is type(value)
+
+
+def test_a_list_says_which_member_is_wrong() -> None:
+    for kind, text, said in (
+        (NAMES, "T0,,T1", "expected a value before and after each comma, got 'T0,,T1'"),
+        (NAMES, "T0,T1,T0", "expected different values, got 'T0' twice"),
+        (SEEDS, "1,01", "expected different values, got '01' twice"),
+        (SEEDS, "1,x", "got 'x'"),
+    ):
+        with pytest.raises(argparse.ArgumentTypeError, match=said):
+            kind(text)
 
 
 def test_minus_zero_is_zero() -> None:

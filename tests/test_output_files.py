@@ -116,6 +116,9 @@ def test_names_that_a_run_uses_are_its_own_even_where_nothing_is_there_yet(tmp_p
     for root in (tmp_path / "run", tmp_path / "link", tmp_path / "run" / ".." / "run"):
         with pytest.raises(BadInput, match="belongs to the run"):
             check_apart(root / name)
+    (tmp_path / "into").symlink_to("run/checkpoints")
+    with pytest.raises(BadInput, match="belongs to the run"):
+        check_apart(tmp_path / "into" / "new")
     for free in ("report.html", "report.md", "export/jsonl/train.jsonl", "pictures/a.png", "train.jsonl"):
         check_apart(tmp_path / "run" / free)
 

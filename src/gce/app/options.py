@@ -296,8 +296,8 @@ SHOTS = Count(1, 1_000)
 TOKENS = Count(1, 1_000_000)
 """Beyond the longest context of the models that can be run here."""
 
-ITERATIONS = Count(1, 100_000)
-"""Each one prints its line."""
+ITERATIONS = Count(1, 1_000_000)
+"""Each one prints its line; a run that goes on until it is stopped asks for as many."""
 ITERATION_NUMBER = Count(0, 10 * ITERATIONS.high)
 """Those of a warm-up are counted too."""
 UPDATES = Count(0, 100_000)
