@@ -70,7 +70,7 @@ FAULTY = {
     "takes long": ("", slow, "slow"),
     "gives no verdict": ("", lambda *_: (), "expected one verdict"),
     "gives two": ("", lambda *_: (NO, NO), "expected one verdict"),
-    "could not judge": ("", lambda *_: (evolve(NO, status="no_verdict", score=None),), "status 'no_verdict'"),
+    "could not judge": ("", lambda *_: (evolve(NO, status="failed", score=None),), "status 'failed'"),
     "gives half a point": ("", lambda *_: (evolve(NO, score=0.5),), "score 0.5"),
     "is another": ("", lambda *_: (evolve(NO, version="0"),), "another evaluator"),
     "proves nothing": ("", lambda *_: (evolve(NO, violations=()),), "violations and status disagree"),

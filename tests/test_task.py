@@ -62,7 +62,7 @@ def test_only_what_is_required_has_to_be_given():
         False,
         False,
     ]
-    assert COIN.admit((right, Verdict("no_verdict", None, "c", "1"))) is False
+    assert COIN.admit((right, Verdict("failed", None, "c", "1"))) is False
     assert (COIN.facts(3), COIN.group(3), COIN.blind(()), COIN.heuristics(())) == ({}, "", {}, {})
 
 
@@ -134,7 +134,7 @@ def test_a_task_whose_digests_never_reach_a_split_is_told_so():
     """All digests alike: train problems come, test problems never do."""
     stuck = evolve(COIN, digest=lambda instance: "0" * 32)
     assert draw_problem(stuck, "fair", "one", "train", 0).digest == "0" * 32
-    with pytest.raises(ValueError, match="task coin, tier one: 1000 draws gave no problem for the test split"):
+    with pytest.raises(ValueError, match="task coin, tier one: 2,000 draws gave no problem for the test split"):
         draw_problem(stuck, "fair", "one", "test", 0)
 
 

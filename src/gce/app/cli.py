@@ -23,7 +23,7 @@ COMMANDS = {
     "export": "what a run learned, for mlx-lm or PEFT, or merged into a model of its own",
     "traces": "a run's verified answers as a chat data set",
     "generate": "draw problems",
-    "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 no verdict",
+    "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 failed",
     "audit": "score answers that ignore the problem",
     "check": "attack a task's verifier: exit status 1 where something was found",
     "models": "what can stand behind --model, and what each kind can do",
@@ -33,7 +33,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; errors a person can mend are one line on standard error and exit status 2."""
+    """Run one command; errors a person can mend are one line on standard error and exit status 2 or 3."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="gce",
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (GceError, NoProblem) as error:
         print(f"gce {parsed.command}: {error}", file=sys.stderr)
-        return 2
+        return error.status if isinstance(error, GceError) else 2
     except KeyboardInterrupt:
         print(f"\ngce {parsed.command}: interrupted", file=sys.stderr)
         return 130
