@@ -83,7 +83,8 @@ def _check(problem: Problem, text: str, entries: list[tuple[str, int]] | None, t
 
 
 def _check_form(verdict: Verdict) -> None:
-    assert verdict.status in ("right", "wrong"), f"malformed: status {verdict.status!r}"
+    said = "; ".join(violation.message for violation in verdict.violations)
+    assert verdict.status in ("right", "wrong"), f"malformed: status {verdict.status!r}: {said}"
     assert verdict.score == (1.0 if verdict.right else 0.0), f"malformed: score {verdict.score!r}"
     assert (verdict.evaluator, verdict.version) == (EVALUATOR, VERSION), "malformed: another evaluator"
     assert verdict.right == (not verdict.violations), "malformed: violations and status disagree"

@@ -70,7 +70,7 @@ FAULTY = {
     "takes long": ("", slow, "slow"),
     "gives no verdict": ("", lambda *_: (), "expected one verdict"),
     "gives two": ("", lambda *_: (NO, NO), "expected one verdict"),
-    "could not judge": ("", lambda *_: (evolve(NO, status="no_verdict", score=None),), "status 'no_verdict'"),
+    "could not judge": ("", lambda *_: (evolve(NO, status="failed", score=None),), "status 'failed'"),
     "gives half a point": ("", lambda *_: (evolve(NO, score=0.5),), "score 0.5"),
     "is another": ("", lambda *_: (evolve(NO, version="0"),), "another evaluator"),
     "proves nothing": ("", lambda *_: (evolve(NO, violations=()),), "violations and status disagree"),
@@ -101,7 +101,11 @@ def test_a_text_that_breaks_a_property_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(verify, "parse", lambda text: 1 // (len(text) - len("Answer: A 0")))
     count, broken = replay(tmp_path)
     assert count == 2
-    assert f"{tmp_path / 'raises'}: ZeroDivisionError: integer division or modulo by zero" in broken
+    assert any(
+        each.startswith(f"{tmp_path / 'raises'}: ")
+        and each.endswith("the verifier raised ZeroDivisionError: integer division or modulo by zero")
+        for each in broken
+    )
 
 
 def line(number):

@@ -233,7 +233,7 @@ def test_a_task_that_cannot_say_exits_with_3(gce: Gce, tmp_path: Path) -> None:
     file = tmp_path / "problem.json"
     file.write_text(gce("generate", *TOY, "--tiers", "T0", "--json").out)
     ran = gce("verify", "--task", "toy_task:UNSURE", file, stdin=b"w1")
-    assert ran == Ran(3, "sum 1: no verdict\n", "")
+    assert ran == Ran(3, "sum 1: failed\n", "")
     ran = gce("verify", "--task", "toy_task:UNSURE", file, "--json", stdin=b"w1")
     assert (ran.status, json.loads(ran.out)["right"]) == (3, False)
 
@@ -501,7 +501,7 @@ def test_several_samples_of_a_problem_give_pass_at_k(gce: Gce) -> None:
     """About two of three samples are right: pass@8 is near 1, and its interval is that of 30 problems."""
     arguments = ("evaluate", *TOY, *SCRIPTED, "--n", "30", "--samples", "9", "--temperature", "1")
     found = json.loads(gce(*arguments, "--json").out)
-    assert set(found) == {"pass_at", "samples", "temperature", "n", "no_answer"} and set(found["pass_at"]) == {
+    assert set(found) == {"pass_at", "samples", "temperature", "n", "tiers", "coverage"} and set(found["pass_at"]) == {
         "pass@1",
         "pass@8",
     }
@@ -511,11 +511,15 @@ def test_several_samples_of_a_problem_give_pass_at_k(gce: Gce) -> None:
     assert [line.split()[0] for line in gce(*arguments).out.splitlines()[3:]] == ["pass@1", "pass@8"]
 
 
-def test_samples_without_an_answer_are_said(gce: Gce) -> None:
+def test_samples_whose_prompt_does_not_fit_are_said(gce: Gce) -> None:
     arguments = ("evaluate", *TOY, "--model", "test_cli:tight", "--n", "5", "--samples", "2", "--temperature", "1")
-    missing = json.loads(gce(*arguments, "--json").out)["no_answer"]
-    assert 0 < missing < 30
-    assert f"zero-shot: {missing} of 30 have no answer; T" in gce(*arguments).out
+    ran = gce(*arguments)
+    (said,) = [line for line in ran.out.splitlines() if "context" in line]
+    assert (
+        said.startswith("zero-shot: ") and " of 30 did not fit the model's context, which counts against it; T" in said
+    )
+    found = json.loads(gce(*arguments, "--json").out)
+    assert sum(share["n"] for share in found["tiers"].values()) == 30 and found["coverage"] == 1.0
 
 
 def test_two_evaluations_do_not_write_one_file(gce: Gce, tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_the_summary_on_standard_output_is_that_of_the_file_with_the_documented_
     assert summary["format"] == 1
     for moment in ("before", "after"):
         assert {tier: found["n"] for tier, found in summary[moment].items()} == {"T0": 1, "T1": 1, "T2": 1}
-        assert set(summary[moment]["T0"]) == {"n", "correct", "low", "high"}
+        assert set(summary[moment]["T0"]) == {"n", "correct", "low", "high", "unreadable", "failed"}
     assert set(summary["first_correct"]) == {"T0", "T1"}, "tiers that training samples"
     assert summary["rollouts"] == 20 and summary["iterations"] == 2
     assert summary["config"]["task"] == "toy_task:ADDITION" and summary["config"]["preset"] == "small"
@@ -528,13 +528,13 @@ def test_a_killed_process_is_resumed_to_the_same_bytes(trained: Trained, tiny: P
     arguments = ("train", *TOY, "--model", tiny, *SIZES, "--layers", "2", "--run-dir", run)
     code = (
         "import os, signal, gce.app.loop as loop\n"
-        "judge_each, count = loop.judge_each, [0]\n"
+        "answered, count = loop.answered, [0]\n"
         "def counted(*given):\n"
-        "    for judged in judge_each(*given):\n"
+        "    for judged in answered(*given):\n"
         "        count[0] += 1\n"
         "        if count[0] == 13: os.kill(os.getpid(), signal.SIGKILL)\n"
         "        yield judged\n"
-        "loop.judge_each = counted"
+        "loop.answered = counted"
     )
     ran = in_a_process(code, *arguments, hash_seed=2)
     assert ran.returncode == -signal.SIGKILL, ran.stderr

@@ -666,7 +666,7 @@ def test_rollouts_without_an_answer_do_not_count_for_weights() -> None:
     class Crowded(Listening):
         def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
             for found in super().sample(requests):
-                none = evolve(found, text="", finish_reason="error", error="no room", log_probabilities=None)
+                none = evolve(found, text="", finish_reason="context", error="no room", log_probabilities=None)
                 yield none if "/T1/" in found.key else found
 
     model = Crowded(six_kinds)
@@ -723,7 +723,8 @@ def test_only_what_is_known_to_be_wrong_weighs_against() -> None:
                 yield evolve(completion, text="", finish_reason="error") if failed else completion
 
     model = Failing(six_kinds)
-    finish(a_run(evolve(SMALL, algorithm="weighted", negative=0.25, iterations=1, batch=16), model))
+    config = evolve(SMALL, algorithm="weighted", negative=0.25, iterations=1, batch=16, min_coverage=0.8)
+    finish(a_run(config, model))
     assert {trace.key[-2:] for traces in model.taught for trace in traces[16:]} == {"/4"}
 
 
@@ -885,13 +886,11 @@ def test_a_run_of_before_whose_warm_up_was_one_iteration_has_no_more_than_it_was
     assert why_stop(run, evolve(old, iteration=2, updates=215)) == ""
 
 
-def test_rollouts_without_an_answer_are_said_by_name():
-    said: list[str] = []
-    watcher = Silent()
-    watcher.say = said.append  # type: ignore[method-assign]
+def test_rollouts_whose_prompt_does_not_fit_count_against_the_model():
     short = ScriptedModel(lambda request: "w1", context=10)
-    finish(evolve(a_run(evolve(SMALL, iterations=1), short), watcher=watcher))
-    assert said and "rollouts have no answer; T0: the prompt has" in said[0]
+    (record,) = finish(a_run(evolve(SMALL, iterations=1), short)).records
+    assert record.failed == {}
+    assert sum(count.rollouts for count in record.tiers.values()) == SMALL.problems * SMALL.rollouts
 
 
 def test_a_step_whose_traces_do_not_fit_is_none():

@@ -158,7 +158,7 @@ def test_tokens_are_counted_over_all_replies() -> None:
 def test_a_prompt_that_leaves_no_room_ends_the_conversation() -> None:
     model = ScriptedModel(lambda request: "no idea", context=60)
     found = talk("multi-turn", model)
-    assert all(answer.attempts[-1].completion.finish_reason == "error" for answer in found.answers)
+    assert all(answer.attempts[-1].completion.finish_reason == "context" for answer in found.answers)
     assert found.costs["no_room"] == 1.0
 
 

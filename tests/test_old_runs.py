@@ -13,12 +13,16 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
 from gce.adapters.run_directory import RunDirectory
 from gce.adapters.run_reader import RunReader
 from gce.app import cli
+from gce.app.evaluation import stored_outcome
+from gce.domain.serialization import from_plain
+from gce.domain.types import IterationRecord
 from gce.errors import BadInput, DamagedStore
 
 OLD = Path(__file__).parent / "runs" / "layout-1"
@@ -63,8 +67,11 @@ def test_an_old_run_goes_on_to_where_a_new_one_ends(old: Path, tmp_path: Path) -
     for path in (old, new):
         with RunDirectory.open(path) as run:
             found.append({stream: list(run.read(stream)) for stream in ("rollouts", "traces", "iterations")})
-        for record in found[-1]["iterations"]:
-            record["seconds"] = None
+        found[-1]["iterations"] = [
+            evolve(from_plain(IterationRecord, each), seconds={}) for each in found[-1]["iterations"]
+        ]
+        for record in found[-1]["rollouts"]:
+            record["outcome"] = stored_outcome(record)
     assert found[0] == found[1]
     weights = [(path / "checkpoints" / "last" / "adapters.safetensors").read_bytes() for path in (old, new)]
     assert weights[0] == weights[1]

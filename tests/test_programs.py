@@ -178,7 +178,7 @@ def test_where_there_are_no_more_problems_those_that_there_are_come_again():
     again = draw_problem(few, "fair", "one", "train", n)
     assert again == all_of_them[0]
     assert problem_of_key(few, again.key) == problem_of_key(few, f"counted/fair/train/one/0/{n}") == again
-    with pytest.raises(NoProblem, match="1000 draws gave no problem for the test split"):
+    with pytest.raises(NoProblem, match="2,000 draws gave no problem for the test split"):
         draw_problem(evolve(few, digest=lambda _instance: "0" * 32), "fair", "one", "test", 0)
 
 
@@ -250,19 +250,19 @@ def test_tests_that_pass_are_right_and_values_alone_are_not():
         assert verdict(TESTED, Outcome(status, "2")).status == "wrong"
 
 
-def test_without_evidence_there_is_no_verdict():
+def test_without_evidence_judging_fails():
     (unasked,) = PROGRAMS.judge(PROBLEM, completion(fenced(PROGRAM)))
-    assert (unasked.status, unasked.score, unasked.violations[0].kind) == ("no_verdict", None, "no-evidence")
+    assert (unasked.status, unasked.score, unasked.violations[0].kind) == ("failed", None, "no-evidence")
     for outcome in (Outcome("no-sandbox"), Outcome("broken", "SyntaxError")):
-        assert verdict(TESTED, outcome).status == "no_verdict"
+        assert verdict(TESTED, outcome).status == "failed"
 
 
-def test_what_is_no_program_is_wrong_and_never_run():
+def test_what_is_no_program_is_unreadable_and_never_run():
     runner = ScriptedRunner(lambda _execution: Evidence((Outcome("returned", "2"), Outcome("returned", "3"))))
     task = evolve(PROGRAMS, run=runner.run)
     answers = [(PROBLEM, completion(text)) for text in ("nothing", fenced(PROGRAM), "", PROGRAM, "no")]
     found = [verdict.status for _, _, (verdict,) in task.judge_each(answers)]
-    assert found == ["wrong", "right", "wrong", "right", "wrong"]
+    assert found == ["unreadable", "right", "unreadable", "right", "unreadable"]
     assert [execution.source for execution in runner.asked] == [f"{PROGRAM}\n"] * 2
 
 

@@ -351,8 +351,8 @@ def test_a_newer_verifier_judges_stored_answers_again(
     assert len(found["changes"]) == sum(each["right"] for each in rollouts + answers)
     assert all((change["was"], change["now"]) == ("right", "right: not admitted") for change in found["changes"])
     monkeypatch.setattr(toy_task, "ADDITION", toy_task.UNSURE)
-    assert cli.main(["rescore", str(ended), "--json"]) == 1
-    assert len(json.loads(capsys.readouterr().out)["changes"]) == found["judged"], "no verdict is not wrong"
+    assert cli.main(["rescore", str(ended), "--json"]) == 3, "a verifier that cannot judge has changed no verdict"
+    assert json.loads(capsys.readouterr().out) == {"judged": 0, "changes": []}
     reworded = evolve(ADDITION, prompt=lambda instance, rng: (Message("user", "other words"),))
     monkeypatch.setattr(toy_task, "ADDITION", reworded)
     assert cli.main(["rescore", str(ended)]) == 2

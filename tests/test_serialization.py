@@ -76,7 +76,7 @@ VIOLATIONS = st.builds(
 )
 VERDICTS = st.builds(
     Verdict,
-    status=st.sampled_from(["right", "wrong", "no_verdict"]),
+    status=st.sampled_from(["right", "wrong", "unreadable", "failed"]),
     score=st.one_of(st.none(), SHARES),
     evaluator=TEXTS,
     version=TEXTS,
@@ -227,7 +227,7 @@ def test_facts_of_any_kind_become_plain():
     facts = {"names": ("a", ("b",)), "share": MappingProxyType({"T0": wilson(0, 0)}), "none": None}
     assert to_plain(ModelState({}, facts))["settings"] == {
         "names": ["a", ["b"]],
-        "share": {"T0": {"n": 0, "correct": 0, "low": 0.0, "high": 1.0}},
+        "share": {"T0": {"n": 0, "correct": 0, "low": 0.0, "high": 1.0, "unreadable": 0, "failed": 0}},
         "none": None,
     }
 
@@ -295,7 +295,7 @@ VERDICT = to_plain(Verdict("right", 1.0, "exact", "1"))
         (
             Verdict,
             {**VERDICT, "status": True},
-            "Verdict.status: expected one of 'right', 'wrong', 'no_verdict', got True",
+            "Verdict.status: expected one of 'right', 'wrong', 'unreadable', 'failed', got True",
         ),
         (Verdict, {**VERDICT, "score": 2.0}, "Verdict: 'score' must be <= 1.0: 2.0"),
         (Verdict, {**VERDICT, "measures": []}, "Verdict.measures: expected an object with text keys, got []"),

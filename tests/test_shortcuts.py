@@ -13,9 +13,9 @@ from gce.domain.types import Completion, Evidence, Interval, Message, Problem, V
 
 
 def parity(problem: Problem, completion: Completion, _evidence: Evidence | None) -> tuple[Verdict, ...]:
-    """Right where the answer says `odd` or `even` as the number is; no verdict on what is neither."""
+    """Right where the answer says `odd` or `even` as the number is; judging fails on what is neither."""
     if completion.text not in ("odd", "even"):
-        return (Verdict("no_verdict", None, "parity", "1"),)
+        return (Verdict("failed", None, "parity", "1"),)
     right = (completion.text == "odd") == bool(problem.instance % 2)
     return (Verdict("right" if right else "wrong", float(right), "parity", "1"),)
 
@@ -80,9 +80,10 @@ def test_problems_to_which_a_policy_does_not_apply_are_left_out():
     assert shares(score_policies(PARITY, policies, problems)) == {("small", "small"): (1, 2)}
 
 
-def test_what_gets_no_verdict_is_not_right():
-    policies = {"mute": lambda problem, rng: "I do not know"}
-    assert shares(score_policies(PARITY, policies, numbers("small", 1, 2))) == {("mute", "small"): (0, 2)}
+def test_what_could_not_be_judged_is_outside_the_share():
+    policies = {"mute": lambda problem, rng: "I do not know" if problem.instance == 1 else "even"}
+    (score,) = score_policies(PARITY, policies, numbers("small", 1, 2, 3))
+    assert (score.share.correct, score.share.n, score.share.failed) == (1, 2, 1)
 
 
 def test_each_draw_has_its_own_generator():

@@ -7,9 +7,12 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from hashlib import blake2b
 
 import pytest
 from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gce
 from gce.domain.randomness import python_generator
@@ -22,8 +25,8 @@ from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.reasoning import worked_response
 from gce.domain.tasks.scheduling.wording import UNSEEN, prompt_text
-from gce.domain.tasks.task import without_thinking
-from gce.domain.types import Completion, Message, Verdict, Violation
+from gce.domain.tasks.task import SPLITS, NoProblem, without_thinking
+from gce.domain.types import Completion, Message, Split, Verdict, Violation
 
 SCHEDULING = TASKS["scheduling"]
 
@@ -62,7 +65,7 @@ def test_only_what_is_required_has_to_be_given():
         False,
         False,
     ]
-    assert COIN.admit((right, Verdict("no_verdict", None, "c", "1"))) is False
+    assert COIN.admit((right, Verdict("failed", None, "c", "1"))) is False
     assert (COIN.facts(3), COIN.group(3), COIN.blind(()), COIN.heuristics(())) == ({}, "", {}, {})
 
 
@@ -134,7 +137,7 @@ def test_a_task_whose_digests_never_reach_a_split_is_told_so():
     """All digests alike: train problems come, test problems never do."""
     stuck = evolve(COIN, digest=lambda instance: "0" * 32)
     assert draw_problem(stuck, "fair", "one", "train", 0).digest == "0" * 32
-    with pytest.raises(ValueError, match="task coin, tier one: 1000 draws gave no problem for the test split"):
+    with pytest.raises(ValueError, match="task coin, tier one: 2,000 draws gave no problem for the test split"):
         draw_problem(stuck, "fair", "one", "test", 0)
 
 
@@ -374,3 +377,52 @@ def test_thinking_is_not_judged_and_cannot_answer():
         f"{right}\n{right}": "wrong",
     }
     assert {text: judge(problem, text).status for text in answered} == answered
+
+
+# Distinct problems
+
+
+@pytest.mark.parametrize("preset", ["grounded", "paper"])
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_evaluation_problems_of_a_tier_are_distinct(preset: str, split: Split) -> None:
+    for tier in SCHEDULING.tiers(preset):
+        digests = [problem.digest for problem in draw_problems(SCHEDULING, preset, tier.name, split, 40)]
+        assert len(set(digests)) == len(digests)
+        assert len(digests) == 40 or (preset, tier.name) == ("paper", "T0")
+
+
+def test_where_there_are_fewer_problems_all_of_them_are_drawn() -> None:
+    """T0 of the reference's preset has twelve test problems, whatever their labels and words; then they repeat."""
+    drawn = draw_problems(SCHEDULING, "paper", "T0", "test", 200)
+    assert len(drawn) == len({problem.digest for problem in drawn}) == 12
+    assert draw_problem(SCHEDULING, "paper", "T0", "test", 25) == drawn[1]
+    other = {problem.digest for problem in draw_problems(SCHEDULING, "paper", "T0", "test", 200, seed=1)}
+    assert other == {problem.digest for problem in drawn}, "another seed draws the same twelve"
+
+
+@given(st.integers(2, 30), st.integers(1, 40), st.sampled_from(["dev", "test"]))
+def test_as_many_problems_are_drawn_as_differ(kinds: int, count: int, split: Split) -> None:
+    """Of a space of `kinds` problems, all that fall into the split, and never one twice."""
+    few = evolve(
+        SCHEDULING,
+        name=f"few-{kinds}",
+        draw=lambda _preset, _tier, rng, _solve: rng.randrange(kinds),
+        digest=lambda instance: blake2b(str(instance).encode(), digest_size=16).hexdigest(),
+        prompt=lambda instance, _rng: (Message("user", str(instance)),),
+        facts=lambda _instance: {},
+    )
+    owned = {kind for kind in range(kinds) if int(few.digest(kind)[:8], 16) % 4 in SPLITS[split]}
+    if not owned:
+        with pytest.raises(NoProblem):
+            draw_problems(few, "grounded", "T0", split, count)
+        return
+    drawn = [problem.instance for problem in draw_problems(few, "grounded", "T0", split, count)]
+    assert len(drawn) == len(set(drawn)) == min(count, len(owned))
+    assert set(drawn) <= owned
+
+
+def test_a_problem_that_a_file_has_twice_is_evaluated_once() -> None:
+    twice = evolve(COIN, listed=lambda _preset, _tier, _split: (1, 2, 1, 3))
+    drawn = draw_problems(twice, "fair", "one", "test", 9)
+    assert [(problem.instance, problem.key[-1]) for problem in drawn] == [(1, "0"), (2, "1"), (3, "3")]
+    assert len(draw_problems(twice, "fair", "one", "train", 9)) == 4

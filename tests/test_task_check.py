@@ -420,3 +420,11 @@ def test_an_alarm_in_a_callback_of_the_collector_is_not_lost():
         gc.callbacks.remove(busy)
     assert heard and not lost
     assert gc.get_freeze_count() == 0
+
+
+def test_what_could_not_be_judged_is_in_no_rate_and_is_said():
+    """A second judge that calls everything right finds no false reject where the verifier could not judge."""
+    report = check_task(toy_task.UNSURE, problems=2, responses=40, accepts=lambda _problem, _text: True)
+    assert report.false_rejects.n == report.exploits.n == 0
+    assert sum(report.failed.values()) == report.verdicts > 0
+    assert f"could not be judged, {report.verdicts:,} times" in str(report)

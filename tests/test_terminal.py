@@ -70,10 +70,10 @@ def test_the_accuracy_table_has_intervals_a_mean_and_a_dash_where_nothing_was_me
         "ignores all": {"T0": wilson(0, 10)},
     }
     head, _, after, blind = table(*accuracy_rows(rows, ["T0", "T1"], ["T1"])).splitlines()
-    assert "T1, held out" in head and "T0, held out" not in head and head.endswith("mean")
+    assert "T1, held out" in head and "T0, held out" not in head and head.split()[-2:] == ["mean", "coverage"]
     assert after.split()[:5] == ["after", "50", "(24-76)", "100", "(72-100)"]
     assert after.split()[5] == "75.0"
-    assert blind.split() == ["ignores", "all", "0", "(0-28)", "-", "-"]
+    assert blind.split() == ["ignores", "all", "0", "(0-28)", "-", "-", "100", "%"]
 
 
 def test_an_iteration_is_one_line_and_the_head_comes_once() -> None:
@@ -167,6 +167,6 @@ def test_the_rollouts_of_a_run_are_a_row_a_tier() -> None:
     count = TierCount(8, 2, 4, 1, 2, 1, 3, 2, 10.0)
     record = evolve(RECORD, tiers={"T0": count, "T1": counted(8, 8)})
     head, _, first, second = table(*rollout_rows([record, record])).splitlines()
-    assert " ".join(head.split()) == "rollouts right problems all wrong all right cut off unreadable distinct"
-    assert first.split() == ["T0", "16", "25%", "8", "50%", "25%", "12%", "38%", "4"]
+    assert " ".join(head.split()) == "rollouts right problems all wrong all right cut off unreadable distinct coverage"
+    assert first.split() == ["T0", "16", "25%", "8", "50%", "25%", "12%", "38%", "4", "100", "%"]
     assert second.split()[:4] == ["T1", "16", "100%", "2"]

@@ -485,7 +485,7 @@ def test_feedback_says_what_is_wrong():
         "- At time 1 jobs A and B together hold 3 units of crew, which has 2."
     )
     assert feedback(verify(HOUSE, LINE)) == "The answer is right: it keeps every constraint."
-    assert feedback(Verdict("no_verdict", None, EVALUATOR, VERSION)) == "The answer could not be judged."
+    assert feedback(Verdict("failed", None, EVALUATOR, VERSION)) == "The answer could not be judged."
 
 
 def test_feedback_on_a_verdict_without_counts_says_what_it_lists():

@@ -102,7 +102,7 @@ ADDITION = Task(
     heuristics=lambda _training: {"adds": lambda problem, _rng: f"w{problem.instance.a + problem.instance.b}"},
     blind_limits={"T0": 0.9, "T1": 0.7, "*": 0.5},
 )
-UNSURE = evolve(ADDITION, verify=lambda *_: (Verdict("no_verdict", None, "sum", "1"),))
+UNSURE = evolve(ADDITION, verify=lambda *_: (Verdict("failed", None, "sum", "1"),))
 SILENT = evolve(ADDITION, verify=lambda *answer: tuple(evolve(verdict, violations=()) for verdict in verify(*answer)))
 FORGIVING = evolve(ADDITION, verify=forgiving)
 WORKED = evolve(ADDITION, worked=by_hand)

@@ -1,9 +1,10 @@
 """Errors of this package.
 
-    GceError                 one clear line for a person; the command line prints it and exits with status 2
+    GceError                 one clear line for a person; the command line prints it and exits with its status
     ├── MissingExtra         a package that is not installed, with the pip command that installs it
     ├── BadInput             something a user gave: a name, a file, a number
     │   └── RunInUse         a run that another process works on
+    ├── LowCoverage          too many answers failed to be given or judged for a rate to be trusted
     ├── DamagedStore         a run directory whose contents do not match their hashes
     └── ModelError           a model that cannot be loaded or used as asked
 
@@ -12,7 +13,7 @@ Invalid arguments to functions raise ValueError.
 
 from __future__ import annotations
 
-__all__ = ["BadInput", "DamagedStore", "GceError", "MissingExtra", "ModelError", "RunInUse", "one_line"]
+__all__ = ["BadInput", "DamagedStore", "GceError", "LowCoverage", "MissingExtra", "ModelError", "RunInUse", "one_line"]
 
 
 def one_line(error: object, limit: int = 300) -> str:
@@ -23,6 +24,9 @@ def one_line(error: object, limit: int = 300) -> str:
 class GceError(Exception):
     """The root of what this package raises on purpose."""
 
+    status = 2
+    """Of the command that it ends."""
+
 
 class BadInput(GceError):
     """Something a user gave that cannot be used."""
@@ -30,6 +34,12 @@ class BadInput(GceError):
 
 class RunInUse(BadInput):
     """A run that another process works on."""
+
+
+class LowCoverage(GceError):
+    """Answers that a sandbox, a server or a verifier failed to give or to judge are too many."""
+
+    status = 3
 
 
 class DamagedStore(GceError):

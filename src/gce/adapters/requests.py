@@ -22,7 +22,7 @@ def all_different(requests: Sequence[SampleRequest]) -> list[SampleRequest]:
 def no_room(request: SampleRequest, prompt: tuple[int, ...], context: int, policy: str) -> Completion:
     """What a request gets whose prompt leaves no room in the model's context."""
     said = f"the prompt has {len(prompt):,} tokens, and the model's context is {context:,}"
-    return Completion(request.key, "", "error", policy, prompt_token_ids=prompt, error=said)
+    return Completion(request.key, "", "context", policy, prompt_token_ids=prompt, error=said)
 
 
 def cut_before(text: str, stop: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
-"""Answers of an evaluation in a file, a JSON object a line, each written when it is given, and never asked again.
+"""Answers of an evaluation in a file, a JSON object a line, each written when it is given, and asked once.
 
 The first line says what was asked of whom; each other one is a conversation. A last line that was cut off is dropped.
+An answer that failed is asked for again by the next command.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class AnswerFile:
             "problem": answered.last.problem.key,
             "tier": answered.last.problem.tier,
             "right": answered.last.right,
+            "outcome": answered.last.outcome,
             "replies": answered.replies,
             "prompt_tokens": answered.prompt_tokens,
             "tokens": answered.tokens,
@@ -132,7 +134,8 @@ class AnswerFile:
         attempts = tuple(self._attempt(each) for each in record["attempts"])
         answered = Answered(attempts, record["replies"], record["prompt_tokens"], record["tokens"])
         mode = record["mode"]
-        self._done.setdefault(mode, {})[record["name"]] = answered
+        if not answered.last.failed:  # What failed is asked again, and stands in a later line then.
+            self._done.setdefault(mode, {})[record["name"]] = answered
         self._seconds[mode] = self.seconds(mode) + record["seconds"]
 
     def _attempt(self, record: Mapping[str, Any]) -> Judged:

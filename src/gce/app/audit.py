@@ -8,10 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gce.app.options import FITTED, NAME, NAMES, PROBLEMS
+from gce.app.evaluation import COVERAGE_HELP, MIN_COVERAGE, check_coverage
+from gce.app.options import FITTED, NAME, NAMES, PROBLEMS, SHARE
 from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers, say_if_many
 from gce.app.runners import add_runner
-from gce.app.terminal import interval_cell, table
+from gce.app.terminal import count_words, coverage_cell, interval_cell, table
+from gce.domain.outcomes import coverage
 from gce.domain.randomness import key
 from gce.domain.serialization import to_plain
 from gce.domain.shortcuts import PolicyScore, best_by_group, limit_of, score_policies
@@ -24,7 +26,7 @@ __all__ = ["add_arguments", "best_of", "reference_rows", "run", "shortcut_margin
 DESCRIPTION = """\
 Score answers that ignore the problem, or one family of its constraints, on fresh test problems of every tier, with
 95 % Wilson intervals; and plain heuristics as reference rows. Exits with status 1 where the upper bound of a blind
-answer is above the limit that the task declares for the tier.
+answer is above the limit that the task declares for the tier, and with status 3 where coverage is too low to tell.
 """
 
 
@@ -38,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fit", type=FITTED, default=500, help="training problems that fixed answers are fitted to (default 500)"
     )
+    parser.add_argument(
+        "--min-coverage", type=SHARE, default=MIN_COVERAGE, help=f"{COVERAGE_HELP} (default {MIN_COVERAGE})"
+    )
     add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print every row as JSON")
 
@@ -49,18 +54,23 @@ def run(arguments: argparse.Namespace) -> int:
     preset = find_preset(task, arguments.preset or "")
     blind: list[PolicyScore] = []
     heuristics: list[PolicyScore] = []
+    problems_by_tier: dict[str, int] = {}
     for tier in find_tiers(task, preset, arguments.tiers):
         print(f"auditing {tier} ...", file=sys.stderr, flush=True)
         problems = draw_problems(task, preset, tier, "test", arguments.n)
+        problems_by_tier[tier] = len(problems)
         training = draw_problems(task, preset, tier, "train", arguments.fit, seed=key("audit"))
         blind += score_policies(task, task.blind(training), problems, subtypes=_has_subtypes(task, problems))
         heuristics += score_policies(task, task.heuristics(training), problems)
-    passed = [score for score in blind if score.share.high > limit_of(task, preset, score.tier)]
+    passed = [score for score in blind if score.share.n and score.share.high > limit_of(task, preset, score.tier)]
     if arguments.json:
         rows = {"blind": to_plain(blind), "heuristics": to_plain(heuristics), "above_limit": to_plain(passed)}
         print(json.dumps({"task": task.name, "preset": preset, **rows}, indent=1))
     else:
-        _print(task, preset, arguments.n, blind, heuristics, passed)
+        _print(task, preset, problems_by_tier, blind, heuristics, passed)
+    shares = [score.share for score in (*blind, *heuristics) if score.group == score.tier]
+    failed = sum(share.failed for share in shares)
+    check_coverage("reference answers", failed, failed + sum(share.n for share in shares), arguments.min_coverage)
     return 1 if passed else 0
 
 
@@ -71,23 +81,27 @@ def _has_subtypes(task: Task, problems: Sequence[Problem]) -> bool:
 def _print(
     task: Task,
     preset: str,
-    n: int,
+    sizes: Mapping[str, int],
     blind: Sequence[PolicyScore],
     heuristics: Sequence[PolicyScore],
     passed: Sequence[PolicyScore],
 ) -> None:
     groups = list(dict.fromkeys(score.group for score in blind))
-    print(f"{task.name}/{preset}: share right on test problems, % (95 % interval), n = {n} a tier")
+    print(f"{task.name}/{preset}: share right on test problems, % (95 % interval), {count_words(sizes)}")
     for title, scores in (("blind answers", blind), ("heuristics", heuristics)):
         columns = groups if title == "blind answers" else [group for group in groups if " " not in group]
         by_policy: dict[str, dict[str, Interval]] = {}
         for score in scores:
             by_policy.setdefault(score.policy, {})[score.group] = score.share
         rows = [
-            [name, *(interval_cell(found[group]) if group in found else "-" for group in columns)]
+            [
+                name,
+                *(interval_cell(found[group]) if group in found else "-" for group in columns),
+                coverage_cell(coverage(found.values())),
+            ]
             for name, found in by_policy.items()
         ]
-        print("\n" + table([title, *columns], rows))
+        print("\n" + table([title, *columns, "coverage"], rows))
     best = best_by_group(blind)
     if not best:
         return
@@ -123,7 +137,11 @@ def reference_rows(
 
 def shortcut_margins(after: Mapping[str, Interval], blind: Mapping[str, Interval]) -> dict[str, Estimate]:
     """By tier, how far accuracy lies above the best blind answer on the same problems."""
-    return {tier: difference(found, blind[tier]) for tier, found in after.items() if tier in blind}
+    return {
+        tier: difference(found, blind[tier])
+        for tier, found in after.items()
+        if tier in blind and found.n and blind[tier].n
+    }
 
 
 def best_of(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, Interval]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from gce.app.evaluation import MIN_COVERAGE, check_coverage
 from gce.app.options import NAME, PROBLEMS, RESPONSES, SECONDS, SEED
 from gce.app.resolve import TASK_HELP, attribute, find_preset, find_task
 from gce.app.runners import add_runner
@@ -33,7 +34,7 @@ judges too. Prints what each check tried and found, the exploit rate with its up
   hedging      naming several answers does not pay
   exploits     wrong responses judged right, right ones judged wrong, by a judge that shares no code
 
-exit status: 0 nothing found, 1 something found, 2 bad input
+exit status: 0 nothing found, 1 something found, 2 bad input, 3 too much could not be judged
 """
 EXAMPLES = """\
 examples:
@@ -80,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         stage=Terminal().stage,
     )
     print(json.dumps({"ok": report.ok, **to_plain(report)}, indent=1) if arguments.json else report)
+    check_coverage("verdicts", sum(report.failed.values()), report.verdicts, MIN_COVERAGE, report.failed)
     return 0 if report.ok else 1
 
 

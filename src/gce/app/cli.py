@@ -26,7 +26,7 @@ COMMANDS = {
     "export": "what a run learned, for mlx-lm or PEFT, or merged into a model of its own",
     "traces": "a run's verified answers as a chat data set",
     "generate": "draw problems",
-    "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 no verdict",
+    "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 failed",
     "audit": "score answers that ignore the problem",
     "check": "attack a task's verifier: exit status 1 where something was found",
     "models": "what can stand behind --model, and what each kind can do",
@@ -39,7 +39,7 @@ DEFECT = 70
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; errors a person can mend are one line on standard error and exit status 2.
+    """Run one command; errors a person can mend are one line on standard error and exit status 2 or 3.
 
     A defect of gce, or of a task or a model that is not its own, is a traceback and exit status 70: never 1, which is
     an answer.
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(end="", flush=True)
     except (GceError, NoProblem) as error:
         print(f"{name}: {error}", file=sys.stderr)
-        return 2
+        return error.status if isinstance(error, GceError) else 2
     except KeyboardInterrupt:
         print(f"\n{name}: interrupted", file=sys.stderr)
         return 130

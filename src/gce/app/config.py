@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from attrs import evolve, field, fields, fields_dict, frozen
 
+from gce.app.evaluation import MIN_COVERAGE
 from gce.app.options import (
     ADAPTED_BLOCKS,
     BATCH,
@@ -138,6 +139,9 @@ class RunConfig:
     """Begin no iteration that would, going by the last one, let the run with its final test exceed this."""
     patience: int | None = field(default=None, validator=_Of(ITERATIONS))
     """Stop after this many looks at dev problems in a row that found no better mean."""
+    min_coverage: float = field(default=MIN_COVERAGE, validator=_Of(SHARE))
+    """Share of an iteration's rollouts, and of evaluated answers, that must not fail; below it the run ends, and can be
+    resumed."""
     problems: int = field(default=64, validator=_Of(PROBLEMS))
     """Problems sampled in an iteration, over all training tiers."""
     problems_by_tier: Mapping[str, int] | None = field(default=None, validator=_by_tier)

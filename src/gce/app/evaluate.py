@@ -23,7 +23,14 @@ from gce.adapters.output_files import check_appended
 from gce.app.answer_file import AnswerFile
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import with_recipe
-from gce.app.evaluation import accuracy, pass_at
+from gce.app.evaluation import (
+    COVERAGE_HELP,
+    MIN_COVERAGE,
+    accuracy,
+    check_answers,
+    mean_accuracy,
+    pass_at,
+)
 from gce.app.examples import worked_examples
 from gce.app.mode_tables import (
     Measured,
@@ -46,6 +53,7 @@ from gce.app.options import (
     SAMPLES,
     SECONDS,
     SEED,
+    SHARE,
     SHOTS,
     TEMPERATURE,
     THREADS,
@@ -56,8 +64,8 @@ from gce.app.options import (
 from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, find_tiers, say_if_many
 from gce.app.runners import add_runner
 from gce.app.terminal import Terminal, accuracy_rows, count_words, share_cell, table
+from gce.domain.outcomes import coverage
 from gce.domain.serialization import to_plain
-from gce.domain.statistics import mean_of_tiers
 from gce.domain.tasks import Task, draw_problems
 from gce.domain.types import ModelState, Problem
 from gce.errors import BadInput, GceError
@@ -129,6 +137,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--temperature", type=TEMPERATURE, default=0.0, help="0 is greedy (default)")
     parser.add_argument("--max-tokens", type=TOKENS, help="generated tokens of a reply at most (default: the task's)")
     parser.add_argument("--seed", type=SEED, default=0, help="of sampling, where the temperature is not 0")
+    parser.add_argument("--problem-seed", type=SEED, default=0, help="draws other problems of the tiers (default 0)")
+    parser.add_argument(
+        "--min-coverage", type=SHARE, default=MIN_COVERAGE, help=f"{COVERAGE_HELP} (default {MIN_COVERAGE})"
+    )
     parser.add_argument("--device", type=Choice(("cpu",)), choices=("cpu",), help="force the CPU")
     parser.add_argument("--threads", type=THREADS, help="of CPU work (default: one for each core)")
     parser.add_argument("--concurrency", type=REQUESTS, default=8, help="requests to a server at a time (default 8)")
@@ -155,7 +167,9 @@ def run(arguments: argparse.Namespace) -> int:
     learned = None if arguments.adapter is None else learned_from(arguments.adapter)
     model = _model(arguments, task, preset, learned)
     problems = [
-        problem for tier in tiers for problem in draw_problems(task, preset, tier, arguments.split, arguments.n)
+        problem
+        for tier in tiers
+        for problem in draw_problems(task, preset, tier, arguments.split, arguments.n, seed=arguments.problem_seed)
     ]
     if not problems:
         raise BadInput(f"task {task.name} has no {arguments.split} problems in preset {preset}")
@@ -168,9 +182,11 @@ def run(arguments: argparse.Namespace) -> int:
         print()
     else:
         where = f"{arguments.model} on {task.name}/{preset}, {arguments.split} problems"
-        counts = count_words(Counter(problem.tier for problem in problems).values())
+        counts = count_words(Counter(problem.tier for problem in problems))
         print(f"{where}, % right (95 % interval), {counts}")
         print(shown)
+    for mode, measured in found.items():
+        check_answers(mode, measured.judged, arguments.min_coverage)
     return 0
 
 
@@ -211,7 +227,9 @@ def _measured(
         answers = converse(how, model, task, problems, settings, done=done, on_answer=answered)
         found[mode] = Measured(tuple(answers), before + time.perf_counter() - began)
         right = sum(each.last.right for each in answers)
-        terminal.say(f"{mode}: {right} of {len(answers)} right, {found[mode].seconds:.0f} s")
+        failed = sum(each.last.failed for each in answers)
+        said = f"{right} of {len(answers) - failed} right" + (f", {failed} failed" if failed else "")
+        terminal.say(f"{mode}: {said}, {found[mode].seconds:.0f} s")
     return {mode: found[mode] for mode in modes}
 
 
@@ -224,6 +242,7 @@ def _asked(
     records = file_digest(arguments.task)
     return {name: getattr(arguments, name) for name in names} | {
         **({"records": records} if records else {}),  # What is hidden in them stands in no prompt.
+        **({"problem_seed": arguments.problem_seed} if arguments.problem_seed else {}),
         "preset": preset,
         "tiers": list(dict.fromkeys(problem.tier for problem in problems)),
         "problems": hashlib.sha256(shown.encode()).hexdigest(),
@@ -264,9 +283,16 @@ def _report(
     if arguments.samples > 1:
         (measured,) = found.values()
         passed = pass_at(measured.judged)
-        cells = [[name, *(share_cell(e.value, e.low, e.high) for e in row.values())] for name, row in passed.items()]
+        cells = [
+            [
+                name,
+                *(share_cell(row[tier].value, row[tier].low, row[tier].high) if tier in row else "-" for tier in tiers),
+            ]
+            for name, row in passed.items()
+        ]
         result = {"pass_at": to_plain(passed), "samples": arguments.samples, "temperature": arguments.temperature}
-        result |= {"n": arguments.n, "no_answer": sum(each.unanswered for each in measured.judged)}
+        rates = accuracy(measured.judged)
+        result |= {"n": arguments.n, "tiers": to_plain(rates), "coverage": coverage(rates.values())}
         return result, "\n".join([table(["", *tiers], cells), *_failures(found)])
     floors, heuristics = reference_rows(task, preset, problems, fitted_to=100)
     held_out = [tier.name for tier in task.tiers(preset) if tier.held_out]
@@ -286,7 +312,8 @@ def _report(
         "modes": {
             mode: {
                 "tiers": to_plain(shares[mode]),
-                "mean": to_plain(mean_of_tiers(shares[mode].values())),
+                "mean": to_plain(mean_accuracy(shares[mode].values())),
+                "coverage": coverage(shares[mode].values()),
                 "note": notes.get(mode, ""),
                 **measured.costs,
                 "against": to_plain(gains[mode]) if mode in gains else None,
@@ -302,13 +329,16 @@ def _report(
 
 
 def _failures(found: Mapping[str, Measured]) -> list[str]:
-    """A line for each mode in which the model was asked and could not answer; such answers count as wrong."""
+    """A line for each mode in which prompts did not fit the model's context, and one where something failed."""
     lines = []
     for mode, measured in found.items():
-        failed = [each for each in measured.judged if each.unanswered]
-        if failed:
-            first = f"{failed[0].problem.tier}: {failed[0].completion.error}"
-            lines.append(f"{mode}: {len(failed)} of {len(measured.judged)} have no answer; {first}")
+        for counted, answers in (
+            ("did not fit the model's context, which counts against it", measured.no_room),
+            ("failed, and count for nothing", [each for each in measured.judged if each.failed]),
+        ):
+            if answers:
+                first = f"{answers[0].problem.tier}: {answers[0].reason or answers[0].completion.error}"
+                lines.append(f"{mode}: {len(answers)} of {len(measured.judged)} {counted}; {first}")
     return lines
 
 

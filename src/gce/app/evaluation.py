@@ -1,26 +1,57 @@
-"""Greedy accuracy on given problems: asked of a sampler, judged by the task, with Wilson intervals.
+"""Answers to given problems: asked of a sampler, judged by the task, tried again where that failed; and their rates.
 
 Leaves no trace in the model: greedy decoding draws nothing, and nothing is learned from the answers.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import isfinite
 from typing import Any
 
 from attrs import frozen
 
+from gce.domain.outcomes import outcome, rate
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.statistics import Estimate, mean_pass_at_k, wilson
+from gce.domain.statistics import Estimate, mean_of_tiers, mean_pass_at_k
 from gce.domain.tasks.task import Task
-from gce.domain.types import Completion, Interval, Problem, SampleRequest, Verdict
-from gce.errors import ModelError
+from gce.domain.types import Completion, Interval, Problem, SampleRequest, Status, Verdict
+from gce.errors import LowCoverage, ModelError
 from gce.ports.model import Sampler
 
-__all__ = ["Judged", "accuracy", "answer_record", "ask", "judge", "judge_each", "pass_at", "sampled", "stored_shares"]
+__all__ = [
+    "COVERAGE_HELP",
+    "MIN_COVERAGE",
+    "Judged",
+    "accuracy",
+    "answer_record",
+    "answered",
+    "ask",
+    "check_answers",
+    "check_coverage",
+    "judge",
+    "judge_each",
+    "mean_accuracy",
+    "pass_at",
+    "sampled",
+    "stored_outcome",
+    "stored_shares",
+]
+
+MIN_COVERAGE = 0.98
+COVERAGE_HELP = (
+    "share of answers that must have been given and judged; below it the command ends with status 3 and says what "
+    "failed"
+)
+REASONS = 3
+"""Of those for which answers failed, that are named."""
+
+
+RETRIES = 1
+"""How often an answer that failed is asked for, or judged, again; servers and sandboxes have tries of their own."""
 
 
 @frozen
@@ -33,9 +64,22 @@ class Judged:
     right: bool
 
     @property
-    def unanswered(self) -> bool:
-        """Whether the model was asked and could not answer."""
-        return self.completion.finish_reason == "error"
+    def outcome(self) -> Status:
+        """See `gce.domain.outcomes`."""
+        return outcome(self.completion, self.verdicts, right=self.right)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it could not be had or judged."""
+        return self.outcome == "failed"
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, in one sentence; empty where it did not."""
+        if not self.failed:
+            return ""
+        said = [violation.message for each in self.verdicts if each.status == "failed" for violation in each.violations]
+        return self.completion.error or "; ".join(said) or "no reason was given"
 
 
 def judge(task: Task, problem: Problem, completion: Completion) -> Judged:
@@ -48,6 +92,75 @@ def judge_each(task: Task, answers: Iterable[tuple[Problem, Completion]]) -> Ite
     """Verdicts of answers, in their order; where they have to be run, several at a time, as they come."""
     for problem, completion, verdicts in task.judge_each(answers):
         yield Judged(problem, completion, verdicts, task.admit(verdicts))
+
+
+def answered(
+    model: Sampler,
+    task: Task,
+    requests: Sequence[SampleRequest],
+    about: Mapping[str, Problem],
+    *,
+    drafts: Container[str] = frozenset(),
+) -> Iterator[Judged]:
+    """A judged answer to each request, as they come; `drafts`, by key, are not judged.
+
+    What fails is asked for, or judged, again after all others, `RETRIES` times at most, and comes as it is then.
+    """
+    asked, kept = list(requests), list[Completion]()
+    for retry in range(RETRIES + 1):
+        failed: list[Judged] = []
+        for answer in _judged(task, chain(kept, sampled(model, asked) if asked else ()), about, drafts):
+            if answer.failed and retry < RETRIES:
+                failed.append(answer)
+            else:
+                yield answer
+        unanswered = {answer.completion.key for answer in failed if answer.completion.finish_reason == "error"}
+        asked = [request for request in asked if request.key in unanswered]
+        kept = [answer.completion for answer in failed if answer.completion.key not in unanswered]
+        if not failed:
+            return
+
+
+def _judged(
+    task: Task, completions: Iterable[Completion], about: Mapping[str, Problem], drafts: Container[str]
+) -> Iterator[Judged]:
+    unjudged: list[Judged] = []
+
+    def final() -> Iterator[tuple[Problem, Completion]]:
+        for completion in completions:
+            problem = about[completion.key]
+            if completion.key in drafts or completion.finish_reason == "error":
+                unjudged.append(Judged(problem, completion, (), False))
+            else:
+                yield problem, completion
+
+    yield from judge_each(task, final())
+    yield from unjudged
+
+
+def check_coverage(what: str, failed: int, asked: int, least: float, reasons: Iterable[str] = ()) -> None:
+    """Refuse to go on with rates over too few answers.
+
+    Raises:
+        LowCoverage: so many of those `asked` failed that less than the share `least` is left; with the first reasons.
+    """
+    if not asked or 1 - failed / asked >= least:
+        return
+    said = "; ".join(
+        f"{reason} ({count} times)" if count > 1 else reason for reason, count in Counter(reasons).most_common(REASONS)
+    )
+    raise LowCoverage(
+        f"{what}: {failed} of {asked} answers could not be given or judged{said and ': '}{said}. Coverage is "
+        f"{100 * (1 - failed / asked):.1f} %, below the limit of {100 * least:g} %: repeat the command once that is "
+        "mended (a run goes on with --resume), or lower --min-coverage"
+    )
+
+
+def check_answers(what: str, answers: Iterable[Judged], least: float) -> None:
+    """The same for answers, with why they failed."""
+    found = list(answers)
+    reasons = [f"{answer.problem.tier}: {answer.reason}" for answer in found if answer.failed]
+    check_coverage(what, len(reasons), len(found), least, reasons)
 
 
 def sampled(model: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
@@ -97,7 +210,7 @@ def ask(
         for name, problem in by_key.items()
     ]
     answers: dict[str, Judged] = {}
-    for answer in judge_each(task, ((by_key[found.key], found) for found in sampled(model, requests))):
+    for answer in answered(model, task, requests, by_key):
         answers[answer.completion.key] = answer
         on_answer()
     return [answers[request.key] for request in requests]
@@ -115,16 +228,34 @@ def answer_record(answer: Judged) -> dict[str, Any]:
         "finish_reason": completion.finish_reason,
         "policy": completion.policy,
         "right": answer.right,
+        "outcome": answer.outcome,
         "verdicts": to_plain(answer.verdicts),
     }
 
 
+def stored_outcome(record: Mapping[str, Any]) -> Status:
+    """The outcome of a stored answer or rollout; records of earlier versions do not name it."""
+    if "outcome" in record:
+        found: Status = record["outcome"]
+        return found
+    failed = any(verdict["status"] in ("failed", "no_verdict") for verdict in record["verdicts"])
+    if record["finish_reason"] == "error" or failed:
+        return "failed"
+    return "right" if record["right"] else "wrong"
+
+
 def accuracy(answers: Iterable[Judged]) -> dict[str, Interval]:
     """Share right by tier, in the order in which tiers come."""
-    right: dict[str, list[bool]] = defaultdict(list)
+    outcomes: dict[str, list[Status]] = defaultdict(list)
     for answer in answers:
-        right[answer.problem.tier].append(answer.right)
-    return {tier: wilson(sum(found), len(found)) for tier, found in right.items()}
+        outcomes[answer.problem.tier].append(answer.outcome)
+    return {tier: rate(found) for tier, found in outcomes.items()}
+
+
+def mean_accuracy(tiers: Iterable[Interval]) -> Estimate | None:
+    """The mean of the tiers' shares; None where there is none, or one has no answer that was judged."""
+    shares = list(tiers)
+    return mean_of_tiers(shares) if shares and all(share.n for share in shares) else None
 
 
 def stored_shares(row: Mapping[str, Any]) -> dict[str, Interval]:
@@ -133,14 +264,19 @@ def stored_shares(row: Mapping[str, Any]) -> dict[str, Interval]:
 
 
 def pass_at(answers: Iterable[Judged]) -> dict[str, dict[str, Estimate]]:
-    """By "pass@k", for k of 1, 8, 64 ... up to the samples a problem has, then by tier: see `mean_pass_at_k`."""
+    """By "pass@k", for k of 1, 8, 64 ... up to the samples a problem has, then by tier: see `mean_pass_at_k`.
+
+    Samples that failed are left out, and so are, at each k, problems of which fewer than k are left.
+    """
     right: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for answer in answers:
-        right[answer.problem.tier][answer.problem.key].append(answer.right)
+        if not answer.failed:
+            right[answer.problem.tier][answer.problem.key].append(answer.right)
     counts = {tier: [(len(each), sum(each)) for each in found.values()] for tier, found in right.items()}
-    samples = min((n for found in counts.values() for n, _ in found), default=0)
+    samples = max((n for found in counts.values() for n, _ in found), default=0)
     passed, k = {}, 1
     while k <= samples:
-        passed[f"pass@{k}"] = {tier: mean_pass_at_k(found, k) for tier, found in counts.items()}
+        enough = {tier: [(n, correct) for n, correct in found if n >= k] for tier, found in counts.items()}
+        passed[f"pass@{k}"] = {tier: mean_pass_at_k(found, k) for tier, found in enough.items() if found}
         k *= 8
     return passed

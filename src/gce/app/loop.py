@@ -8,7 +8,7 @@ particular task.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
@@ -20,7 +20,7 @@ from attrs import evolve, field, frozen
 from numpy.random import Generator
 
 from gce.app.config import WARM_UP_PART, RunConfig
-from gce.app.evaluation import Judged, accuracy, ask, judge_each, sampled
+from gce.app.evaluation import Judged, accuracy, answered, ask, check_answers
 from gce.app.examples import Turns, Worked, digests_of, shown_before
 from gce.domain.advantages import ALGORITHMS, drop_decided
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
@@ -113,7 +113,9 @@ class RunState:
     first_correct: Mapping[str, int]
     """Iteration (from 1) in which a tier's first correct trace was found."""
     rollouts: int = 0
+    """Those that did not fail, as in all counts here."""
     correct: int = 0
+    failed: int = 0
     updates: int = 0
     warm_ups: int = 0
     """Finished iterations that were parts of the warm-up."""
@@ -154,6 +156,7 @@ def resume(run: Run) -> RunState:
         first_correct=loop["first_correct"],
         rollouts=loop["rollouts"],
         correct=loop["correct"],
+        failed=loop.get("failed", 0),
         updates=loop["updates"],
         warm_ups=loop.get("warm_ups", 0),  # Runs of before had their warm-up counted among `iterations`.
         best=None if loop["best"] is None else (loop["best"][0], loop["best"][1]),
@@ -196,6 +199,13 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     if not warming_up:
         problems, drawn = _draw(run, state, number)
         rollouts, sampling = _sample(run, state, number, problems)
+    failed = [rollout.judged for rollout in rollouts if rollout.judged.failed]
+    if failed:
+        answers = [rollout.judged for rollout in rollouts]
+        check_answers(f"rollouts of iteration {number}", answers, run.config.min_coverage)
+        said = f"{failed[0].problem.tier}: {failed[0].reason}"
+        run.watcher.say(f"warning: {len(failed)} of {len(rollouts)} rollouts failed and count for nothing; {said}")
+    everything, rollouts = rollouts, _without_failed(rollouts)
     judged = [rollout.judged for rollout in rollouts]
     began = run.clock.now()
     counts = _count(run.tiers, rollouts, [answer.right for answer in judged])
@@ -233,6 +243,7 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
         first_correct={**first, **state.first_correct},
         rollouts=state.rollouts + len(judged),
         correct=state.correct + correct,
+        failed=state.failed + len(failed),
         updates=updates,
         warm_ups=state.warm_ups + warming_up,
         best=best,
@@ -250,8 +261,9 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
         dropped=sum(report.dropped for report in reports),
         dev=dev,
         seconds={"sample": sampling, "train": learned - began, "evaluate": looked - learned},
+        failed=Counter(answer.problem.tier for answer in failed),
     )
-    _commit(run, after, record, rollouts, admitted)
+    _commit(run, after, record, everything, admitted)
     run.watcher.iteration(record)
     return after, record
 
@@ -299,13 +311,18 @@ def _sample(run: Run, state: RunState, number: int, problems: Sequence[Problem])
     first, seconds = _wave(run, state, number, {problem.key: config.rollouts for problem in problems}, problems, 0)
     if not config.second_wave:
         return first, seconds
-    groups = _groups(first)
+    groups = _groups(_without_failed(first))
     if config.admission == "all":
         # With nothing known of the verdicts every problem is as undecided as another.
         groups = {problem: [False] * len(group) for problem, group in groups.items()}
     counts = second_wave(groups, config.second_wave)
     second, more = _wave(run, state, number, counts, problems, config.rollouts)
     return first + second, seconds + more
+
+
+def _without_failed(rollouts: Sequence[_Rollout]) -> list[_Rollout]:
+    """Those that may be counted, planned by and learned from."""
+    return [rollout for rollout in rollouts if not rollout.judged.failed]
 
 
 def _groups(rollouts: Sequence[_Rollout]) -> dict[str, list[bool]]:
@@ -350,10 +367,6 @@ def _wave(
     if wave is None:
         wave = _drawn(run, number, first_sample, requests, asked, shown)
     answers = {answer.completion.key: answer for answer in _read(run, wave, asked)}
-    failed = [answer for answer in answers.values() if answer.unanswered]
-    if failed:
-        said = f"{failed[0].problem.tier}: {failed[0].completion.error}"
-        run.watcher.say(f"warning: {len(failed)} of {len(answers)} rollouts have no answer; {said}")
     rollouts = _credit(run, f"{number}/{first_sample}", [answers[request.key] for request in requests], shown)
     return rollouts, wave["seconds"]
 
@@ -370,16 +383,16 @@ def _drawn(
     began = run.clock.now()
     advance = run.watcher.stage("sample", len(requests))
     rollouts = []
-    answers = (
-        (asked[found.key], _alone(found) if found.key in shown else found) for found in sampled(run.model, requests)
-    )
-    for answer in judge_each(run.task, answers):
-        rollouts.append({"completion": to_plain(answer.completion), "verdicts": to_plain(answer.verdicts)})
+    whole = True
+    for answer in answered(run.model, run.task, requests, asked):
+        completion = answer.completion
+        completion = _alone(completion) if completion.key in shown else completion
+        rollouts.append({"completion": to_plain(completion), "verdicts": to_plain(answer.verdicts)})
+        whole = whole and not answer.failed
         advance()
     seconds = run.clock.now() - began
     wave = {"iteration": number, "first_sample": first_sample, "seconds": seconds, "rollouts": rollouts}
-    # What has no answer, as where a server was down, is asked again after a resume.
-    if not any(each["completion"]["finish_reason"] == "error" for each in rollouts):
+    if whole:  # What failed, as where a server was down, is asked again after a resume.
         run.store.hold(wave)
     return wave
 
@@ -420,11 +433,13 @@ def _credit(run: Run, wave: str, judged: Sequence[Judged], shown: Container[str]
     """What learning may know of the verdicts: all, or steps too, or, in a control, how many there are, or nothing."""
     match run.config.admission:
         case "all":
-            credits = [True] * len(judged)
+            credits = [not answer.failed for answer in judged]
         case "shuffled":
             credits = [answer.right for answer in judged]
             for tier in run.tiers:
-                places = [place for place, answer in enumerate(judged) if answer.problem.tier == tier]
+                places = [
+                    place for place, answer in enumerate(judged) if answer.problem.tier == tier and not answer.failed
+                ]
                 order = generator(run.config.seed, "shuffled", wave, tier).permutation(len(places))
                 for place, other in zip(places, order, strict=True):
                     credits[place] = judged[places[other]].right
@@ -476,7 +491,8 @@ UNPARSED = frozenset({"grammar", "missing-answer", "several-answers"})
 
 
 def _unparsed(answer: Judged) -> bool:
-    return any(violation.kind in UNPARSED for verdict in answer.verdicts for violation in verdict.violations)
+    kinds = (violation.kind for verdict in answer.verdicts for violation in verdict.violations)
+    return answer.outcome == "unreadable" or any(kind in UNPARSED for kind in kinds)
 
 
 def _digest(answer: Judged) -> str:
@@ -528,7 +544,7 @@ class _Pool:
 def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[_Rollout]) -> _Pool:
     """The replay buffer, or this iteration's rollouts with the weights that the algorithm gives them."""
     algorithm = ALGORITHMS[run.config.algorithm]
-    judged = [rollout for rollout in rollouts if _has_verdict(rollout.judged)]
+    judged = [rollout for rollout in rollouts if rollout.judged.completion.finish_reason != "context"]
     if algorithm.weigh is not None and any(each.judged.completion.log_probabilities is None for each in judged):
         raise ModelError(
             f"algorithm {run.config.algorithm} needs log-probabilities of sampled tokens, and the model gives none: "
@@ -548,11 +564,6 @@ def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[_Rollout]) -
     }
     traces = [_trace(each.judged, number) for each in judged if weights.get(each.judged.completion.key)]
     return _Pool(admit(empty(BufferSettings(per_problem=None, deduplicate=False)), traces), weights)
-
-
-def _has_verdict(answer: Judged) -> bool:
-    """Whether there was an answer, and every evaluator could tell what it is worth."""
-    return not answer.unanswered and all(v.status != "no_verdict" for v in answer.verdicts)
 
 
 def _learn(run: Run, number: int, pool: _Pool, counts: Mapping[str, TierCount]) -> Iterator[UpdateReport]:
@@ -625,6 +636,7 @@ def _look(run: Run) -> dict[str, Interval]:
         return {}
     advance = run.watcher.stage("evaluate", len(run.dev))
     answers = ask(run.model, run.task, run.dev, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance)
+    check_answers("dev problems", answers, config.min_coverage)
     return accuracy(answers)
 
 
@@ -654,6 +666,7 @@ def _commit(
                 "finish_reason": completion.finish_reason,
                 "policy": completion.policy,
                 "right": answer.right,
+                "outcome": answer.outcome,
                 "admitted": completion.key in taken,
                 "shown": rollout.shown,
                 "verdicts": to_plain(answer.verdicts),
@@ -668,6 +681,7 @@ def _commit(
         "first_correct": dict(state.first_correct),
         "rollouts": state.rollouts,
         "correct": state.correct,
+        "failed": state.failed,
         "updates": state.updates,
         "best": None if state.best is None else list(state.best),
         "warm_ups": state.warm_ups,

@@ -46,6 +46,11 @@ class Measured:
         return tuple(answered.last for answered in self.answers)
 
     @property
+    def no_room(self) -> list[Judged]:
+        """Those whose prompt did not fit the model's context."""
+        return [judged for judged in self.judged if judged.completion.finish_reason == "context"]
+
+    @property
     def costs(self) -> dict[str, float | None]:
         """Means over problems."""
         count = len(self.answers)
@@ -57,7 +62,7 @@ class Measured:
             "prompt_tokens": None if None in read else sum(tokens or 0 for tokens in read) / count,
             "tokens": None if None in written else sum(tokens or 0 for tokens in written) / count,
             "cut_off": sum(judged.completion.finish_reason == "length" for judged in self.judged) / count,
-            "no_room": sum(judged.unanswered for judged in self.judged) / count,
+            "no_room": len(self.no_room) / count,
         }
 
 
@@ -91,11 +96,15 @@ class Attempts:
 
 
 def against(found: Mapping[str, Measured]) -> dict[str, Gain]:
-    """Each mode but zero-shot, where that was measured too."""
+    """Each mode but zero-shot, where that was measured too; over problems at which neither failed."""
     if BASE not in found:
         return {}
-    base = {answer.problem.key: answer.right for answer in found[BASE].judged}
-    gains = {mode: _gain(base, measured.judged) for mode, measured in found.items() if mode != BASE}
+    base = {answer.problem.key: answer.right for answer in found[BASE].judged if not answer.failed}
+    gains = {}
+    for mode, measured in found.items():
+        pairs = [each for each in measured.judged if each.problem.key in base and not each.failed]
+        if mode != BASE and pairs:
+            gains[mode] = _gain(base, pairs)
     adjusted = holm([gain.p for gain in gains.values()])
     return {mode: evolve(gain, adjusted=p) for (mode, gain), p in zip(gains.items(), adjusted, strict=True)}
 
@@ -114,11 +123,12 @@ def _gain(base: Mapping[str, bool], judged: Sequence[Judged]) -> Gain:
 
 
 def attempts(measured: Measured) -> Attempts:
-    """Over all tiers together."""
-    count = len(measured.answers)
-    first = sum(answered.attempts[0].right for answered in measured.answers)
-    last = sum(answered.last.right for answered in measured.answers)
-    used = sum(len(answered.attempts) for answered in measured.answers) / count
+    """Over all tiers together, without conversations that failed."""
+    answers = [answered for answered in measured.answers if not answered.last.failed]
+    count = len(answers)
+    first = sum(answered.attempts[0].right for answered in answers)
+    last = sum(answered.last.right for answered in answers)
+    used = sum(len(answered.attempts) for answered in answers) / max(1, count)
     return Attempts(wilson(first, count), wilson(last, count), wilson(last - first, count - first), used)
 
 

@@ -7,11 +7,11 @@ nothing of what is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from gce.app.evaluation import Judged, judge_each, sampled
+from gce.app.evaluation import Judged, answered
 from gce.domain.randomness import key
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Message, Problem, SampleRequest
@@ -86,7 +86,7 @@ def multi_turn(task: Task, problem: Problem, _settings: Settings) -> Conversatio
     while True:
         attempt = yield Ask(turns)
         attempts.append(attempt)
-        if attempt.right or attempt.completion.finish_reason == "error" or len(attempts) == ATTEMPTS:
+        if attempt.right or attempt.completion.finish_reason == "context" or len(attempts) == ATTEMPTS:
             return tuple(attempts)
         wrong = [verdict for verdict in attempt.verdicts if not verdict.right]
         told = "\n".join(map(task.feedback, wrong)) or "Try again."
@@ -126,13 +126,15 @@ def converse(
 ) -> list[Answered]:
     """Conversations about all problems, in their order; those that are `done`, by name, are not held again.
 
-    In each round all that wait for a reply are asked for it together; `on_answer` is told of each that ends.
+    In each round all that wait for a reply are asked for it together; `on_answer` is told of each that ends. A reply
+    that fails ends its conversation, which has failed with it.
     """
     about = {f"{problem.key}/{sample}": problem for problem in problems for sample in range(settings.samples)}
     found = {name: answered for name, answered in (done or {}).items() if name in about}
     talks = {name: mode(task, problem, settings) for name, problem in about.items() if name not in found}
     waiting = {name: next(talk) for name, talk in talks.items()}
     replies: dict[str, list[Completion]] = {name: [] for name in talks}
+    attempts: dict[str, list[Judged]] = {name: [] for name in talks}
     number = 0
     while waiting:
         requests = [
@@ -146,9 +148,17 @@ def converse(
             for name, ask in waiting.items()
         ]
         going_on: dict[str, Ask] = {}
-        for answer in _heard(model, task, requests, about, waiting):
+        drafts = {name for name, ask in waiting.items() if ask.draft}
+        for answer in answered(model, task, requests, about, drafts=drafts):
             name = answer.completion.key
             replies[name].append(answer.completion)
+            if name not in drafts or answer.failed:
+                attempts[name].append(answer)
+            if answer.failed:
+                talks[name].close()
+                found[name] = _answered(tuple(attempts[name]), replies[name])
+                on_answer(name, found[name])
+                continue
             try:
                 going_on[name] = talks[name].send(answer)
             except StopIteration as ended:
@@ -159,31 +169,9 @@ def converse(
     return [found[name] for name in about]
 
 
-def _heard(
-    model: Sampler,
-    task: Task,
-    requests: Sequence[SampleRequest],
-    about: Mapping[str, Problem],
-    asked: Mapping[str, Ask],
-) -> Iterator[Judged]:
-    """Answers to all requests, judged where they are no drafts."""
-    drafts: list[Judged] = []
-
-    def final() -> Iterator[tuple[Problem, Completion]]:
-        for completion in sampled(model, requests):
-            problem = about[completion.key]
-            if asked[completion.key].draft:
-                drafts.append(Judged(problem, completion, (), False))
-            else:
-                yield problem, completion
-
-    yield from judge_each(task, final())
-    yield from drafts
-
-
 def _answered(attempts: tuple[Judged, ...], replies: Sequence[Completion]) -> Answered:
     read = [reply.prompt_tokens for reply in replies]
-    written = [reply.tokens for reply in replies if reply.finish_reason != "error"]
+    written = [reply.tokens for reply in replies if reply.finish_reason in ("stop", "length")]
     return Answered(
         attempts,
         len(replies),

@@ -22,11 +22,11 @@ from gce.adapters.input_files import parse_json, read_input
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, shortcut_margins
 from gce.app.config import parts_of_warm_up
-from gce.app.evaluation import stored_shares
+from gce.app.evaluation import stored_outcome, stored_shares
 from gce.app.examples import EXAMPLES_DRAWN, also_from
 from gce.app.resolve import find_task, stored_problem
 from gce.app.study import STUDIES, effect_rows, effects, finished, unclear
-from gce.app.terminal import accuracy_rows, count_words, difference_cell, rollout_rows, share_cell
+from gce.app.terminal import accuracy_rows, count_words, coverage_cell, difference_cell, rollout_rows, share_cell
 from gce.domain.advantages import ALGORITHMS
 from gce.domain.serialization import from_plain
 from gce.domain.tasks import Task
@@ -187,10 +187,18 @@ def _result(run: _Run) -> Section:
     rows = {name: row for name, row in rows.items() if row}
     if not rows:
         return Section("Result", (*words, "No test problems were answered yet."))
-    n = count_words(found.n for row in rows.values() for found in row.values())
-    words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, {n}.")
+    sizes = {
+        tier: max(row[tier].n + row[tier].failed for row in rows.values() if tier in row)
+        for tier in run.tiers
+        if any(tier in row for row in rows.values())
+    }
+    words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, {count_words(sizes)}.")
     table = Table(*accuracy_rows(rows, run.tiers))
-    shown = {name: row for name, row in rows.items() if name in ("before", "after", "best blind answer")}
+    shown = {
+        name: {tier: share for tier, share in row.items() if share.n}
+        for name, row in rows.items()
+        if name in ("before", "after", "best blind answer")
+    }
     tables = [table]
     after = rows.get("after")
     if after and run.blind:
@@ -304,13 +312,19 @@ def _answers(run: _Run) -> Section:
         answers = reader.answers("test-after") or list(deque(reader.read("rollouts"), maxlen=500))
     if not answers:
         return Section("Sample answers", ("No answer yet.",))
+    failed = sum(stored_outcome(each) == "failed" for each in answers)
+    answers = [each for each in answers if stored_outcome(each) != "failed"]
     chosen: list[dict[str, Any]] = []
     for tier in reversed(run.tiers):
         for right in (False, True):
             chosen += [each for each in answers if each["tier"] == tier and each["right"] is right][:1]
     drawn, faults = [], []
     for number, answer in enumerate(chosen[:ANSWERS]):
-        problem = stored_problem(run.task, answer["problem"])
+        try:
+            problem = stored_problem(run.task, answer)
+        except BadInput as error:
+            faults.append(f"No chart: {error}.")
+            break
         found = run.task.chart(problem, answer["text"])
         if found is not None and found.bars:
             title = f"{answer['problem'].split('/', 1)[1]}: {'right' if answer['right'] else 'wrong'}"
@@ -322,6 +336,8 @@ def _answers(run: _Run) -> Section:
         if not each["right"]
     )
     rows = tuple((kind, str(count)) for kind, count in kinds.most_common())
+    if failed:
+        faults.append(f"{failed} answers failed: they could not be given or judged, and count for nothing.")
     words = (*faults, "What is wrong with wrong answers, by the first violation:" if rows else "No answer was wrong.")
     return Section("Sample answers", words, (Table(("violation", "answers"), rows),) if rows else (), tuple(drawn))
 
@@ -362,10 +378,15 @@ def _validity(run: _Run) -> list[Section]:
         if card.get("policy") != (run.summary or {}).get("policy"):
             return [Section("Validity card", ("The card was made before the run went on: run gce validity again.",))]
         rows = tuple(
-            (line["what"], share_cell(line["value"], line["low"], line["high"]) if line["n"] else "-", str(line["n"]))
+            (
+                line["what"],
+                share_cell(line["value"], line["low"], line["high"]) if line["n"] else "-",
+                str(line["n"]),
+                coverage_cell(line["n"] / (line["n"] + failed) if (failed := line.get("failed", 0)) else 1.0),
+            )
             for line in card["lines"]
         )
-        return [Section("Validity card", tuple(card["words"]), (Table(("", "% (95 %)", "n"), rows),))]
+        return [Section("Validity card", tuple(card["words"]), (Table(("", "% (95 %)", "n", "coverage"), rows),))]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadInput(f"{path} is no validity card: run gce validity again, or delete it") from error
 

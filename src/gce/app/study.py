@@ -16,6 +16,7 @@ from attrs import evolve, field, frozen
 
 from gce.adapters.run_reader import RunReader
 from gce.app.config import RunConfig
+from gce.app.evaluation import stored_outcome
 from gce.app.terminal import difference_cell, p_cell, share_cell
 from gce.domain.randomness import generator
 from gce.domain.serialization import to_plain
@@ -99,7 +100,7 @@ def settings_of(condition: Condition, common: Mapping[str, Any], seed: int) -> d
     return settings
 
 
-FREE = frozenset({"test", "dev", "dev_every", "threads", "device"})
+FREE = frozenset({"test", "dev", "dev_every", "threads", "device", "min_coverage"})
 """Settings in which runs of one study may differ: none changes what is learned."""
 
 
@@ -139,7 +140,7 @@ class Finished:
     condition: str
     seed: int
     right: Mapping[tuple[str, str], float]
-    """1 or 0 by (tier, number of the test problem)."""
+    """1 or 0 by (tier, number of the test problem), for all that did not fail."""
     summary: Mapping[str, Any]
 
 
@@ -155,7 +156,8 @@ def _runs(directory: Path, condition: str) -> Iterator[Finished]:
         with RunReader(place) as reader:
             summary, answers = reader.summary(), reader.answers("test-after")
         if summary is not None and answers:
-            right = {(each["tier"], each["problem"].rpartition("/")[2]): float(each["right"]) for each in answers}
+            judged = [each for each in answers if stored_outcome(each) != "failed"]
+            right = {(each["tier"], each["problem"].rpartition("/")[2]): float(each["right"]) for each in judged}
             yield Finished(condition, int(place.name.removeprefix("seed-")), right, summary)
 
 

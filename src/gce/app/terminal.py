@@ -5,12 +5,15 @@ Everything goes to standard error or to the stream given, so that `--json` keeps
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from gce.domain.diagnosis import diagnose, run_counts
+from gce.domain.outcomes import coverage
 from gce.domain.statistics import Estimate, mean_of_tiers
 from gce.domain.types import Interval, IterationRecord
 
@@ -19,6 +22,7 @@ __all__ = [
     "Terminal",
     "accuracy_rows",
     "count_words",
+    "coverage_cell",
     "difference_cell",
     "interval_cell",
     "p_cell",
@@ -152,15 +156,21 @@ def difference_cell(found: Estimate, *, digits: int = 1) -> str:
     return f"{value} ({low} to {high})"
 
 
+def coverage_cell(share: float) -> str:
+    """A coverage in percent, as "100 %"; never rounded up to that."""
+    return f"{math.floor(1000 * share) / 10:g} %"
+
+
 def p_cell(p: float | None) -> str:
     """A p value."""
     return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def count_words(counts: Iterable[int]) -> str:
-    """How many problems tiers have, one or more of them."""
-    found = set(counts)
-    return f"n = {min(found)}{f' to {max(found)}' if len(found) > 1 else ''} a tier"
+def count_words(counts: Mapping[str, int]) -> str:
+    """How many problems tiers have, by tier; those that have fewer than most, with how many."""
+    ((usual, _),) = Counter(sorted(counts.values(), reverse=True)).most_common(1)
+    others = [f"{n} in {tier} (all there are)" for tier, n in counts.items() if n != usual]
+    return f"n = {usual} a tier{', ' if others else ''}{', '.join(others)}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = False) -> str:
@@ -177,7 +187,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = F
 
 def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """What the training rollouts of a run were like, a row a tier: head and rows."""
-    head = ("", "rollouts", "right", "problems", "all wrong", "all right", "cut off", "unreadable", "distinct")
+    shares = ("right", "problems", "all wrong", "all right", "cut off", "unreadable", "distinct", "coverage")
+    head = ("", "rollouts", *shares)
+    failed: Counter[str] = Counter()
+    for record in records:
+        failed.update(record.failed)
     rows = tuple(
         (
             tier,
@@ -189,6 +203,7 @@ def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], t
             percent(count.truncated / count.rollouts),
             percent(count.unparsed / count.rollouts),
             f"{count.distinct}",
+            coverage_cell(count.rollouts / (count.rollouts + failed[tier])),
         )
         for tier, count in run_counts(records).items()
     )
@@ -198,14 +213,19 @@ def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], t
 def accuracy_rows(
     rows: Mapping[str, Mapping[str, Interval]], tiers: Sequence[str], held_out: Sequence[str] = ()
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Shares in every tier and their mean, with intervals, a row a name; a dash where it was not measured."""
+    """Shares in every tier and their mean, with intervals, a row a name; a dash where it was not measured.
+
+    The last column is the coverage.
+    """
     lines = []
-    for name, found in rows.items():
+    for name, row in rows.items():
+        found = {tier: share for tier, share in row.items() if share.n}
         line = [name, *(interval_cell(found[tier], digits=0) if tier in found else "-" for tier in tiers)]
         if set(tiers) <= set(found):
             mean = mean_of_tiers([found[tier] for tier in tiers])
             line.append(share_cell(mean.value, mean.low, mean.high))
         else:
             line.append("-")
-        lines.append(tuple(line))
-    return ("", *(f"{tier}, held out" if tier in held_out else tier for tier in tiers), "mean"), tuple(lines)
+        lines.append((*line, coverage_cell(coverage(row.values()))))
+    columns = (f"{tier}, held out" if tier in held_out else tier for tier in tiers)
+    return ("", *columns, "mean", "coverage"), tuple(lines)

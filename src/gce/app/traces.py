@@ -162,7 +162,7 @@ def _drawn_again(name: str, traces: Sequence[_Trace]) -> tuple[list[_Trace], dic
     BadInput where the task shows a problem otherwise than the run did.
     """
     task = find_task(name)
-    drawn = {key: stored_problem(task, key) for key in dict.fromkeys(trace.problem for trace in traces)}
+    drawn = {key: stored_problem(task, {"problem": key}) for key in dict.fromkeys(trace.problem for trace in traces)}
     prompts = {key: to_plain(problem.prompt) for key, problem in drawn.items()}
     for trace in traces:
         if trace.messages not in (None, prompts[trace.problem]):

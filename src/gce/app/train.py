@@ -26,7 +26,7 @@ from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, reference_rows
 from gce.app.config import RECIPES, RunConfig, from_plain, kind_of, with_recipe
 from gce.app.evaluate import arrays_digest, learned_from, restore, shape_of
-from gce.app.evaluation import accuracy, answer_record, ask, stored_shares
+from gce.app.evaluation import COVERAGE_HELP, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.examples import EXAMPLES_DRAWN, Worked, digests_of, texts_digest, worked_beside_training
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
@@ -51,7 +51,7 @@ FITTED_TO = 100
 """Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
 PROBE_PROMPTS = 4
 """Task prompts a tier on which activations are probed."""
-STOP_RULES = frozenset({"iterations", "until", "minutes", "patience"})
+STOP_RULES = frozenset({"iterations", "until", "minutes", "patience", "min_coverage"})
 VERSIONED = (
     *("gce", "gguf", "mlx", "mlx-lm", "numpy", "ortools", "peft", "scipy-openblas32", "torch", "transformers"),
 )
@@ -136,6 +136,7 @@ def add_settings(parser: Any) -> None:
     option("--until", "stop at this mean accuracy on dev problems, as 0.9")
     option("--minutes", "let the run, its final test included, take about this long at most")
     option("--patience", "stop after so many looks at dev problems without a gain")
+    option("--min-coverage", COVERAGE_HELP)
     option("--problems", "problems an iteration")
     option("--rollouts", "samples of each problem")
     option("--temperature", "of sampling")
@@ -400,9 +401,9 @@ def _train(
     if measured is None:
         measured = next((held["evaluation"] for held in store.held() if "evaluation" in held), None)
         if measured is None:
-            shares, whole = _measured(config, task, model, test if before else (), "before", terminal, store)
+            shares = _measured(config, task, model, test if before else (), "before", terminal, store)
             measured = {"moment": "before", "tiers": to_plain(shares), "seconds": clock.now() - began}
-            if whole:
+            if not any(share.failed for share in shares.values()):
                 store.hold({"evaluation": measured})
             earlier -= measured["seconds"]
         store.append("evaluations", measured)
@@ -432,7 +433,7 @@ def _train(
         state = next_state
         _keep_best(store, state)
     stopped = why_stop(loop, state)
-    after, _ = _measured(config, task, model, test, "after", terminal, store)
+    after = _measured(config, task, model, test, "after", terminal, store)
     floors, heuristics = reference_rows(task, config.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
     records = [record_from_plain(IterationRecord, record) for record in store.read("iterations")]
     summary = _summary(config, task, model, state, first, after, floors, heuristics)
@@ -491,13 +492,14 @@ def _measured(
     moment: str,
     terminal: Terminal,
     store: RunDirectory,
-) -> tuple[dict[str, Interval], bool]:
-    """Greedy accuracy on test problems by tier, its answers kept; and whether all were answered."""
+) -> dict[str, Interval]:
+    """Greedy accuracy on test problems by tier, its answers kept; LowCoverage where too many failed."""
     advance = terminal.stage(f"test {moment}", len(problems))
     answers = ask(model, task, problems, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance)
     if problems:
         store.write_answers(f"test-{moment}", map(answer_record, answers))
-    return accuracy(answers), not any(answer.unanswered for answer in answers)
+    check_answers(f"test problems {moment} training", answers, config.min_coverage)
+    return accuracy(answers)
 
 
 def _moved(start: ModelState, end: ModelState) -> list[str]:
@@ -543,6 +545,7 @@ def _summary(
         "iterations": state.iteration,
         "best": None if state.best is None else {"iteration": state.best[0], "dev": state.best[1]},
         "rollouts": state.rollouts,
+        "failed_rollouts": state.failed,
         "correct_traces": state.correct,
         "buffer": len(state.buffer),
         "trainable_parameters": trainable,
@@ -562,7 +565,7 @@ def _print_result(
     """The table at the end: before and after beside blind answers and heuristics, on the same test problems."""
     terminal.say("")
     if rows["after"]:
-        n = count_words(found.n for found in rows["after"].values())
+        n = count_words({tier: found.n + found.failed for tier, found in rows["after"].items()})
         terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), {n}")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         terminal.say(table(*accuracy_rows(rows, tiers, held_out)))

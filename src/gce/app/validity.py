@@ -9,20 +9,20 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gce.adapters.durable_files import write_file
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, shortcut_margins
 from gce.app.config import from_plain as config_from_plain
 from gce.app.evaluate import learned_from, restore
-from gce.app.evaluation import Judged, accuracy, ask, stored_shares
+from gce.app.evaluation import Judged, accuracy, ask, check_coverage, stored_outcome, stored_shares
 from gce.app.mode_tables import Measured, attempts
 from gce.app.models import find_model
 from gce.app.modes import MODES, Settings, converse
 from gce.app.options import PATH, PROBLEMS, THREADS
 from gce.app.resolve import find_task, same_file, say_if_many, stored_problem
-from gce.app.terminal import Terminal, share_cell, table
+from gce.app.terminal import Terminal, coverage_cell, share_cell, table
 from gce.domain.diagnosis import falls, first_gains
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import mean_difference, mean_of_tiers, wilson
@@ -55,6 +55,13 @@ class Line:
     high: float
     n: int
     """0 where nothing was there to be measured."""
+    failed: int = 0
+    """Further answers, which could not be given or judged."""
+
+    @property
+    def coverage(self) -> float:
+        """The share of all that were asked which did not fail."""
+        return self.n / (self.n + self.failed) if self.failed else 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,13 +107,16 @@ def run(arguments: argparse.Namespace) -> int:
         json.dump(card, sys.stdout, indent=1)
         print()
     else:
-        print(table(["", "% (95 % interval)", "n"], [_row(line) for line in lines]))
+        print(table(["", "% (95 % interval)", "n", "coverage"], [_row(line) for line in lines]))
         print("\n" + "\n".join(card["words"]))
+    worst = min(lines, key=lambda line: line.coverage)
+    check_coverage(worst.what, worst.failed, worst.n + worst.failed, config.min_coverage)
     return 0
 
 
 def _row(line: Line) -> list[str]:
-    return [line.what, share_cell(line.value, line.low, line.high) if line.n else "not judged", str(line.n)]
+    share = share_cell(line.value, line.low, line.high) if line.n else "not judged"
+    return [line.what, share, str(line.n), coverage_cell(line.coverage)]
 
 
 @frozen
@@ -169,19 +179,23 @@ class _Measuring:
 
 
 def _mean(what: str, shares: Mapping[str, Interval]) -> Line:
-    if not shares:
-        return Line(what, 0.0, 0.0, 1.0, 0)
-    mean = mean_of_tiers(shares.values())
-    return Line(what, mean.value, mean.low, mean.high, sum(found.n for found in shares.values()))
+    found = [share for share in shares.values() if share.n]
+    failed = sum(share.failed for share in shares.values())
+    if not found:
+        return Line(what, 0.0, 0.0, 1.0, 0, failed)
+    mean = mean_of_tiers(found)
+    return Line(what, mean.value, mean.low, mean.high, sum(share.n for share in found), failed)
 
 
 def _distributional(measuring: _Measuring, facts: _Facts) -> Iterator[Line]:
     """All means are over the tiers that training sampled, but for those that are held out."""
     task, preset = measuring.task, measuring.preset
     drawn: dict[str, list[Problem]] = {}
+    met = set()
     for key in reversed(facts.drawn):
-        problem = stored_problem(task, key)
-        if len(drawn.setdefault(problem.tier, [])) < measuring.n:
+        problem = stored_problem(task, {"problem": key})
+        if problem.digest not in met and len(drawn.setdefault(problem.tier, [])) < measuring.n:
+            met.add(problem.digest)
             drawn[problem.tier].append(problem)
     trained = [tier for tier in task.training_tiers(preset) if tier in drawn]
     fresh = measuring.ask("fresh problems", task, measuring.tests(task, preset, trained))
@@ -189,7 +203,8 @@ def _distributional(measuring: _Measuring, facts: _Facts) -> Iterator[Line]:
     first, second = accuracy(fresh), accuracy(again)
     yield _mean("fresh problems of trained tiers", first)
     yield _mean("problems that training sampled", second)
-    both = [(second[tier], share) for tier, share in first.items()]  # A file may have tiers without test problems.
+    # A file may have tiers without test problems.
+    both = [(second[tier], share) for tier, share in first.items() if share.n and second[tier].n]
     if both:
         apart = mean_difference(*zip(*both, strict=True))
         n = sum(share.n for pair in both for share in pair)
@@ -237,7 +252,8 @@ def _scope(measuring: _Measuring) -> Iterator[Line]:
     settings = Settings(max_tokens=measuring.max_tokens)
     answers = converse(mode, measuring.model, task, problems, settings, on_answer=lambda *_: advance())
     found = attempts(Measured(tuple(answers), 0.0))
-    yield _line("scope: right at the first attempt", found.first)
+    failed = sum(answered.last.failed for answered in answers)
+    yield evolve(_line("scope: right at the first attempt", found.first), failed=failed)
     yield _line("scope: right at the third at latest", found.trajectory)
     yield _line("scope: of wrong ones, recovered", found.recovered)
 
@@ -251,7 +267,9 @@ def _process(task: Task, answers: Sequence[Mapping[str, Any]]) -> Iterator[Line]
     kinds: dict[bool, list[str]] = {True: [], False: []}
     places = []
     for answer in answers:
-        kind, place = judge_steps(task, stored_problem(task, answer["problem"]), answer["text"])
+        if stored_outcome(answer) == "failed":
+            continue
+        kind, place = judge_steps(task, stored_problem(task, answer), answer["text"])
         kinds[answer["right"]].append(kind)
         if not answer["right"] and place is not None:
             places.append(place)

@@ -1,4 +1,4 @@
-"""`gce verify`: judge one answer. Exit status 0 right, 1 wrong, 2 bad input, 3 no verdict."""
+"""`gce verify`: judge one answer. Exit status 0 right, 1 wrong, 2 bad input, 3 failed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ is one JSON object with the fields `problem` and `answer`.
 
 A file is a regular file of at most 64 MiB; what comes through a pipe is read as -.
 
-exit status: 0 right, 1 wrong, 2 bad input, 3 no verdict; 70 where gce or the task fails, after a traceback
+exit status: 0 right, 1 wrong or unreadable, 2 bad input, 3 failed: the answer could not be judged; 70 a defect of gce
 """
 EXAMPLES = """\
 examples:
@@ -63,15 +63,16 @@ def run(arguments: argparse.Namespace) -> int:
     judged = judge(task, problem, Completion("answer", text, "stop", policy="given"))
     steps = task.judge_steps(problem, text) if arguments.steps else ()
     if arguments.json:
-        print(json.dumps({"right": judged.right, "verdicts": to_plain(judged.verdicts), "steps": to_plain(steps)}))
+        found = {"right": judged.right, "outcome": judged.outcome, "verdicts": to_plain(judged.verdicts)}
+        print(json.dumps(found | {"steps": to_plain(steps)}))
     else:
         for step in steps:
             print(_shown(f"{step.status:>10}  {step.text}" + (f"   <- {step.reason}" if step.reason else "")))
         for verdict in judged.verdicts:
-            print(f"{verdict.evaluator} {verdict.version}: {verdict.status.replace('_', ' ')}")
+            print(f"{verdict.evaluator} {verdict.version}: {verdict.status}")
             for violation in verdict.violations:
                 print(_shown(f"  {violation.kind}: {violation.message}"))
-    if any(verdict.status == "no_verdict" for verdict in judged.verdicts):
+    if judged.failed:
         return 3
     return 0 if judged.right else 1
 

@@ -95,6 +95,8 @@ def falls(records: Sequence[IterationRecord]) -> Mapping[str, Fall]:
     looks: dict[str, list[tuple[int, float]]] = {}
     for record in records:
         for tier, found in record.dev.items():
+            if not found.n:  # Nothing of it could be judged.
+                continue
             looks.setdefault(tier, []).append((record.iteration, found.share))
     best = {tier: max(found, key=lambda look: look[1]) for tier, found in looks.items()}
     return {
@@ -117,6 +119,7 @@ def first_gains(
     found: dict[str, int | None] = {}
     for tier, base in before.items():
         looks = [(record.iteration, record.dev[tier]) for record in records if tier in record.dev]
+        looks = [(iteration, share) for iteration, share in looks if share.n and base.n]
         found[tier] = None
         for number, (iteration, share) in enumerate(looks, 1):
             confidence = 1 - level / len(before) * 6 / (pi * number) ** 2

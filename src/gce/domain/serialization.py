@@ -18,10 +18,13 @@ import attrs
 if TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["from_plain", "to_plain"]
+__all__ = ["RENAMED", "from_plain", "to_plain"]
 
 Record = TypeVar("Record")
 Hook = Callable[[Any, Any], Any]
+
+RENAMED: Mapping[str, str] = {"no_verdict": "failed"}
+"""What a choice was called in records of earlier versions, to what it is called now."""
 
 
 def to_plain(record: Any) -> Any:
@@ -103,6 +106,8 @@ def _one_of(cls: Any) -> Hook:
     allowed = get_args(cls)
 
     def structure(value: Any, _: Any) -> Any:
+        if type(value) is str and value not in allowed and (now := RENAMED.get(value)) in allowed:
+            return now
         if not any(type(value) is type(one) and value == one for one in allowed):
             raise ValueError(f"expected one of {', '.join(map(repr, allowed))}, got {reprlib.repr(value)}")
         return value

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
+from gce.domain.outcomes import outcome, rate
 from gce.domain.randomness import python_generator
-from gce.domain.statistics import wilson
 from gce.domain.tasks.task import Policy, Task
-from gce.domain.types import Completion, Interval, Problem
+from gce.domain.types import Completion, Interval, Problem, Status
 
 __all__ = ["PolicyScore", "best_by_group", "limit_of", "score_policies"]
 
@@ -34,25 +34,24 @@ def score_policies(
 ) -> tuple[PolicyScore, ...]:
     """Each policy's share of right answers, by tier in the order given, and with `subtypes` by subtype as well.
 
-    Problems to which a policy does not apply are left out; so are groups with none.
+    Problems to which a policy does not apply are left out; so are groups with none. Answers that the task could not
+    judge are counted as `failed`.
     """
     scores = []
     for name, policy in policies.items():
-        counts: dict[tuple[str, str], list[bool]] = defaultdict(list)
+        counts: dict[tuple[str, str], list[Status]] = defaultdict(list)
         answers = []
         for problem in problems:
             text = policy(problem, python_generator(seed, "policy", name, problem.key))
             if text is not None:
                 answers.append((problem, Completion(problem.key, text, "stop", policy=name)))
-        for problem, _, verdicts in task.judge_each(answers):
-            right = task.admit(verdicts)
-            counts[problem.tier, problem.tier].append(right)
+        for problem, completion, verdicts in task.judge_each(answers):
+            found = outcome(completion, verdicts, right=task.admit(verdicts))
+            counts[problem.tier, problem.tier].append(found)
             subtype = task.group(problem.instance)
             if subtypes and subtype:
-                counts[f"{problem.tier} {subtype}", problem.tier].append(right)
-        scores += [
-            PolicyScore(name, group, tier, wilson(sum(right), len(right))) for (group, tier), right in counts.items()
-        ]
+                counts[f"{problem.tier} {subtype}", problem.tier].append(found)
+        scores += [PolicyScore(name, group, tier, rate(outcomes)) for (group, tier), outcomes in counts.items()]
     return tuple(scores)
 
 

@@ -7,7 +7,7 @@ are natural logarithms; token ids are the backend's own integers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from attrs import field, frozen, validators
@@ -38,8 +38,8 @@ __all__ = [
 
 Role = Literal["system", "user", "assistant"]
 Split = Literal["train", "dev", "test"]
-FinishReason = Literal["stop", "length", "error"]
-Status = Literal["right", "wrong", "no_verdict"]
+FinishReason = Literal["stop", "length", "context", "error"]
+Status = Literal["right", "wrong", "unreadable", "failed"]
 OutcomeStatus = Literal[
     "returned",
     "raised",
@@ -110,7 +110,9 @@ class Completion:
     key: str
     text: str
     """Decoded, without the end token."""
-    finish_reason: FinishReason = field(validator=validators.in_(("stop", "length", "error")))
+    finish_reason: FinishReason = field(validator=validators.in_(get_args(FinishReason)))
+    """stop: the model ended it. length: the token limit did. context: the prompt leaves no room in the model's context,
+    and nothing was written. error: the backend failed to answer."""
     policy: str
     """Names the weights that wrote it: a hash of base and adapter."""
     prompt_token_ids: tuple[int, ...] | None = None
@@ -125,7 +127,7 @@ class Completion:
     tokens: int | None = field()
     """How many were generated; by default as many as `token_ids`."""
     error: str = ""
-    """In one sentence why there is no text, where the finish reason is `error`."""
+    """In one sentence why there is no text, where the finish reason is `context` or `error`."""
 
     @prompt_tokens.default
     def _prompt_length(self) -> int | None:
@@ -196,9 +198,11 @@ class Violation:
 class Verdict:
     """One evaluator's judgement of one completion."""
 
-    status: Status = field(validator=validators.in_(("right", "wrong", "no_verdict")))
+    status: Status = field(validator=validators.in_(get_args(Status)))
+    """right or wrong. unreadable: there is no one answer to be judged, which is the model's fault. failed: the
+    evaluator, or what it needs, could not judge; see `gce.domain.outcomes`."""
     score: float | None = field(validator=_in_unit_interval)
-    """In [0, 1]; None where there is no verdict."""
+    """In [0, 1]; None where judging failed."""
     evaluator: str
     version: str
     measures: Mapping[str, float] = field(factory=dict)
@@ -206,7 +210,7 @@ class Verdict:
 
     @property
     def right(self) -> bool:
-        """Whether the answer was judged right; a missing verdict is not."""
+        """Whether the answer was judged right."""
         return self.status == "right"
 
 
@@ -320,9 +324,19 @@ class Interval:
     """A share with its confidence interval."""
 
     n: int
+    """Those that were judged, whatever was found; what failed is not among them."""
     correct: int
     low: float
     high: float
+    unreadable: int = 0
+    """Of `n`, those in which no answer could be read."""
+    failed: int = 0
+    """Further ones, which the sandbox, the server or the verifier failed to judge or to answer."""
+
+    @property
+    def coverage(self) -> float:
+        """The share of all that were asked which did not fail; 1 where none was asked."""
+        return self.n / (self.n + self.failed) if self.n + self.failed else 1.0
 
     @property
     def share(self) -> float:
@@ -367,7 +381,7 @@ class TierCount:
     truncated: int
     """Rollouts that hit the token limit."""
     unparsed: int
-    """Rollouts without one readable answer block."""
+    """Rollouts without one readable answer."""
     distinct: int
     """Distinct correct traces."""
     mean_tokens: float
@@ -396,3 +410,5 @@ class IterationRecord:
     """Greedy accuracy on dev problems by tier; empty where it was not evaluated."""
     seconds: Mapping[str, float] = field(factory=dict)
     """By stage: sample, verify, train, evaluate. Excluded from what must repeat."""
+    failed: Mapping[str, int] = field(factory=dict)
+    """By tier, rollouts that failed; they are not among those of `tiers`."""

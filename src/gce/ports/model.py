@@ -31,8 +31,9 @@ class Sampler(Protocol):
 
         The same call (same requests in the same order, same weights) yields the same completions. Sampling leaves
         weights, optimizer and later calls untouched. An empty sequence yields nothing. Two requests with one key:
-        ValueError. A prompt that leaves no room in the context: a completion with finish reason `error` and empty
-        text; the others go on.
+        ValueError. A prompt that leaves no room in the context: a completion with finish reason `context` and empty
+        text; the others go on. A request that the backend failed to answer, its own tries included: one with finish
+        reason `error`, which counts as failed and is asked again.
         """
         ...
 

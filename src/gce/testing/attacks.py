@@ -441,7 +441,9 @@ def exploits(bench: Bench, advance: Callable[[], None]) -> None:
             said = False if bench.accepts is None else bench.says(problem, text)
             if said is None:
                 continue
-            right = bench.is_right(problem, text)
+            right = bench.judges(problem, text)
+            if right is None:
+                continue
             bench.judged += 1
             bench.accepted += said
             if right and not said:

@@ -25,7 +25,7 @@ from gce.domain.tasks.task import Policy, Task, draw_problems, nothing_to_run
 from gce.domain.types import Completion, Problem, Verdict
 from gce.testing.responses import mutated, renumbered
 
-__all__ = ["Accepts", "Bench", "Finding", "Hopeless", "Overdue", "alarm_clock", "clipped"]
+__all__ = ["SHOWN", "Accepts", "Bench", "Finding", "Hopeless", "Overdue", "alarm_clock", "clipped"]
 
 Accepts = Callable[[Problem, str], bool]
 """An independent judge of responses: it shares no code with the verifier, and says yes or no to any text."""
@@ -126,6 +126,9 @@ class Bench:
     """All that was found, by check and kind."""
     tried: Counter[str] = field(factory=Counter)
     not_checked: list[str] = field(factory=list)
+    verdicts_given: int = 0
+    failed: Counter[str] = field(factory=Counter)
+    """Why responses could not be judged, as where a sandbox failed; these are outside all rates."""
     hangs: int = 0
     judged: int = 0
     """Responses that were judged by both; of these:"""
@@ -213,12 +216,22 @@ class Bench:
         if not (isinstance(found, tuple) and found and all(isinstance(one, Verdict) for one in found)):
             self.find("totality", "no verdict", f"expected a tuple of verdicts, got {found!r:.60}", problem, text)
             return ()
+        self.verdicts_given += 1
+        failed = [verdict for verdict in found if verdict.status == "failed"]
+        if failed:
+            self.failed["; ".join(each.message for each in failed[0].violations) or "no reason was given"] += 1
         return found
 
-    def is_right(self, problem: Problem, text: str) -> bool:
-        """Whether the task would admit it."""
+    def judges(self, problem: Problem, text: str) -> bool | None:
+        """Whether the task would admit it; None where it could not be judged."""
         found = self.verdicts(problem, text)
+        if any(verdict.status == "failed" for verdict in found):
+            return None
         return bool(found) and self.task.admit(found)
+
+    def is_right(self, problem: Problem, text: str) -> bool:
+        """Whether it was judged, and the task would admit it."""
+        return self.judges(problem, text) is True
 
     def says(self, problem: Problem, text: str) -> bool | None:
         """What the independent judge says; None without one, or where it fails."""

@@ -151,7 +151,7 @@ def _check_requests_of_no_use(case: _Case) -> None:
     alone = _sampled(model, [one, two])
     found = _sampled(model, [one, evolve(one, key="too long", messages=case.too_long), two])
     refused = found.pop("too long")
-    assert refused.finish_reason == "error", f"no room in the context: expected finish reason error, got {refused!r}"
+    assert refused.finish_reason == "context", f"no room: expected finish reason context, got {refused!r}"
     assert refused.error, "no room in the context: expected the completion to say so"
     assert refused.text == "" and not refused.token_ids, f"no room in the context: expected no text, got {refused!r}"
     assert found == alone, "the other requests go on as if it were not there"

@@ -12,13 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
 from gce.domain.statistics import wilson
 from gce.domain.tasks.task import Task
 from gce.domain.types import Interval
 from gce.testing.attacks import CHECKS
-from gce.testing.bench import Accepts, Bench, Finding, Hopeless, alarm_clock, clipped
+from gce.testing.bench import SHOWN, Accepts, Bench, Finding, Hopeless, alarm_clock, clipped
 
 __all__ = ["Accepts", "Finding", "TaskReport", "check_task"]
 
@@ -45,6 +45,10 @@ class TaskReport:
     false_rejects: Interval
     """Responses judged wrong among those that `accepts` calls right."""
     seconds: float
+    verdicts: int = 0
+    """All that were given, over all checks."""
+    failed: Mapping[str, int] = field(factory=dict)
+    """Of these, by reason, those that say that the response could not be judged; they are in no rate."""
 
     @property
     def ok(self) -> bool:
@@ -66,6 +70,10 @@ class TaskReport:
             lines.append(f"{finding.check}, {finding.kind}: {finding.message}")
             if finding.problem:
                 lines.append(f"    {finding.problem}  {clipped(finding.response)}")
+        lines += [
+            f"could not be judged, {count:,} times: {clipped(reason)}"
+            for reason, count in [*self.failed.items()][:SHOWN]
+        ]
         lines += [f"not checked: {reason}" for reason in self.not_checked]
         return "\n".join(lines)
 
@@ -121,4 +129,6 @@ def check_task(
         wilson(bench.exploits, bench.judged),
         wilson(bench.rejects, bench.accepted),
         now() - began,
+        bench.verdicts_given,
+        dict(bench.failed.most_common()),
     )

@@ -10,7 +10,18 @@ from typing import Any, Literal, cast
 from attrs import define, evolve, field, frozen
 
 from gce.domain.randomness import python_generator
-from gce.domain.types import Chart, Completion, Evidence, Execution, Message, Problem, Split, Step, Verdict
+from gce.domain.types import (
+    Chart,
+    Completion,
+    Evidence,
+    Execution,
+    Message,
+    Problem,
+    Split,
+    Step,
+    Verdict,
+    Violation,
+)
 
 __all__ = [
     "NoProblem",
@@ -26,6 +37,9 @@ __all__ = [
 
 Policy = Callable[[Problem, random.Random], str | None]
 """A way to answer without a model: the response's text, or None where it does not apply to the problem."""
+
+DRAWS = 2_000
+"""Draws for one problem at most, those that fall into another split or repeat a problem included."""
 
 SPLITS: Mapping[str, tuple[int, ...]] = {"train": (0, 1), "dev": (2,), "test": (3,)}
 """Which quarters of the space of canonical digests belong to a split."""
@@ -117,8 +131,7 @@ class Task:
     run: Callable[[Iterable[Execution]], Iterator[Evidence]] | None = None
     """Runs what `request` wants, as the port `Runner` does. The application sets it; a task comes without."""
     distinct: bool = False
-    """Whether no two problems of a tier and split have the same digest. Problem number i then follows from those before
-    it, which are drawn first; where there are no more, those that there are come again in turn."""
+    """Whether no two training problems of a tier have the same digest either; see `draw_problem`."""
     listed: Callable[[str, str, Split], Sequence[Any]] | None = None
     """(preset, tier, split) -> its instances, for a task that has a fixed number of them; in place of `draw`."""
     of_records: Callable[[Task, str, Sequence[Any]], Task] | None = None
@@ -167,6 +180,10 @@ class Task:
         """Whether written reasoning can be checked step by step."""
         return self.check_steps is not no_steps
 
+    def repeats(self, split: Split) -> bool:
+        """Whether two problems of a split may have the same digest: in training alone, unless `distinct`."""
+        return split == "train" and not self.distinct
+
     def tiers(self, preset: str) -> tuple[TaskTier, ...]:
         """Tiers of a preset, its rungs left out; KeyError where there is no such preset."""
         return tuple(tier for tier in self.presets[preset] if not tier.rung)
@@ -174,24 +191,35 @@ class Task:
     def judge(self, problem: Problem, completion: Completion, evidence: Evidence | None = None) -> tuple[Verdict, ...]:
         """Verdicts on what the model says, without what it thought first: `verify` is never shown that.
 
-        Where evidence is needed and not given, `run` is asked; without it there is no verdict.
+        Where evidence is needed and not given, `run` is asked; without it the verdict is `failed`.
         """
         if evidence is None:
             ((_, _, found),) = self.judge_each([(problem, completion)])
             return found
-        return self.verify(problem, _said(completion), evidence)
+        return self._verified(problem, completion, evidence)
+
+    def _verified(self, problem: Problem, completion: Completion, evidence: Evidence | None) -> tuple[Verdict, ...]:
+        """What `verify` says; one that raises has failed, and the answer is neither right nor wrong for that."""
+        try:
+            return self.verify(problem, _said(completion), evidence)
+        except Exception as error:  # It may be anybody's.
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            violation = Violation("verifier", f"the verifier raised {said}")
+            return (Verdict("failed", None, self.name, "", {}, (violation,)),)
 
     def judge_each(
         self, answers: Iterable[tuple[Problem, Completion]]
     ) -> Iterator[tuple[Problem, Completion, tuple[Verdict, ...]]]:
         """Answers with their verdicts, in order; some are taken ahead, where they are run side by side.
 
+        Where the verifier raises, the verdict is `failed`, with what it said.
+
         Raises:
             ValueError: a runner that gives less evidence than it was asked for.
         """
         if self.run is None:
             for problem, completion in answers:
-                yield problem, completion, self.verify(problem, _said(completion), None)
+                yield problem, completion, self._verified(problem, completion, None)
             return
         waiting: deque[tuple[Problem, Completion, bool]] = deque()
 
@@ -204,7 +232,7 @@ class Task:
 
         def judged(evidence: Evidence | None) -> tuple[Problem, Completion, tuple[Verdict, ...]]:
             problem, completion, _ = waiting.popleft()
-            return problem, completion, self.verify(problem, _said(completion), evidence)
+            return problem, completion, self._verified(problem, completion, evidence)
 
         for evidence in self.run(wanted()):
             while not waiting[0][2]:
@@ -237,8 +265,13 @@ def draw_problem(
     """Problem number `index` of a tier in one split; the same on every machine.
 
     A split owns quarters of the space of canonical digests, and a draw that falls outside is drawn again: no problem
-    of one split can be one of another with other labels or another wording, however small the space of problems. Where
-    there are no more, those that there are come again in turn, under the keys that they have.
+    of one split can be one of another with other labels or another wording, however small the space of problems. No
+    two dev or test problems of a tier have the same digest (nor training problems of a task that is `distinct`):
+    number i follows from those before it, which are drawn first. Where `DRAWS` draws find no further one, the problems
+    repeat from the first on, under the keys that they have.
+
+    Raises:
+        NoProblem: there is none of this split.
     """
     if task.listed is not None:
         instances = task.listed(preset, tier, split)
@@ -248,7 +281,7 @@ def draw_problem(
         rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, place)
         return _problem(task, preset, tier, split, place, seed, instances[place], rng)
     known, place = _Known(), index
-    if task.distinct:
+    if not task.repeats(split):
         name = (task.draw, task.digest, task.draws_as or task.name, preset, tier, split, seed)
         known = _KNOWN.setdefault(name, known)
         while len(known.digests) < index and not known.all:
@@ -260,11 +293,11 @@ def draw_problem(
         drawn = _draw(task, preset, tier, split, place, seed, solve, known.digests)
     if drawn is None:
         raise NoProblem(
-            f"task {task.name}, tier {tier}: 1000 draws gave no problem for the {split} split; "
+            f"task {task.name}, tier {tier}: {DRAWS:,} draws gave no problem for the {split} split; "
             "its digests must be hexadecimal and spread over the instances"
         )
     problem = _problem(task, preset, tier, split, place, seed, *drawn)
-    if task.distinct:
+    if not task.repeats(split):
         known.digests.setdefault(problem.digest, place)
     return problem
 
@@ -285,8 +318,8 @@ _KNOWN: dict[tuple[Any, ...], _Known] = {}
 def _draw(
     task: Task, preset: str, tier: str, split: Split, place: int, seed: int, solve: Any, known: Mapping[str, int]
 ) -> tuple[Any, random.Random] | None:
-    """An instance of the split that is none of those before it, and the generator that drew it; None in 1000 draws."""
-    for attempt in range(1000):
+    """An instance of the split unlike those before it, with its generator; None where `DRAWS` draws find none."""
+    for attempt in range(DRAWS):
         rng = python_generator(seed, "problem", task.draws_as or task.name, preset, split, tier, place, attempt)
         instance = task.draw(preset, tier, rng, solve)
         digest = task.digest(instance)
@@ -326,13 +359,20 @@ def problem_of_key(task: Task, key: str) -> Problem:
 def draw_problems(
     task: Task, preset: str, tier: str, split: Split, count: int, *, seed: int = 0, solve: Any = None
 ) -> tuple[Problem, ...]:
-    """The first `count` problems of a tier in one split; all of them, where it has fewer."""
-    if task.listed is not None:
-        count = min(count, len(task.listed(preset, tier, split)))
+    """The first `count` problems of a tier in one split; all of them, where it has fewer.
+
+    Those of dev and test differ in their digests, so that as many as there are is the n of an evaluation.
+    """
+    listed = None if task.listed is None else len(task.listed(preset, tier, split))
+    repeats = task.repeats(split)
     drawn: dict[str, Problem] = {}
-    for index in range(count):
-        problem = draw_problem(task, preset, tier, split, index, seed=seed, solve=solve)
-        if task.distinct and problem.digest in drawn:
+    for index in range(count if listed is None else listed):
+        if len(drawn) == count:
             break
-        drawn[problem.digest if task.distinct else problem.key] = problem
+        problem = draw_problem(task, preset, tier, split, index, seed=seed, solve=solve)
+        if not repeats and problem.digest in drawn:
+            if listed is None:
+                break
+            continue
+        drawn[problem.key if repeats else problem.digest] = problem
     return tuple(drawn.values())

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import builtins
 
+from attrs import evolve
+
 from gce.domain.tasks.programs.answer import read_program
 from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.types import Completion, Evidence, Execution, Outcome, Problem, Verdict, Violation
@@ -67,19 +69,20 @@ def request(problem: Problem, completion: Completion) -> Execution | None:
 
 
 def verify(problem: Problem, completion: Completion, evidence: Evidence | None) -> tuple[Verdict, ...]:
-    """Right with score 1, wrong with score 0 and a violation; no verdict where nothing was run or the tests are broken.
+    """Right with score 1, wrong or unreadable with score 0 and a violation, failed without a score.
 
+    Unreadable is a response that does not hold one program; failed is one that nothing ran, or whose tests are broken.
     Measures: `calls`, hidden calls in all, and `calls_right`.
     """
     exercise: Exercise = problem.instance
     program = read_program(completion.text, exercise.entry_point)
     if isinstance(program, Violation):
-        return (_verdict(exercise, program),)
+        return (evolve(_verdict(exercise, program), status="unreadable"),)
     if evidence is None or not evidence.outcomes:
-        return (_no_verdict("no-evidence", "nothing ran the program: a Runner has to be asked"),)
+        return (_failed("no-evidence", "nothing ran the program: a Runner has to be asked"),)
     last = evidence.outcomes[-1]
     if last.status in ("broken", "no-sandbox"):
-        return (_no_verdict(last.status, last.text or "the program was not run"),)
+        return (_failed(last.status, last.text or "the program was not run"),)
     if exercise.tests:
         return (_verdict(exercise, None if last.status == "passed" else _violation(last)),)
     found = zip(exercise.expected, evidence.outcomes, strict=False)
@@ -106,5 +109,5 @@ def _verdict(exercise: Exercise, violation: Violation | None, calls_right: int =
     return Verdict("wrong", 0.0, EVALUATOR, VERSION, measures, (violation,))
 
 
-def _no_verdict(kind: str, message: str) -> Verdict:
-    return Verdict("no_verdict", None, EVALUATOR, VERSION, {}, (Violation(kind, message),))
+def _failed(kind: str, message: str) -> Verdict:
+    return Verdict("failed", None, EVALUATOR, VERSION, {}, (Violation(kind, message),))

@@ -88,7 +88,7 @@ def judge(instance: Instance, starts: Mapping[str, int]) -> tuple[Violation, ...
 
 def feedback(verdict: Verdict) -> str:
     """Tell a person or a model in plain English what is wrong, and nothing of what would be right."""
-    if verdict.status == "no_verdict":
+    if verdict.status == "failed":
         return "The answer could not be judged."
     if verdict.right:
         return "The answer is right: it keeps every constraint."

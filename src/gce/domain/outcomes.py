@@ -1,0 +1,42 @@
+"""What came of asking a model one problem, and the rates over it: one rule for every table, record and decision.
+
+An answer is `right`, `wrong`, `unreadable` (the model's fault, as `wrong` is: in every denominator, with reward 0,
+counted apart) or `failed`: the sandbox, the server or the verifier could not do its part. What failed is outside every
+rate, is tried again, and is never learned from; it lowers the coverage, and nothing else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import evolve
+
+from gce.domain.statistics import wilson
+from gce.domain.types import Completion, Interval, Status, Verdict
+
+__all__ = ["coverage", "outcome", "rate"]
+
+
+def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool) -> Status:
+    """The outcome of an answer with these verdicts; `right` is whether the task admits it."""
+    statuses = {verdict.status for verdict in verdicts}
+    if completion.finish_reason == "error" or "failed" in statuses:
+        return "failed"
+    if right:
+        return "right"
+    return "unreadable" if "unreadable" in statuses else "wrong"
+
+
+def rate(outcomes: Iterable[Status]) -> Interval:
+    """The share that is right of those that did not fail, with its Wilson interval."""
+    found = list(outcomes)
+    failed = found.count("failed")
+    share = wilson(found.count("right"), len(found) - failed)
+    return evolve(share, unreadable=found.count("unreadable"), failed=failed)
+
+
+def coverage(rates: Iterable[Interval]) -> float:
+    """Over several rates, the share of what was asked that did not fail, in [0, 1]; 1 where nothing was asked."""
+    found = list(rates)
+    asked = sum(each.n + each.failed for each in found)
+    return sum(each.n for each in found) / asked if asked else 1.0
