@@ -80,6 +80,7 @@ class AnswerFile:
             "mode": mode,
             "name": name,
             "problem": answered.last.problem.key,
+            "digest": answered.last.problem.digest,
             "tier": answered.last.problem.tier,
             "right": answered.last.right,
             "outcome": answered.last.outcome,

@@ -221,6 +221,7 @@ def answer_record(answer: Judged) -> dict[str, Any]:
     completion = answer.completion
     return {
         "problem": answer.problem.key,
+        "digest": answer.problem.digest,
         "tier": answer.problem.tier,
         "prompt": to_plain(answer.problem.prompt),
         "text": completion.text,
