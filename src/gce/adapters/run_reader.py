@@ -1,7 +1,8 @@
 """A run directory, read while another process may be writing it: nothing is locked, nothing is changed.
 
-What is read are committed records; a run that goes on has more of them a moment later. While one is written SQLite may
-leave its own `-shm` and `-wal` files behind. Does not check the chain of digests: `RunDirectory.open` does.
+What is read are the records that were committed when it was opened; a run that goes on has more of them a moment
+later. All of them are verified before the first is handed out, and the files beside the database when they are read.
+While a run is written SQLite may leave its own `-shm` and `-wal` files behind.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from gce.adapters.run_database import RunDatabase, reading_failed
+from gce.adapters.run_integrity import look, way_out
 from gce.errors import BadInput, DamagedStore
 
 __all__ = ["RunReader"]
@@ -24,14 +26,25 @@ __all__ = ["RunReader"]
 class RunReader:
     """A run's records, summary and answers."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Raises BadInput where there is no run, DamagedStore where it cannot be read."""
+    def __init__(self, path: str | os.PathLike[str], *, verify: bool = True) -> None:
+        """With `verify`, everything that was committed is read and held against its digests first.
+
+        Raises BadInput where there is no run, DamagedStore where it cannot be read or is not as it was written.
+        """
         self.path = Path(path)
         file = self.path / "run.sqlite"
         if not file.is_file():
             raise BadInput(f"expected a run directory, found no run.sqlite in {self.path}")
+        if verify:
+            found = look(self.path)
+            self._database, self._lengths = found.database, found.lengths
+            if found.problem is not None:
+                self._database.close()
+                raise DamagedStore(f"{self.path}: {found.problem}: {way_out(self.path, found.commits)}")
+            return
         try:
             self._database = RunDatabase(file, read_only=True)
+            self._lengths = self._database.lengths()
         except sqlite3.Error as exc:
             raise reading_failed(file, exc) from exc
 
@@ -63,11 +76,7 @@ class RunReader:
 
     def read(self, stream: str) -> Iterator[dict[str, Any]]:
         """Committed records of a stream, oldest first."""
-        try:
-            length = self._database.lengths().get(stream, 0)
-        except sqlite3.Error as exc:
-            raise reading_failed(self._database.path, exc) from exc
-        return self._database.records(stream, length)
+        return self._database.records(stream, self._lengths.get(stream, 0))
 
     def summary(self) -> dict[str, Any] | None:
         """What `summary.json` holds; None while the run goes on, also where it went on after it had ended once."""
@@ -95,7 +104,7 @@ class RunReader:
                 raise DamagedStore(f"cannot read {path}: {exc}") from exc
             except sqlite3.Error as exc:
                 raise reading_failed(self._database.path, exc) from exc
-            if not known or hashlib.sha256(content).hexdigest() in known:
+            if known is None or hashlib.sha256(content).hexdigest() in known:
                 break
             if seen == (content, known):  # Twice the same: it was not being replaced just then.
                 raise DamagedStore(
