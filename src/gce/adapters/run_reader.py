@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,7 +20,16 @@ from gce.adapters.run_database import RunDatabase, reading_failed
 from gce.adapters.run_integrity import look, way_out
 from gce.errors import BadInput, DamagedStore
 
-__all__ = ["RunReader"]
+__all__ = ["CARD", "RunReader", "sealed"]
+
+CARD = "validity.json"
+SEAL = "sha256"
+
+
+def sealed(card: Mapping[str, Any]) -> dict[str, Any]:
+    """A card with the hash of what else it holds, for the run's own hashes know only what its writer wrote."""
+    bare = {name: value for name, value in card.items() if name != SEAL}
+    return {**bare, SEAL: hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()}
 
 
 class RunReader:
@@ -89,6 +98,19 @@ class RunReader:
     def answers(self, name: str) -> list[dict[str, Any]]:
         """What `NAME.jsonl` holds; nothing where there is none."""
         return self._parsed(f"{name}.jsonl", _lines) or []
+
+    def card(self) -> dict[str, Any] | None:
+        """What `gce validity` kept beside the run; None where there is none. One of an older version has no seal."""
+        path = self.path / CARD
+        try:
+            card = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as exc:
+            raise DamagedStore(f"cannot read {path}: {exc}: run gce validity again") from exc
+        if not isinstance(card, dict) or (SEAL in card and card != sealed(card)):
+            raise DamagedStore(f"{path} is not as it was written: run gce validity again")
+        return card
 
     def _parsed(self, name: str, parse: Callable[[str], Any]) -> Any:
         """A file beside the database, which must be as it was written; None where there is none."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gce.adapters.durable_files import write_file
+from gce.app.reading import add_no_verify, verifies
 from gce.app.report_sections import Section, Table, sections_of
 from gce.errors import BadInput
 
@@ -59,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("html", "md", "png"), default="html", help="default html")
     parser.add_argument("--out", type=Path, help="file, or folder for png (default: beside the first run)")
     parser.add_argument("--json", action="store_true", help="print all that it shows as JSON, and write nothing")
+    add_no_verify(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.runs:
         if not path.is_dir():
             raise BadInput(f"expected a run directory, found none at {path}")
-    sections = sections_of(arguments.runs)
+    sections = sections_of(arguments.runs, verify=verifies(arguments))
     if arguments.json:
         json.dump([_data(section) for section in sections], sys.stdout, indent=1)
         print()

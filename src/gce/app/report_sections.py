@@ -23,6 +23,7 @@ from gce.app.audit import best_of, shortcut_margins
 from gce.app.config import parts_of_warm_up
 from gce.app.evaluation import stored_shares
 from gce.app.examples import EXAMPLES_DRAWN, also_from
+from gce.app.reading import UNVERIFIED
 from gce.app.resolve import find_task, stored_problem
 from gce.app.study import STUDIES, effect_rows, effects, finished, unclear
 from gce.app.terminal import accuracy_rows, count_words, difference_cell, rollout_rows, share_cell
@@ -36,6 +37,9 @@ __all__ = ["Section", "Table", "names_of", "sections_of"]
 
 ANSWERS = 4
 """Sample answers that are drawn."""
+
+LAST_ROLLOUTS = 500
+"""From which they are chosen where no test was taken."""
 
 Shares = Mapping[str, Interval]
 
@@ -58,16 +62,18 @@ class Section:
     figures: tuple[Figure, ...] = ()
 
 
-def sections_of(paths: Sequence[Path]) -> list[Section]:
-    """Each path is a run directory or a study's.
+def sections_of(paths: Sequence[Path], *, verify: bool = True) -> list[Section]:
+    """Each path is a run directory or a study's; runs are verified first, or the report begins by saying that not.
 
     Raises:
         BadInput: one is neither.
     """
-    runs = {path: _Run(path, name) for path, name in zip(paths, names_of(paths), strict=True) if _is_run(path)}
-    found = _compared(list(runs.values()))
+    named = zip(paths, names_of(paths), strict=True)
+    runs = {path: _Run(path, name, verify) for path, name in named if _is_run(path)}
+    found = [] if verify else [Section("Records", (UNVERIFIED,))]
+    found += _compared(list(runs.values()))
     for path in paths:
-        found += list(_run_sections(runs[path], len(paths) > 1)) if path in runs else _studies(path)
+        found += list(_run_sections(runs[path], len(paths) > 1)) if path in runs else _studies(path, verify)
     return found
 
 
@@ -85,41 +91,64 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return names
 
 
+@frozen
+class _Records:
+    """What a report needs of a run."""
+
+    config: dict[str, Any]
+    iterations: list[IterationRecord]
+    evaluations: list[dict[str, Any]]
+    summary: dict[str, Any] | None
+    answers: list[dict[str, Any]]
+    """To test problems at the end; of a run that goes on, the last rollouts."""
+    card: dict[str, Any] | None
+
+
 @frozen(slots=False)
 class _Run:
     """A run's records, read once."""
 
     path: Path
     name: str
+    verify: bool
 
     @cached_property
-    def _read(self) -> tuple[dict[str, Any], list[IterationRecord], list[dict[str, Any]], dict[str, Any] | None]:
-        with RunReader(self.path) as reader:
-            records = [from_plain(IterationRecord, record) for record in reader.read("iterations")]
-            return (
+    def _read(self) -> _Records:
+        with RunReader(self.path, verify=self.verify) as reader:
+            return _Records(
                 {**reader.config, "settings": reader.settings},
-                records,
+                [from_plain(IterationRecord, record) for record in reader.read("iterations")],
                 list(reader.read("evaluations")),
                 reader.summary(),
+                reader.answers("test-after") or list(deque(reader.read("rollouts"), maxlen=LAST_ROLLOUTS)),
+                reader.card(),
             )
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = self._read[0]["settings"]
+        found: dict[str, Any] = self._read.config["settings"]
         return found
 
     @property
     def versions(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = self._read[0].get("versions", {})
+        found: dict[str, Any] = self._read.config.get("versions", {})
         return found
 
     @property
     def records(self) -> list[IterationRecord]:
-        return self._read[1]
+        return self._read.iterations
 
     @property
     def summary(self) -> dict[str, Any] | None:
-        return self._read[3]
+        return self._read.summary
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        return self._read.answers
+
+    @property
+    def card(self) -> dict[str, Any] | None:
+        return self._read.card
 
     @cached_property
     def task(self) -> Task:
@@ -133,7 +162,7 @@ class _Run:
         """Test accuracy `before` or `after`; before also of a run that goes on."""
         found = (self.summary or {}).get(what)
         if found is None and what == "before":
-            found = next((each["tiers"] for each in self._read[2]), None)
+            found = next((each["tiers"] for each in self._read.evaluations), None)
         return stored_shares(found or {})
 
     @cached_property
@@ -297,8 +326,7 @@ def _buffer(run: _Run) -> Section:
 
 def _answers(run: _Run) -> Section:
     """A right and a wrong answer of the last tiers that have them, drawn where the task can draw."""
-    with RunReader(run.path) as reader:
-        answers = reader.answers("test-after") or list(deque(reader.read("rollouts"), maxlen=500))
+    answers = run.answers
     if not answers:
         return Section("Sample answers", ("No answer yet.",))
     chosen: list[dict[str, Any]] = []
@@ -351,10 +379,9 @@ def _plain(value: Any) -> str:
 
 
 def _validity(run: _Run) -> list[Section]:
-    path = run.path / "validity.json"
-    if not path.is_file():
+    card = run.card
+    if card is None:
         return []
-    card = json.loads(path.read_text(encoding="utf-8"))
     if card.get("policy") != (run.summary or {}).get("policy"):
         return [Section("Validity card", ("The card was made before the run went on: run gce validity again.",))]
     rows = tuple(
@@ -384,10 +411,10 @@ def _compared(runs: Sequence[_Run]) -> list[Section]:
     return found
 
 
-def _studies(path: Path) -> list[Section]:
+def _studies(path: Path, verify: bool) -> list[Section]:
     sections = []
     for name, conditions in STUDIES.items():
-        runs = finished(path, conditions)
+        runs = finished(path, conditions, verify=verify)
         if not runs:
             continue
         found = effects(runs, conditions)

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from gce.adapters.run_reader import RunReader
 from gce.app.evaluation import Judged, judge_each
+from gce.app.reading import add_no_verify, verifies
 from gce.app.resolve import find_task, same_file, stored_problem
 from gce.app.runners import AUTO
 from gce.domain.serialization import to_plain
@@ -48,11 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory")
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
+    add_no_verify(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    with RunReader(arguments.run) as reader:
+    verified = verifies(arguments)
+    with RunReader(arguments.run, verify=verified) as reader:
         task = find_task(reader.settings["task"], reader.settings.get("runner", AUTO))
         same_file(task.name, reader.config.get("problems", ""))
         found = [(where, stored, *_answer(task, stored)) for where, stored in _stored(reader)]
@@ -61,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         changes = [change for (where, stored, *_), answer in pairs if (change := _change(where, stored, answer))]
         judged = len(found)
     if arguments.json:
-        json.dump({"judged": judged, "changes": to_plain(changes)}, sys.stdout, indent=1)
+        json.dump({"judged": judged, "changes": to_plain(changes), "verified": verified}, sys.stdout, indent=1)
         print()
         return bool(changes)
     for change in changes:
