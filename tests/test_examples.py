@@ -54,7 +54,7 @@ def test_a_problem_in_three_calls_ends_with_a_verdict(tmp_path: Path) -> None:
     task = TASKS["scheduling"]
     problem = draw_problem(task, "grounded", "T0", "test", 0)
     assert asked[0].startswith(problem.prompt[0].content)
-    assert [turn.rpartition("\n")[2].strip() or turn.strip().rpartition("\n")[2] for turn in asked] == list(task.calls)
+    assert [turn.rpartition("\n")[2] for turn in asked] == list(task.calls)
     reply, _, said = ran.stdout.rpartition("--- said\n")[2].removesuffix("\n").partition("\n\n")
     verdict = judge(problem, reply)
     assert said == ("right" if verdict.right else task.feedback(verdict))
