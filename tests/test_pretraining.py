@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from gce.app.models import shipped_model_path
 from gce.domain.randomness import python_generator
 from pretraining import corpus
-from pretraining.corpus import STAGES, conversation
+from pretraining.corpus import STAGES, conversation, text_of
+from pretraining.tokenizer import train_tokenizer, write_tokenizer
 
 ROOT = Path(__file__).parent.parent
 SEED = 7
@@ -52,6 +54,16 @@ def test_no_text_is_drawn_from_the_rungs_below_the_tiers():
         rng = python_generator(SEED, "rungs", stage.name)
         names = {corpus._tier(stage, rng)[0].name for _ in range(500)}
         assert names <= {"T0", "T1", "T2", "T3", "sequencing+resources", "resources+deadlines", "sequencing+deadlines"}
+
+
+@pytest.mark.slow
+def test_the_tokenizer_made_again_is_the_shipped_one(tmp_path):
+    pytest.importorskip("tokenizers")
+    told = [stage for stage in STAGES[1:] if not stage.deadlines]
+    texts = (text_of(conversation(stage, SEED + 1, index)) for stage in told for index in range(3000))
+    write_tokenizer(train_tokenizer(texts, 1024), tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / name).read_bytes() == (shipped_model_path() / name).read_bytes(), name
 
 
 @pytest.mark.slow
