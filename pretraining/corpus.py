@@ -8,7 +8,7 @@ three families of constraints. The share of fully correct traces is on the model
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 
 from attrs import evolve, frozen
@@ -25,7 +25,7 @@ from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, Phrases, job_pairs, prompt_text
 from gce.domain.types import Message, Solution
 
-__all__ = ["FORMATS", "STAGES", "Conversation", "Stage", "careless_response", "conversation", "text_of"]
+__all__ = ["FORMATS", "STAGES", "Conversation", "Stage", "careless_response", "conversation", "texts_for_tokens"]
 
 Conversation = tuple[Message, ...]
 """Turns from the user's first to the assistant's last."""
@@ -339,6 +339,9 @@ def conversation(stage: Stage, seed: int, index: int) -> Conversation:
     return _solved(stage, rng, _instance(stage, rng))
 
 
-def text_of(turns: Sequence[Message]) -> str:
-    """All words of a conversation, for training the tokenizer."""
-    return "\n".join(turn.content for turn in turns)
+def texts_for_tokens(seed: int) -> Iterator[str]:
+    """What the tokenizer is trained on: all words of 3,000 conversations a stage."""
+    told = [stage for stage in STAGES[1:] if not stage.deadlines]  # Those drills have no words of their own.
+    for stage in told:
+        for index in range(3000):
+            yield "\n".join(turn.content for turn in conversation(stage, seed, index))

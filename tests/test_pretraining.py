@@ -14,7 +14,7 @@ import pytest
 from gce.app.models import shipped_model_path
 from gce.domain.randomness import python_generator
 from pretraining import corpus
-from pretraining.corpus import STAGES, conversation, text_of
+from pretraining.corpus import STAGES, conversation, texts_for_tokens
 from pretraining.tokenizer import train_tokenizer, write_tokenizer
 
 ROOT = Path(__file__).parent.parent
@@ -59,9 +59,7 @@ def test_no_text_is_drawn_from_the_rungs_below_the_tiers():
 @pytest.mark.slow
 def test_the_tokenizer_made_again_is_the_shipped_one(tmp_path):
     pytest.importorskip("tokenizers")
-    told = [stage for stage in STAGES[1:] if not stage.deadlines]
-    texts = (text_of(conversation(stage, SEED + 1, index)) for stage in told for index in range(3000))
-    write_tokenizer(train_tokenizer(texts, 1024), tmp_path)
+    write_tokenizer(train_tokenizer(texts_for_tokens(SEED + 1), 1024), tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / name).read_bytes() == (shipped_model_path() / name).read_bytes(), name
 

@@ -15,7 +15,7 @@ def add_no_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-verify",
         action="store_true",
-        help="read records without checking their digests first, which takes about 7 s of a core a gigabyte; the output says so",
+        help="leave out checking the records first, about 7 s of a core a gigabyte; the output says so",
     )
 
 
