@@ -25,7 +25,7 @@ from attrs import evolve
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pretraining.card import write_card
-from pretraining.corpus import STAGES, Conversation, Stage, conversation, text_of
+from pretraining.corpus import STAGES, Conversation, Stage, conversation, texts_for_tokens
 from pretraining.start import give_look_ups, order_numbers
 from pretraining.tokenizer import train_tokenizer, write_tokenizer
 
@@ -141,9 +141,7 @@ def train(directory: Path, seed: int, scale: float, threads: int) -> None:
     total = sum(stage.tokens for stage in stages)
     tokenizer_file = directory / "tokenizer.json"
     if not tokenizer_file.exists():
-        told = [stage for stage in STAGES[1:] if not stage.deadlines]  # Those drills have no words of their own.
-        sample = (text_of(conversation(stage, seed + 1, index)) for stage in told for index in range(3000))
-        write_tokenizer(train_tokenizer(sample, VOCABULARY), directory)
+        write_tokenizer(train_tokenizer(texts_for_tokens(seed + 1), VOCABULARY), directory)
     from tokenizers import Tokenizer
 
     encode = Encoder(Tokenizer.from_file(str(tokenizer_file)))

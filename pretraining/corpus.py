@@ -8,11 +8,14 @@ three families of constraints. The share of fully correct traces is on the model
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 
 from attrs import evolve, frozen
 
 from gce.domain.randomness import python_generator
+from gce.domain.tasks import NoProblem
+from gce.domain.tasks.drawing import draw_until_it_fits
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, constraint_list, try_again
 from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
 from gce.domain.tasks.scheduling.instance import Instance, Job
@@ -22,7 +25,7 @@ from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, Phrases, job_pairs, prompt_text
 from gce.domain.types import Message, Solution
 
-__all__ = ["FORMATS", "STAGES", "Conversation", "Stage", "careless_response", "conversation", "text_of"]
+__all__ = ["FORMATS", "STAGES", "Conversation", "Stage", "careless_response", "conversation", "texts_for_tokens"]
 
 Conversation = tuple[Message, ...]
 """Turns from the user's first to the assistant's last."""
@@ -61,6 +64,8 @@ STAGES = (
     Stage("careless", 1_000_000, (3, 10), care=0.3, drills=0.02, plans=0.1, other_formats=0.1, batch=6144),
 )
 
+TRIES_PER_TIER = 20
+"""Draws of a tier before another is taken; a horizon fits after two or so where one can."""
 QUESTIONS = 16
 """Look-ups asked in one drill."""
 PUTTING_OFF = 0.8
@@ -127,6 +132,7 @@ def _first_plan(instance: Instance) -> Solution:
 def _tier(stage: Stage, rng: random.Random) -> tuple[Tier, str]:
     """A tier with one family, or two, at a number of jobs drawn from the stage; never all three."""
     preset, tiers = ("paper", PAPER) if rng.random() < 0.1 else ("grounded", GROUNDED)
+    tiers = tuple(tier for tier in tiers if not tier.rung)
     single = [tier for tier in tiers if not tier.subtypes and len(tier.families) < 3]
     pairs = [subtype for tier in tiers for subtype in tier.subtypes]
     tier = rng.choice(pairs if rng.random() < stage.pairs else single)
@@ -140,14 +146,20 @@ def _tier(stage: Stage, rng: random.Random) -> tuple[Tier, str]:
 
 
 def _instance(stage: Stage, rng: random.Random) -> Instance:
-    while True:
-        tier, preset = _tier(stage, rng)
-        for _ in range(20):
-            try:
-                instance = draw_instance(evolve(tier, subtypes=()), preset, rng, _bounded(_first_plan))
-                return _without_some_deadlines(instance, rng) if rng.random() < 0.9 else instance
-            except _TooOften:
-                break
+    return draw_until_it_fits(lambda: _instance_of_a_tier(stage, rng), f"instance for the stage {stage.name}")
+
+
+def _instance_of_a_tier(stage: Stage, rng: random.Random) -> Instance | None:
+    """None where the tier that was drawn gives none: a few say the order of all jobs, so that no horizon is tight."""
+    tier, preset = _tier(stage, rng)
+    try:
+        instance = draw_instance(tier, preset, rng, _first_plan, tries=TRIES_PER_TIER)
+    except NoProblem:
+        # When the shipped model was made, one more was drawn and thrown away; all that is drawn later hangs on it.
+        with suppress(NoProblem):
+            draw_instance(tier, preset, rng, _first_plan, tries=1)
+        return None
+    return _without_some_deadlines(instance, rng) if rng.random() < 0.9 else instance
 
 
 def _without_some_deadlines(instance: Instance, rng: random.Random) -> Instance:
@@ -157,23 +169,6 @@ def _without_some_deadlines(instance: Instance, rng: random.Random) -> Instance:
     return evolve(
         instance, jobs=tuple(evolve(job, deadline=None) if job.label in free else job for job in instance.jobs)
     )
-
-
-class _TooOften(Exception):
-    """A draw that keeps being refused: take another tier."""
-
-
-def _bounded(solve: Callable[[Instance], Solution], tries: int = 20) -> Callable[[Instance], Solution]:
-    left = tries
-
-    def bounded(instance: Instance) -> Solution:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise _TooOften
-        return solve(instance)
-
-    return bounded
 
 
 def _base_order(instance: Instance, rng: random.Random) -> list[str]:
@@ -344,6 +339,9 @@ def conversation(stage: Stage, seed: int, index: int) -> Conversation:
     return _solved(stage, rng, _instance(stage, rng))
 
 
-def text_of(turns: Sequence[Message]) -> str:
-    """All words of a conversation, for training the tokenizer."""
-    return "\n".join(turn.content for turn in turns)
+def texts_for_tokens(seed: int) -> Iterator[str]:
+    """What the tokenizer is trained on: all words of 3,000 conversations a stage."""
+    told = [stage for stage in STAGES[1:] if not stage.deadlines]  # Those drills have no words of their own.
+    for stage in told:
+        for index in range(3000):
+            yield "\n".join(turn.content for turn in conversation(stage, seed, index))

@@ -11,9 +11,13 @@ __all__ = ["CHAT_TEMPLATE", "SPECIAL_TOKENS", "train_tokenizer", "write_tokenize
 
 SPECIAL_TOKENS = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 CHAT_TEMPLATE = (
-    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    "{% for message in messages %}<|{{ message['role'] }}|>"
+    "{% if message['role'] == 'assistant' %}{% generation %}{{ message['content'] }}<|end|>{% endgeneration %}"
+    "{% else %}{{ message['content'] }}<|end|>{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
+"""What stands between `generation` and `endgeneration` is what an assistant writes, its end token too: trainers such as
+TRL with `assistant_only_loss` learn from that alone. The tag is one of transformers; plain Jinja does not know it."""
 PIECES = r"\n| ?[A-Za-z]+| ?[0-9]+|[^\sA-Za-z0-9]|\s"
 NUMBERS_REPEATED = 400
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import toy_task
 from attrs import evolve
+from permissions import unwritable
 
 from gce.adapters.run_directory import RunDirectory
 from gce.app import cli
@@ -382,11 +383,12 @@ def test_a_run_cannot_lie_under_a_file(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_an_unwritable_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "closed").mkdir(mode=0o500)
-    if os.access(tmp_path / "closed", os.W_OK):
-        pytest.skip("this user may write everywhere")
-    assert train(*SCRIPTED, *SIZES, run=tmp_path / "closed" / "run") == 2
-    assert "Permission denied" in refused(capsys)
+    (tmp_path / "file").touch()
+    assert train(*SCRIPTED, *SIZES, run=tmp_path / "file" / "run") == 2
+    assert "Not a directory" in refused(capsys)
+    with unwritable() as closed:
+        assert train(*SCRIPTED, *SIZES, run=closed / "run") == 2
+    assert "closed/run: Permission denied" in refused(capsys)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gce.domain.tasks import TASKS, draw_problem, judge
 from gce.domain.types import Completion, Problem
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -48,7 +49,15 @@ def test_a_problem_in_three_calls_ends_with_a_verdict(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert (ran.stdout.count("--- asked"), ran.stdout.count("--- said")) == (3, 3)
-    assert ran.stdout.rpartition("--- said\n")[2].rpartition("\n\n")[2].strip()
+    # The calls one after the other: list, draft, answer; then what the task itself says of the last reply alone.
+    asked = re.findall(r"^--- asked\n(.*?)\n--- said\n", ran.stdout, re.M | re.S)
+    task = TASKS["scheduling"]
+    problem = draw_problem(task, "grounded", "T0", "test", 0)
+    assert asked[0].startswith(problem.prompt[0].content)
+    assert [turn.rpartition("\n")[2] for turn in asked] == list(task.calls)
+    reply, _, said = ran.stdout.rpartition("--- said\n")[2].removesuffix("\n").partition("\n\n")
+    verdict = judge(problem, reply)
+    assert said == ("right" if verdict.right else task.feedback(verdict))
 
 
 def test_a_task_of_one_s_own_is_learned_by_the_same_command(tmp_path: Path) -> None:

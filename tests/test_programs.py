@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from hashlib import blake2b
 
 import pytest
@@ -83,10 +84,18 @@ def test_anything_else_has_a_violation_of_its_own(text, kind):
     assert kind_of(text) == kind
 
 
-@given(st.text(alphabet="`\n def(x):pyton#1\r\t", max_size=80))
+PIECES = ("```", "python", "\n", "def f(x):", " return x", "x", "#", "\r", "\t")
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=20).map("".join) | st.text(alphabet="`\n def(x):pyton#1", max_size=80)
+)
 def test_any_text_is_a_program_or_a_violation(text):
     found = read_program(text, "f")
-    assert isinstance(found, (str, Violation))
+    if isinstance(found, Violation):
+        assert found.kind and found.message
+    else:
+        assert found in text and len(re.findall(r"^def f[ \t]*\(", found, re.M)) == 1
 
 
 def call(source: str, value: object) -> object:

@@ -477,12 +477,17 @@ def test_hostile_responses_are_judged_line_by_line(text: str):
     instance=st.sampled_from([HOUSE, HOUSE.without("resources"), HOUSE.without("sequencing")]),
 )
 def test_words_of_the_grammar_in_any_order_never_raise(words: list[str], instance: Instance):
-    check_steps(instance, " ".join(words))
+    found = check_steps(instance, " ".join(words))
+    assert {step.status for step in found} <= {"true", "false", "unreadable"}
 
 
 @given(words=st.lists(st.sampled_from(re.findall(r"\S+|\n", WORKED)), min_size=1, max_size=8), at=st.integers(0, 400))
 def test_words_put_into_a_trace_never_raise(words: list[str], at: int):
-    check_steps(HOUSE, WORKED[:at] + " " + " ".join(words) + " " + WORKED[at:])
+    text = WORKED[:at] + " " + " ".join(words) + " " + WORKED[at:]
+    found = check_steps(HOUSE, text)
+    assert {step.status for step in found} <= {"true", "false", "unreadable"}
+    steps = [line for line in text.split("\n") if line.split() and line.split()[0] != "Answer:"]
+    assert [step.text for step in found] == steps
 
 
 def test_a_job_called_like_the_grammar_does_not_confuse_other_lines():

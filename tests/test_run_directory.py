@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from permissions import unwritable
 
 pytest.importorskip("safetensors")
 
@@ -370,13 +371,12 @@ def test_create_refuses_where_it_cannot_write(tmp_path):
     assert names(tmp_path) == ["file"]
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_create_and_open_refuse_a_directory_without_permission(tmp_path):
-    closed = tmp_path / "closed"
-    closed.mkdir()
-    closed.chmod(0o555)
-    with pytest.raises(BadInput, match="Permission denied"):
-        RunDirectory.create(closed / "run", CONFIG)
+def test_create_and_open_refuse_a_directory_without_permission():
+    with unwritable(lambda closed: RunDirectory.create(closed / "run", CONFIG).close()) as closed:
+        with pytest.raises(BadInput, match=r"cannot start a run in .*closed/new: Permission denied"):
+            RunDirectory.create(closed / "new", CONFIG)
+        with pytest.raises(BadInput, match=r"cannot go on with the run .*closed/run: Permission denied"):
+            RunDirectory.open(closed / "run")
 
 
 @pytest.mark.parametrize("step", ["write_file", "sync_directory", "RunDatabase"])

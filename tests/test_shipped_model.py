@@ -9,6 +9,7 @@ import pytest
 
 from gce.app.models import shipped_model_path
 from gce.domain.tasks.scheduling.language import language_fingerprint
+from pretraining.tokenizer import CHAT_TEMPLATE
 
 PATH = shipped_model_path()
 CARD = json.loads((PATH / "card.json").read_text())
@@ -22,6 +23,53 @@ def test_the_code_speaks_the_language_that_the_model_was_taught():
 def test_the_tokenizer_is_the_one_on_the_card():
     """A model reads ids: another tokenizer is another language."""
     assert hashlib.sha256((PATH / "tokenizer.json").read_bytes()).hexdigest() == CARD["tokenizer"]
+
+
+PLAIN_TEMPLATE = (
+    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+"""Without the marks around what an assistant writes."""
+CONVERSATIONS = (
+    (("user", "Plan 3 jobs."),),
+    (("user", "Plan 3 jobs."), ("assistant", "Answer: A 0, B 2")),
+    (("system", "Be brief."), ("user", "List."), ("assistant", "A\nB"), ("user", " Now? "), ("assistant", " A 0\n")),
+    (("user", "x"), ("assistant", ""), ("user", "<|end|> {% x %} {{ y }} \u00fc"), ("assistant", "\u4e16 <|user|>")),
+)
+
+
+def test_the_template_is_the_one_that_pretraining_writes():
+    config = json.loads((PATH / "tokenizer_config.json").read_text())
+    assert config["chat_template"] == CHAT_TEMPLATE
+
+
+@pytest.mark.parametrize("turns", CONVERSATIONS)
+@pytest.mark.parametrize("prompt", [False, True])
+def test_marks_around_what_an_assistant_writes_change_no_byte_and_no_token(turns, prompt):
+    tokenizer = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(str(PATH))
+    messages = [{"role": role, "content": content} for role, content in turns]
+    options = {"add_generation_prompt": prompt}
+    for tokenize in (False, True):
+        marked = tokenizer.apply_chat_template(messages, tokenize=tokenize, **options)
+        plain = tokenizer.apply_chat_template(messages, chat_template=PLAIN_TEMPLATE, tokenize=tokenize, **options)
+        assert marked == plain
+
+
+@pytest.mark.parametrize("turns", CONVERSATIONS)
+def test_what_is_learned_with_assistant_only_loss_is_each_answer_with_its_end(turns):
+    """As TRL asks for the mask; worked out here turn by turn, as pretraining encodes them."""
+    tokenizer = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(str(PATH))
+    messages = [{"role": role, "content": content} for role, content in turns]
+    found = tokenizer.apply_chat_template(
+        messages, return_dict=True, return_assistant_tokens_mask=True, add_generation_prompt=False
+    )
+    ids, mask = [], []
+    for role, content in turns:
+        body = tokenizer.encode(f"{content}<|end|>", add_special_tokens=False)
+        ids += [*tokenizer.encode(f"<|{role}|>", add_special_tokens=False), *body]
+        mask += [0, *[int(role == "assistant")] * len(body)]
+    assert (found["input_ids"], found["assistant_masks"]) == (ids, mask)
+    assert sum(mask) == 0 or ids[max(place for place, one in enumerate(mask) if one)] == tokenizer.eos_token_id
 
 
 def test_the_files_are_small_and_the_context_is_long():

@@ -105,7 +105,7 @@ def test_all_right_rollouts_come_with_the_prompt_that_their_model_was_shown(run:
     found = lines(out)
     assert [line["messages"][-1]["content"] for line in found] == [rollout["text"] for rollout in right]
     for line in found:
-        assert line["messages"][:-1] == to_plain(stored_problem(ADDITION, line["problem"]).prompt)
+        assert line["messages"][:-1] == to_plain(stored_problem(ADDITION, {"problem": line["problem"]}).prompt)
 
 
 def test_only_the_tiers_that_are_asked_for_are_written(run: Path, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_no_problem_is_on_both_sides_not_even_under_another_key(
     sides = [lines(root / f"export/jsonl/{split}.jsonl") for split in ("train", "valid")]
     assert sum(map(len, sides)) == sum(rollout["right"] for rollout in stored(root, "rollouts"))
     keys = [{line["problem"] for line in side} for side in sides]
-    digests = [{stored_problem(coarse, key).digest for key in side} for side in keys]
+    digests = [{stored_problem(coarse, {"problem": key}).digest for key in side} for side in keys]
     assert all(len(names) > len(found) > 0 for names, found in zip(keys, digests, strict=True))
     assert not digests[0] & digests[1]
 

@@ -3,7 +3,7 @@
     import gce
     problem = gce.draw_problem(gce.TASKS["scheduling"], "grounded", "T2", "train", 0)
     verdict = gce.judge(problem, "Answer: ...")
-    buffer = gce.admit(gce.empty(), traces)
+    buffer = gce.admit(gce.empty(), [gce.trace_of(problem, "Answer: ...", verdict)])
 
 Everything is loaded when it is first used: importing this package costs next to nothing.
 """
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty
     from gce.domain.statistics import wilson
     from gce.domain.tasks import TASKS, Task, TaskTier, draw_problem, draw_problems, judge
+    from gce.domain.traces import trace_of
     from gce.domain.types import (
         Completion,
         Evidence,
@@ -37,6 +38,7 @@ _HOMES = {
     "gce.domain.buffer": ("Buffer", "BufferSettings", "admit", "composition", "draw", "empty"),
     "gce.domain.statistics": ("wilson",),
     "gce.domain.tasks": ("TASKS", "Task", "TaskTier", "draw_problem", "draw_problems", "judge"),
+    "gce.domain.traces": ("trace_of",),
     "gce.domain.types": (
         "Completion",
         "Evidence",
@@ -80,6 +82,7 @@ __all__ = [
     "draw_problems",
     "empty",
     "judge",
+    "trace_of",
     "wilson",
 ]
 

@@ -127,15 +127,32 @@ class RunDatabase:
         """Close the connection."""
         self._db.close()
 
-    def bring_up_to_date(self) -> None:
-        """Add what this layout has and the file's has not; for a file that has been found whole."""
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Inside, what is read is what was committed when it was first read; the write-ahead log is held back."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+
+    def bring_up_to_date(self, beside: Mapping[str, str]) -> None:
+        """Add what this layout has and the file's has not; for a file that has been found whole.
+
+        `beside` are the SHA-256 of the files that the run wrote, for a layout that did not keep them.
+        """
         if self._layout == _LAYOUT:
             return
+        since = self._layout
         with self._transaction():
-            for name in [name for name, since in _SINCE.items() if since > self._layout]:
+            for name in [name for name, layout in _SINCE.items() if layout > since]:
                 self._db.execute(f"DROP VIEW IF EXISTS {name}")  # Of a stream of that name.
                 self._db.execute(_TABLES[name])
             self._db.execute(f"PRAGMA user_version = {_LAYOUT}")
+            if since < _SINCE["written"]:
+                for name, hash_ in beside.items():
+                    self._announce(name, hash_, 0)
         self._layout = _LAYOUT
 
     def first_digest(self) -> str:
@@ -249,20 +266,23 @@ class RunDatabase:
         """Say that a file beside the database has one of these SHA-256, as of this iteration, 0 before the first."""
         with self._transaction():
             for hash_ in hashes:
-                digest = _chained(_CHAIN, [name, iteration], hash_)
-                self._db.execute("INSERT OR REPLACE INTO written VALUES (?, ?, ?, ?)", (name, hash_, iteration, digest))
+                self._announce(name, hash_, iteration)
+
+    def _announce(self, name: str, hash_: str, iteration: int) -> None:
+        digest = _chained(_CHAIN, [name, iteration], hash_)
+        self._db.execute("INSERT OR REPLACE INTO written VALUES (?, ?, ?, ?)", (name, hash_, iteration, digest))
 
     def settle(self, name: str, hash_: str) -> None:
         """Say which it is."""
         self._db.execute("DELETE FROM written WHERE name = ? AND hash != ?", (name, hash_))
 
-    def hashes(self, name: str) -> set[str]:
-        """SHA-256 of what a file may hold: of several where a crash cut off its replacement; of none if unknown.
+    def hashes(self, name: str) -> set[str] | None:
+        """SHA-256 of what a file may hold: of several where a crash cut off its replacement; None in a layout without.
 
         DamagedStore where they are not as they were written.
         """
         if self._layout < _SINCE["written"]:
-            return set()
+            return None
         found = self._rows("SELECT hash, iteration, digest FROM written WHERE name = ?", name)
         if any(digest != _chained(_CHAIN, [name, iteration], hash_) for hash_, iteration, digest in found):
             raise DamagedStore(f"{self.path}: what it says of {name} does not match its digest: put back a copy of it")

@@ -25,11 +25,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -40,13 +39,13 @@ from gce.adapters.checkpoint_folder import (
     checkpoint_name,
     delete_checkpoint,
     link_last,
-    read_checkpoint,
     remove_leftovers,
     write_checkpoint,
 )
 from gce.adapters.durable_files import remove, sync_directory, write_file
 from gce.adapters.output_files import check_apart
 from gce.adapters.run_database import CommitRow, RunDatabase, reading_failed
+from gce.adapters.run_integrity import checkpoint_of, head_content, head_problem, is_whole, read_head, way_out
 from gce.adapters.store_values import check_iteration, check_stream, encode
 from gce.domain.types import ModelState
 from gce.errors import BadInput, DamagedStore, GceError, RunInUse, one_line
@@ -81,7 +80,7 @@ class RunDirectory:
         self._database = RunDatabase(path / "run.sqlite")
         try:
             commits, _ = self._checked()
-            self._database.bring_up_to_date()
+            self._database.bring_up_to_date(_reports(path))
             self._tip = commits[-1] if commits else None
             self._digest = commits[-1].digest if commits else self._database.first_digest()
             self._lengths = self._database.lengths()
@@ -314,7 +313,7 @@ class RunDirectory:
         """Say beside the database what it says: `head.json`, and where `checkpoints/last` points."""
         self._on_step("head")
         head = self.path / "head.json"
-        content = _head(self._tip, self._digest)
+        content = head_content(self._tip, self._digest)
         if not head.exists() or head.read_bytes() != content:
             write_file(head, content)
         self._on_step("link")
@@ -332,16 +331,16 @@ class RunDirectory:
         commits, problem = self._database.chain()
         files = None
         if problem is None:
-            problem = _head_problem(self.path, commits, self._database.first_digest())
+            problem = head_problem(read_head(self.path), commits, self._database.first_digest())
         if problem is None and commits:
             try:
-                files = _files(self.path, commits[-1])
+                files = checkpoint_of(self.path, commits[-1])
             except DamagedFileError as exc:
                 problem = str(exc)
         if problem is None:
             problem = self._database.loose_ends(commits[-1].digest if commits else self._database.first_digest())
         if problem is not None:
-            raise DamagedStore(f"{self.path}: {problem}: {_way_out(self.path, commits)}")
+            raise DamagedStore(f"{self.path}: {problem}: {way_out(self.path, commits)}")
         return commits, files
 
     def _intact(self) -> str:
@@ -356,48 +355,17 @@ def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _head(tip: CommitRow | None, digest: str) -> bytes:
-    return (json.dumps({"iteration": tip and tip.iteration, "digest": digest}) + "\n").encode()
-
-
-def _head_problem(root: Path, commits: Sequence[CommitRow], first_digest: str) -> str | None:
-    """Whether `head.json` is one that a commit of this chain wrote; the chain may go on, as after a crash."""
-    known = {_head(None, first_digest), *(_head(each, each.digest) for each in commits)}
-    try:
-        content = (root / "head.json").read_bytes()
-        if content in known:
-            return None
-        seen = json.loads(content)["iteration"]
-    except FileNotFoundError:
-        return "head.json is missing"
-    except (OSError, ValueError, TypeError, KeyError):
-        return "head.json is damaged"
-    ends = commits[-1].iteration if commits else None
-    if isinstance(seen, int) and (ends is None or seen > ends):
-        return f"run.sqlite ends with iteration {ends}, but head.json says that {seen} was committed: one is damaged"
-    return "head.json does not match run.sqlite"
-
-
-def _files(root: Path, commit: CommitRow) -> dict[str, bytes] | None:
-    """A commit's checkpoint, None where it has none; DamagedFileError where it is not as it was written."""
-    return None if commit.hashes is None else read_checkpoint(root / "checkpoints", commit.iteration, commit.hashes)
-
-
-def _way_out(root: Path, commits: Sequence[CommitRow]) -> str:
-    for commit in reversed(commits):
-        if _is_whole(root, commit):
-            return (
-                f"put back a copy of it, or go on from iteration {commit.iteration}, the last one intact, with "
-                f"--resume --discard-after {commit.iteration}"
-            )
-    return "put back a copy of it, or start a new run in another --run-dir: no iteration is intact"
+def _reports(root: Path) -> dict[str, str]:
+    """SHA-256 of each report there."""
+    paths = [path for path in (root / "summary.json", *sorted(root.glob("*.jsonl"))) if path.is_file()]
+    return {path.name: _hash(path.read_bytes()) for path in paths}
 
 
 def _discard_after(root: Path, iteration: int) -> None:
     with contextlib.closing(RunDatabase(root / "run.sqlite")) as database:
         commits, problem = database.chain()
         kept = [each for each in commits if each.iteration <= iteration]
-        whole = [each.iteration for each in commits if _is_whole(root, each)]
+        whole = [each.iteration for each in commits if is_whole(root, each)]
         if not kept or kept[-1].iteration != iteration or iteration not in whole:
             possible = ", ".join(map(str, whole)) or "none"
             found = f" ({problem})" if problem else ""
@@ -405,20 +373,12 @@ def _discard_after(root: Path, iteration: int) -> None:
                 f"{root}: expected an iteration that is intact and whose checkpoint is kept, {possible}{found}, got "
                 f"{iteration!r}"
             )
-        database.bring_up_to_date()
+        database.bring_up_to_date(_reports(root))
         # First this: a head of an earlier commit is one that a crash may leave.
-        write_file(root / "head.json", _head(kept[-1], kept[-1].digest))
+        write_file(root / "head.json", head_content(kept[-1], kept[-1].digest))
         for name in database.written_after(iteration):
             remove(root / name)
         database.discard_after(iteration)
-
-
-def _is_whole(root: Path, commit: CommitRow) -> bool:
-    try:
-        _files(root, commit)
-    except DamagedFileError:
-        return False
-    return True
 
 
 def _start(root: Path, config: Mapping[str, Any]) -> None:
@@ -427,7 +387,7 @@ def _start(root: Path, config: Mapping[str, Any]) -> None:
     temporary = root / "run.sqlite.tmp"
     for leftover in (temporary, root / "run.sqlite.tmp-journal"):  # With a journal SQLite would roll back what is new.
         remove(leftover)
-    write_file(root / "head.json", _head(None, RunDatabase.start(temporary, config)))
+    write_file(root / "head.json", head_content(None, RunDatabase.start(temporary, config)))
     os.replace(temporary, root / "run.sqlite")
     sync_directory(root)
     sync_directory(root.absolute().parent)

@@ -16,6 +16,7 @@ from typing import Any
 from attrs import evolve
 
 from gce.adapters.checkpoint_files import state_of_files
+from gce.adapters.checkpoint_reader import read_committed, run_of
 from gce.adapters.clocks import SystemClock
 from gce.adapters.exact_solver import ExactSolver
 from gce.adapters.input_files import read_input
@@ -379,8 +380,10 @@ def arrays_digest(state: ModelState) -> str:
 
 
 def learned_from(directory: Path) -> ModelState:
-    """What a checkpoint holds."""
+    """What a checkpoint holds; where it lies in a run, as the run committed it."""
     try:
+        if (found := run_of(directory)) is not None:
+            return state_of_files(read_committed(*found)[1])
         names = ("adapters.safetensors", "optimizer.safetensors", "state.json")
         return state_of_files({name: read_input(directory / name, MOST_OF_A_CHECKPOINT) for name in names})
     except BadInput as error:

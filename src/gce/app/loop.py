@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from itertools import islice
 from math import ceil, isfinite
 from typing import Any, Protocol
@@ -28,6 +27,7 @@ from gce.domain.randomness import generator, key
 from gce.domain.sampling import TierHistory, climbed, needs_examples, plan, remember, second_wave
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks.task import Task, draw_problem
+from gce.domain.traces import trace_digest, trace_of
 from gce.domain.types import (
     Completion,
     Interval,
@@ -496,22 +496,11 @@ def _unparsed(answer: Judged) -> bool:
 
 
 def _digest(answer: Judged) -> str:
-    """Same problem, same text up to whitespace: the same lesson."""
-    words = " ".join(answer.completion.text.split())
-    return blake2b(f"{answer.problem.digest}\n{words}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return trace_digest(answer.problem, answer.completion.text)
 
 
 def _trace(answer: Judged, iteration: int) -> Trace:
-    return Trace(
-        key=answer.completion.key,
-        problem=answer.problem.key,
-        tier=answer.problem.tier,
-        iteration=iteration,
-        messages=answer.problem.prompt,
-        completion=answer.completion,
-        verdicts=answer.verdicts,
-        digest=_digest(answer),
-    )
+    return trace_of(answer.problem, answer.completion, answer.verdicts, iteration=iteration)
 
 
 def _admit(run: Run, state: RunState, number: int, rollouts: Sequence[_Rollout]) -> tuple[Buffer, list[Trace]]:

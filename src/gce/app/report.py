@@ -13,6 +13,7 @@ from typing import Any
 
 from gce.adapters.output_files import check_output, write_output
 from gce.app.options import PATH, Choice
+from gce.app.reading import add_no_verify, verifies
 from gce.app.report_sections import Section, Table, sections_of
 from gce.errors import BadInput
 
@@ -78,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--force", action="store_true", help="replace --out, where gce report wrote it in the same format; nothing else"
     )
     parser.add_argument("--json", action="store_true", help="print all that it shows as JSON, and write nothing")
+    add_no_verify(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -90,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     mark = MARKS[arguments.format]
     if out is not None and arguments.format != "png" and not arguments.json:
         check_output(out, mark=mark, replace=replace)
-    sections = sections_of(arguments.runs)
+    sections = sections_of(arguments.runs, verify=verifies(arguments))
     if arguments.json:
         json.dump([_data(section) for section in sections], sys.stdout, indent=1)
         print()

@@ -18,12 +18,12 @@ from attrs import evolve, frozen
 
 from gce.adapters import figures
 from gce.adapters.figures import Figure
-from gce.adapters.input_files import parse_json, read_input
 from gce.adapters.run_reader import RunReader
 from gce.app.audit import best_of, shortcut_margins
 from gce.app.config import parts_of_warm_up
 from gce.app.evaluation import stored_outcome, stored_shares
 from gce.app.examples import EXAMPLES_DRAWN, also_from
+from gce.app.reading import UNVERIFIED
 from gce.app.resolve import find_task, stored_problem
 from gce.app.study import STUDIES, effect_rows, effects, finished, unclear
 from gce.app.terminal import accuracy_rows, count_words, coverage_cell, difference_cell, rollout_rows, share_cell
@@ -35,10 +35,12 @@ from gce.errors import BadInput
 
 __all__ = ["Section", "Table", "names_of", "sections_of"]
 
-MOST_OF_A_CARD = 16 * 2**20
 """Bytes."""
 ANSWERS = 4
 """Sample answers that are drawn."""
+
+LAST_ROLLOUTS = 500
+"""From which they are chosen where no test was taken."""
 
 Shares = Mapping[str, Interval]
 
@@ -61,16 +63,18 @@ class Section:
     figures: tuple[Figure, ...] = ()
 
 
-def sections_of(paths: Sequence[Path]) -> list[Section]:
-    """Each path is a run directory or a study's.
+def sections_of(paths: Sequence[Path], *, verify: bool = True) -> list[Section]:
+    """Each path is a run directory or a study's; runs are verified first, or the report begins by saying that not.
 
     Raises:
         BadInput: one is neither.
     """
-    runs = {path: _Run(path, name) for path, name in zip(paths, names_of(paths), strict=True) if _is_run(path)}
-    found = _compared(list(runs.values()))
+    named = zip(paths, names_of(paths), strict=True)
+    runs = {path: _Run(path, name, verify) for path, name in named if _is_run(path)}
+    found = [] if verify else [Section("Records", (UNVERIFIED,))]
+    found += _compared(list(runs.values()))
     for path in paths:
-        found += list(_run_sections(runs[path], len(paths) > 1)) if path in runs else _studies(path)
+        found += list(_run_sections(runs[path], len(paths) > 1)) if path in runs else _studies(path, verify)
     return found
 
 
@@ -88,41 +92,64 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return names
 
 
+@frozen
+class _Records:
+    """What a report needs of a run."""
+
+    config: dict[str, Any]
+    iterations: list[IterationRecord]
+    evaluations: list[dict[str, Any]]
+    summary: dict[str, Any] | None
+    answers: list[dict[str, Any]]
+    """To test problems at the end; of a run that goes on, the last rollouts."""
+    card: dict[str, Any] | None
+
+
 @frozen(slots=False)
 class _Run:
     """A run's records, read once."""
 
     path: Path
     name: str
+    verify: bool
 
     @cached_property
-    def _read(self) -> tuple[dict[str, Any], list[IterationRecord], list[dict[str, Any]], dict[str, Any] | None]:
-        with RunReader(self.path) as reader:
-            records = [from_plain(IterationRecord, record) for record in reader.read("iterations")]
-            return (
+    def _read(self) -> _Records:
+        with RunReader(self.path, verify=self.verify) as reader:
+            return _Records(
                 {**reader.config, "settings": reader.settings},
-                records,
+                [from_plain(IterationRecord, record) for record in reader.read("iterations")],
                 list(reader.read("evaluations")),
                 reader.summary(),
+                reader.answers("test-after") or list(deque(reader.read("rollouts"), maxlen=LAST_ROLLOUTS)),
+                reader.card(),
             )
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = self._read[0]["settings"]
+        found: dict[str, Any] = self._read.config["settings"]
         return found
 
     @property
     def versions(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = self._read[0].get("versions", {})
+        found: dict[str, Any] = self._read.config.get("versions", {})
         return found
 
     @property
     def records(self) -> list[IterationRecord]:
-        return self._read[1]
+        return self._read.iterations
 
     @property
     def summary(self) -> dict[str, Any] | None:
-        return self._read[3]
+        return self._read.summary
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        return self._read.answers
+
+    @property
+    def card(self) -> dict[str, Any] | None:
+        return self._read.card
 
     @cached_property
     def task(self) -> Task:
@@ -136,7 +163,7 @@ class _Run:
         """Test accuracy `before` or `after`; before also of a run that goes on."""
         found = (self.summary or {}).get(what)
         if found is None and what == "before":
-            found = next((each["tiers"] for each in self._read[2]), None)
+            found = next((each["tiers"] for each in self._read.evaluations), None)
         return stored_shares(found or {})
 
     @cached_property
@@ -308,8 +335,7 @@ def _buffer(run: _Run) -> Section:
 
 def _answers(run: _Run) -> Section:
     """A right and a wrong answer of the last tiers that have them, drawn where the task can draw."""
-    with RunReader(run.path) as reader:
-        answers = reader.answers("test-after") or list(deque(reader.read("rollouts"), maxlen=500))
+    answers = run.answers
     if not answers:
         return Section("Sample answers", ("No answer yet.",))
     failed = sum(stored_outcome(each) == "failed" for each in answers)
@@ -370,10 +396,9 @@ def _plain(value: Any) -> str:
 
 
 def _validity(run: _Run) -> list[Section]:
-    path = run.path / "validity.json"
-    if not path.is_file():
+    card = run.card
+    if card is None:
         return []
-    card = parse_json(read_input(path, MOST_OF_A_CARD), str(path))
     try:
         if card.get("policy") != (run.summary or {}).get("policy"):
             return [Section("Validity card", ("The card was made before the run went on: run gce validity again.",))]
@@ -388,7 +413,7 @@ def _validity(run: _Run) -> list[Section]:
         )
         return [Section("Validity card", tuple(card["words"]), (Table(("", "% (95 %)", "n", "coverage"), rows),))]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise BadInput(f"{path} is no validity card: run gce validity again, or delete it") from error
+        raise BadInput(f"{run.path}/validity.json is no validity card: run gce validity again, or delete it") from error
 
 
 def _compared(runs: Sequence[_Run]) -> list[Section]:
@@ -411,10 +436,10 @@ def _compared(runs: Sequence[_Run]) -> list[Section]:
     return found
 
 
-def _studies(path: Path) -> list[Section]:
+def _studies(path: Path, verify: bool) -> list[Section]:
     sections = []
     for name, conditions in STUDIES.items():
-        runs = finished(path, conditions)
+        runs = finished(path, conditions, verify=verify)
         if not runs:
             continue
         found = effects(runs, conditions)

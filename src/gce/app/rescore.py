@@ -13,6 +13,7 @@ from attrs import frozen
 from gce.adapters.run_reader import RunReader
 from gce.app.evaluation import MIN_COVERAGE, Judged, check_answers, judge_each
 from gce.app.options import PATH
+from gce.app.reading import add_no_verify, verifies
 from gce.app.resolve import find_task, same_file, stored_problem
 from gce.app.runners import AUTO
 from gce.domain.serialization import RENAMED, to_plain
@@ -47,11 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory")
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
+    add_no_verify(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    with RunReader(arguments.run) as reader:
+    verified = verifies(arguments)
+    with RunReader(arguments.run, verify=verified) as reader:
         task = find_task(reader.settings["task"], reader.settings.get("runner", AUTO))
         same_file(task.name, reader.config.get("problems", ""))
         found = [(where, stored, *_answer(task, stored)) for where, stored in _stored(reader)]
@@ -70,7 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace, judged: int, changes: Sequence[Change]) -> None:
     if arguments.json:
-        json.dump({"judged": judged, "changes": to_plain(list(changes))}, sys.stdout, indent=1)
+        found = {"judged": judged, "changes": to_plain(list(changes)), "verified": not arguments.no_verify}
+        json.dump(found, sys.stdout, indent=1)
         print()
         return
     for change in changes:

@@ -144,16 +144,16 @@ class Finished:
     summary: Mapping[str, Any]
 
 
-def finished(directory: Path, conditions: Mapping[str, Condition]) -> list[Finished]:
+def finished(directory: Path, conditions: Mapping[str, Condition], *, verify: bool = True) -> list[Finished]:
     """All runs of a study that are done, by condition and seed."""
-    return [each for name in conditions for each in sorted(_runs(directory, name), key=lambda run: run.seed)]
+    return [each for name in conditions for each in sorted(_runs(directory, name, verify), key=lambda run: run.seed)]
 
 
-def _runs(directory: Path, condition: str) -> Iterator[Finished]:
+def _runs(directory: Path, condition: str, verify: bool) -> Iterator[Finished]:
     for place in directory.glob(f"{condition}/seed-*"):
         if not (place / "summary.json").is_file():
             continue
-        with RunReader(place) as reader:
+        with RunReader(place, verify=verify) as reader:
             summary, answers = reader.summary(), reader.answers("test-after")
         if summary is not None and answers:
             judged = [each for each in answers if stored_outcome(each) != "failed"]

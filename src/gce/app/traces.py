@@ -17,6 +17,7 @@ from gce.adapters.run_reader import RunReader
 from gce.adapters.whole_folder import whole_folder
 from gce.app.examples import EXAMPLES_DRAWN, also_from
 from gce.app.options import NAMES, PATH, SHARE_BELOW_1, Choice
+from gce.app.reading import UNVERIFIED, add_no_verify, verifies
 from gce.app.resolve import find_task, stored_problem
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
@@ -85,17 +86,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of problems that go to valid.jsonl (default 0)",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_no_verify(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    with RunReader(arguments.run) as reader:
+    verified = verifies(arguments)
+    with RunReader(arguments.run, verify=verified) as reader:
         traces = _right(reader, arguments.tiers, every=arguments.all)
         digests: dict[str, str] = {}
         if arguments.all or arguments.valid:
             traces, digests = _drawn_again(reader.settings["task"], traces)
         splits = _split(traces, digests, arguments.valid)
-        card = _card(reader, splits, every=arguments.all)
+        card = _card(reader, splits, every=arguments.all) + ("" if verified else f"\n{UNVERIFIED}\n")
     if arguments.to == "hf":
         out = arguments.out or arguments.run / "export" / "hf"
         paths = _write_folder(out, splits, card)
@@ -104,7 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
         paths = _write_files(out, splits)
     if arguments.json:
         counts = {split: len(found) for split, found in splits.items()}
-        print(json.dumps({"path": str(out), "format": arguments.to, "traces": counts, "tiers": _tiers(traces)}))
+        found = {"path": str(out), "format": arguments.to, "traces": counts, "tiers": _tiers(traces)}
+        print(json.dumps(found | {"verified": verified}))
         return 0
     for split, path in paths.items():
         print(f"{path}: {_count(len(splits[split]), 'trace')} of {_count(_problems(splits[split]), 'problem')}")

@@ -235,7 +235,8 @@ def go_on(
     directory: Path, given: Mapping[str, Any], *, before: bool = True, discard_after: int | None = None
 ) -> dict[str, Any]:
     """A run's rest, from its last commit on, or from an earlier iteration; `given` may say when to stop."""
-    with RunReader(directory) as run:  # Nothing is lost for a command that is refused.
+    # Nothing is lost for a command that is refused. What is to be discarded may be damaged: `open` checks the rest.
+    with RunReader(directory, verify=discard_after is None) as run:
         config, task, worked, model = _again(run, given)
     with RunDirectory.open(directory, discard_after=discard_after) as store:
         return _finished(config, task, model, store, worked, before=before)

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from gce.adapters.durable_files import write_file
-from gce.adapters.run_reader import RunReader
+from gce.adapters.run_reader import CARD, RunReader, sealed
 from gce.app.audit import best_of, shortcut_margins
 from gce.app.config import from_plain as config_from_plain
 from gce.app.evaluate import learned_from, restore
@@ -97,8 +97,9 @@ def run(arguments: argparse.Namespace) -> int:
         *_process(task, facts.answers),
         *_margins(facts),
     ]
-    card = {"policy": facts.policy, "words": _temporal(facts), "lines": to_plain(lines), "n": arguments.n}
-    path = arguments.run / "validity.json"
+    found = {"policy": facts.policy, "words": _temporal(facts), "lines": to_plain(lines), "n": arguments.n}
+    card = sealed(found)
+    path = arguments.run / CARD
     try:
         write_file(path, (json.dumps(card, indent=1) + "\n").encode())
     except OSError as error:

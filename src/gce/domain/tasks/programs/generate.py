@@ -10,6 +10,7 @@ from typing import Any
 
 from gce.domain.plain_values import to_text
 from gce.domain.randomness import python_generator
+from gce.domain.tasks.drawing import draw_until_it_fits
 from gce.domain.tasks.programs.exercise import Exercise, Kind
 from gce.domain.tasks.programs.primitives import FAMILIES, Primitive, draw_value
 
@@ -56,12 +57,14 @@ def _behaviour(takes: Kind, found: Sequence[str]) -> str:
 
 def draw_exercise(depth: int, rng: random.Random) -> Exercise:
     """A function of `depth` steps."""
-    for _ in range(_TRIED):
+
+    def worth_asking() -> tuple[Kind, tuple[Primitive, ...]] | None:
         takes: Kind = rng.choice(("list", "list", "int", "str", "str"))
         steps = _draw_steps(takes, depth, rng)
-        if _is_worth_asking(takes, steps):
-            return _exercise(takes, steps, rng)
-    raise ValueError(f"{_TRIED} draws gave no function of {depth} steps that is worth asking for")
+        return (takes, steps) if _is_worth_asking(takes, steps) else None
+
+    takes, steps = draw_until_it_fits(worth_asking, f"function of {depth} steps that is worth asking for", tries=_TRIED)
+    return _exercise(takes, steps, rng)
 
 
 def _draw_steps(takes: Kind, depth: int, rng: random.Random) -> tuple[Primitive, ...]:
@@ -97,11 +100,15 @@ def _exercise(takes: Kind, steps: Sequence[Primitive], rng: random.Random) -> Ex
     shown: list[Any] = []
     hidden: list[Any] = list(_EDGES[takes])
     seen = {to_text(value) for value in hidden}
-    while len(hidden) < CALLS or len(shown) < EXAMPLES:
+
+    def another() -> tuple[Any] | None:
         value = draw_value(takes, rng)
-        if to_text(value) not in seen:
-            seen.add(to_text(value))
-            (shown if len(shown) < EXAMPLES else hidden).append(value)
+        return None if to_text(value) in seen else (value,)
+
+    while len(hidden) < CALLS or len(shown) < EXAMPLES:
+        (value,) = draw_until_it_fits(another, f"further value of the kind {takes}")
+        seen.add(to_text(value))
+        (shown if len(shown) < EXAMPLES else hidden).append(value)
     hidden.append(hidden[len(_EDGES[takes])])
     codes = tuple(step.code for step in steps)
     return Exercise(

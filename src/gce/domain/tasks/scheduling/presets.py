@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import evolve, frozen
 
+from gce.domain.tasks.drawing import TRIES, draw_until_it_fits
 from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first
 from gce.domain.tasks.scheduling.heuristics import critical_path_length
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
@@ -161,15 +162,17 @@ PRESETS: Mapping[str, tuple[Tier, ...]] = {
 }
 
 
-def draw_instance(tier: Tier, preset: str, rng: random.Random, solve: Solve) -> Instance:
-    """A feasible instance of `tier`; the same for every exact `solve`, since only its status and makespan are used."""
+def draw_instance(tier: Tier, preset: str, rng: random.Random, solve: Solve, *, tries: int = TRIES) -> Instance:
+    """A feasible instance of `tier`; the same for every exact `solve`, since only its status and makespan are used.
+
+    Raises:
+        NoProblem: none of `tries` draws fits, as where the tier's precedence leaves a single order.
+    """
     if tier.subtypes:
         tier = tier.subtypes[rng.randrange(len(tier.subtypes))]
     draw = _draw_paper if preset in ("paper", "paper-larger") else _draw_grounded
-    while True:
-        instance = draw(tier, rng, solve)
-        if instance is not None:
-            return instance
+    what = f"{preset} instance of {tier.name} with {tier.jobs} jobs and {tier.edges} edges"
+    return draw_until_it_fits(lambda: draw(tier, rng, solve), what, tries=tries)
 
 
 def _draw_resources(tier: Tier, rng: random.Random, names: tuple[str, ...]) -> tuple[Resource, ...]:
