@@ -352,7 +352,7 @@ def test_a_newer_verifier_judges_stored_answers_again(
     assert all((change["was"], change["now"]) == ("right", "right: not admitted") for change in found["changes"])
     monkeypatch.setattr(toy_task, "ADDITION", toy_task.UNSURE)
     assert cli.main(["rescore", str(ended), "--json"]) == 3, "a verifier that cannot judge has changed no verdict"
-    assert json.loads(capsys.readouterr().out) == {"judged": 0, "changes": []}
+    assert json.loads(capsys.readouterr().out) == {"judged": 0, "changes": [], "verified": True}
     reworded = evolve(ADDITION, prompt=lambda instance, rng: (Message("user", "other words"),))
     monkeypatch.setattr(toy_task, "ADDITION", reworded)
     assert cli.main(["rescore", str(ended)]) == 2

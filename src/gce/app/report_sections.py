@@ -35,7 +35,6 @@ from gce.errors import BadInput
 
 __all__ = ["Section", "Table", "names_of", "sections_of"]
 
-"""Bytes."""
 ANSWERS = 4
 """Sample answers that are drawn."""
 
