@@ -423,11 +423,12 @@ def _put_together(text: str, helpers: Mapping[str, Any]) -> BaseException:
         return _Spoiled("the function raised what is no exception for tests")
     bases = [kind for place, kind in enumerate(kinds) if not any(issubclass(each, kind) for each in kinds[:place])]
     made = bases[0] if found[0][1] is bases[0] else _own_class(bases, message)
-    for make in (
+    makes: tuple[Callable[[], Any], ...] = (
         lambda: made(*arguments),
         lambda: made.__new__(made, *arguments),  # Its `__init__` takes others than it keeps.
         lambda: made.__new__(made, message, [Exception(message)]),  # A group, without what was in it.
-    ):
+    )
+    for make in makes:
         try:
             error = make()
         except Exception:
