@@ -329,8 +329,8 @@ EXPECTING = {
     "in a map": "def of(x):\n    try: return f(x)\n    except {name}: pass\nassert list(map(of, [-1, 2])) == [None, 5]",
     "suppress": "import contextlib\nwith contextlib.suppress({name}): f(-1); assert False",
     "a stack": "from contextlib import *\nwith ExitStack() as s:\n    s.enter_context(suppress({name}))\n    f(-1)",
-    "a manager": "from contextlib import *\n@contextmanager\ndef expects(kind):\n    try: yield\n    except kind: return\n"
-    "    assert False\nwith expects({name}): f(-1)",
+    "a manager": "from contextlib import *\n@contextmanager\ndef e(kind):\n    try: yield\n    except kind: return\n"
+    "    assert False\nwith e({name}): f(-1)",
     "assertRaises": "import unittest\nwith unittest.TestCase().assertRaises({name}) as found: f(-1)\n"
     "assert isinstance(found.exception, {name})",
     "assertRaises of a function": "import unittest\nunittest.TestCase().assertRaises({name}, f, -1)",

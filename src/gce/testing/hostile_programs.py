@@ -186,13 +186,13 @@ def f(x):
         frame = frame.f_back
     return 0
 """),
-    *(_claim(f"the letter {letter}", SAYING.format(then=f"say('{letter}', 'ESCAPED'); return 0")) for letter in "LUCPXBEW"),
+    *(_claim(f"the letter {each}", SAYING.format(then=f"say('{each}', 'ESCAPED'); return 0")) for each in "LUCPXBEW"),
     _claim("all answers at once", SAYING.format(then="say('V', '10'); say('V', '50'); say('V', '145'); return 145")),
     _claim("an answer too many", SAYING.format(then="say('V', str(x * x + 1)); return x * x + 1")),
     _claim("an exception without end", SAYING.format(then="say('R', 'ESCAPED' * 20000); return 0")),
     _claim("an exception that is none", SAYING.format(then="say('R', '{\"tuple\":[\"ESCAPED\"]}'); return 0")),
     _claim("a frame without end", SAYING.format(then="import os; os.write(fd, b'\\x7f' + token * 9); return 0")),
-    _claim("a frame without text", SAYING.format(then="import os; os.write(fd, bytes([0, 0, 0, 16]) + token); return 0")),
+    _claim("a frame without text", SAYING.format(then="import os; os.write(fd, bytes((0, 0, 0, 16)) + token)")),
     _claim("the end of an iterator", "def f(x): raise StopIteration"),
     _claim("the end of an asynchronous one", "def f(x): raise StopAsyncIteration"),
     _claim("the end of a generator", "def f(x): raise GeneratorExit"),

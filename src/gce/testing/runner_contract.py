@@ -26,7 +26,10 @@ __all__ = ["Tried", "attack_runner", "check_runner"]
 ESCAPED = "ESCAPED"
 SECRET = "a secret of this machine 5c1f"
 ARGUMENTS = (3, 7, 12)
-TESTS = f"cases = {[(each, each * each + 1) for each in ARGUMENTS]}\nassert all(map(lambda c: f(c[0]) == c[1], cases))"
+TESTS = f"""
+cases = {[(each, repr(each * each + 1)) for each in ARGUMENTS]}
+assert all(map(lambda case: repr(f(case[0])) == case[1], cases))
+"""
 """Tests that a program passes which ends the loop over them."""
 
 
@@ -193,9 +196,7 @@ def _check_tests(runner: Runner) -> None:
         source = f"import json\ndef f(x):\n    if x < 0:\n        found = {raised}\n        raise found\n    return x"
         assert outcome(source, expected).status == "passed", raised
     # What no clause of the tests has caught, they did not expect.
-    swallowing = (
-        "class Odd:\n    @property\n    def is_one(self): return f(1) == 1\nassert getattr(Odd(), 'is_one', True)"
-    )
+    swallowing = "class Odd:\n    @property\n    def one(self): return f(1) == 1\nassert getattr(Odd(), 'one', True)"
     assert outcome("def f(x): return x", swallowing).status == "passed"
     for name in ("AttributeError", "StopIteration", "KeyError", "SystemExit"):
         assert outcome(f"def f(x): raise {name}", swallowing) == Outcome("raised", name)
