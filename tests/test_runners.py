@@ -356,3 +356,25 @@ def test_a_frame_bears_the_nonce_that_was_sent(frame: str, status: str) -> None:
         if status == "V1":
             with pytest.raises(Silent, match="babbled"):
                 process.say()
+
+
+@pytest.mark.parametrize(
+    ("classes", "told", "status"),
+    [
+        (["builtins.ValueError", "builtins.Exception"], "1", "passed"),
+        (["builtins.ValueError", "builtins.Exception"], "2", "broken"),
+        (["builtins.StopIteration", "builtins.Exception"], "1", "raised"),
+        (["", "builtins.StopAsyncIteration", "builtins.Exception"], "1", "raised"),
+        (["", "builtins.ValueError", "builtins.Exception", "builtins.GeneratorExit"], "1", "raised"),
+        (["builtins.SystemExit"], "1", "raised"),
+        (["builtins.ValueError"], "1", "raised"),
+        ([], "1", "raised"),
+    ],
+)
+def test_tests_are_run_on_behind_exceptions_that_they_may_expect(classes: list[str], told: str, status: str) -> None:
+    """And count the calls as the runner does."""
+    raised = to_text(["E", "no", classes, ()])
+    processes = iter([Liar([("V", ""), ("R", raised)]), Liar([("C", to_text([1])), ("P", told)]), Liar([])])
+    with RunnerPool(lambda: next(processes), workers=1) as runner:  # type: ignore[arg-type,return-value]
+        (evidence,) = runner.run([Execution("", "f", tests="assert f(1)")])
+    assert [outcome.status for outcome in evidence.outcomes] == [status]
