@@ -23,7 +23,7 @@ from gce.adapters.sandbox_process import SandboxProcess, Silent
 from gce.adapters.unsafe_local import start_unsafe_local
 from gce.app import runners
 from gce.domain.plain_values import to_text
-from gce.domain.types import Execution
+from gce.domain.types import Execution, Outcome
 from gce.errors import BadInput
 from gce.testing.hostile_programs import ATTACKS
 from gce.testing.runner_contract import attack_runner, check_runner
@@ -378,3 +378,15 @@ def test_tests_are_run_on_behind_exceptions_that_they_may_expect(classes: list[s
     with RunnerPool(lambda: next(processes), workers=1) as runner:  # type: ignore[arg-type,return-value]
         (evidence,) = runner.run([Execution("", "f", tests="assert f(1)")])
     assert [outcome.status for outcome in evidence.outcomes] == [status]
+
+
+def test_hostile_frames_reach_the_channel_and_spoil_it() -> None:
+    """An attack that never gets to its frame would try nothing: each of these is heard, and refused."""
+    attacks = [attack for attack in ATTACKS if "'say_fd' not in" in attack.source]
+    assert len(attacks) >= 14
+    calls = tuple(to_text([each]) for each in (3, 7, 12))
+    with RunnerPool(start_unsafe_local, patience=PATIENCE) as runner:
+        found = list(runner.run(Execution(attack.source, "f", calls) for attack in attacks))
+    for attack, evidence in zip(attacks, found, strict=True):
+        assert evidence.outcomes[-1] == Outcome("babbled"), attack.name
+        assert len(evidence.outcomes) <= 2, attack.name

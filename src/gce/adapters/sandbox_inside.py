@@ -290,7 +290,7 @@ def be_tests(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., No
     broken = next((each for each in (ended, *raised.open) if isinstance(each, _Broken)), None)
     if broken:
         say("B", _said(broken))
-    elif ended:
+    elif ended is not None:
         # Before any call it cannot be the candidate's fault.
         say("X" if raised.calls or isinstance(ended, AssertionError) else "B", _said(ended))
     elif raised.open:

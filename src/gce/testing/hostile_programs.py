@@ -41,7 +41,7 @@ SAYING = """
 import sys
 def f(x):
     frame = sys._getframe()
-    while 'say' not in frame.f_locals: frame = frame.f_back
+    while 'say_fd' not in frame.f_locals: frame = frame.f_back
     say, token, fd = (frame.f_locals[name] for name in ('say', 'token', 'say_fd'))
     {then}
 """
