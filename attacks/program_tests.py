@@ -3,6 +3,9 @@
 Each solution with one token changed, drawn by seed: an operator, a number, a truth value, or a name of two that are
 easily mixed up. A changed program that still passes means the same in some cases, and in the others shows what the
 given tests do not see; nobody can tell which by running the tests.
+
+For generated functions (`--task programs`) it can be told: `--fresh 600` calls what passes with as many fresh
+arguments, and counts the programs that give another value than the solution there.
 """
 
 from __future__ import annotations
@@ -13,16 +16,19 @@ import json
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gce.app.resolve import find_preset, find_task
 from gce.app.runners import add_runner
 from gce.app.terminal import interval_cell, table
-from gce.domain.randomness import generator
+from gce.domain.plain_values import to_text
+from gce.domain.randomness import generator, python_generator
 from gce.domain.statistics import wilson
 from gce.domain.tasks import draw_problems
 from gce.domain.tasks.programs.answer import fenced
-from gce.domain.types import Completion
+from gce.domain.tasks.programs.primitives import draw_edge, draw_value
+from gce.domain.tasks.task import Task
+from gce.domain.types import Completion, Execution, Problem
 from gce.errors import BadInput, GceError
 
 SWAPS = {
@@ -53,6 +59,26 @@ def mutants(source: str) -> Iterator[tuple[str, str]]:
             yield "".join([*lines[:row], changed, *lines[row + 1 :]]), f"{token.string} -> {other or 'nothing'}"
 
 
+def differing(task: Task, passed: Sequence[tuple[Problem, str]], fresh: int, seed: int) -> list[bool]:
+    """Whether each program gives another value than its problem's solution for one of the fresh arguments."""
+    executions = []
+    for problem, program in passed:
+        exercise = problem.instance
+        rng = python_generator("program tests", seed, problem.key)
+        values = [(draw_value, draw_edge)[number % 2](exercise.kinds[0], rng) for number in range(fresh)]
+        calls = tuple(to_text([value]) for value in values)
+        executions += [
+            Execution(source, exercise.entry_point, calls, seconds=exercise.seconds)
+            for source in (exercise.solution, program)
+        ]
+    assert task.run is not None
+    found = [
+        [(outcome.status, outcome.text if outcome.status == "returned" else "") for outcome in evidence.outcomes]
+        for evidence in task.run(executions)
+    ]
+    return [right != changed for right, changed in zip(found[::2], found[1::2], strict=True)]
+
+
 def main() -> int:
     """Draw, judge and count; 0 where every solution passes unchanged."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -60,6 +86,7 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=1, help="changed programs of each solution at most (default 1)")
     parser.add_argument("--n", type=int, default=164, help="problems a tier at most (default 164)")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other changes")
+    parser.add_argument("--fresh", type=int, default=0, help="fresh arguments for each that passes (default none)")
     parser.add_argument("--json", action="store_true", help="print what passed as JSON")
     add_runner(parser)
     arguments = parser.parse_args()
@@ -88,25 +115,41 @@ def main() -> int:
                 for problem, program in answers
             )
         ]
+        changed = verdicts[len(problems) :]
+        passing = [change for change, verdict in zip(changes, changed, strict=True) if verdict.right]
+        generated = [(problem, program) for problem, program, _ in passing if problem.instance.kinds]
+        if arguments.fresh and len(generated) < len(passing):
+            raise BadInput(f"--fresh is for generated functions, expected --task programs, got {arguments.task!r}")
+        differs = differing(task, generated, arguments.fresh, arguments.seed) if arguments.fresh else []
     except GceError as error:
         print(f"attacks.program_tests: {error}", file=sys.stderr)
         return 2
-    whole, changed = verdicts[: len(problems)], verdicts[len(problems) :]
+    whole = verdicts[: len(problems)]
     right = sum(verdict.right for verdict in whole)
     caught = wilson(sum(verdict.status == "wrong" for verdict in changed), len(changed))
     passed = [
         {"problem": problem.key, "entry_point": problem.instance.entry_point, "changed": what}
-        for (problem, _, what), verdict in zip(changes, changed, strict=True)
-        if verdict.right
+        for problem, _, what in passing
     ]
+    for each, differ in zip(passed, differs, strict=False):
+        each["differs"] = differ
+    wrong = wilson(sum(differs), caught.correct + sum(differs)) if arguments.fresh else None
     kinds = Counter(each.kind for verdict in changed for each in verdict.violations)
     if arguments.json:
-        print(json.dumps({"solutions": [right, len(whole)], "caught": caught.correct, "n": caught.n, "passed": passed}))
+        counts = {"solutions": [right, len(whole)], "caught": caught.correct, "n": caught.n}
+        print(json.dumps({**counts, **({"differ": [wrong.correct, wrong.n]} if wrong else {}), "passed": passed}))
     else:
         print(f"{right} of {len(whole)} solutions pass unchanged")
         print(f"{caught.correct} of {caught.n} with one token changed are caught: {interval_cell(caught)} %")
         print("\n" + table(["caught by", "programs"], [[kind, str(count)] for kind, count in kinds.most_common()]))
-        print("\npassed: " + ", ".join(f"{each['entry_point']} ({each['changed']})" for each in passed))
+        if wrong:
+            print(
+                f"\n{wrong.correct} of {wrong.n} that are caught or differ on {arguments.fresh} fresh arguments pass: "
+                f"{interval_cell(wrong, digits=2)} %; {len(passed) - wrong.correct} more pass and do not differ"
+            )
+            passed = [each for each in passed if each["differs"]]
+        name = "problem" if wrong else "entry_point"
+        print("\npassed: " + ", ".join(f"{each[name]} ({each['changed']})" for each in passed))
     return 0 if right == len(whole) else 1
 
 

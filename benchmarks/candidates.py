@@ -1,9 +1,9 @@
 """How many programs are judged a second, with full isolation and without: `python -m benchmarks.candidates`.
 
-The programs are solutions of generated functions with thirteen hidden calls. Beside each kind of runner, in turns on
-the same machine: what loops without one do, a plain subprocess a test, of the program with one assertion behind it,
-whose exit status counts; as many at a time. And how long one sandbox takes to start, alone, until it has loaded a
-program.
+The programs are solutions of generated functions with thirteen hidden calls or some more. Beside each kind of runner,
+in turns on the same machine: what loops without one do, a plain subprocess a test, of the program with one assertion
+behind it, whose exit status counts; as many at a time. And how long one sandbox takes to start, alone, until it has
+loaded a program.
 """
 
 from __future__ import annotations

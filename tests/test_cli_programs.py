@@ -8,12 +8,15 @@ import json
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
+from attacks import program_tests
 from gce.adapters.run_reader import RunReader
 from gce.app import runners
 from gce.app.cli import main
 from gce.app.resolve import find_task
-from gce.domain.tasks import draw_problems
+from gce.domain.tasks import TASKS, draw_problems
+from gce.domain.tasks.programs.generate import draw_exercise
 from gce.domain.types import Completion
 from gce.errors import BadInput
 
@@ -225,3 +228,23 @@ def assert_solved(task, problems) -> None:
         if not verdict.right
     ]
     assert not wrong
+
+
+@needs_sandbox
+def test_changed_solutions_are_tried_on_fresh_arguments(monkeypatch, capsys):
+    """And those that differ are counted: here the hidden calls are one."""
+    few = evolve(TASKS["programs"], draw=lambda _preset, _tier, rng, _solve: one_call(rng), distinct=False)
+    monkeypatch.setattr(
+        program_tests, "find_task", lambda _name, runner: evolve(few, run=runners.LazyRunner(runner).run)
+    )
+    monkeypatch.setattr("sys.argv", ["program_tests", "--n", "2", "--each", "9", "--fresh", "60", "--json"])
+    assert program_tests.main() == 0
+    found = json.loads(capsys.readouterr().out)
+    differ, n = found["differ"]
+    assert differ == sum(each["differs"] for each in found["passed"]) >= 1
+    assert n == differ + found["caught"]
+
+
+def one_call(rng):
+    exercise = draw_exercise(1, rng)
+    return evolve(exercise, calls=exercise.calls[:1], expected=exercise.expected[:1])

@@ -129,6 +129,13 @@ def test_depth_has_a_limit():
     [
         *("", "[", "nothing", '{"set":[[1]]}', '{"tuple":1}', '{"list":[]}', '{"a":1,"b":2}', "{}", '{"bytes":"x"}'),
         *('{"dict":[1]}', '{"float":"one"}', "[" * 100_000, "9" * 5000),
+        *(
+            f'{{"float":{"9" * 400}}}',
+            f'{{"complex":[1,{"9" * 400}]}}',
+            '{"float":[1]}',
+            '{"bytes":7}',
+            '{"complex":"abc"}',
+        ),
     ],
 )
 def test_text_of_no_value_is_refused(text):

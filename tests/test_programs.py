@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
+import copy
 import random
 import re
 from hashlib import blake2b
+from typing import get_args
 
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attacks.program_tests import mutants
 from gce.adapters.scripted_runner import ScriptedRunner
 from gce.domain.plain_values import from_text, to_text
 from gce.domain.serialization import from_plain, to_plain
@@ -18,9 +22,9 @@ from gce.domain.tasks import TASKS, NoProblem, Task, TaskTier, draw_problem, dra
 from gce.domain.tasks.programs.answer import MOST_CHARACTERS, fenced, read_program
 from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.tasks.programs.generate import draw_exercise, probes
-from gce.domain.tasks.programs.primitives import FAMILIES
+from gce.domain.tasks.programs.primitives import FAMILIES, draw_edge, draw_value
 from gce.domain.tasks.programs.records import exercise_of
-from gce.domain.types import Completion, Evidence, Message, Outcome, Problem, Violation
+from gce.domain.types import Completion, Evidence, Message, Outcome, OutcomeStatus, Problem, Violation
 
 PROGRAMS = TASKS["programs"]
 TIERS = ("P1", "P2", "P3", "P4", "P5")
@@ -130,6 +134,49 @@ def test_a_drawn_function_is_what_its_solution_does(depth, seed):
     assert len(set(exercise.calls)) == len(exercise.calls) - 1
     assert not {to_text([from_argument(argument)]) for argument, _ in exercise.examples} & set(exercise.calls)
     assert from_plain(Exercise, to_plain(exercise)) == exercise
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_step_with_another_number_is_total_too(kind):
+    """What is chosen by it is chosen from any value, and there is something to choose by."""
+    rng, others = random.Random(3), 0
+    values = [*probes(kind), *(draw_edge(kind, rng) for _ in range(200))]
+    for number, family in enumerate(FAMILIES[kind]):
+        for seed in range(8):
+            step = family(random.Random(1000 * number + seed))
+            for near in step.near:
+                kinds = {type(near(value)).__name__ for value in values}
+                assert kinds == {step.gives}, step.words
+                others += any(near(value) != step.apply(value) for value in values)
+    assert others >= 50
+
+
+def test_one_token_changed_is_noticed_where_it_matters():
+    """All changes of a number, sign or name in sixty solutions; random calls alone let some of them pass."""
+    passed, passed_before = [], 0
+    for seed in range(60):
+        exercise = draw_exercise(1 + seed % 5, random.Random(f"changed {seed}"))
+        calls = [from_text(arguments)[0] for arguments in exercise.calls]
+        rng = random.Random(seed)
+        fresh = [draw(exercise.kinds[0], rng) for draw in (draw_value, draw_edge) for _ in range(100)]
+
+        def alike(program: str, values: list[object], solution: str = exercise.solution) -> bool:
+            return all(outcome(program, value) == outcome(solution, value) for value in values)
+
+        for program, changed in mutants(exercise.solution):
+            if alike(program, calls[:12]) and not alike(program, calls + fresh):
+                passed_before += 1
+                passed += [(changed, exercise.steps)] * alike(program, calls)
+    assert not passed
+    assert passed_before >= 5
+
+
+def outcome(source: str, value: object) -> str:
+    """What a program that a test wrote returns, or that it does not."""
+    try:
+        return to_text(call(source, copy.deepcopy(value)))
+    except Exception as error:
+        return type(error).__name__
 
 
 def from_argument(text: str) -> object:
@@ -311,7 +358,39 @@ def test_feedback_holds_nothing_that_a_program_may_have_seen():
         assert secret not in told
         assert told.endswith("Try again.")
     assert "raised ValueError" in PROGRAMS.feedback(verdict(PROBLEM, Outcome("raised", f"ValueError: {secret}")))
-    assert "SyntaxError: x" in PROGRAMS.feedback(verdict(PROBLEM, Outcome("unloadable", "SyntaxError: x")))
+    told = PROGRAMS.feedback(verdict(PROBLEM, Outcome("unloadable", f"SyntaxError: {secret}")))
+    assert told == "the program cannot be loaded: SyntaxError\nTry again."
+
+
+@given(
+    status=st.sampled_from(get_args(OutcomeStatus)),
+    text=st.text() | st.builds("{}: {}".format, st.sampled_from(["ValueError", "Mine", "{text}", ""]), st.text()),
+    tested=st.booleans(),
+)
+def test_feedback_is_one_of_few_sentences_whatever_a_program_says(status, text, tested):
+    """All that it may be is written in this repository, but for names of Python's own exceptions."""
+    names = ["an exception", *(name for name, kind in vars(builtins).items() if is_exception(kind))]
+    sentences = {
+        "the function returned something else than plain data",
+        "the program defines no such function",
+        "the program took more processor time than it may",
+        "the program did not end in time",
+        "the program ended its process",
+        "the program spoiled the channel for its results",
+        "a hidden test failed",
+        "the program could not be judged",
+        "2 of 2 hidden calls returned a wrong value",
+        *(f"the function raised {name}" for name in names),
+        *(f"the program cannot be loaded: {name}" for name in names),
+    }
+    found = verdict(TESTED if tested else PROBLEM, Outcome(status, text))
+    *told, last = PROGRAMS.feedback(found).split("\n")
+    assert last == "Try again."
+    assert found.right or (len(told) == 1 and told[0] in sentences | {"1 of 2 hidden calls returned a wrong value"})
+
+
+def is_exception(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
 def test_an_exercise_has_calls_or_tests():

@@ -11,16 +11,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gce.adapters import bubblewrap, sandbox_view
 from gce.adapters.bubblewrap import start_bubblewrap
 from gce.adapters.namespaces import start_namespaces
-from gce.adapters.runner_pool import RunnerPool
+from gce.adapters.runner_pool import STARTS, RunnerPool
+from gce.adapters.sandbox_inside import MOST_SAID
 from gce.adapters.sandbox_process import SandboxProcess, Silent
 from gce.adapters.unsafe_local import start_unsafe_local
 from gce.app import runners
 from gce.domain.plain_values import to_text
-from gce.domain.types import Execution
+from gce.domain.types import Execution, Outcome
 from gce.errors import BadInput
 from gce.testing.hostile_programs import ATTACKS
 from gce.testing.runner_contract import attack_runner, check_runner
@@ -214,3 +217,176 @@ def test_namespaces_want_their_programs(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", "")
     with pytest.raises(FileNotFoundError, match="setpriv"):
         start_namespaces()
+
+
+def test_a_machine_that_is_short_of_something_for_a_moment_costs_no_verdict() -> None:
+    """Starts that fail are tried again, also those made ahead; a machine that fails on is said to."""
+    for failing in ([1], [2], [1, 2], [2, 3], [5], [3, 4], [2, 4, 6, 8]):
+        started = 0
+
+        def start(failing: list[int] = failing) -> SandboxProcess:
+            nonlocal started
+            started += 1
+            if started in failing:
+                raise BlockingIOError(11, "Resource temporarily unavailable")
+            return start_unsafe_local()
+
+        with RunnerPool(start, workers=1) as runner:
+            found = list(runner.run([Execution("def f(x): return x", "f", ONE)] * 3))
+            found += runner.run([Execution("def f(x): return x", "f", tests="assert f(1) == 1")])
+        assert [[outcome.status for outcome in evidence.outcomes] for evidence in found] == [["returned"]] * 3 + [
+            ["passed"]
+        ], failing
+
+
+@pytest.mark.parametrize("code", ["", "import sys; sys.exit('out of memory')", "print('what?')"])
+def test_an_interpreter_that_dies_before_it_is_ready_is_started_again(code: str) -> None:
+    started = 0
+
+    def start() -> SandboxProcess:
+        nonlocal started
+        started += 1
+        if started in (1, 2):
+            return SandboxProcess([sys.executable, "-c", code], environment=dict(os.environ))
+        return start_unsafe_local()
+
+    with RunnerPool(start, workers=1) as runner:
+        (evidence,) = runner.run([Execution("def f(x): return x", "f", ONE)])
+    assert [outcome.status for outcome in evidence.outcomes] == ["returned"]
+
+
+def test_starting_is_tried_a_few_times_and_no_longer() -> None:
+    started = 0
+
+    def start() -> SandboxProcess:
+        nonlocal started
+        started += 1
+        raise FileNotFoundError(2, "No such file")
+
+    with RunnerPool(start, workers=1) as runner:
+        (evidence,) = runner.run([Execution("def f(x): return x", "f", ONE)])
+    assert (evidence.outcomes[0].status, started) == ("no-sandbox", STARTS)
+
+
+class Liar:
+    """A candidate's process that says what it is told to, one frame after the other."""
+
+    def __init__(self, frames: list[tuple[str, str]]) -> None:
+        self._frames = iter(frames)
+
+    def begin(self, *_job: object) -> None:
+        pass
+
+    def say(self, _text: str = "") -> tuple[str, str]:
+        return next(self._frames, ("W", ""))
+
+    def kill(self) -> None:
+        pass
+
+    close = kill
+
+
+frames = st.tuples(
+    st.sampled_from("VRNLUCPXBEW?\n"),
+    st.text(max_size=300)
+    | st.sampled_from(["", "1", "2", '["E","m",["builtins.Exception"],{"tuple":[]}]'])
+    | st.builds(to_text, st.recursive(st.none() | st.text() | st.integers(), st.lists, max_leaves=6))
+    | st.integers(8000, 300_000).map(lambda size: '"' + "x" * size + '"')
+    | st.builds(
+        lambda *fields: to_text(list(fields)),
+        st.text(),
+        st.text(),
+        st.lists(st.sampled_from(["builtins.Exception", "builtins.ValueError", "builtins.StopIteration", ""])),
+        st.just(()) | st.tuples(st.text()),
+    ),
+)
+
+
+@given(st.lists(frames, max_size=5), st.booleans())
+def test_frames_are_taken_in_the_order_and_the_number_that_is_expected(
+    said: list[tuple[str, str]], tested: bool
+) -> None:
+    """Whatever a candidate says, it is not passed, and what is kept of its words is short and visible."""
+    calls = () if tested else (to_text([1]), to_text([2]))
+    execution = Execution("", "f", calls, "assert f(1) == 1" if tested else "")
+    processes = iter([Liar(said), Liar([("C", to_text([1])), ("P", "2")]), Liar([])])
+    with RunnerPool(lambda: next(processes), workers=1) as runner:  # type: ignore[arg-type,return-value]
+        # The second is started ahead: it is that of the tests.
+        (evidence,) = runner.run([execution])
+    statuses = [outcome.status for outcome in evidence.outcomes]
+    assert not {"passed", "failed", "no-sandbox"} & set(statuses)
+    assert 1 <= len(statuses) <= max(1, len(calls))
+    loaded = said[:1] == [("V", "")]
+    assert loaded or statuses in (["unloadable"], ["undefined"], ["babbled"])
+    assert not loaded or not {"unloadable", "undefined"} & set(statuses)
+    for outcome in evidence.outcomes:
+        assert outcome.status == "returned" or (len(outcome.text) <= MOST_SAID and outcome.text.isprintable())
+        assert outcome.status != "babbled" or not outcome.text
+
+
+@pytest.mark.parametrize(
+    ("frame", "status"),
+    [
+        ("nonce + b'V1'", "V1"),
+        ("nonce[::-1] + b'V1'", "babbled"),
+        ("bytes(16) + b'V1'", "babbled"),
+        ("nonce", "babbled"),
+        ("nonce + b'V\\xff'", "babbled"),
+        ("nonce + 'V\u0661'.encode()", "babbled"),
+        ("b'V1'", "babbled"),
+        ("nonce + b'V' + b'1' * 2**19", "babbled"),
+        ("nonce + b'Ecpu'", "cpu"),
+    ],
+)
+def test_a_frame_bears_the_nonce_that_was_sent(frame: str, status: str) -> None:
+    code = (
+        "import os, time\nos.write(1, (5).to_bytes(4, 'big') + b'ready')\n"
+        "job, nonce = (os.read(0, int.from_bytes(os.read(0, 4), 'big'))[:16] for _ in range(2))\n"
+        f"frame = {frame}\nos.write(1, len(frame).to_bytes(4, 'big') + frame)\n"
+        # What comes unasked stands before the next answer.
+        "os.write(1, (18).to_bytes(4, 'big') + nonce + b'V2')\ntime.sleep(60)"
+    )
+    with closing(SandboxProcess([sys.executable, "-c", code], environment=dict(os.environ))) as process:
+        process.begin(Execution("", "f", ONE), "candidate", time.monotonic() + 20)
+        try:
+            found = "".join(process.say())
+        except Silent as silent:
+            found = silent.status
+        assert found == status
+        if status == "V1":
+            with pytest.raises(Silent, match="babbled"):
+                process.say()
+
+
+@pytest.mark.parametrize(
+    ("classes", "told", "status"),
+    [
+        (["builtins.ValueError", "builtins.Exception"], "1", "passed"),
+        (["builtins.ValueError", "builtins.Exception"], "2", "broken"),
+        (["builtins.StopIteration", "builtins.Exception"], "1", "raised"),
+        (["", "builtins.StopAsyncIteration", "builtins.Exception"], "1", "raised"),
+        (["", "builtins.ValueError", "builtins.Exception", "builtins.GeneratorExit"], "1", "raised"),
+        (["builtins.SystemExit"], "1", "raised"),
+        (["builtins.ValueError"], "1", "raised"),
+        ([], "1", "raised"),
+    ],
+)
+def test_tests_are_run_on_behind_exceptions_that_they_may_expect(classes: list[str], told: str, status: str) -> None:
+    """And count the calls as the runner does."""
+    raised = to_text(["E", "no", classes, ()])
+    processes = iter([Liar([("V", ""), ("R", raised)]), Liar([("C", to_text([1])), ("P", told)]), Liar([])])
+    with RunnerPool(lambda: next(processes), workers=1) as runner:  # type: ignore[arg-type,return-value]
+        (evidence,) = runner.run([Execution("", "f", tests="assert f(1)")])
+    assert [outcome.status for outcome in evidence.outcomes] == [status]
+
+
+def test_hostile_frames_reach_the_channel_and_spoil_it() -> None:
+    """An attack that never gets to its frame would try nothing: each of these is heard, and refused."""
+    attacks = [attack for attack in ATTACKS if "'say_fd' not in" in attack.source]
+    assert len(attacks) >= 14
+    calls = tuple(to_text([each]) for each in (3, 7, 12))
+    with RunnerPool(start_unsafe_local, patience=PATIENCE) as runner:
+        found = list(runner.run(Execution(attack.source, "f", calls) for attack in attacks))
+    for attack, evidence in zip(attacks, found, strict=True):
+        assert evidence.outcomes[-1] == Outcome("babbled"), attack.name
+        assert len(evidence.outcomes) <= 2, attack.name

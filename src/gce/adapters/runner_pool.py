@@ -10,11 +10,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gce.adapters.process import usable_cores
-from gce.adapters.sandbox_inside import RAISED
+from gce.adapters.sandbox_inside import MOST_EXCEPTION, MOST_SAID, RAISED
 from gce.adapters.sandbox_process import Role, SandboxProcess, Silent
+from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.domain.types import Evidence, Execution, Outcome, OutcomeStatus
 from gce.errors import one_line
 
@@ -22,17 +23,20 @@ __all__ = ["PATIENCE", "RunnerPool"]
 
 PATIENCE = 10.0
 """Wall-clock seconds for each second of processor time that a program may take."""
-_OF_CANDIDATE: Mapping[str, OutcomeStatus] = {
-    "V": "returned",
-    "R": "raised",
-    "N": "unplain",
-    "L": "unloadable",
-    "U": "undefined",
-}
-_OF_TESTS: Mapping[str, OutcomeStatus] = {"P": "passed", "X": "failed", "B": "broken"}
-"""What the letters mean that come from inside, by who says them; see `sandbox_inside`."""
-_GOES_ON = frozenset({"returned", "raised", "unplain"})
+STARTS = 3
+"""How often a program is given another sandbox where one does not come up: a machine may be short of something."""
+PAUSE = 0.05
+"""Seconds before it is tried again, twice as many each time."""
+
+Letters = Mapping[str, OutcomeStatus]
+"""What may be said at one point, and what it means; see `sandbox_inside`. Anything else spoils the channel."""
+_LOADING: Letters = {"V": "returned", "L": "unloadable", "U": "undefined"}
+_CALLED: Letters = {"V": "returned", "R": "raised", "N": "unplain"}
+_OF_TESTS: Letters = {"P": "passed", "X": "failed", "B": "broken"}
+_GOES_ON = frozenset(_CALLED.values())
 """After these the program can be called again."""
+_STEERS = frozenset({"builtins.StopIteration", "builtins.StopAsyncIteration", "builtins.GeneratorExit"})
+"""Exceptions that Python itself takes for the end of a loop; tests are not run on behind one."""
 
 
 class RunnerPool:
@@ -79,12 +83,18 @@ class RunnerPool:
         self.close()
 
     def _one(self, execution: Execution) -> Evidence:
-        deadline = time.monotonic() + self._patience * execution.seconds
-        try:
-            outcomes = (self._tested if execution.tests else self._called)(execution, deadline)
-            return Evidence(tuple(outcomes))
-        except OSError as error:
-            return Evidence((Outcome("no-sandbox", one_line(error)),))
+        patience = self._patience * execution.seconds
+        began = time.monotonic()
+        for tried in range(1, STARTS + 1):
+            try:
+                run = self._tested if execution.tests else self._called
+                return Evidence(tuple(run(execution, time.monotonic() + patience)))
+            except OSError as error:
+                # One that takes long to fail would do so again, and evidence has to come in time.
+                if tried == STARTS or self._closed or time.monotonic() - began >= patience / 4:
+                    return Evidence((Outcome("no-sandbox", one_line(error)),))
+                time.sleep(PAUSE * 2 ** (tried - 1))
+        raise AssertionError("the last try returns")
 
     @contextmanager
     def _sandbox(self, execution: Execution, role: Role, deadline: float) -> Iterator[SandboxProcess]:
@@ -95,7 +105,8 @@ class RunnerPool:
         self._own.spare = None
         found = ready or self._started()
         try:
-            self._own.spare = self._started()
+            with suppress(OSError):  # The next one will say so.
+                self._own.spare = self._started()
             found.begin(execution, role, deadline)
             yield found
         finally:
@@ -109,12 +120,12 @@ class RunnerPool:
 
     def _called(self, execution: Execution, deadline: float) -> Iterator[Outcome]:
         with self._sandbox(execution, "candidate", deadline) as candidate:
-            loaded = _heard(candidate, "")
+            loaded, _ = _heard(candidate, "", _LOADING)
             if loaded.status != "returned":
                 yield loaded
                 return
             for call in execution.calls:
-                outcome = _heard(candidate, call)
+                outcome, _ = _heard(candidate, call, _CALLED)
                 yield outcome
                 if outcome.status not in _GOES_ON:
                     return
@@ -125,10 +136,11 @@ class RunnerPool:
             self._sandbox(execution, "candidate", deadline) as candidate,
             self._sandbox(execution, "tests", deadline) as tests,
         ):
-            outcome, text, calls = _heard(candidate, ""), "", 0
-            while outcome.status in ("returned", "raised"):
+            outcome, answer = _heard(candidate, "", _LOADING)
+            calls = 0
+            while answer is not None:
                 try:
-                    letter, said = tests.say(text)
+                    letter, said = tests.say(answer)
                 except Silent as silent:
                     # Before the first call it can only be their own fault.
                     reason = f"the tests ended: {silent.status} {silent.text}".strip()
@@ -136,17 +148,53 @@ class RunnerPool:
                     break
                 if letter != "C":
                     if letter != "X" or outcome.status != "raised":
-                        outcome = Outcome(_OF_TESTS.get(letter, "broken"), said)
+                        outcome = _of_tests(letter, said, calls)
                     break
-                outcome, calls = _heard(candidate, said), calls + 1
-                text = outcome.text if outcome.status == "returned" else RAISED + outcome.text.partition(":")[0]
+                calls += 1
+                outcome, answer = _heard(candidate, said, _CALLED)
             yield outcome
 
 
-def _heard(candidate: SandboxProcess, text: str) -> Outcome:
-    """What the candidate says, as an outcome."""
+def _heard(candidate: SandboxProcess, text: str, letters: Letters) -> tuple[Outcome, str | None]:
+    """What the candidate says, as an outcome, and what tests hear of it; None where they are not run on.
+
+    The candidate may say what it likes: only what one of the letters may bring is taken.
+    """
     try:
         letter, said = candidate.say(text)
     except Silent as silent:
-        return Outcome(silent.status, silent.text)
-    return Outcome(_OF_CANDIDATE[letter], said) if letter in _OF_CANDIDATE else Outcome("babbled")
+        return Outcome(silent.status, silent.text), None
+    status = letters.get(letter)
+    if status == "raised":
+        return _raised(said)
+    if status is None or (letters is _LOADING and status == "returned" and said):
+        return Outcome("babbled"), None
+    if status == "returned":
+        return Outcome(status, said), said
+    return Outcome(status, _shown(said)), None
+
+
+def _raised(said: str) -> tuple[Outcome, str | None]:
+    """An exception, which tests hear of where it is one that they may expect."""
+    try:
+        if len(said) > MOST_EXCEPTION:
+            raise NotPlain(f"an exception of {len(said)} characters")
+        name, message, classes, arguments = from_text(said)
+        if type(arguments) is not tuple or any(type(word) is not str for word in (name, message, *classes)):
+            raise NotPlain("an exception of other types")
+    except (ValueError, TypeError):
+        return Outcome("babbled"), None
+    outcome = Outcome("raised", ascii(f"{name}: {message}" if message else name)[1:-1][:MOST_SAID])
+    expectable = "builtins.Exception" in classes and _STEERS.isdisjoint(classes)
+    return outcome, RAISED + to_text([message, [*classes], arguments]) if expectable else None
+
+
+def _of_tests(letter: str, said: str, calls: int) -> Outcome:
+    if letter not in _OF_TESTS or (letter == "P" and said != str(calls)):
+        return Outcome("broken", "the tests spoiled the channel")
+    return Outcome(_OF_TESTS[letter], _shown(said))
+
+
+def _shown(text: str) -> str:
+    """What came from inside, in short, without what would not show."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text[:MOST_SAID])

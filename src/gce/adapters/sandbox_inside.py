@@ -8,9 +8,15 @@ goes out with the nonce. The child is forked before the first nonce comes, and h
 look into the keeper. It says one letter and a text:
 
     V  returned, this value        L  could not be loaded        C  call the candidate with these arguments
-    R  raised this                 U  has no such function       P  the tests passed
+    R  raised this                 U  has no such function       P  the tests passed, after so many calls
     N  returned no plain data                                    X  a test failed
     E  (keeper) the child ended    W  (keeper) it babbled        B  the tests are broken
+
+An exception of the candidate crosses as its name, its message, the names of its known classes in the order in which
+Python looks them up, and its arguments. Tests get one that the same `except` clauses catch, and have to catch it: tests
+into which something was raised pass where each of these exceptions reached an `except` clause of their source, or a
+`with` statement of it that swallowed it. What else may end an exception (an iterator that stops, `hasattr`, a `return`
+in `finally`, a thread) would let the candidate steer the tests.
 """
 
 from __future__ import annotations
@@ -26,13 +32,25 @@ import time
 import types
 
 if __name__ != "__main__":
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any, NoReturn
 
     from gce.adapters.sandbox_filter import install
     from gce.domain.plain_values import MOST_CHARACTERS, NotPlain, from_text, to_text
 
-__all__ = ["MOST_BYTES", "NONCE", "RAISED", "READY", "keep", "read_frame", "write_frame"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_EXCEPTION",
+    "MOST_SAID",
+    "NONCE",
+    "RAISED",
+    "READY",
+    "be_candidate",
+    "be_tests",
+    "keep",
+    "read_frame",
+    "write_frame",
+]
 
 READY = b"ready"
 NONCE = 16
@@ -40,9 +58,13 @@ NONCE = 16
 MOST_BYTES = MOST_CHARACTERS + 64
 """Of a frame that the child may send."""
 MOST_SAID = 200
-"""Characters of an exception."""
+"""Characters of an exception, as it is shown."""
+MOST_MESSAGE = 300
+"""Characters of its message, as tests see it."""
+MOST_EXCEPTION = 2**13
+"""Characters of all of it as text; its arguments may have a quarter of them."""
 RAISED = "!"
-"""Before the name of an exception, where the tests hear that the candidate raised; no value begins so."""
+"""Before an exception, where the tests hear that the candidate raised; no value begins so."""
 OPEN_FILES, PROCESSES, FILE_BYTES = 64, 16, 2**20
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
@@ -109,7 +131,9 @@ def keep(uid: int, *, isolated: bool) -> None:
             return
         except ValueError:
             reply = b""
-        write_frame(1, nonce + (reply[NONCE:] if reply.startswith(token) and len(reply) > NONCE else b"W"))
+        said = reply[NONCE:] if reply.startswith(token) else b""
+        # The keeper's own letters are not for the child to say.
+        write_frame(1, nonce + (said if said and said[:1] not in b"EW" else b"W"))
 
 
 def _prctl(option: int, value: int) -> None:
@@ -165,29 +189,33 @@ def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
         write_frame(say_fd, token + (letter + text).encode("ascii"))
 
     try:
-        (_be_tests if job["role"] == "tests" else _be_candidate)(job, hear, say)
+        (be_tests if job["role"] == "tests" else be_candidate)(job, hear, say)
     finally:
         os._exit(0)
 
 
-def _loaded(name: str, *sources: str, **names: Any) -> dict[str, Any]:
-    """What a module of this name holds after these sources, and what is given it before the last of them."""
+def _module(name: str) -> dict[str, Any]:
+    """What a new module of this name holds."""
     module = types.ModuleType(name)
     sys.modules[name] = module
-    namespace = module.__dict__
-    namespace["__builtins__"] = builtins
-    for number, source in enumerate(sources, 1):
-        if number == len(sources):
-            namespace.update(names)
-        exec(compile(source, f"{name}.py", "exec"), namespace)
-    return namespace
+    module.__dict__["__builtins__"] = builtins
+    return module.__dict__
 
 
-def _be_candidate(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., None]) -> None:
+def _execute(source: Any, namespace: dict[str, Any]) -> None:
+    """Python, as text or as a tree, in a module."""
+    exec(compile(source, f"{namespace['__name__']}.py", "exec"), namespace)
+
+
+def be_candidate(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., None]) -> None:
     """Load the candidate, then call it with what is heard."""
     hear()
+    namespace = _module("candidate")
     try:
-        function = _loaded("candidate", job["preamble"], job["source"]).get(job["entry_point"])
+        _execute(job["preamble"], namespace)
+        helpers = dict(namespace)
+        _execute(job["source"], namespace)
+        function = namespace.get(job["entry_point"])
     except BaseException as error:
         say("L", _said(error))
         return
@@ -201,7 +229,7 @@ def _be_candidate(job: dict[str, Any], hear: Callable[[], str], say: Callable[..
         try:
             value = function(*positional, **named)
         except BaseException as error:
-            say("R", _said(error))
+            say("R", _taken_apart(error, helpers))
             continue
         try:
             text = to_text(value)
@@ -219,56 +247,217 @@ class _Spoiled(BaseException):
     """What came is no value; nor is this caught."""
 
 
-def _be_tests(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., None]) -> None:
+def be_tests(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., None]) -> None:
     """Run tests on a candidate that lives elsewhere."""
+    import ast  # Here, as one process of two needs it.
+
     hear()
-    calls = 0
+    namespace = _module("tests")
+    helpers: dict[str, Any] = {}
+    raised = _Raised()
 
     def candidate(*positional: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
+        raised.calls += 1
         try:
             text = to_text((list(positional), named) if named else list(positional))
         except NotPlain as error:
             # What is made of the candidate's own values may be too deep to be sent.
-            raise (_Broken if calls == 1 else _Spoiled)(f"a call with what cannot be sent: {error}") from None
+            kind = _Broken if raised.calls == 1 else _Spoiled
+            raise raised.into_tests(kind(f"a call with what cannot be sent: {error}")) from None
         say("C", text)
         said = hear()
-        if said.startswith(RAISED):
-            raise _exception(said.removeprefix(RAISED))
         try:
-            return from_text(said)
-        except NotPlain:
-            raise _Spoiled("the function returned no plain data") from None
+            if not said.startswith(RAISED):
+                return from_text(said)
+            found = _put_together(said.removeprefix(RAISED), helpers)
+        except Exception:
+            found = _Spoiled("what came is no value")
+        raise raised.into_tests(found)
 
     try:
-        names = {"candidate": candidate, job["entry_point"]: candidate}
-        check = _loaded("tests", job["preamble"], job["source"], **names).get("check")
+        namespace |= {"__caught__": raised.caught, "__watched__": raised.watched, "__expects__": raised.expects}
+        _execute(_marked(ast.parse(job["preamble"])), namespace)
+        helpers = dict(namespace)
+        namespace |= {"candidate": candidate, job["entry_point"]: candidate}
+        _execute(_marked(ast.parse(job["source"])), namespace)
+        check = namespace.get("check")
         if check is not candidate and callable(check):
             check(candidate)
-    except _Broken as error:
-        say("B", _said(error))
     except BaseException as error:
-        # Before any call it cannot be the candidate's fault.
-        say("X" if calls or isinstance(error, AssertionError) else "B", _said(error))
+        ended: BaseException | None = error
     else:
-        say("P" if calls else "B", f"{calls}" if calls else "the tests never call it")
+        ended = None
+    broken = next((each for each in (ended, *raised.open) if isinstance(each, _Broken)), None)
+    if broken:
+        say("B", _said(broken))
+    elif ended is not None:
+        # Before any call it cannot be the candidate's fault.
+        say("X" if raised.calls or isinstance(ended, AssertionError) else "B", _said(ended))
+    elif raised.open:
+        say("X", f"the tests did not expect {_said(raised.open[0])}")
+    else:
+        say("P" if raised.calls else "B", f"{raised.calls}" if raised.calls else "the tests never call it")
 
 
-def _exception(name: str) -> Exception:
-    """The built-in exception of this name, for tests that expect it; any other is just an Exception."""
-    found = getattr(builtins, name, None)
-    return found() if isinstance(found, type) and issubclass(found, Exception) else Exception(name)
+class _Raised:
+    """What was raised into the tests, and which of it they have caught."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.open: list[BaseException] = []
+        """Not caught yet."""
+
+    def into_tests(self, error: BaseException) -> BaseException:
+        self.open.append(error)
+        return error
+
+    def caught(self, error: BaseException | None = None) -> None:
+        """An `except` clause of the tests has this exception, or the one that is being handled."""
+        error = sys.exc_info()[1] if error is None else error
+        # `except*` wraps what it catches.
+        for inner in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
+            self.caught(inner)
+        self.open = [each for each in self.open if each is not error or isinstance(each, (_Broken, _Spoiled))]
+
+    def watched(self, manager: Any) -> _Watched:
+        """The context manager of a `with` statement of the tests."""
+        return _Watched(manager, self.caught)
+
+    def expects(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """What unittest's `assertRaises(error, function, ...)` does, as the `with` statement that it stands for."""
+        count = 2 if method.__name__.endswith("Regex") else 1
+        if len(arguments) <= count or method.__module__ != "unittest.case":
+            return method(*arguments, **named)
+        with self.watched(method(*arguments[:count])):
+            arguments[count](*arguments[count + 1 :], **named)
+
+
+class _Watched:
+    """A context manager of the tests: what it swallows, they have caught."""
+
+    def __init__(self, manager: Any, caught: Callable[[BaseException | None], None]) -> None:
+        self._manager = manager
+        self._caught = caught
+
+    def _swallowed(self, swallowed: Any, error: BaseException | None) -> bool:
+        if swallowed and error is not None:
+            self._caught(error)
+        return bool(swallowed)
+
+    def __enter__(self) -> Any:
+        return type(self._manager).__enter__(self._manager)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        return self._swallowed(type(self._manager).__exit__(self._manager, kind, error, trace), error)
+
+    async def __aenter__(self) -> Any:
+        return await type(self._manager).__aenter__(self._manager)
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        return self._swallowed(await type(self._manager).__aexit__(self._manager, kind, error, trace), error)
+
+
+def _marked(tree: Any) -> Any:
+    """Tests in which each `except` clause and each `with` statement says what it catches."""
+    import ast
+
+    def named(name: str, like: ast.expr | ast.stmt, *arguments: ast.expr) -> ast.Call:
+        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), list(arguments), []), like)
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler):
+            first = node.body[0]
+            node.body.insert(0, ast.copy_location(ast.Expr(named("__caught__", first)), first))
+        elif isinstance(node, ast.With | ast.AsyncWith):
+            for item in node.items:
+                item.context_expr = named("__watched__", item.context_expr, item.context_expr)
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("assertRaises", "assertRaisesRegex")
+        ):
+            node.args.insert(0, node.func)
+            node.func = ast.copy_location(ast.Name("__expects__", ast.Load()), node.func)
+    return ast.fix_missing_locations(tree)
+
+
+def _known(name: str, helpers: Mapping[str, Any]) -> Any:
+    """What has this full name in the standard library, as far as it is loaded, or in the preamble (`candidate`)."""
+    module, _, last = name.rpartition(".")
+    if module == "candidate":
+        return helpers.get(last)
+    if module.partition(".")[0] in sys.stdlib_module_names and module in sys.modules:
+        return getattr(sys.modules[module], "__dict__", {}).get(last)
+    return None
+
+
+def _taken_apart(error: BaseException, helpers: Mapping[str, Any]) -> str:
+    """An exception of the candidate as text; one that fights it is just an exception.
+
+    The first of the names is empty where its class is the candidate's own.
+    """
+    try:
+        kinds = type.__dict__["__mro__"].__get__(type(error))
+        names = [f"{kind.__module__}.{kind.__name__}" for kind in kinds]
+        known = [name if _known(name, helpers) is kind else "" for name, kind in zip(names, kinds, strict=True)]
+        message = _message(error)[:MOST_MESSAGE]
+        try:
+            plain = len(to_text(error.args)) <= MOST_EXCEPTION // 4
+        except NotPlain:
+            plain = False
+        arguments = error.args if plain else (message,)
+        text = to_text([kinds[0].__name__[:100], message, [known[0], *filter(None, known[1:])], arguments])
+        if len(text) <= MOST_EXCEPTION:
+            return text
+    except BaseException:
+        pass
+    return to_text(["Exception", "", ["", "builtins.Exception"], ()])
+
+
+def _put_together(text: str, helpers: Mapping[str, Any]) -> BaseException:
+    """The exception for tests that expect it: of all classes that are known here, and no others."""
+    message, names, arguments = from_text(text)
+    found = [(name, _known(name, helpers)) for name in names]
+    kinds = [kind for _, kind in found if isinstance(kind, type) and issubclass(kind, Exception)]
+    if not kinds or any(issubclass(kind, (StopIteration, StopAsyncIteration)) for kind in kinds):
+        return _Spoiled("the function raised what is no exception for tests")
+    bases = [kind for place, kind in enumerate(kinds) if not any(issubclass(each, kind) for each in kinds[:place])]
+    made = bases[0] if found[0][1] is bases[0] else _own_class(bases, message)
+    makes: tuple[Callable[[], Any], ...] = (
+        lambda: made(*arguments),
+        lambda: made.__new__(made, *arguments),  # Its `__init__` takes others than it keeps.
+        lambda: made.__new__(made, message, [Exception(message)]),  # A group, without what was in it.
+    )
+    for make in makes:
+        try:
+            error = make()
+        except Exception:
+            continue
+        return error if isinstance(error, Exception) else Exception(message)
+    return Exception(message)
 
 
 def _said(error: BaseException) -> str:
     """An exception in ASCII and in short; its own methods may be hostile."""
-    name = type(error).__name__
-    try:
-        message = str(error)
-    except BaseException:
-        message = ""
+    name, message = type(error).__name__, _message(error)
     return ascii(f"{name}: {message}" if message else name)[1:-1][:MOST_SAID]
+
+
+def _own_class(bases: list[Any], message: str) -> Any:
+    """A class for exceptions of the candidate's own, caught as any of these is."""
+    for some in (bases, bases[:1]):
+        try:
+            return type("Raised", tuple(some), {"__str__": lambda _self: message})
+        except TypeError:  # No class could have all of these.
+            continue
+    return bases[0]
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:
+        return ""
 
 
 if __name__ == "__main__":

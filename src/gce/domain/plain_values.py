@@ -45,7 +45,7 @@ def from_text(text: str) -> Any:
     """The value that has this text, or `NotPlain`."""
     try:
         return _untagged(json.loads(text))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise NotPlain(f"expected a plain value as text: {error}") from None
 
 

@@ -37,6 +37,15 @@ def _reach(name: str, body: str) -> Attack:
     return Attack(f"reach: {name}", f'def f(x):\n{lines}\n    return "ESCAPED"\n', only_isolated=True)
 
 
+SAYING = """
+import sys
+def f(x):
+    frame = sys._getframe()
+    while 'say_fd' not in frame.f_locals: frame = frame.f_back
+    say, token, fd = (frame.f_locals[name] for name in ('say', 'token', 'say_fd'))
+    {then}
+"""
+"""Takes the channel from the frames below it, in this project's own sandboxes; the rest is what it does with it."""
 EQUAL_TO_ALL = """
 class Same{base}:
     def __eq__(self, other): return True
@@ -176,6 +185,26 @@ def f(x):
         if 'say' in frame.f_locals: frame.f_locals['say']('P', '3')
         frame = frame.f_back
     return 0
+"""),
+    *(_claim(f"the letter {each}", SAYING.format(then=f"say('{each}', 'ESCAPED'); return 0")) for each in "LUCPXBEW"),
+    _claim("all answers at once", SAYING.format(then="say('V', '10'); say('V', '50'); say('V', '145'); return 145")),
+    _claim("an answer too many", SAYING.format(then="say('V', str(x * x + 1)); return x * x + 1")),
+    _claim("an exception without end", SAYING.format(then="say('R', 'ESCAPED' * 20000); return 0")),
+    _claim("an exception that is none", SAYING.format(then="say('R', '{\"tuple\":[\"ESCAPED\"]}'); return 0")),
+    _claim("a frame without end", SAYING.format(then="import os; os.write(fd, b'\\x7f' + token * 9); return 0")),
+    _claim("a frame without text", SAYING.format(then="import os; os.write(fd, bytes((0, 0, 0, 16)) + token)")),
+    _claim("the end of an iterator", "def f(x): raise StopIteration"),
+    _claim("the end of an asynchronous one", "def f(x): raise StopAsyncIteration"),
+    _claim("the end of a generator", "def f(x): raise GeneratorExit"),
+    _claim("the end of a sequence", "def f(x): raise IndexError"),
+    _claim("an end of its own", """
+class End(StopIteration, ValueError): pass
+def f(x): raise End(10)
+"""),
+    _claim("the end, later", """
+def f(x):
+    if x == 3: return 10
+    raise StopIteration
 """),
     _claim("a closed channel", """
 import os

@@ -1,7 +1,7 @@
 """What every runner must do, and what no program may get away with in one that isolates: a check over the Runner port.
 
-An attack of `hostile_programs` has escaped where it returns `ESCAPED`, where it is taken for right, or where the
-machine outside shows a trace of it.
+An attack of `hostile_programs` has escaped where it returns `ESCAPED`, where calls or tests take it for right, or where
+the machine outside shows a trace of it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ __all__ = ["Tried", "attack_runner", "check_runner"]
 ESCAPED = "ESCAPED"
 SECRET = "a secret of this machine 5c1f"
 ARGUMENTS = (3, 7, 12)
+TESTS = f"""
+cases = {[(each, repr(each * each + 1)) for each in ARGUMENTS]}
+assert all(map(lambda case: repr(f(case[0])) == case[1], cases))
+"""
+"""Tests that a program passes which ends the loop over them."""
 
 
 @frozen
@@ -61,6 +66,8 @@ def attack_runner(runner: Runner, scratch: Path, *, isolated: bool = True) -> Tr
             for attack in attacks
         ]
         found = list(runner.run(executions))
+        claims = [(attack, each) for attack, each in zip(attacks, executions, strict=True) if "claim" in attack.name]
+        tested = list(runner.run(evolve(each, calls=(), tests=TESTS) for _, each in claims))
         time.sleep(0.2)
         alive = _size(scratch / "alive")
         time.sleep(0.2)
@@ -71,6 +78,11 @@ def attack_runner(runner: Runner, scratch: Path, *, isolated: bool = True) -> Tr
             if not evidence.outcomes
             or [outcome.text for outcome in evidence.outcomes if outcome.status == "returned"] == right
             or any(outcome.status == "passed" or ESCAPED in outcome.text for outcome in evidence.outcomes)
+        ]
+        escaped += [
+            f"{attack.name}, where tests judge: {evidence}"
+            for (attack, _), evidence in zip(claims, tested, strict=True)
+            if [outcome.status for outcome in evidence.outcomes] == ["passed"] or not evidence.outcomes
         ]
         left = sorted(path.name for path in scratch.iterdir() if path.name != "secret")
         if _size(scratch / "alive") != alive:
@@ -179,6 +191,17 @@ def _check_tests(runner: Runner) -> None:
     assert outcome(raising, expected).status == "passed"
     assert outcome("def f(x): return x", expected).status == "failed"
     assert outcome("def f(x): raise KeyError(x)", expected) == Outcome("raised", "KeyError: -1")
+    # As `except` compares: by the bases too, of the program's own classes and of Python's.
+    for raised in ("b'\\xff'.decode()", "type('Mine', (ValueError,), {})('no')", "json.loads('{')"):
+        source = f"import json\ndef f(x):\n    if x < 0:\n        found = {raised}\n        raise found\n    return x"
+        assert outcome(source, expected).status == "passed", raised
+    # What no clause of the tests has caught, they did not expect.
+    swallowing = "class Odd:\n    @property\n    def one(self): return f(1) == 1\nassert getattr(Odd(), 'one', True)"
+    assert outcome("def f(x): return x", swallowing).status == "passed"
+    for name in ("AttributeError", "StopIteration", "KeyError", "SystemExit"):
+        assert outcome(f"def f(x): raise {name}", swallowing) == Outcome("raised", name)
+    assert outcome("def f(x): raise StopIteration", "assert all(map(f, [1]))\nassert f(1)").status == "raised"
+    assert outcome("def f(x): raise StopIteration", "try: f(1)\nexcept: pass").status == "raised"
     (found,) = runner.run([Execution("def check(n): return n", "check", tests="assert check(1) == 1")])
     assert found.outcomes == (Outcome("passed", "1"),)
     # Tests hear of values that are none, or cost too much, without taking them for their own fault.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import blake2b
 from typing import Any
@@ -12,13 +12,17 @@ from gce.domain.plain_values import to_text
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.drawing import draw_until_it_fits
 from gce.domain.tasks.programs.exercise import Exercise, Kind
-from gce.domain.tasks.programs.primitives import FAMILIES, Primitive, draw_value
+from gce.domain.tasks.programs.primitives import FAMILIES, Primitive, draw_edge, draw_value
 
 __all__ = ["draw_exercise", "function_of", "probes", "program_of"]
 
 CALLS = 12
-"""Different hidden calls; the first of them is made again at the end: the same argument, the same value."""
+"""Different hidden calls that any function has; the first random one is made again at the end, for the same value."""
+MORE_CALLS = 12
+"""Further hidden calls at most: see `_telling`."""
 EXAMPLES = 2
+POOL = 300
+"""Values among which further calls are sought."""
 PROBES = 24
 LEAST_DIFFERENT = 8
 """Values that a function gives on the probes, at least."""
@@ -109,6 +113,7 @@ def _exercise(takes: Kind, steps: Sequence[Primitive], rng: random.Random) -> Ex
         (value,) = draw_until_it_fits(another, f"further value of the kind {takes}")
         seen.add(to_text(value))
         (shown if len(shown) < EXAMPLES else hidden).append(value)
+    hidden += _telling(takes, steps, hidden, shown, rng)
     hidden.append(hidden[len(_EDGES[takes])])
     codes = tuple(step.code for step in steps)
     return Exercise(
@@ -123,6 +128,42 @@ def _exercise(takes: Kind, steps: Sequence[Primitive], rng: random.Random) -> Ex
         calls=tuple(to_text([value]) for value in hidden),
         expected=tuple(to_text(function_of(steps, value)) for value in hidden),
     )
+
+
+def _telling(
+    takes: Kind, steps: Sequence[Primitive], hidden: Sequence[Any], shown: Sequence[Any], rng: random.Random
+) -> list[Any]:
+    """Further values to ask for, each for a function with one number one more or one less that `hidden` lets pass.
+
+    They are sought at random; a function that none of `POOL` values tells from the right one is let be.
+    """
+    known = [_course(steps, value) for value in hidden]
+    pool: list[list[Any]] = []
+    for place, step in enumerate(steps):
+        for near in step.near:
+            if any(_differs(steps, place, near, course) for course in known):
+                continue
+            for number in range(POOL):
+                if number == len(pool):
+                    pool.append(_course(steps, draw_edge(takes, rng)))
+                if pool[number][0] not in shown and _differs(steps, place, near, pool[number]):
+                    known.append(pool[number])
+                    break
+    return [course[0] for course in known[len(hidden) :]][:MORE_CALLS]
+
+
+def _course(steps: Sequence[Primitive], value: Any) -> list[Any]:
+    """The value, and what is made of it after each step."""
+    course = [value]
+    for step in steps:
+        course.append(step.apply(course[-1]))
+    return course
+
+
+def _differs(steps: Sequence[Primitive], place: int, near: Callable[[Any], Any], course: Sequence[Any]) -> bool:
+    """Whether the function gives something else where this step is taken in the place of its own."""
+    value = near(course[place])
+    return bool(value != course[place + 1] and function_of(steps[place + 1 :], value) != course[-1])
 
 
 def _statement(takes: Kind, parameter: str, steps: Sequence[Primitive]) -> str:

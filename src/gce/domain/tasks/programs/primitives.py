@@ -1,7 +1,8 @@
 """The steps that generated functions are composed of, by what they take: words, code, and what they do.
 
 A family draws its numbers and letters, and gives a step. In the code `v` is the value; the function does the same, and
-a test holds the two together on many values. Every step is total: what it does with nothing is part of its words.
+a test holds the two together on many values. Every step is total: what it does with nothing is part of its words. A
+step also says what it would do with one of its numbers one more or one less, for those who choose what to call it with.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from attrs import frozen
 
 from gce.domain.tasks.programs.exercise import Kind
 
-__all__ = ["FAMILIES", "Family", "Primitive", "draw_value"]
+__all__ = ["FAMILIES", "Family", "Primitive", "draw_edge", "draw_value"]
 
 
 @frozen
@@ -29,6 +30,8 @@ class Primitive:
     """An expression in `v`."""
     apply: Callable[[Any], Any]
     gives: Kind
+    near: tuple[Callable[[Any], Any], ...] = ()
+    """The same with one of its numbers one less or one more; `x > 4` is `x >= 5`, so comparisons are covered too."""
 
 
 Family = Callable[[random.Random], Primitive]
@@ -42,12 +45,27 @@ def _plain(gives: Kind, words: str, code: str, apply: Callable[[Any], Any]) -> F
     return lambda _rng: Primitive(words, code, apply, gives)
 
 
+def _step(gives: Kind, words: str, code: str, apply: Callable[..., Any], *drawn: Any) -> Primitive:
+    """What was drawn goes, behind the value, to the function; words and code hold it already."""
+
+    def with_(values: Sequence[Any]) -> Callable[[Any], Any]:
+        return lambda v: apply(v, *values)
+
+    near = (
+        with_((*drawn[:place], number + more, *drawn[place + 1 :]))
+        for place, number in enumerate(drawn)
+        if isinstance(number, int)
+        for more in (-1, 1)
+    )
+    return Primitive(words, code, with_(drawn), gives, tuple(near))
+
+
 def _drawn(gives: Kind, draw: Draw, words: str, code: str, apply: Callable[..., Any]) -> Family:
-    """What is drawn goes into the words, into the code and, behind the value, to the function."""
+    """What is drawn goes into the words, into the code and to the function."""
 
     def family(rng: random.Random) -> Primitive:
         drawn = draw(rng)
-        return Primitive(words.format(*drawn), code.format(*drawn), lambda v: apply(v, *drawn), gives)
+        return _step(gives, words.format(*drawn), code.format(*drawn), apply, *drawn)
 
     return family
 
@@ -56,12 +74,22 @@ def _from(low: int, high: int) -> Draw:
     return lambda rng: (rng.randint(low, high),)
 
 
+def _always(*numbers: int) -> Draw:
+    return lambda _rng: numbers
+
+
 def _one_of(signs: str) -> Draw:
     return lambda rng: (rng.choice(signs),)
 
 
 def _each(*draws: Draw) -> Draw:
     return lambda rng: tuple(value for draw in draws for value in draw(rng))
+
+
+def _index(rng: random.Random) -> tuple[int, ...]:
+    """An index, also as the length that is too short for it, and what to take there."""
+    index = rng.randint(0, 4)
+    return index, index, rng.randint(-5, 5)
 
 
 def _range(rng: random.Random) -> tuple[int, ...]:
@@ -73,29 +101,35 @@ _small, _number, _letter = _from(2, 9), _from(-9, 15), _one_of("abcdefghilmnoprs
 
 def _replace_number(rng: random.Random) -> Primitive:
     a, b = rng.sample(range(-3, 10), 2)
-    return Primitive(
+    return _step(
+        "list",
         f"Replace each {a} by {b}",
         f"[{b} if x == {a} else x for x in v]",
-        lambda v: [b if x == a else x for x in v],
-        "list",
+        lambda v, a, b: [b if x == a else x for x in v],
+        a,
+        b,
     )
 
 
 def _every(rng: random.Random) -> Primitive:
     k, begin = rng.randint(2, 3), rng.randint(0, 2)
     place = ("the first", "the second", "the third")[begin]
-    return Primitive(
+    return _step(
+        "list",
         f"Keep only every {('second', 'third')[k - 2]} number, beginning with {place}",
         f"v[{begin}::{k}]",
-        lambda v: v[begin::k],
-        "list",
+        lambda v, begin, k: v[begin::k],
+        begin,
+        k,
     )
 
 
 def _rotate(rng: random.Random) -> Primitive:
     k = rng.randint(1, 2)
     what = "the first number" if k == 1 else "the first two numbers"
-    return Primitive(f"Move {what} to the end", f"v[{k}:] + v[:{k}]", lambda v: v[k:] + v[:k], "list")
+    return _step(
+        "list", f"Move {what} to the end", f"v[{k}:] + v[:{k}]", lambda v, rest, moved: v[rest:] + v[:moved], k, k
+    )
 
 
 def _join_numbers(rng: random.Random) -> Primitive:
@@ -117,11 +151,12 @@ def _replace_letter(rng: random.Random) -> Primitive:
 
 def _every_character(rng: random.Random) -> Primitive:
     k = rng.randint(2, 3)
-    return Primitive(
+    return _step(
+        "str",
         f"Keep only every {('second', 'third')[k - 2]} character, beginning with the first",
         f"v[::{k}]",
-        lambda v: v[::k],
-        "str",
+        lambda v, k: v[::k],
+        k,
     )
 
 
@@ -134,7 +169,7 @@ def _around(rng: random.Random) -> Primitive:
 
 def _repeat(rng: random.Random) -> Primitive:
     k = rng.randint(2, 3)
-    return Primitive(f"Write it {('twice', 'three times')[k - 2]} in a row", f"v * {k}", lambda v: v * k, "str")
+    return _step("str", f"Write it {('twice', 'three times')[k - 2]} in a row", f"v * {k}", lambda v, k: v * k, k)
 
 
 # fmt: off
@@ -166,10 +201,10 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
                lambda v, k: [x for x in v if x < k]),
         _drawn("list", _range, "Keep only the numbers from {0} to {1}, both included",
                "[x for x in v if {0} <= x <= {1}]", lambda v, a, b: [x for x in v if a <= x <= b]),
-        _drawn("list", _small, "Keep only the numbers divisible by {0}", "[x for x in v if x % {0} == 0]",
-               lambda v, m: [x for x in v if x % m == 0]),
-        _drawn("list", _small, "Remove the numbers divisible by {0}", "[x for x in v if x % {0} != 0]",
-               lambda v, m: [x for x in v if x % m != 0]),
+        _drawn("list", _each(_small, _always(0)), "Keep only the numbers divisible by {0}",
+               "[x for x in v if x % {0} == {1}]", lambda v, m, rest: [x for x in v if x % m == rest]),
+        _drawn("list", _each(_small, _always(0)), "Remove the numbers divisible by {0}",
+               "[x for x in v if x % {0} != {1}]", lambda v, m, rest: [x for x in v if x % m != rest]),
         _drawn("list", _from(1, 12), "Add {0} to each number", "[x + {0} for x in v]", lambda v, k: [x + k for x in v]),
         _drawn("list", _from(0, 12), "Replace each number x by {0} - x", "[{0} - x for x in v]",
                lambda v, k: [k - x for x in v]),
@@ -196,21 +231,23 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
         _rotate,
         _plain("int", "Add up the numbers", "sum(v)", sum),
         _plain("int", "Count the numbers", "len(v)", len),
-        _plain("int", "Take the largest number, or 0 where there is none", "max(v, default=0)",
-               lambda v: max(v, default=0)),
-        _plain("int", "Take the smallest number, or 0 where there is none", "min(v, default=0)",
-               lambda v: min(v, default=0)),
+        _drawn("int", _always(0), "Take the largest number, or {0} where there is none", "max(v, default={0})",
+               lambda v, other: max(v, default=other)),
+        _drawn("int", _always(0), "Take the smallest number, or {0} where there is none", "min(v, default={0})",
+               lambda v, other: min(v, default=other)),
         _plain("int", "Count the different numbers", "len(set(v))", lambda v: len(set(v))),
-        _plain("int", "Subtract the smallest number from the largest; 0 where there is none",
-               "max(v) - min(v) if v else 0", lambda v: max(v) - min(v) if v else 0),
+        _drawn("int", _always(0), "Subtract the smallest number from the largest; {0} where there is none",
+               "max(v) - min(v) if v else {0}", lambda v, other: max(v) - min(v) if v else other),
         _drawn("int", _number, "Count the numbers greater than {0}", "sum(x > {0} for x in v)",
                lambda v, k: sum(x > k for x in v)),
-        _drawn("int", _small, "Count the numbers divisible by {0}", "sum(x % {0} == 0 for x in v)",
-               lambda v, m: sum(x % m == 0 for x in v)),
+        _drawn("int", _each(_small, _always(0)), "Count the numbers divisible by {0}", "sum(x % {0} == {1} for x in v)",
+               lambda v, m, rest: sum(x % m == rest for x in v)),
         _drawn("int", _number, "Add up the numbers greater than {0}", "sum(x for x in v if x > {0})",
                lambda v, k: sum(x for x in v if x > k)),
-        _drawn("int", _each(_from(0, 4), _from(-5, 5)), "Take the number at index {0}, or {1} where there is none",
-               "v[{0}] if len(v) > {0} else {1}", lambda v, k, other: v[k] if len(v) > k else other),
+        # Behind the end stands what is nowhere else: a length that is one too short makes a difference.
+        _drawn("int", _index, "Take the number at index {0}, or {2} where there is none",
+               "v[{0}] if len(v) > {1} else {2}",
+               lambda v, k, short, other: [*v, 1000][k] if len(v) > short else other),
         _join_numbers,
     ),
     "int": (
@@ -275,9 +312,9 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
         _plain("int", "Count its vowels (a, e, i, o, u, small and capital)", f'sum(c in "{_VOWELS}" for c in v)',
                lambda v: sum(c in _VOWELS for c in v)),
         _plain("int", "Count its digits", "sum(c.isdigit() for c in v)", lambda v: sum(c.isdigit() for c in v)),
-        _plain("int", "Find the length of its longest word, or 0 where there is none",
-               "max((len(w) for w in v.split()), default=0)",
-               lambda v: max((len(w) for w in v.split()), default=0)),
+        _drawn("int", _always(0), "Find the length of its longest word, or {0} where there is none",
+               "max((len(w) for w in v.split()), default={0})",
+               lambda v, other: max((len(w) for w in v.split()), default=other)),
         _drawn("int", _letter, 'Count how often "{0}" is in it', 'v.count("{0}")', lambda v, a: v.count(a)),
         _drawn("int", _letter, 'Find the index of the first "{0}", or -1 where there is none', 'v.find("{0}")',
                lambda v, a: v.find(a)),
@@ -305,3 +342,15 @@ def draw_value(kind: Kind, rng: random.Random) -> Any:
         word = "".join(rng.choice("aeioustrnlmpdchgbf") for _ in range(rng.randint(2, 7)))
         words.append(rng.choice((word, word, word.capitalize(), word.upper(), f"{word}{rng.randint(0, 99)}")))
     return " ".join(words)
+
+
+def draw_edge(kind: Kind, rng: random.Random) -> Any:
+    """A value as `draw_value` gives them, or one of the short, long and small ones where thresholds and ends lie."""
+    if rng.random() < 0.3:
+        return draw_value(kind, rng)
+    if kind == "int":
+        return rng.randint(-40, 120)
+    if kind == "list":
+        low, high = rng.choice(((-15, 18), (-3, 9), (-100, 0), (0, 100)))
+        return [rng.randint(low, high) for _ in range(rng.randint(0, 12))]
+    return "".join(rng.choice("aeiou rstnl MP 07") for _ in range(rng.randint(0, 14)))

@@ -18,7 +18,7 @@ from gce.domain.types import Completion, Evidence, Execution, Outcome, Problem, 
 __all__ = ["EVALUATOR", "VERSION", "feedback", "request", "verify"]
 
 EVALUATOR = "programs"
-VERSION = "1"
+VERSION = "2"
 
 _SAID = {
     "raised": "the function raised {text}",
@@ -33,23 +33,29 @@ _SAID = {
 }
 
 
+_OF_ANSWERS = frozenset({"grammar", "missing-answer", "several-answers", "wrong-value"})
+"""Violations whose messages are of this package, with counts and the function's name."""
 _KNOWN = frozenset(
     name for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, BaseException)
 )
 
 
 def feedback(verdict: Verdict) -> str:
-    """What is wrong, without what the program said as it failed: that it may have filled with hidden arguments."""
-    told = []
-    for violation in verdict.violations:
-        message, colon, said = violation.message.partition(": ")
-        if violation.kind == "raised":
-            name = message.removeprefix(_SAID["raised"].format(text=""))
-            message = _SAID["raised"].format(text=name if name in _KNOWN else "an exception")
-        elif violation.kind not in ("unplain", "failed", "ended"):
-            message += colon + said
-        told.append(message)
-    return "\n".join([*told, "Try again."])
+    """What is wrong, in words of this module alone: what was said inside may be filled with hidden arguments.
+
+    Of an exception the name is told, where Python has it built in.
+    """
+    return "\n".join([*map(_told, verdict.violations), "Try again."])
+
+
+def _told(violation: Violation) -> str:
+    if violation.kind in _OF_ANSWERS:
+        return violation.message
+    words = _SAID.get(violation.kind, "the program could not be judged")
+    if violation.kind not in ("raised", "unloadable"):
+        return words.partition(": {text}")[0]
+    name = violation.message.removeprefix(words.format(text="")).partition(": ")[0]
+    return words.format(text=name if name in _KNOWN else "an exception")
 
 
 def request(problem: Problem, completion: Completion) -> Execution | None:
