@@ -55,6 +55,12 @@ def test_one_right_of_four_by_hand():
     assert weights == pytest.approx((math.sqrt(3),) + (-1 / math.sqrt(3),) * 3)
 
 
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_a_group_that_agrees_weighs_nothing_even_without_eps(size):
+    """Where the deviation is 0, too; each reward is a number of its own."""
+    assert group_relative([float("0.7") for _ in range(size)], eps=0.0) == (0.0,) * size
+
+
 def test_eps_bounds_the_weights_of_groups_that_hardly_differ():
     assert group_relative([0.5, 0.5 + 1e-9], eps=1e-3)[1] < 1e-6
     assert group_relative([1, 0], eps=0.5) == pytest.approx((0.5, -0.5))

@@ -123,6 +123,10 @@ class TestPlan:
         history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 0)}])
         assert plan(history, TIERS, problems=5) == dict.fromkeys(TIERS, 1)
 
+    def test_there_may_be_hundreds_of_tiers(self):
+        names = [f"T{index}" for index in range(300)]
+        assert plan(TierHistory(), names, problems=300) == dict.fromkeys(names, 1)
+
     def test_a_floor_that_is_whole_is_not_rounded_up(self):
         """0.07 * 200 / 2 is 7, and a little more in floating point."""
         history = told([{"T0": count(10_000, 10_000, 0), "T1": count(10_000, 0, 0)}])
@@ -214,6 +218,9 @@ class TestSecondWave:
     def test_the_limit_sends_rollouts_on(self):
         groups = {"hard": (False,) * 4, "open": (True, False)}
         assert second_wave(groups, 10, limit=7) == {"open": 7, "hard": 3}
+
+    def test_a_limit_in_the_hundreds_holds(self):
+        assert second_wave({"hard": (False,)}, 400, limit=300) == {"hard": 300}
 
     def test_a_limit_of_nothing_gives_nothing(self):
         groups = {"hard": (False,) * 4, "open": (True, False)}
