@@ -48,8 +48,8 @@ MUTATED: Mapping[str, tuple[str, ...]] = {
     "advantages": ("test_advantages.py", "test_options.py"),
     "tasks.scheduling.answer": ("test_answer.py", "test_verify.py"),
     "tasks.scheduling.verify": ("test_answer.py", "test_verify.py"),
-    "tasks.programs.answer": ("test_programs.py",),
-    "tasks.programs.verify": ("test_programs.py",),
+    "tasks.programs.answer": ("test_program_answers.py", "test_programs.py"),
+    "tasks.programs.verify": ("test_program_answers.py", "test_programs.py"),
 }
 """The modules of the package that are changed, each with the tests that judge it."""
 CHOSEN = ("-m", "not slow", "-k", "not megabyte and not covers")

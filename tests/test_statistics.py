@@ -91,7 +91,7 @@ class TestWilson:
         with pytest.raises(ValueError, match="expected correct from 0 to n"):
             wilson(correct, n)
 
-    @pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, math.nan])
+    @pytest.mark.parametrize("confidence", [-0.5, 0.0, 1.0, 95.0, math.nan])
     def test_a_confidence_is_between_0_and_1(self, confidence):
         with pytest.raises(ValueError, match="expected a confidence in"):
             wilson(1, 2, confidence=confidence)
