@@ -1,4 +1,6 @@
-"""Mutants of the parser and verifier of scheduling: `python -m attacks.mutants`. Needs the extra `attack`.
+"""Mutants of what every figure rests on: `python -m attacks.mutants [MODULE ...]`. Needs the extra `attack`.
+
+Statistics, buffer, sampling policy, advantages, and the parsers and verifiers of scheduling and of programs.
 
 A mutant is the source with one small change, made by cosmic-ray: another number, operator or comparison, a condition
 turned round, a loop left out. The tests worked by hand have to notice each (what only a Hypothesis property notices, it
@@ -6,41 +8,58 @@ notices by luck), unless it means the same as the source: attacks/equivalent.tom
 Annotations are left alone: they are never evaluated.
 
 Each mutant is tried in a fork of this process, which imports it in place of the source: nothing is written, and pytest
-is loaded once. What became of it is a line of FILE, so that the command goes on where it was cut off; where the tests
-have changed, it tries only the survivors again. Exit status 1 says that a mutant survived without a reason, or that a
-kept one does no longer.
+is loaded once. What became of it is a line of FILE, so that the command goes on where it was cut off; where a module's
+tests have changed, it tries only its survivors again. Exit status 1 says that a mutant survived without a reason, or
+that a kept one does no longer.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gc
 import hashlib
 import importlib
 import importlib.util
+import io
 import json
 import os
 import resource
 import sys
 import tomllib
-from collections import Counter
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.abc import SourceLoader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from attrs import evolve, field, frozen
 
 __all__ = ["Mutant", "kept_reasons", "main", "table", "unexplained"]
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = "gce.domain.tasks.scheduling"
-MUTATED = ("answer", "verify")
-TESTS = (ROOT / "tests" / "test_answer.py", ROOT / "tests" / "test_verify.py")
-CHOSEN = ("-m", "not hypothesis and not slow", "-k", "not megabyte")
-"""Tests by the megabyte take most of the time, and are about time."""
+PACKAGE = "gce.domain"
+MUTATED: Mapping[str, tuple[str, ...]] = {
+    "statistics": ("test_statistics.py", "test_options.py"),
+    "sampling": ("test_sampling_policy.py", "test_options.py"),
+    "buffer": ("test_buffer.py", "test_options.py"),
+    "advantages": ("test_advantages.py", "test_options.py"),
+    "tasks.scheduling.answer": ("test_answer.py", "test_verify.py"),
+    "tasks.scheduling.verify": ("test_answer.py", "test_verify.py"),
+    "tasks.programs.answer": ("test_program_answers.py", "test_programs.py"),
+    "tasks.programs.verify": ("test_program_answers.py", "test_programs.py"),
+}
+"""The modules of the package that are changed, each with the tests that judge it."""
+CHOSEN = ("-m", "not slow", "-k", "not megabyte and not covers")
+"""Tests by the megabyte are about time; simulated coverage takes most of it, and notices by luck too."""
+OPTIONS = (
+    *("-q", "--assert=plain", "--tb=no", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"),
+    *("--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")),
+)
 SECONDS = 8
-"""Of a core, for a mutant; the source itself takes 2."""
+"""Of a core, for a mutant; the source itself takes 2 at most."""
 EQUIVALENT = ROOT / "attacks" / "equivalent.toml"
 
 
@@ -54,11 +73,13 @@ class Mutant:
     becomes: str
     source: str = field(default="", eq=False, repr=False)
     """The whole module after the change."""
+    function: str = field(default="", eq=False, repr=False)
+    """Around the change, if any."""
     fate: str = field(default="survived", eq=False)
     """killed, survived or timed out."""
 
     def __str__(self) -> str:
-        return f"  {self.module}.py\n  - {self.line}\n  + {self.becomes}"
+        return f"  {self.module}\n  - {self.line}\n  + {self.becomes}"
 
 
 def kept_reasons(path: Path = EQUIVALENT) -> dict[Mutant, str]:
@@ -70,14 +91,18 @@ def kept_reasons(path: Path = EQUIVALENT) -> dict[Mutant, str]:
     }
 
 
-def table(mutants: Sequence[Mutant]) -> str:
-    """How many were tried, killed, timed out and survived, by module."""
-    fates = Counter((mutant.module, mutant.fate) for mutant in mutants)
-    names = ("killed", "timed out", "survived")
-    lines = [f"{'module':10}{'tried':>10}" + "".join(f"{name:>10}" for name in names)]
-    for module in sorted({mutant.module for mutant in mutants}):
-        counts = [fates[module, name] for name in names]
-        lines.append(f"{module:10}" + "".join(f"{count:>10}" for count in (sum(counts), *counts)))
+def table(mutants: Sequence[Mutant], reasons: Mapping[Mutant, str]) -> str:
+    """By module: mutants, killed (by a test or by the limit), equivalent by a kept reason, surviving without one."""
+    heads = ("mutants", "killed", "equivalent", "surviving", "killed, %")
+    width = max(map(len, ("module", *MUTATED))) + 2
+    lines = [f"{'module':{width}}" + "".join(f"{head:>12}" for head in heads)]
+    for module in dict.fromkeys(mutant.module for mutant in mutants):
+        each = [mutant for mutant in mutants if mutant.module == module]
+        survivors = [mutant for mutant in each if mutant.fate == "survived"]
+        kept = sum(mutant in reasons for mutant in survivors)
+        killed = len(each) - len(survivors)
+        counts = (len(each), killed, kept, len(survivors) - kept, f"{100 * killed / len(each):.1f}")
+        lines.append(f"{module:{width}}" + "".join(f"{count:>12}" for count in counts))
     return "\n".join(lines)
 
 
@@ -91,7 +116,7 @@ def unexplained(mutants: Sequence[Mutant], reasons: Mapping[Mutant, str]) -> lis
 
 
 def _mutants(module: str, source: str) -> Iterator[Mutant]:
-    """All that cosmic-ray makes of a source, each once."""
+    """All that cosmic-ray makes of a source and that compile, each once."""
     from cosmic_ray.ast import ast_nodes, get_ast
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator, operator_names
@@ -102,15 +127,28 @@ def _mutants(module: str, source: str) -> Iterator[Mutant]:
         if "BinaryOperator_BitOr" not in name and not get_operator(name).arguments()  # `|` stands in annotations only
     ]
     seen = {source}
-    chunks = [statement.get_code() for statement in get_ast(source).children]
+    statements = get_ast(source).children
+    chunks = [statement.get_code() for statement in statements]
     for at, chunk in enumerate(chunks):
+        function = statements[at].name.value if statements[at].type == "funcdef" else ""
         nodes = list(ast_nodes(get_ast(chunk)))
         for operator in operators:
             for place in range(sum(len(list(operator.mutation_positions(node))) for node in nodes)):
                 mutated = "".join([*chunks[:at], mutate_code(chunk, operator, place), *chunks[at + 1 :]])
-                if mutated not in seen:
+                if mutated not in seen and _compiles(mutated):
                     seen.add(mutated)
-                    yield Mutant(module, *_change(source, mutated), mutated)
+                    yield Mutant(module, *_change(source, mutated), mutated, function)
+
+
+def _compiles(source: str) -> bool:
+    """Not where the star of a signature has become another operator."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(source, "mutant", "exec")
+        except SyntaxError:
+            return False
+    return True
 
 
 def _change(source: str, mutated: str) -> tuple[str, str]:
@@ -141,8 +179,29 @@ def _test(mutant: Mutant) -> int:
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     sys.meta_path.insert(0, _Instead(mutant))
-    options = ["-q", "-x", *CHOSEN, "--assert=plain", "--tb=no", "-p", "no:cacheprovider"]
-    return int(pytest.main([*options, "--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"), *map(str, TESTS)]))
+    return int(pytest.main([*OPTIONS, "-x", *CHOSEN, *map(str, _tests_of(mutant.module))], plugins=[_Order(mutant)]))
+
+
+class _Order:
+    """Leaves out what Hypothesis draws; tests that call the changed function come first, to kill sooner."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._function = mutant.function
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = [item for item in items if not getattr(item.function, "is_hypothesis_test", False)]
+        items.sort(key=lambda item: self._function not in item.function.__code__.co_names)
+
+
+def _prepare() -> None:
+    """Load, once for all forks, what they need and what imports nothing of the package."""
+    import pytest
+
+    for name in ("hypothesis.stateful", "numpy.random", "attrs"):
+        importlib.import_module(name)
+    with contextlib.redirect_stdout(io.StringIO()):
+        pytest.main([*OPTIONS, str(ROOT / "tests" / "conftest.py")])
+    gc.freeze()
 
 
 class _Instead(SourceLoader):
@@ -165,23 +224,30 @@ def _source_of(module: str) -> str:
     """Read without importing anything of the package, which each fork has to do anew."""
     spec = importlib.util.find_spec("gce")
     assert spec is not None and spec.origin is not None
-    return (Path(spec.origin).parent / "domain" / "tasks" / "scheduling" / f"{module}.py").read_text(encoding="utf-8")
+    path = Path(spec.origin).parent.joinpath("domain", *module.split("."))
+    return path.with_suffix(".py").read_text(encoding="utf-8")
+
+
+def _tests_of(module: str) -> list[Path]:
+    return [ROOT / "tests" / name for name in MUTATED[module]]
 
 
 def _try_all(mutants: Iterable[Mutant], results: Path) -> Iterator[Mutant]:
     """Each mutant with its fate, from the results where it is known, else tried and added to them."""
-    tests = _digest("".join(path.read_text(encoding="utf-8") for path in TESTS))
+    tests = {
+        module: _digest("".join(path.read_text(encoding="utf-8") for path in _tests_of(module))) for module in MUTATED
+    }
     known: dict[str, str] = {}
     if results.exists():
         for entry in map(json.loads, results.read_text(encoding="utf-8").splitlines()):
-            if entry["fate"] != "survived" or entry["tests"] == tests:
+            if entry["fate"] != "survived" or entry["tests"] in tests.values():
                 known[entry["mutant"]] = entry["fate"]
     with results.open("a", encoding="utf-8") as file:
         for mutant in mutants:
             name = _digest(mutant.source)
             if name not in known:
                 known[name] = _fate(mutant)
-                file.write(json.dumps({"mutant": name, "fate": known[name], "tests": tests}) + "\n")
+                file.write(json.dumps({"mutant": name, "fate": known[name], "tests": tests[mutant.module]}) + "\n")
                 file.flush()
             yield evolve(mutant, fate=known[name])
 
@@ -196,26 +262,28 @@ def main() -> int:
         prog="python -m attacks.mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.jsonl", metavar="FILE")
-    results = parser.parse_args().results
+    parser.add_argument("modules", nargs="*", choices=[[], *MUTATED], metavar="MODULE", help=", ".join(MUTATED))
+    arguments = parser.parse_args()
+    results, modules = arguments.results, arguments.modules or list(MUTATED)
     if importlib.util.find_spec("cosmic_ray") is None:
         sys.exit("mutants need cosmic-ray: pip install '.[attack]'")
     results.parent.mkdir(parents=True, exist_ok=True)
     sys.dont_write_bytecode = True
-    for name in ("pytest", "hypothesis.strategies", "numpy", "attrs"):
-        importlib.import_module(name)
-    sources = {module: _source_of(module) for module in MUTATED}
-    if _fate(Mutant("answer", "", "", sources["answer"])) != "survived":
-        sys.exit("expected tests that pass on the source itself: pytest tests/test_answer.py tests/test_verify.py")
+    _prepare()
+    sources = {module: _source_of(module) for module in modules}
+    for module, source in sources.items():
+        if _fate(Mutant(module, "", "", source)) != "survived":
+            sys.exit(f"expected tests that pass on {module} itself: pytest {' '.join(map(str, _tests_of(module)))}")
     mutants = [mutant for module, source in sources.items() for mutant in _mutants(module, source)]
     tried = []
     for mutant in _try_all(mutants, results):
         tried.append(mutant)
         if len(tried) % 50 == 0:
             print(f"{len(tried)} of {len(mutants)}", file=sys.stderr, flush=True)
-    reasons = kept_reasons()
+    reasons = {mutant: reason for mutant, reason in kept_reasons().items() if mutant.module in modules}
     complaints = unexplained(tried, reasons)
-    kept = [f"means the same: {reasons[mutant]}\n{mutant}" for mutant in tried if mutant in reasons]
-    print("\n\n".join([table(tried), *kept, *complaints]))
+    kept = [f"equivalent: {reasons[mutant]}\n{mutant}" for mutant in tried if mutant in reasons]
+    print("\n\n".join([*kept, *complaints, table(tried, reasons)]))
     return 1 if complaints else 0
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.domain.advantages import drop_decided, group_relative, rejection, weighted
+from gce.domain.advantages import ALGORITHMS, drop_decided, group_relative, rejection, signed, weighted
 
 REWARDS = st.lists(st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)), max_size=12)
-METHODS = [rejection, weighted, group_relative, lambda rewards: drop_decided({"p": rewards})]
+METHODS = [rejection, weighted, signed, group_relative, lambda rewards: drop_decided({"p": rewards})]
 
 
 def test_rejection_keeps_the_right_ones_alone():
@@ -23,10 +23,42 @@ def test_weighted_pushes_away_from_wrong_ones():
     assert weighted([1.0, 0.0], positive=0.1, negative=-1.0) == (0.1, -1.0)
 
 
+def test_signed_weighs_right_and_wrong_ones_alike():
+    assert signed([1.0, 0.0, 0.99]) == (1.0, -1.0, -1.0)
+
+
+def test_each_algorithm_weighs_and_drops_as_its_paper_says():
+    """Of a right and a wrong rollout; what learns from the replay buffer alone weighs nothing here."""
+    weights = {name: algorithm.weigh([1.0, 0.0]) for name, algorithm in ALGORITHMS.items() if algorithm.weigh}
+    assert weights == {
+        "raft++": (1.0, 0.0),
+        "grpo": pytest.approx((1.0, -1.0), abs=1e-5),
+        "reinforce-rej": (1.0, -1.0),
+    }
+    assert ALGORITHMS.keys() - weights == {"raft", "weighted"}
+    assert [name for name, algorithm in ALGORITHMS.items() if algorithm.drops_decided] == ["reinforce-rej"]
+    assert [name for name, algorithm in ALGORITHMS.items() if algorithm.opposes] == ["weighted"]
+
+
+def test_partly_right_rollouts_by_hand():
+    """Mean 1/2, standard deviation sqrt(1/8)."""
+    assert group_relative([1.0, 0.5, 0.0, 0.5], eps=0.0) == pytest.approx((math.sqrt(2), 0.0, -math.sqrt(2), 0.0))
+
+
+def test_without_options_eps_is_a_millionth():
+    assert group_relative([1, 0]) == pytest.approx((0.5 / 0.500001, -0.5 / 0.500001), rel=1e-9)
+
+
 def test_one_right_of_four_by_hand():
     """Mean 1/4, standard deviation sqrt(3)/4: sqrt(3) for the right one, -1/sqrt(3) for the others."""
     weights = group_relative([1, 0, 0, 0], eps=0.0)
     assert weights == pytest.approx((math.sqrt(3),) + (-1 / math.sqrt(3),) * 3)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_a_group_that_agrees_weighs_nothing_even_without_eps(size):
+    """Though its standard deviation is 0."""
+    assert group_relative([0.7] * size, eps=0.0) == (0.0,) * size
 
 
 def test_eps_bounds_the_weights_of_groups_that_hardly_differ():

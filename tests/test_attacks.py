@@ -141,29 +141,26 @@ def test_any_bytes_are_a_response_of_their_own(data):
 
 
 def test_a_survivor_needs_a_reason_and_a_reason_its_survivor():
-    known, new = Mutant("answer", "a < b", "a <= b"), Mutant("verify", "c = 1", "c = 2")
-    killed = Mutant("verify", "d = 1", "d = 2", fate="killed")
-    tried = [known, new, killed, Mutant("verify", "while e:", "while not e:", fate="timed out")]
+    known, new = Mutant("buffer", "a < b", "a <= b"), Mutant("statistics", "c = 1", "c = 2")
+    killed = Mutant("statistics", "d = 1", "d = 2", fate="killed")
+    tried = [known, new, killed, Mutant("statistics", "while e:", "while not e:", fate="timed out")]
     assert unexplained(tried, {known: "b is never a", new: "c is not read"}) == []
     assert unexplained(tried, {known: "b is never a"}) == [
-        "no test notices, and no reason is kept:\n  verify.py\n  - c = 1\n  + c = 2"
+        "no test notices, and no reason is kept:\n  statistics\n  - c = 1\n  + c = 2"
     ]
     assert unexplained(tried, {known: "b is never a", new: "c is not read", killed: "d is not read"}) == [
-        "a reason is kept for what does not survive:\n  verify.py\n  - d = 1\n  + d = 2"
+        "a reason is kept for what does not survive:\n  statistics\n  - d = 1\n  + d = 2"
     ]
-    assert [line.split() for line in table(tried).splitlines()] == [
-        ["module", "tried", "killed", "timed", "out", "survived"],
-        ["answer", "1", "0", "0", "1"],
-        ["verify", "3", "1", "1", "1"],
+    assert [line.split() for line in table(tried, {known: "b is never a"}).splitlines()] == [
+        ["module", "mutants", "killed", "equivalent", "surviving", "killed,", "%"],
+        ["buffer", "1", "0", "1", "0", "0.0"],
+        ["statistics", "3", "2", "0", "1", "66.7"],
     ]
 
 
 def test_a_kept_mutant_changes_a_line_that_is_there_once():
     """So that a reason given for one place is not taken for another."""
-    lines = {
-        module.__name__.rpartition(".")[2]: Counter(map(str.strip, Path(module.__file__).read_text().splitlines()))
-        for module in (answer, verify)
-    }
+    lines = {module: Counter(map(str.strip, mutants._source_of(module).splitlines())) for module in mutants.MUTATED}
     kept = kept_reasons()
     assert len(kept) > 20
     for mutant, reason in kept.items():
@@ -175,13 +172,14 @@ def test_a_kept_mutant_changes_a_line_that_is_there_once():
 def test_a_mutant_is_killed_by_a_test_or_by_its_limit():
     code = f"""
 from attacks import mutants
-mutants.TESTS = mutants.TESTS[:1]
 mutants.SECONDS = 2
-source = mutants._source_of("answer")
+mutants._prepare()
+module = "tasks.scheduling.answer"
+source = mutants._source_of(module)
 assert source == open({answer.__file__!r}, encoding="utf-8").read()
 for old, new in (("MAX_START = 999_999", "MAX_START = 999_998"), ("            end += 1", "            end += 0")):
     assert old in source
-    print(mutants._fate(mutants.Mutant("answer", old, new, source.replace(old, new))))
+    print(mutants._fate(mutants.Mutant(module, old, new, source.replace(old, new))))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["killed", "timed out"], done.stderr

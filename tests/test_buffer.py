@@ -132,6 +132,15 @@ class TestAdmission:
         buffer = admit(empty(), [trace(index) for index in range(6)] + [trace(9, problem="other")])
         assert [one.key for one in buffer] == ["rollout 0", "rollout 1", "rollout 2", "rollout 3", "rollout 9"]
 
+    def test_a_cap_in_the_hundreds_holds(self):
+        buffer = admit(empty(BufferSettings(per_problem=300)), [trace(index) for index in range(302)])
+        assert len(buffer) == 300
+
+    def test_a_refused_trace_is_not_counted(self):
+        """Neither one that is there already, nor one too many of its problem."""
+        buffer = admit(empty(BufferSettings(per_problem=2)), [trace(1), trace(1), trace(2), trace(3)])
+        assert composition(buffer) == {"T0": 2}
+
     def test_a_refused_trace_does_not_use_up_its_problems_places(self):
         buffer = admit(empty(BufferSettings(per_problem=2)), [trace(1, digest="a")] * 5 + [trace(2)])
         assert len(buffer) == 2
@@ -139,12 +148,14 @@ class TestAdmission:
     def test_without_limits_everything_is_held(self):
         assert len(admit(empty(WITHOUT_LIMITS), [trace(1)] * 9)) == 9
 
-    def test_an_old_value_can_be_grown_in_another_direction(self):
-        start = admit(empty(), [trace(1)])
+    @pytest.mark.parametrize("size", [1, 300])
+    def test_an_old_value_can_be_grown_in_another_direction(self, size):
+        start = filled(T0=size)
+        held = [one.key for one in start]
         left, right = admit(start, [trace(2)]), admit(start, [trace(3)])
-        assert [one.key for one in left] == ["rollout 1", "rollout 2"]
-        assert [one.key for one in right] == ["rollout 1", "rollout 3"]
-        assert [one.key for one in start] == ["rollout 1"]
+        assert [one.key for one in left] == [*held, "rollout 2"]
+        assert [one.key for one in right] == [*held, "rollout 3"]
+        assert [one.key for one in start] == held
 
     def test_an_old_value_does_not_take_a_newer_values_traces_for_its_own(self):
         start = empty(BufferSettings(per_problem=1))
@@ -162,8 +173,17 @@ class TestAdmission:
         assert one == other
         assert admit(one, []) == one
         assert one != filled(T0=2)
+        assert filled(T0=2) != one
         assert one != admit(empty(WITHOUT_LIMITS), one)
         assert one != list(one)
+
+    def test_a_buffer_is_equal_to_its_like_though_another_has_grown_from_it(self):
+        one = filled(T0=300)
+        admit(one, [trace("late")])
+        assert one == filled(T0=300)
+
+    def test_a_buffer_is_printed_without_its_traces(self):
+        assert "rollout" not in repr(filled(T0=3))
 
     @pytest.mark.parametrize("per_problem", [0, -1])
     def test_a_cap_is_at_least_one(self, per_problem):
@@ -171,8 +191,10 @@ class TestAdmission:
             BufferSettings(per_problem=per_problem)
 
     def test_only_one_iteration_is_kept(self):
-        buffer = admit(empty(), [trace(1, iteration=0), trace(2, iteration=1), trace(3, iteration=1)])
-        assert [one.key for one in only(buffer, 1)] == ["rollout 2", "rollout 3"]
+        iterations = [0, 1, 1, 300]
+        buffer = admit(empty(), [trace(index, iteration=iteration) for index, iteration in enumerate(iterations)])
+        assert [one.key for one in only(buffer, 1)] == ["rollout 1", "rollout 2"]
+        assert [one.key for one in only(buffer, int("300"))] == ["rollout 3"]
         assert len(only(buffer, 2)) == 0
 
 
@@ -258,14 +280,34 @@ class TestDraw:
         ]
         assert batch.count("T0") == pytest.approx(200, abs=20)
 
+    @pytest.mark.parametrize(("size", "times"), [(7, [0] + [1] * 7), (8, [1] * 8), (20, [2] * 4 + [3] * 4)])
+    def test_no_trace_comes_twice_before_all_have_come(self, size, times):
+        buffer = filled(T0=8)
+        for seed in range(5):
+            seen = Counter(one.key for one in draw(buffer, generator(seed), size))
+            assert sorted(seen[one.key] for one in buffer) == times
+
+    def test_a_floor_of_1_makes_all_tiers_alike(self):
+        """Two of each in a batch of four, whatever the failure rates."""
+        buffer, failure = filled(T0=9, T1=9), {"T0": 0.0, "T1": 1.0}
+        batch = draw(buffer, generator(0), 4, weighting="failure-rate", failure=failure, floor=1.0)
+        assert Counter(one.tier for one in batch) == {"T0": 2, "T1": 2}
+
+    def test_a_batch_of_nothing_is_empty(self):
+        assert draw(filled(T0=2), generator(0), 0) == ()
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [
             ({"size": -1}, "expected a batch size from 0, got -1"),
             ({"weighting": "hard"}, "expected weighting equal, uniform-tier or failure-rate, got 'hard'"),
+            ({"weighting": "all"}, "expected weighting equal, uniform-tier or failure-rate, got 'all'"),
+            ({"weighting": "wild"}, "expected weighting equal, uniform-tier or failure-rate, got 'wild'"),
             ({"weighting": "failure-rate"}, r"expected a failure rate in \[0, 1\] for tier T0, got None"),
             ({"weighting": "failure-rate", "failure": {"T0": 2.0}}, "for tier T0, got 2.0"),
             ({"weighting": "failure-rate", "failure": {"T0": 0.5}, "floor": 0.0}, r"expected a floor in \(0, 1\]"),
+            ({"weighting": "failure-rate", "failure": {"T0": 0.5}, "floor": 1.5}, r"expected a floor in \(0, 1\]"),
+            ({"weighting": "failure-rate", "failure": {"T0": 0.5}, "floor": -1.0}, r"expected a floor in \(0, 1\]"),
         ],
     )
     def test_what_cannot_be_drawn_is_refused(self, options, message):
@@ -283,6 +325,13 @@ class TestEpoch:
         keys = [one.key for batch in epoch(buffer, generator(1), 7) for one in batch]
         assert keys != [one.key for one in buffer]
         assert keys == [one.key for batch in epoch(buffer, generator(1), 7) for one in batch]
+
+    @pytest.mark.parametrize(("size", "sizes"), [(7, [7, 7, 7, 7, 2]), (15, [15, 15]), (40, [30]), (1, [1] * 30)])
+    def test_each_trace_comes_once_in_batches_of_the_size_asked_for(self, size, sizes):
+        buffer = filled(T0=30)
+        batches = list(epoch(buffer, generator(1), size))
+        assert [len(batch) for batch in batches] == sizes
+        assert sorted(one.key for batch in batches for one in batch) == sorted(one.key for one in buffer)
 
     def test_an_empty_buffer_has_no_batches(self):
         assert list(epoch(empty(), generator(0), 3)) == []

@@ -65,6 +65,23 @@ class TestHistory:
         history = told([{"T0": count(10, 0, 0)}, {"T0": count(10, 10, 0)}], decay=0.5)
         assert undecided_share(history, "T0") == pytest.approx(6 / 17)
 
+    def test_two_iterations_by_hand(self):
+        """Half of 4 problems, 1 of them decided, and of 16 rollouts; then 2 problems with 8, and a tier that is new."""
+        first = evolve(count(4, 1, 0), rollouts=16, correct=6, shown=4, shown_correct=2)
+        second = evolve(count(2, 0, 1), rollouts=8, correct=3, shown=2, shown_correct=1)
+        assert told([{"T0": first}, {"T0": second, "T1": second}], decay=0.5) == TierHistory(
+            problems={"T0": 4.0, "T1": 2.0},
+            undecided={"T0": 2.5, "T1": 1.0},
+            rollouts={"T0": 16.0, "T1": 8.0},
+            right={"T0": 6.0, "T1": 3.0},
+            alone={"T0": 12.0, "T1": 6.0},
+            alone_right={"T0": 4.0, "T1": 2.0},
+        )
+
+    def test_without_options_half_is_left_after_two_iterations(self):
+        history = told([{"T0": fared(4)}, {}, {}])
+        assert history.right["T0"] == pytest.approx(0.49 * 4)
+
     def test_a_tier_not_sampled_is_slowly_forgotten(self):
         history = told([{"T0": count(10, 10, 0)}] + [{}] * 30)
         assert undecided_share(history, "T0") == pytest.approx(0.5, abs=1e-3)
@@ -97,6 +114,28 @@ class TestPlan:
         """Shares 0.1 and 0.9, floor 0.25 * 20 / 2 = 2.5, so 3 each; 14 left: 1.4 and 12.6."""
         history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 0)}])
         assert plan(history, ("T0", "T1"), problems=20) == {"T0": 4, "T1": 16}
+
+    def test_uniform_is_even_whatever_the_history(self):
+        history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 0)}])
+        assert plan(history, ("T0", "T1"), problems=21, policy="uniform") == {"T0": 11, "T1": 10}
+
+    def test_as_many_problems_as_tiers_are_one_each(self):
+        history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 0)}])
+        assert plan(history, TIERS, problems=5) == dict.fromkeys(TIERS, 1)
+
+    def test_there_may_be_hundreds_of_tiers(self):
+        names = [f"T{index}" for index in range(300)]
+        assert plan(TierHistory(), names, problems=300) == dict.fromkeys(names, 1)
+
+    def test_a_floor_that_is_whole_is_not_rounded_up(self):
+        """0.07 * 200 / 2 is 7, and a little more in floating point."""
+        history = told([{"T0": count(10_000, 10_000, 0), "T1": count(10_000, 0, 0)}])
+        assert plan(history, ("T0", "T1"), problems=200, floor=0.07) == {"T0": 7, "T1": 193}
+
+    def test_what_is_left_goes_to_the_largest_remainders(self):
+        """One each; 3 left by shares 1/10, 6/10 and 6/10 of 13/10: 0.23, 1.38 and 1.38, a tie for the earlier one."""
+        history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 3), "T2": count(8, 3, 0)}])
+        assert plan(history, ("T0", "T1", "T2"), problems=6, floor=0.0) == {"T0": 1, "T1": 3, "T2": 2}
 
     def test_always_right_and_always_wrong_count_the_same(self):
         history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 8)}])
@@ -149,6 +188,7 @@ class TestPlan:
             ({"tiers": ("T0", "T0")}, "expected training tiers, each once"),
             ({"problems": 4}, "expected at least one problem for each of 5 tiers, got 4"),
             ({"floor": 1.5}, "expected a floor in"),
+            ({"floor": -0.5}, "expected a floor in"),
             ({"floor": math.nan}, "expected a floor in"),
             ({"policy": "greedy"}, "expected policy adaptive or uniform, got 'greedy'"),
         ],
@@ -179,6 +219,13 @@ class TestSecondWave:
         groups = {"hard": (False,) * 4, "open": (True, False)}
         assert second_wave(groups, 10, limit=7) == {"open": 7, "hard": 3}
 
+    def test_a_limit_in_the_hundreds_holds(self):
+        assert second_wave({"hard": (False,)}, 400, limit=300) == {"hard": 300}
+
+    def test_a_limit_of_nothing_gives_nothing(self):
+        groups = {"hard": (False,) * 4, "open": (True, False)}
+        assert second_wave(groups, 10, limit=0) == second_wave(groups, 0) == {}
+
     @given(GROUPS, st.integers(0, 100), st.one_of(st.none(), st.integers(0, 12)))
     def test_all_rollouts_are_given_while_there_is_room(self, groups, rollouts, limit):
         extra = second_wave(groups, rollouts, limit=limit)
@@ -206,15 +253,16 @@ class TestSecondWave:
             assert max(given_to, default=0) - min(given_to, default=0) <= 1
 
     @pytest.mark.parametrize(
-        ("arguments", "message"),
+        ("groups", "rollouts", "limit", "message"),
         [
-            (({"a": ()}, 3), "expected at least one verdict for problem 'a'"),
-            (({}, -1), "expected numbers from 0"),
+            ({"a": ()}, 3, None, "expected at least one verdict for problem 'a'"),
+            ({}, -1, None, "expected numbers from 0, got rollouts -1 and limit None"),
+            ({}, 1, -1, "expected numbers from 0, got rollouts 1 and limit -1"),
         ],
     )
-    def test_what_makes_no_sense_is_refused(self, arguments, message):
+    def test_what_makes_no_sense_is_refused(self, groups, rollouts, limit, message):
         with pytest.raises(ValueError, match=message):
-            second_wave(*arguments)
+            second_wave(groups, rollouts, limit=limit)
 
 
 class TestWeakModels:
@@ -225,6 +273,12 @@ class TestWeakModels:
         assert climbed(history, TIERS) == ("T0", "T1")
         assert climbed(told([{tier: fared(1) for tier in TIERS}]), TIERS) == TIERS
 
+    def test_a_tenth_of_the_rollouts_is_enough_to_climb(self):
+        """One of ten climbs, one of eleven does not; where nothing is said to be right, nothing was."""
+        assert climbed(TierHistory(rollouts={"T0": 10.0}, right={"T0": 1.0}), TIERS) == ("T0", "T1")
+        assert climbed(TierHistory(rollouts={"T0": 11.0}, right={"T0": 1.0}), TIERS) == ("T0",)
+        assert climbed(TierHistory(rollouts={"T0": 8.0}), TIERS) == ("T0",)
+
     def test_a_tier_that_no_longer_holds_closes_those_above_it(self):
         assert climbed(told([{"T0": fared(1)}, {"T0": fared(0)}]), TIERS) == ("T0",)
 
@@ -233,6 +287,12 @@ class TestWeakModels:
         assert needs_examples(told([{"T0": fared(7, shown=6, shown_right=6)}] * 1), "T0") is False
         assert needs_examples(told([{"T0": fared(6, shown=6, shown_right=6)}]), "T0")
         assert needs_examples(told([{"T0": fared(8, shown=8, shown_right=8)}]), "T0"), "none was alone"
+
+    def test_a_fifth_of_the_rollouts_is_enough_to_do_without_examples(self):
+        """Two of ten is, two of eleven is not; where nothing is said to be right, nothing was."""
+        assert not needs_examples(TierHistory(alone={"T0": 10.0}, alone_right={"T0": 2.0}), "T0")
+        assert needs_examples(TierHistory(alone={"T0": 11.0}, alone_right={"T0": 2.0}), "T0")
+        assert needs_examples(TierHistory(alone={"T0": 1.0}), "T0")
 
     @given(HISTORIES)
     def test_what_is_climbed_is_a_beginning_and_never_empty(self, iterations):

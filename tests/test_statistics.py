@@ -25,6 +25,7 @@ from gce.domain.statistics import (
     stratified_bootstrap,
     wilson,
 )
+from gce.domain.types import Interval
 
 COUNTS = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 CONFIDENCES = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99])
@@ -49,7 +50,17 @@ class TestWilson:
         assert wilson(0, 200).high == pytest.approx(0.0188, abs=5e-5)
 
     def test_nothing_measured_is_nothing_known(self):
-        assert (wilson(0, 0).low, wilson(0, 0).high) == (0.0, 1.0)
+        assert wilson(0, 0) == Interval(n=0, correct=0, low=0.0, high=1.0)
+
+    def test_none_right_begins_at_0_and_all_right_ends_at_1_exactly(self):
+        """Numbers for which the formula is a rounding error off."""
+        assert wilson(0, 5).low == wilson(0, 21).low == 0.0
+        assert wilson(7, 7).high == wilson(15, 15).high == 1.0
+
+    def test_half_of_100_at_90_percent_by_hand(self):
+        """z = 1.6449: 0.5 -+ 1.6449 * sqrt(0.25 / 100 + 2.7055 / 40000) / 1.027055."""
+        interval = wilson(50, 100, confidence=0.9)
+        assert (interval.low, interval.high) == pytest.approx((0.41884, 0.58116), abs=1e-5)
 
     @given(COUNTS, CONFIDENCES)
     def test_the_limits_are_where_the_score_test_just_rejects(self, counts, confidence):
@@ -80,7 +91,7 @@ class TestWilson:
         with pytest.raises(ValueError, match="expected correct from 0 to n"):
             wilson(correct, n)
 
-    @pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, math.nan])
+    @pytest.mark.parametrize("confidence", [-0.5, 0.0, 1.0, 95.0, math.nan])
     def test_a_confidence_is_between_0_and_1(self, confidence):
         with pytest.raises(ValueError, match="expected a confidence in"):
             wilson(1, 2, confidence=confidence)
@@ -151,6 +162,18 @@ class TestMeanOfTiers:
     def test_the_order_of_tiers_does_not_matter(self, tiers):
         assert mean_of_tiers(wilson(*one) for one in tiers) == mean_of_tiers(wilson(*one) for one in reversed(tiers))
 
+    def test_tiers_of_other_sizes_at_90_percent_by_hand(self):
+        """1 of 4 and 9 of 10: z^2 / 4 = 0.67639 is added, so 1.67639 of 5.35277 and 9.67639 of 11.35277."""
+        estimate = mean_of_tiers([wilson(1, 4), wilson(9, 10)], confidence=0.9)
+        assert estimate.value == pytest.approx(0.575)
+        assert (estimate.low, estimate.high) == pytest.approx((0.58276 - 0.18622, 0.58276 + 0.18622), abs=1e-5)
+
+    def test_it_is_cut_to_what_a_share_can_be(self):
+        """0 of 10 with 1.92 more of each: 0.13877 -+ 0.18212."""
+        none, all_right = mean_of_tiers([wilson(0, 10)]), mean_of_tiers([wilson(10, 10)])
+        assert (none.low, none.high) == (0.0, pytest.approx(0.32089, abs=1e-5))
+        assert (all_right.low, all_right.high) == (pytest.approx(0.67911, abs=1e-5), 1.0)
+
     def test_a_tier_weighs_the_same_whatever_its_n(self):
         assert mean_of_tiers([wilson(1000, 1000), wilson(0, 10)]).value == 0.5
 
@@ -177,9 +200,16 @@ class TestMeanOfTiers:
         ]
         assert 0.89 <= sum(covered) / len(covered) <= 0.925
 
-    @pytest.mark.parametrize("tiers", [[], [(0, 0)], [(1, 2), (0, 0)]])
-    def test_nothing_has_no_mean(self, tiers):
-        with pytest.raises(ValueError, match="expected"):
+    @pytest.mark.parametrize(
+        ("tiers", "message"),
+        [
+            ([], "at least one tier, got none"),
+            ([(0, 0)], "measured shares, got one with n = 0"),
+            ([(1, 2), (0, 0)], "measured shares, got one with n = 0"),
+        ],
+    )
+    def test_nothing_has_no_mean(self, tiers, message):
+        with pytest.raises(ValueError, match=f"expected {message}"):
             mean_of_tiers([wilson(*counts) for counts in tiers])
 
 
@@ -194,6 +224,24 @@ class TestMeanDifference:
         estimate = mean_difference([wilson(7, 10)], [wilson(3, 10)])
         assert estimate.value == pytest.approx(0.4)
         assert (estimate.low, estimate.high) == pytest.approx((0.33555 - 0.37813, 0.33555 + 0.37813), abs=1e-5)
+
+    def test_two_tiers_against_one_by_hand(self):
+        """9 and 5 of 10 weigh 1/2 each, 3 of 10 weighs 1: z^2 / 6 = 0.64024 is added to each side of the three."""
+        two, one = [wilson(9, 10), wilson(5, 10)], [wilson(3, 10)]
+        more, less = mean_difference(two, one), mean_difference(one, two)
+        assert (more.value, less.value) == pytest.approx((0.4, -0.4))
+        assert (more.low, more.high) == pytest.approx((0.35460 - 0.32603, 0.35460 + 0.32603), abs=1e-5)
+        assert (less.low, less.high) == pytest.approx((-more.high, -more.low))
+
+    def test_it_is_cut_to_what_a_difference_of_shares_can_be(self):
+        """1 of 1 against 0 of 1, with 0.96 more of each: 0.34238 -+ 0.76193."""
+        most, least = (mean_difference([wilson(one, 1)], [wilson(1 - one, 1)]) for one in (1, 0))
+        assert (most.low, most.high) == (pytest.approx(-0.41955, abs=1e-5), 1.0)
+        assert (least.low, least.high) == (-1.0, pytest.approx(0.41955, abs=1e-5))
+
+    def test_less_confidence_is_narrower(self):
+        wide, narrow = (mean_difference([wilson(7, 10)], [wilson(3, 10)], confidence=c) for c in (0.95, 0.5))
+        assert wide.low < narrow.low < narrow.high < wide.high
 
     @given(st.lists(COUNTS, min_size=1, max_size=6), st.lists(COUNTS, min_size=1, max_size=6))
     def test_it_holds_the_difference_of_the_means(self, after, before):
@@ -210,9 +258,16 @@ class TestMeanDifference:
         covered = [one.low <= 1.7 / 6 <= one.high for one in estimates]
         assert 0.935 <= sum(covered) / len(covered) <= 0.985
 
-    @pytest.mark.parametrize(("after", "before"), [([], [(1, 2)]), ([(1, 2)], []), ([(0, 0)], [(1, 2)])])
-    def test_nothing_has_no_mean(self, after, before):
-        with pytest.raises(ValueError, match="expected"):
+    @pytest.mark.parametrize(
+        ("after", "before", "message"),
+        [
+            ([], [(1, 2)], "tiers on both sides, got 0 after and 1 before"),
+            ([(1, 2)], [], "tiers on both sides, got 1 after and 0 before"),
+            ([(0, 0)], [(1, 2)], "measured shares, got one with n = 0"),
+        ],
+    )
+    def test_nothing_has_no_mean(self, after, before, message):
+        with pytest.raises(ValueError, match=f"expected {message}"):
             mean_difference([wilson(*one) for one in after], [wilson(*one) for one in before])
 
 
@@ -253,6 +308,10 @@ class TestMeanPassAtK:
         few, many = mean_pass_at_k([(2, 1)] * 10, 1), mean_pass_at_k([(200, 100)] * 10, 1)
         assert (few.low, few.high) == pytest.approx((many.low, many.high))
 
+    def test_it_is_wilsons_interval_at_the_confidence_asked_for(self):
+        found, share = mean_pass_at_k([(1, 1), (1, 0), (1, 0)], 1, confidence=0.9), wilson(1, 3, confidence=0.9)
+        assert (found.value, found.low, found.high) == pytest.approx((share.share, share.low, share.high))
+
     def test_no_problem_is_refused(self):
         with pytest.raises(ValueError, match="at least one problem"):
             mean_pass_at_k([], 1)
@@ -262,6 +321,15 @@ class TestClusteredStandardError:
     def test_two_problems_of_two_rollouts_by_hand(self):
         """Residuals +-1/2 add up to 1 and -1 in the clusters: sqrt(2 / 1 * (1 + 1)) / 4."""
         assert clustered_standard_error([1, 1, 0, 0], ["a", "a", "b", "b"]) == pytest.approx(0.5)
+
+    def test_problems_with_unequal_numbers_of_rollouts_by_hand(self):
+        """Mean 3/5: residuals add up to -1/5, -3/5 and 4/5, so sqrt(3 / 2 * 26 / 25) / 5."""
+        found = clustered_standard_error([1, 0, 0, 1, 1], ["a", "a", "b", "c", "c"])
+        assert found == pytest.approx(math.sqrt(1.56) / 5)
+
+    def test_hundreds_of_problems_by_hand(self):
+        """150 right and 150 wrong: sqrt(300 / 299 * 75) / 300."""
+        assert clustered_standard_error([0, 1] * 150, range(300)) == pytest.approx(math.sqrt(75 / 299 / 300))
 
     def test_rollouts_that_agree_inside_no_problem_cancel(self):
         assert clustered_standard_error([1, 0, 1, 0], ["a", "a", "b", "b"]) == 0.0
@@ -278,9 +346,18 @@ class TestClusteredStandardError:
         again = clustered_standard_error(values * times, list(range(len(values))) * times)
         assert again == pytest.approx(once, abs=1e-9)
 
-    @pytest.mark.parametrize(("values", "clusters"), [([], []), ([1.0], ["a"]), ([1, 0], ["a", "a"]), ([1, 0], ["a"])])
-    def test_fewer_than_two_clusters_are_refused(self, values, clusters):
-        with pytest.raises(ValueError, match="expected"):
+    @pytest.mark.parametrize(
+        ("values", "clusters", "message"),
+        [
+            ([], [], "at least two clusters, got 0"),
+            ([1.0], ["a"], "at least two clusters, got 1"),
+            ([1, 0], ["a", "a"], "at least two clusters, got 1"),
+            ([1, 0], ["a"], "one cluster for each of 2 values, got 1"),
+            ([1, 0], ["a", "b", "c"], "one cluster for each of 2 values, got 3"),
+        ],
+    )
+    def test_fewer_than_two_clusters_are_refused(self, values, clusters, message):
+        with pytest.raises(ValueError, match=f"expected {message}"):
             clustered_standard_error(values, clusters)
 
 
@@ -305,9 +382,10 @@ class TestMcNemar:
     def test_thousands_of_problems_do_not_overflow(self):
         assert 0.3 < mcnemar(5000, 5100) < 0.35
 
-    def test_negative_counts_are_refused(self):
-        with pytest.raises(ValueError, match="expected counts from 0"):
-            mcnemar(-1, 2)
+    @pytest.mark.parametrize(("gained", "lost"), [(-1, 2), (2, -1)])
+    def test_negative_counts_are_refused(self, gained, lost):
+        with pytest.raises(ValueError, match=f"expected counts from 0, got gained {gained} and lost {lost}"):
+            mcnemar(gained, lost)
 
 
 class TestPairedDifference:
@@ -319,6 +397,27 @@ class TestPairedDifference:
         reach = z * math.sqrt(up + down - (up - down) ** 2 / n) / n
         assert found.value == pytest.approx(8 / 98)
         assert (found.low, found.high) == pytest.approx((8 / n - reach, 8 / n + reach), abs=1e-6)
+
+    def test_two_tiers_of_other_sizes_worked_by_hand(self):
+        """Each gets half of z^2 / 4: 3.48018 and 1.48018 of 10.96036, and 0.48018 and 2.48018 of 20.96036."""
+        found = paired_difference([(3, 1, 10), (0, 2, 20)])
+        assert found.value == pytest.approx((2 / 10 - 2 / 20) / 2)
+        assert (found.low, found.high) == pytest.approx((0.04353 - 0.20686, 0.04353 + 0.20686), abs=1e-5)
+
+    def test_it_is_cut_to_what_a_difference_of_shares_can_be(self):
+        """3 gained of 3, with 0.96 more of each: 0.60967 -+ 0.70036."""
+        most, least = paired_difference([(3, 0, 3)]), paired_difference([(0, 3, 3)])
+        assert (most.low, most.high) == (pytest.approx(-0.09069, abs=1e-5), 1.0)
+        assert (least.low, least.high) == (-1.0, pytest.approx(0.09069, abs=1e-5))
+
+    def test_as_many_gained_as_lost_is_no_difference(self):
+        """All 6 changed: with 0.96 more of each, 0 -+ 1.96 * sqrt(1 / 7.92)."""
+        found = paired_difference([(3, 3, 6)])
+        assert (found.value, found.low, found.high) == pytest.approx((0.0, -0.69641, 0.69641), abs=1e-5)
+
+    def test_less_confidence_is_narrower(self):
+        wide, narrow = paired_difference([(10, 2, 98)]), paired_difference([(10, 2, 98)], confidence=0.5)
+        assert wide.low < narrow.low < narrow.high < wide.high
 
     def test_the_paper_adds_one_to_each_count_and_two_to_the_problems(self):
         """Its rounding of z^2 / 4 and z^2 / 2 moves the limits by less than half a point at n = 40."""
@@ -345,9 +444,18 @@ class TestPairedDifference:
         assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
         assert one.low <= one.value <= one.high
 
-    @pytest.mark.parametrize("tiers", [[], [(0, 0, 0)], [(3, 2, 4)], [(-1, 2, 4)]])
-    def test_impossible_counts_are_refused(self, tiers):
-        with pytest.raises(ValueError):
+    @pytest.mark.parametrize(
+        ("tiers", "message"),
+        [
+            ([], "at least one tier, got none"),
+            ([(0, 0, 0)], "counts from 0 and problems from 1, got 0, 0 and 0"),
+            ([(-1, 2, 4)], "counts from 0 and problems from 1, got -1, 2 and 4"),
+            ([(2, -1, 4)], "counts from 0 and problems from 1, got 2, -1 and 4"),
+            ([(3, 2, 4)], "correct from 0 to n = 4, got 5"),
+        ],
+    )
+    def test_impossible_counts_are_refused(self, tiers, message):
+        with pytest.raises(ValueError, match=f"expected {message}"):
             paired_difference(tiers)
 
 
@@ -356,6 +464,54 @@ class TestStratified:
 
     def test_the_mean_of_the_strata_by_hand(self):
         assert stratified_bootstrap(self.STRATA, randomness.generator(0, "bootstrap")).value == 0.25
+
+    def test_a_stratum_weighs_the_same_whatever_its_size(self):
+        """Three ones and one zero: a half, not three quarters. With nothing to draw from, neither limit is off it."""
+        found = stratified_bootstrap([[1.0] * 3, [0.0]], randomness.generator(0, "weights"), repetitions=100)
+        assert found == Estimate(0.5, 0.5, 0.5)
+
+    @pytest.mark.parametrize(
+        ("strata", "confidence", "low", "high"),
+        [
+            ([[0.0, 1.0]], 0.7, 0.0, 1.0),
+            ([[0.0, 1.0]], 0.4, 0.5, 0.5),
+            ([[0.0, 1.0], [0.0] * 6], 0.7, 0.0, 0.5),
+            ([[0.0, 1.0], [0.0] * 6], 0.4, 0.25, 0.25),
+            ([[0.0] * 6, [0.0, 1.0]], 0.7, 0.0, 0.5),
+        ],
+    )
+    def test_the_limits_of_two_values_by_hand(self, strata, confidence, low, high):
+        """A quarter of the resamples has the first value alone, and a quarter the second: 15 % lie within, 30 % beyond.
+
+        A second stratum, which never varies, halves what the first does, however many values it has.
+        """
+        found = stratified_bootstrap(strata, randomness.generator(0, "two values"), confidence=confidence)
+        assert (found.low, found.high) == (low, high)
+
+    def test_without_options_it_draws_10000_times_for_95_percent(self):
+        values = [[math.sqrt(index) for index in range(20)]]
+        usual, spelt, fewer = (
+            stratified_bootstrap(values, randomness.generator(0, "options"), **options)
+            for options in ({}, {"repetitions": 10_000, "confidence": 0.95}, {"repetitions": 9_999})
+        )
+        assert usual == spelt != fewer
+
+    def test_signs_of_strata_of_other_sizes_by_hand(self):
+        """A gain of 1 against the mean of 4: what 4 losses of 1 take away is 1, and 3 losses beside a gain take 1/2.
+
+        The first sum is 0, as far off as any. The second is 1/2, which 30 of the 32 ways to draw signs reach: all but
+        +1 and four losses, and their opposites.
+        """
+        even, ahead, behind = (
+            sign_flip_p(strata, randomness.generator(0, "sizes"), repetitions=40_000)
+            for strata in (
+                [[1.0], [-1.0] * 4],
+                [[1.0], [1.0, -1.0, -1.0, -1.0]],
+                [[-1.0], [-1.0, 1.0, 1.0, 1.0]],
+            )
+        )
+        assert even == 1.0
+        assert (ahead, behind) == pytest.approx((30 / 32, 30 / 32), abs=0.01)
 
     def test_signs_drawn_by_lot_by_hand(self):
         """Shares 1/4, 1/4, 1/10, -1/10 make 1/2: as far off are 1/2 (two ways), 0.7, and their opposites, 6 of 16."""
@@ -393,18 +549,32 @@ class TestStratified:
         assert sign_flip_p([[0.0] * 9], randomness.generator(0, "signs")) == 1.0
         assert sign_flip_p([[1.0] * 30], randomness.generator(0, "signs")) == 1 / 10_001
 
+    def test_what_was_found_counts_as_one_more_draw(self):
+        """Of 9 draws and itself it is as far off as 1 at least, and as 10 at most."""
+        assert sign_flip_p([[1.0] * 30], randomness.generator(0, "signs"), repetitions=9) == 1 / 10
+        assert sign_flip_p([[0.0] * 9], randomness.generator(0, "signs"), repetitions=9) == 1.0
+
     @pytest.mark.parametrize("strata", [[], [[]], [[1.0], []]])
-    def test_nothing_is_refused(self, strata):
-        with pytest.raises(ValueError):
-            stratified_bootstrap(strata, randomness.generator(0, "x"))
-        with pytest.raises(ValueError):
-            sign_flip_p(strata, randomness.generator(0, "x"))
+    @pytest.mark.parametrize("made", [stratified_bootstrap, sign_flip_p])
+    def test_nothing_is_refused(self, made, strata):
+        with pytest.raises(ValueError, match="expected strata with at least one value each"):
+            made(strata, randomness.generator(0, "x"))
+
+    def test_a_confidence_is_between_0_and_1(self):
+        with pytest.raises(ValueError, match="expected a confidence in"):
+            stratified_bootstrap(self.STRATA, randomness.generator(0, "x"), confidence=1.0)
 
 
 class TestHolm:
     def test_four_tests_by_hand(self):
         """0.005 * 4, 0.01 * 3, 0.03 * 2, and 0.04 * 1 raised to its forerunner's 0.06."""
         assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+
+    def test_no_adjusted_p_value_is_above_1(self):
+        assert holm([0.6, 0.7]) == (1.0, 1.0)
+
+    def test_the_ends_are_p_values_too(self):
+        assert holm([0.0, 1.0]) == (0.0, 1.0)
 
     def test_none_and_one_stay_as_they_are(self):
         assert holm([]) == ()
