@@ -42,10 +42,10 @@ __all__ = ["Mutant", "kept_reasons", "main", "table", "unexplained"]
 ROOT = Path(__file__).parent.parent
 PACKAGE = "gce.domain"
 MUTATED: Mapping[str, tuple[str, ...]] = {
-    "statistics": ("test_statistics.py", "test_options.py"),
-    "sampling": ("test_sampling_policy.py", "test_options.py"),
-    "buffer": ("test_buffer.py", "test_options.py"),
-    "advantages": ("test_advantages.py", "test_options.py"),
+    "statistics": ("test_statistics.py", "test_keyword_only.py"),
+    "sampling": ("test_sampling_policy.py", "test_keyword_only.py"),
+    "buffer": ("test_buffer.py", "test_keyword_only.py"),
+    "advantages": ("test_advantages.py", "test_keyword_only.py"),
     "tasks.scheduling.answer": ("test_answer.py", "test_verify.py"),
     "tasks.scheduling.verify": ("test_answer.py", "test_verify.py"),
     "tasks.programs.answer": ("test_program_answers.py", "test_programs.py"),
