@@ -16,7 +16,7 @@ from gce.domain.types import Completion, Evidence, Execution, Outcome, Problem, 
 __all__ = ["EVALUATOR", "VERSION", "feedback", "request", "verify"]
 
 EVALUATOR = "programs"
-VERSION = "1"
+VERSION = "2"
 
 _SAID = {
     "raised": "the function raised {text}",
