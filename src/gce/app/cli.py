@@ -7,8 +7,11 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
+from gce.app.terminal import put
 from gce.domain.tasks import NoProblem
+from gce.domain.text import printable
 from gce.errors import GceError
 
 __all__ = ["main"]
@@ -32,10 +35,17 @@ COMMANDS = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    """Repeats what it was given as `put` would show it."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; errors a person can mend are one line on standard error and exit status 2."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gce",
         description="Improve and measure language models where a program can tell right from wrong.",
         epilog="`gce COMMAND --help` explains a command. A first run: gce train",
@@ -50,10 +60,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = importlib.import_module(f"gce.app.{parsed.command}").run(parsed)
         sys.stdout.flush()
     except (GceError, NoProblem) as error:
-        print(f"gce {parsed.command}: {error}", file=sys.stderr)
+        put(f"gce {parsed.command}: {error}", error=True)
         return 2
     except KeyboardInterrupt:
-        print(f"\ngce {parsed.command}: interrupted", file=sys.stderr)
+        put("", f"gce {parsed.command}: interrupted", error=True)
         return 130
     except BrokenPipeError:
         # Whoever read has read enough; Python flushes standard output once more as it ends.

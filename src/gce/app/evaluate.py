@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -36,10 +35,11 @@ from gce.app.models import MODEL_HELP, find_model
 from gce.app.modes import MODES, Answered, Settings, converse
 from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, find_tiers
 from gce.app.runners import add_runner
-from gce.app.terminal import Terminal, accuracy_rows, count_words, share_cell, table
+from gce.app.terminal import Terminal, accuracy_rows, count_words, put, put_json, share_cell, table
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import mean_of_tiers
 from gce.domain.tasks import Task, draw_problems
+from gce.domain.text import printable
 from gce.domain.types import ModelState, Problem
 from gce.errors import BadInput, GceError
 from gce.ports.model import Learner, Sampler
@@ -132,13 +132,11 @@ def run(arguments: argparse.Namespace) -> int:
         found = _measured(arguments, modes, model, task, problems, settings, learned, kept)
     result, shown = _report(arguments, task, preset, problems, found)
     if arguments.json:
-        json.dump(result, sys.stdout, indent=1)
-        print()
+        put_json(result, indent=1)
     else:
         where = f"{arguments.model} on {task.name}/{preset}, {arguments.split} problems"
         counts = count_words(Counter(problem.tier for problem in problems).values())
-        print(f"{where}, % right (95 % interval), {counts}")
-        print(shown)
+        put(f"{where}, % right (95 % interval), {counts}", *shown.split("\n"))
     return 0
 
 
@@ -242,7 +240,7 @@ def _report(
     shares = {mode: accuracy(measured.judged) for mode, measured in found.items()}
     rows = {names[mode]: row for mode, row in shares.items()}
     shown = [table(*accuracy_rows({**rows, "best blind answer": best_of(floors), **heuristics}, tiers, held_out))]
-    shown += [f"* {mode}: {note}" for mode, note in notes.items()]
+    shown += [printable(f"* {mode}: {note}") for mode, note in notes.items()]
     gains = against(found)
     if len(found) > 1:
         shown += ["", costs_table(found)]
@@ -275,7 +273,7 @@ def _failures(found: Mapping[str, Measured]) -> list[str]:
         failed = [each for each in measured.judged if each.unanswered]
         if failed:
             first = f"{failed[0].problem.tier}: {failed[0].completion.error}"
-            lines.append(f"{mode}: {len(failed)} of {len(measured.judged)} have no answer; {first}")
+            lines.append(printable(f"{mode}: {len(failed)} of {len(measured.judged)} have no answer; {first}"))
     return lines
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from gce.adapters.run_reader import RunReader
 from gce.app.evaluation import Judged, judge_each
 from gce.app.resolve import find_task, same_file, stored_problem
 from gce.app.runners import AUTO
+from gce.app.terminal import put, put_json
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Problem
@@ -61,13 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
         changes = [change for (where, stored, *_), answer in pairs if (change := _change(where, stored, answer))]
         judged = len(found)
     if arguments.json:
-        json.dump({"judged": judged, "changes": to_plain(changes)}, sys.stdout, indent=1)
-        print()
+        put_json({"judged": judged, "changes": to_plain(changes)}, indent=1)
         return bool(changes)
     for change in changes:
         words = "; ".join(change.reasons) or "no violation"
-        print(f"{change.where} {change.key}: {change.was}, now {change.now} ({words})")
-    print(f"{judged} answers judged again, {len(changes)} verdicts changed")
+        put(f"{change.where} {change.key}: {change.was}, now {change.now} ({words})")
+    put(f"{judged} answers judged again, {len(changes)} verdicts changed")
     return bool(changes)
 
 

@@ -17,6 +17,7 @@ from gce.adapters.run_reader import RunReader
 from gce.adapters.whole_folder import whole_folder
 from gce.app.examples import EXAMPLES_DRAWN, also_from
 from gce.app.resolve import find_task, stored_problem
+from gce.app.terminal import put, put_json
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
 
@@ -100,11 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
         paths = _write_files(out, splits)
     if arguments.json:
         counts = {split: len(found) for split, found in splits.items()}
-        print(json.dumps({"path": str(out), "format": arguments.to, "traces": counts, "tiers": _tiers(traces)}))
+        put_json({"path": str(out), "format": arguments.to, "traces": counts, "tiers": _tiers(traces)})
         return 0
     for split, path in paths.items():
-        print(f"{path}: {_count(len(splits[split]), 'trace')} of {_count(_problems(splits[split]), 'problem')}")
-    print(f"load them with {_how_to_load(arguments.to, out)}")
+        put(f"{path}: {_count(len(splits[split]), 'trace')} of {_count(_problems(splits[split]), 'problem')}")
+    put(f"load them with {_how_to_load(arguments.to, out)}")
     return 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from gce.app.mode_tables import Measured, attempts
 from gce.app.models import find_model
 from gce.app.modes import MODES, Settings, converse
 from gce.app.resolve import find_task, same_file, stored_problem
-from gce.app.terminal import Terminal, share_cell, table
+from gce.app.terminal import Terminal, put, put_json, share_cell, table
 from gce.domain.diagnosis import falls, first_gains
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import mean_difference, mean_of_tiers, wilson
@@ -96,11 +95,10 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from error
     if arguments.json:
-        json.dump(card, sys.stdout, indent=1)
-        print()
+        put_json(card, indent=1)
     else:
-        print(table(["", "% (95 % interval)", "n"], [_row(line) for line in lines]))
-        print("\n" + "\n".join(card["words"]))
+        put(*table(["", "% (95 % interval)", "n"], [_row(line) for line in lines]).split("\n"))
+        put("", *card["words"])
     return 0
 
 

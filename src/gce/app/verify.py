@@ -11,6 +11,7 @@ from typing import Any
 from gce.app.evaluation import judge
 from gce.app.resolve import TASK_HELP, find_task
 from gce.app.runners import add_runner
+from gce.app.terminal import put, put_json
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Message, Problem
@@ -61,14 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
     judged = judge(task, problem, Completion("answer", text, "stop", policy="given"))
     steps = task.judge_steps(problem, text) if arguments.steps else ()
     if arguments.json:
-        print(json.dumps({"right": judged.right, "verdicts": to_plain(judged.verdicts), "steps": to_plain(steps)}))
+        put_json({"right": judged.right, "verdicts": to_plain(judged.verdicts), "steps": to_plain(steps)})
     else:
         for step in steps:
-            print(_shown(f"{step.status:>10}  {step.text}" + (f"   <- {step.reason}" if step.reason else "")))
+            put(f"{step.status:>10}  {step.text}" + (f"   <- {step.reason}" if step.reason else ""))
         for verdict in judged.verdicts:
-            print(f"{verdict.evaluator} {verdict.version}: {verdict.status.replace('_', ' ')}")
+            put(f"{verdict.evaluator} {verdict.version}: {verdict.status.replace('_', ' ')}")
             for violation in verdict.violations:
-                print(_shown(f"  {violation.kind}: {violation.message}"))
+                put(f"  {violation.kind}: {violation.message}")
     if any(verdict.status == "no_verdict" for verdict in judged.verdicts):
         return 3
     return 0 if judged.right else 1
@@ -82,11 +83,6 @@ def _read(name: str) -> str:
     if len(data) > MOST_BYTES:
         raise BadInput(f"{name} has more than {MOST_BYTES} bytes")
     return data.decode("utf-8", "surrogateescape")
-
-
-def _shown(line: str) -> str:
-    """What an answer says may hold anything; what is printed can be encoded."""
-    return line.encode("utf-8", "backslashreplace").decode()
 
 
 def _json(text: str, name: str) -> Any:
