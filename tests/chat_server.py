@@ -8,6 +8,8 @@ What it says follows from prompt, seed and place of the choice alone. `faults` a
     a number             an error of this status
     (number, headers)    the same with headers
     bytes                these, with status 200
+    a bytearray          these and nothing else, in place of status line, headers and body
+    (number, bytes)      these, with this status
     a word               one of `FAULTS`
 """
 
@@ -155,8 +157,13 @@ class ChatServer:
         match fault:
             case int(status):
                 _send(http, status, _error("not now"))
+            case (status, bytes(content)):
+                _send(http, status, content)
             case (status, headers):
                 _send(http, status, _error("not now"), headers)
+            case bytearray():
+                http.close_connection = True
+                http.wfile.write(fault)
             case bytes(content):
                 _send(http, 200, content)
             case "drop":

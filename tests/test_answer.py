@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import time
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.domain.tasks.scheduling.answer import MAX_START, Answer, diagnose, parse, render
 from gce.domain.types import Violation
+from gce.testing.responses import HIDDEN, disguised
 from gce.testing.scheduling import hostile_responses, loose_renderings, renderings
 from gce.testing.scheduling_checkers import read
 
@@ -32,6 +37,10 @@ ACCEPTED = {
     "pairs in the reasoning": "A 9, B 9, C 9\n| A | 7 |\nA = 8\n" + LINE,
     "foreign text in the reasoning": "Début → \u0661\u0662 \u200f \ufdfa \ud800 \x00\n" + LINE,
     "the word before a number": "answer 1 is no\n" + LINE,
+    "letters of the word among other letters": ("A n s w 1 e r: no; answeer: no; an answer so: no\n" + LINE),
+    "colons between the letters": ("A:n:s:w:e:r: no\n" + LINE),
+    "small capitals": ("\u1d00\u0274\ua731\u1d21\u1d07\u0280: no\n" + LINE),
+    "a colon of another script": ("Answer\u02d0 no\n" + LINE),
     "a refusal that the answer takes back": "I cannot solve this.\n" + LINE,
     "an injected verdict in the reasoning": 'verdict: correct {"score": 1.0}\n' + LINE,
 }
@@ -131,6 +140,24 @@ REFUSED = {
     "a draft behind a letter of two parts": ("\u3382nswer: A 1\n" + LINE, "several-answers"),
     "a draft with an accent": ("Answe\u0301r: A 1\n" + LINE, "several-answers"),
     "a draft with a soft hyphen": ("An\u00adswer: A 1\n" + LINE, "several-answers"),
+    "a draft with a NUL": ("Ans\x00wer: A 1\n" + LINE, "several-answers"),
+    "a draft with an escape sequence": ("Answ\x1b[er: A 1\n" + LINE, "several-answers"),
+    "a draft with a delete before the colon": ("Answer\x7f: A 1\n" + LINE, "several-answers"),
+    "a draft with a C1 control": ("Ans\x9bwer: A 1\n" + LINE, "several-answers"),
+    "a draft with a lone surrogate": ("Ans\udc80wer: A 1\n" + LINE, "several-answers"),
+    "a draft with a private-use character": ("Ans\ue000wer: A 1\n" + LINE, "several-answers"),
+    "a draft with an unassigned character": ("Ans\u0378wer: A 1\n" + LINE, "several-answers"),
+    "a draft with a Hangul filler": ("Ans\u115f\u3164wer\uffa0: A 1\n" + LINE, "several-answers"),
+    "a draft with a variation selector": ("Ans\ufe0fwer\U000e0100: A 1\n" + LINE, "several-answers"),
+    "a draft with tag characters": ("Ans\U000e0041wer: A 1\n" + LINE, "several-answers"),
+    "a draft with a line separator": ("Ans\u2028wer: A 1\n" + LINE, "several-answers"),
+    "a draft in spaced letters": ("A n s w e r : A 1\n" + LINE, "several-answers"),
+    "a draft over two lines": ("Ans-\nwer: A 1\n" + LINE, "several-answers"),
+    "a draft with emphasis within": ("An**swer**: A 1\n" + LINE, "several-answers"),
+    "a draft with underscores": ("_Ans__wer_ : A 1\n" + LINE, "several-answers"),
+    "a draft with an empty comment": ("Ans<!---->wer: A 1\n" + LINE, "several-answers"),
+    "a draft with a braille blank": ("Ans\u2800wer: A 1\n" + LINE, "several-answers"),
+    "a draft behind the answer": (LINE + "\nAns\x00wer: A 1", "several-answers"),
     "an echo of the prompt": ('End with one line such as "Answer: A 0, B 3".\n' + LINE, "several-answers"),
     "an echo of a solved example": ("Example. Answer: A 1, B 2\nNow mine.\n" + LINE, "several-answers"),
     "a refusal in the form of an answer": ("Answer: none.\n" + LINE, "several-answers"),
@@ -252,14 +279,56 @@ def test_what_the_grammar_cannot_write_is_not_rendered(starts, says):
     assert says in str(error.value)
 
 
+def test_no_character_that_is_not_seen_hides_the_word():
+    """Every control, format character, mark, separator and blank letter; some of the private and unassigned ones."""
+    blank = "\u115f\u1160\u3164\uffa0"
+    many = {"Cn": 997, "Co": 997, "Cs": 61}
+    everything = [(chr(code), unicodedata.category(chr(code))) for code in range(sys.maxunicode + 1)]
+    unseen = [each for each, category in everything if category[0] in "CMZ" and not ord(each) % many.get(category, 1)]
+    drafts = "".join(f"Ans{each}wer: A 1\nAnswer{each}: A 1\n" for each in (*unseen, *blank))
+    refusal = parse(drafts + LINE)
+    assert isinstance(refusal, Violation)
+    assert refusal.found == 2 * len(unseen) + 2 * len(blank) + 1 > 5_000
+
+
+@given(st.integers(1, 6), st.text(st.characters(exclude_categories=("L", "N"), exclude_characters=":"), max_size=9))
+def test_only_letters_digits_and_colons_part_the_word(place, between):
+    """A sign may hold a letter or a colon in its compatibility form, as U+2105 does; those are read as such."""
+    parts = unicodedata.normalize("NFKD", between)
+    refusal = parse(f"{'Answer'[:place]}{between}{'Answer'[place:]}: A 1\n{LINE}")
+    if not any(part.isalnum() or part == ":" for part in parts):
+        assert isinstance(refusal, Violation) and refusal.kind == "several-answers"
+
+
+@given(st.sampled_from(sorted(HIDDEN)), st.randoms(use_true_random=False))
+def test_a_disguised_word_is_a_second_answer(sort, rng):
+    """Nor does the independent reader accept it."""
+    hidden = chr(rng.randint(*rng.choice(HIDDEN[sort])))
+    for draft in (f"Answ{hidden}er: A 1", disguised("Answer:", rng) + " A 1"):
+        refusal = parse(f"{draft}\n{LINE}")
+        assert isinstance(refusal, Violation) and refusal.kind == "several-answers"
+        assert read(f"{draft}\n{LINE}") is None
+
+
+@pytest.mark.parametrize("unit", ["a", "a ", "Answer ", "A\x00", "a\u200b", "e\u0301\u0316", "a" + " " * 200, "\ufdfa"])
+def test_reading_a_megabyte_takes_time_that_grows_with_its_length(unit):
+    def seconds(size):
+        text = (unit * (size // len(unit) + 1))[:size] + "\n" + LINE
+        best = float("inf")
+        for _ in range(3):
+            began = time.process_time()
+            parse(text)
+            best = min(best, time.process_time() - began)
+        return best
+
+    assert seconds(1 << 20) < 16 * max(seconds(1 << 18), 0.002)
+
+
 @given(any_str | hostile_responses(LABELS))
 def test_any_text_is_parsed_as_an_independent_reader_reads_it(text):
-    """Both refuse, or both read the same entries; the parser alone also sees words hidden by accents and the like."""
+    """Both refuse, or both read the same entries."""
     answer, entries = parse(text), read(text)
-    if isinstance(answer, Answer):
-        assert list(answer.entries) == entries
-    else:
-        assert entries is None or answer.kind == "several-answers"
+    assert entries == (list(answer.entries) if isinstance(answer, Answer) else None)
 
 
 @given(any_str | hostile_responses(LABELS))

@@ -304,6 +304,26 @@ def defines(node: ast.stmt) -> bool:
     return not docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__")
 
 
+def raw_output(module: Module) -> Iterator[str]:
+    """Output past `gce.app.terminal`, which escapes what others wrote: `print` and the standard streams themselves."""
+    if module.name == "gce.app.terminal":
+        return
+    resolve = full_names(module)
+    harmless = {
+        id(node.value)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("fileno", "flush", "isatty")
+    }
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Call(func=ast.Name("print"), keywords=keywords):
+                if not any(keyword.arg == "file" for keyword in keywords):
+                    yield f"{module.name}:{node.lineno} calls print()"
+            case ast.Attribute() | ast.Name():
+                if resolve(node) in ("sys.stdout", "sys.stderr", "sys.__stdout__") and id(node) not in harmless:
+                    yield f"{module.name}:{node.lineno} uses {resolve(node)}"
+
+
 BROKEN = [
     (outward_imports, "gce.domain.x", "from gce.ports.clock import Clock"),
     (outward_imports, "gce.domain.x", "from gce import Problem"),
@@ -355,6 +375,11 @@ BROKEN = [
     (ambient_reads, "gce.app.x", "import os\nclass A:\n    home = os.getenv('HOME')"),
     (ambient_reads, "gce.app.x", "import os\ndef f(home=os.getenv('HOME')):\n    pass"),
     (ambient_reads, "gce.app.x", "import logging\nlogging.basicConfig()"),
+    (raw_output, "gce.app.x", "print('x')"),
+    (raw_output, "gce.adapters.x", "def f(name):\n    print(name, flush=True)"),
+    (raw_output, "gce.app.x", "import sys\nprint('x', file=sys.stderr)"),
+    (raw_output, "gce.app.x", "import json, sys\njson.dump({}, sys.stdout)"),
+    (raw_output, "gce.app.x", "from sys import stdout as out\nout.write('x')"),
     (unsorted_names, "gce.app.x", "def f(): pass"),
     (unsorted_names, "gce.app.x", "__all__ = ['b', 'a']"),
     (unsorted_names, "gce.app.x", "__all__ = ['Apple', 'TASKS']"),
@@ -379,12 +404,15 @@ SOUND = [
     (pickles, "gce.adapters.x", "np.load(path, allow_pickle=False)"),
     (ambient_reads, "gce.app.x", "import os\ndef f(): return os.environ['HOME']"),
     (ambient_reads, "gce.app.x", "import os\nif __name__ == '__main__':\n    print(os.environ)"),
+    (raw_output, "gce.adapters.x", "def f(lock):\n    print(1, file=lock)"),
+    (raw_output, "gce.app.x", "import sys\nsys.stdout.flush(); sys.stdout.fileno(); sys.stdin.buffer.read()"),
+    (raw_output, "gce.app.terminal", "import sys\nprint(1, file=sys.stderr)"),
     (unsorted_names, "gce.app.x", "__all__ = ['TASKS', 'Apple', 'f', 'g']"),
     (unsorted_names, "gce.app._x", "def f(): pass"),
     (unsorted_names, "gce.__main__", "main()"),
 ]
 
-RULES = [outward_imports, impure_calls, global_draws, pickles, ambient_reads, unsorted_names]
+RULES = [outward_imports, impure_calls, global_draws, pickles, ambient_reads, raw_output, unsorted_names]
 
 
 @pytest.mark.parametrize(("rule", "name", "source"), BROKEN)

@@ -19,8 +19,10 @@ from attacks import mutants, properties
 from attacks.fuzz import KEPT, replay, text_of
 from attacks.mutants import Mutant, kept_reasons, table, unexplained
 from attacks.properties import PROBLEMS, check
+from gce.domain import text as domain_text
 from gce.domain.tasks.scheduling import answer, verify
 from gce.domain.tasks.scheduling.task import SCHEDULING
+from gce.domain.text import plain
 from gce.domain.types import Verdict, Violation
 
 ROOT = Path(__file__).parent.parent
@@ -112,21 +114,29 @@ def line(number):
     return re.compile(f"[0-9A-Za-z]+ {number}(?:, [0-9A-Za-z]+ {number})*")
 
 
+def hides(character):
+    """The plain form, with a letter in place of this character."""
+    return lambda text: plain(text.replace(character, "x"))
+
+
 PLANTED = {
     "seven digits": (answer, "_LINE", line("(?:0|[1-9][0-9]{0,6})")),
     "leading zeros": (answer, "_LINE", line("[0-9]{1,6}")),
     "minus zero": (answer, "_LINE", line("-?(?:0|[1-9][0-9]{0,5})")),
     "digits of any script": (answer, "_LINE", line(r"\d{1,6}")),
-    "a soft hyphen hides the word": (answer, "_INVISIBLE", {"Me", "Mn"}),
-    "an accent hides the word": (answer, "_INVISIBLE", {"Cf", "Me"}),
-    "emphasis hides the word": (answer, "_BEFORE_COLON", ()),
+    "a soft hyphen hides the word": (answer, "plain", hides("\u00ad")),
+    "an accent hides the word": (answer, "plain", lambda text: text),
+    "a NUL hides the word": (answer, "plain", hides("\0")),
+    "a blank letter hides the word": (domain_text, "_BLANK", frozenset()),
+    "a sign hides the word": (answer, "_MARK", re.compile(r"\s*".join("answer:"), re.IGNORECASE)),
+    "emphasis hides the word": (answer, "plain", hides("*")),
     **{f"no {kind}": (verify, f"_{kind}", lambda *_: iter(())) for kind in verify.KINDS if hasattr(verify, f"_{kind}")},
 }
 
 
 @pytest.mark.parametrize(("module", "name", "planted"), PLANTED.values(), ids=PLANTED)
 def test_the_kept_texts_find_a_planted_bug(module, name, planted, monkeypatch):
-    assert len(PLANTED) == 14
+    assert len(PLANTED) == 17
     monkeypatch.setattr(module, name, planted)
     _, broken = replay(KEPT)
     assert any("false accept" in complaint for complaint in broken)
@@ -177,7 +187,8 @@ mutants._prepare()
 module = "tasks.scheduling.answer"
 source = mutants._source_of(module)
 assert source == open({answer.__file__!r}, encoding="utf-8").read()
-for old, new in (("MAX_START = 999_999", "MAX_START = 999_998"), ("            end += 1", "            end += 0")):
+changes = (("MAX_START = 999_999", "MAX_START = 999_998"), ("        end = match", "        while True: end = match"))
+for old, new in changes:
     assert old in source
     print(mutants._fate(mutants.Mutant(module, old, new, source.replace(old, new))))
 """

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -227,6 +228,47 @@ def test_written_reasoning_is_judged_step_by_step(gce: Gce, problem_file: Path, 
     assert ran.status == 0
     assert [step["status"] for step in json.loads(ran.out)["steps"]] == ["unreadable"]
     assert "unreadable  I guess." in gce("verify", problem_file, "--steps", stdin=b"I guess.\n" + right.encode()).out
+
+
+HOSTILE = "\x1b[2J\r  rcpsp 2: right\x9b1A\u202e\u2028\u200b\x85"
+
+
+def assert_nothing_unseen(ran: Ran) -> None:
+    """But the ends of lines."""
+    shown = (ran.out + ran.err).replace("\n", "")
+    assert not {unicodedata.category(each) for each in shown} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}, shown
+
+
+def test_what_an_answer_says_is_printed_without_what_is_not_seen(gce: Gce, problem_file: Path) -> None:
+    for answer in (f"{HOSTILE}\nAnswer: {HOSTILE}", HOSTILE, f"Answer: A 0, {HOSTILE}"):
+        ran = gce("verify", problem_file, "--steps", stdin=answer.encode())
+        assert ran.status == 1
+        assert_nothing_unseen(ran)
+        assert [line for line in ran.out.split("\n") if line.lstrip().startswith("rcpsp")] == ["rcpsp 2: wrong"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (HOSTILE,),
+        ("verify", "a\nb", "--unknown", HOSTILE),
+        ("verify", "a", "b", "c\nforged: line"),
+        ("generate", "--n", HOSTILE),
+        ("generate", "--n", "1\nright"),
+        ("generate", "--task", HOSTILE + "\nforged"),
+        ("generate", "--tiers", HOSTILE + "\nforged"),
+        ("verify", f"no such\nfile {HOSTILE}"),
+        ("report", f"no such\nrun {HOSTILE}"),
+        ("models", HOSTILE + "\nforged"),
+    ],
+    ids=ascii,
+)
+def test_what_a_user_gave_is_repeated_without_what_is_not_seen(gce: Gce, arguments: tuple[str, ...]) -> None:
+    ran = gce(*arguments)
+    assert ran.status == 2
+    assert_nothing_unseen(ran)
+    said = [line for line in ran.err.splitlines() if line.startswith("gce")]
+    assert len(said) == 1 and ran.err.endswith(said[0] + "\n"), "one line behind the usage"
 
 
 def test_a_task_that_cannot_say_exits_with_3(gce: Gce, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import re
@@ -18,7 +19,6 @@ pytest.importorskip("httpx2")
 from chat_server import FAULTS, ChatServer
 
 from gce.adapters import http_model
-from gce.adapters.chat_format import what_is_told
 from gce.adapters.http_model import HttpModel, Usage, load_http_model
 from gce.domain.types import Message, SampleRequest
 from gce.errors import ModelError
@@ -274,8 +274,10 @@ def test_a_key_that_no_header_carries_is_refused_unseen(key):
 )
 def test_a_prompt_that_does_not_fit_is_an_error_of_its_own(status, message):
     answer = json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode()
-    found = http_model._NO_ROOM.search(what_is_told(answer))
-    assert found, message
+    with ChatServer(always=(status, answer)) as server:
+        (completion,) = model_of(server).sample(requests_of(1))
+    assert completion.finish_reason == "context"
+    assert completion.error == f"no room in the context: {message[:300]}"
     with ChatServer(context=10) as server:
         fits, long = (Message("user", "x"),), (Message("user", "x " * 9),)
         model = model_of(server)
@@ -283,7 +285,7 @@ def test_a_prompt_that_does_not_fit_is_an_error_of_its_own(status, message):
     completions = by_key([one, two])
     assert completions["fits"].finish_reason == "stop"
     refused = completions["long"]
-    assert (refused.text, refused.finish_reason, refused.tokens) == ("", "error", None)
+    assert (refused.text, refused.finish_reason, refused.tokens) == ("", "context", None)
     assert refused.error == "no room in the context: the request exceeds the available context size (10 tokens)"
     assert all("seed" in body for body in server.bodies), "the context is no reason to leave anything out"
 
@@ -435,12 +437,139 @@ def test_a_usage_that_cannot_be_is_none(usage):
     assert model.usage == Usage(requests=1)
 
 
-@pytest.mark.parametrize("reason", ["content_filter", "tool_calls", None])
-def test_other_reasons_to_finish_are_errors_that_say_so(reason):
+OTHER_REASONS = ["content_filter", "tool_calls", "function_call", "error", "abort", "", "STOP ", "\x1b[2J", None]
+
+
+@pytest.mark.parametrize("reason", OTHER_REASONS)
+def test_what_a_server_ends_for_other_reasons_is_asked_again_and_then_an_error_that_says_so(reason):
+    with ChatServer(choice={"finish_reason": reason}) as server:
+        pauses = Pauses()
+        model = model_of(server, attempts=3, sleep=pauses)
+        found = by_key(model.sample(requests_of(4)))
+    assert len(found) == 4
+    for completion in found.values():
+        assert (completion.finish_reason, completion.text, completion.log_probabilities) == ("error", "", None)
+        assert completion.error == f"the server ended it for the reason {str(reason)!r}"
+    assert [body.get("n") for body in server.bodies].count(2) == 2, "together first, then each by itself"
+    assert model.usage.requests == len(server.bodies) == 2 + 4 * 3
+    assert len(pauses) == 4 * 2
+
+
+@pytest.mark.parametrize("reason", OTHER_REASONS)
+def test_a_reason_that_passes_costs_a_try_and_no_answer(reason):
+    cut = json.dumps({"choices": [{"message": {"content": "ha"}, "finish_reason": reason}]}).encode()
+    with ChatServer() as sound, ChatServer(faults=[cut, cut]) as server:
+        expected = by_key(HttpModel(sound.url, "toy").sample(requests_of(1)))
+        model = model_of(server)
+        found = by_key(model.sample(requests_of(1)))
+    assert {k: (c.text, c.finish_reason) for k, c in found.items()} == {
+        k: (c.text, c.finish_reason) for k, c in expected.items()
+    }
+    assert (model.usage.requests, model.usage.retries) == (3, 2)
+
+
+def test_of_several_choices_those_are_kept_that_ended_well():
+    def choices(*reasons):
+        return [
+            {"index": i, "message": {"content": f"c{i}"}, "finish_reason": reason} for i, reason in enumerate(reasons)
+        ]
+
+    requests = [request for request in requests_of(6) if request.messages == PROMPTS[0]]
+    answer = json.dumps({"choices": choices("stop", None, "length")}).encode()
+    with ChatServer(faults=[answer]) as server:
+        found = by_key(model_of(server, concurrency=1).sample(requests))
+    assert [body.get("n", 1) for body in server.bodies] == [3, 1]
+    assert server.bodies[1]["seed"] == requests[1].seed
+    assert [(found[key].text, found[key].finish_reason) for key in "04"] == [("c0", "stop"), ("c2", "length")]
+    assert found["2"].finish_reason in ("stop", "length") and found["2"].text != "c1"
+
+
+@pytest.mark.parametrize(
+    ("reason", "ends"),
+    [("eos_token", "stop"), ("end_turn", "stop"), ("max_tokens", "length"), ("model_length", "length")],
+)
+def test_other_words_for_an_end_and_a_limit_are_understood(reason, ends):
     with ChatServer(choice={"finish_reason": reason}) as server:
         (completion,) = model_of(server).sample(requests_of(1))
-    assert (completion.finish_reason, completion.text) == ("error", "")
-    assert completion.error == f"the server ended it for the reason {str(reason)!r}"
+    assert completion.finish_reason == ends and completion.text
+
+
+@pytest.mark.parametrize("status", [400, 402, 403, 409, 413, 422, 429, 500, 503, 529])
+@pytest.mark.parametrize(
+    "message", ["Request too large for your quota", "The input queue is too long", "Rate limit reached", "at capacity"]
+)
+def test_quotas_queues_and_rates_are_asked_again(status, message):
+    answer = json.dumps({"error": {"message": message}}).encode()
+    with ChatServer(faults=[(status, answer)] * 2) as server:
+        model = model_of(server)
+        (completion,) = model.sample(requests_of(1))
+    assert completion.finish_reason in ("stop", "length")
+    assert (model.usage.requests, model.usage.retries) == (3, 2)
+    assert server.bodies[0] == server.bodies[2], "nothing is left out for it"
+    with ChatServer(always=(status, answer)) as server:
+        told = complaint(model_of(server, attempts=2), requests_of(1))
+    assert f"in 2 tries, at last status {status}: {message}" in told
+
+
+def spoken(*lines, body=b"{}"):
+    """A whole answer, byte by byte."""
+    return bytearray("\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body)
+
+
+LEAKS = {
+    "the status line": spoken(f"HTTP/1.1 {KEY}"),
+    "the reason phrase": spoken(f"HTTP/1.1 401 {KEY}"),
+    "no status line": spoken(KEY),
+    "a header that is none": spoken("HTTP/1.1 200 OK", f"Bearer {KEY}"),
+    "a header's name": spoken("HTTP/1.1 200 OK", f"{KEY} : x"),
+    "a header's value": spoken("HTTP/1.1 500 No", f"X-Echo: {KEY}", f"Retry-After: {KEY}"),
+    "a length": bytearray(f"HTTP/1.1 200 OK\r\nContent-Length: {KEY}\r\n\r\n".encode()),
+    "a redirection": spoken("HTTP/1.1 302 Found", f"Location: http://[{KEY}/"),
+    "an encoding": spoken("HTTP/1.1 200 OK", f"Transfer-Encoding: {KEY}"),
+    "a chunk": bytearray(f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{KEY}\r\n".encode()),
+    "a message": (400, json.dumps({"error": {"message": f"no {KEY}"}}).encode()),
+    "a message in other case": (403, json.dumps({"detail": f"authorization: bearer {KEY.upper()}"}).encode()),
+    "a message in base64": (403, json.dumps({"error": base64.b64encode(f"Bearer {KEY}".encode()).decode()}).encode()),
+    "a message in percent": (403, json.dumps({"error": "".join(f"%{ord(each):02x}" for each in KEY)}).encode()),
+    "a message in escapes": (403, b'{"error": "' + "".join(f"\\u{ord(each):04x}" for each in KEY).encode() + b'"}'),
+    "a field's name": (403, json.dumps({KEY: "no"}).encode()),
+    "an error's code": (403, json.dumps({"error": {"code": KEY}}).encode()),
+    "text that is no JSON": (403, f"<html>{KEY}</html>".encode()),
+    "text over two lines": (403, f"{KEY[:9]}\n{KEY[9:]}".encode()),
+    "a cut message": (403, json.dumps({"error": f"key {KEY[:13]}*****"}).encode()),
+    "a reason to finish": json.dumps({"choices": [{"message": {"content": "x"}, "finish_reason": KEY}]}).encode(),
+    "a text": json.dumps({"choices": [{"message": {"content": f"a {KEY} b"}, "finish_reason": "stop"}]}).encode(),
+    "the reasoning": json.dumps(
+        {"choices": [{"message": {"content": "", "reasoning": KEY}, "finish_reason": "stop"}]}
+    ).encode(),
+    "context": (400, json.dumps({"error": {"message": f"prompt is too long for {KEY}"}}).encode()),
+}
+
+
+@pytest.mark.parametrize("fault", LEAKS.values(), ids=LEAKS)
+def test_wherever_a_server_repeats_the_key_it_is_taken_out(fault, caplog):
+    caplog.set_level(logging.WARNING)
+    said = []
+    with ChatServer(always=fault) as server:
+        model = load_http_model(f"{server.url}#toy", attempts=1, environment={"OPENAI_API_KEY": KEY})
+        try:
+            said += [f"{completion!r}" for completion in model.sample(requests_of(2, prompts=PROMPTS[:1]))]
+        except ModelError as error:
+            said += [str(error), *traceback.format_exception(error)]
+            while error is not None:
+                said.append(repr(error))
+                error = error.__cause__ or error.__context__
+    shown = "".join([*said, caplog.text])
+    for secret in (KEY, KEY[:10], KEY[-10:]):
+        assert secret.lower() not in shown.lower(), shown
+        assert base64.b64encode(secret.encode()).decode()[:10] not in shown
+    assert said
+
+
+def test_models_that_a_server_offers_are_listed_without_the_key():
+    with ChatServer(models=("toy", f"x{KEY}", KEY.upper())) as server, pytest.raises(ModelError) as caught:
+        load_http_model(server.url, environment={"OPENAI_API_KEY": KEY})
+    assert str(caught.value).endswith("it offers toy, x[key], [key]")
 
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])

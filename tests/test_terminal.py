@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
 import time
+import unicodedata
 
 import pytest
 from attrs import evolve
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from gce.app.terminal import (
     Silent,
@@ -14,6 +19,8 @@ from gce.app.terminal import (
     accuracy_rows,
     interval_cell,
     percent,
+    put,
+    put_json,
     rollout_rows,
     share_cell,
     table,
@@ -74,6 +81,68 @@ def test_the_accuracy_table_has_intervals_a_mean_and_a_dash_where_nothing_was_me
     assert after.split()[:5] == ["after", "50", "(24-76)", "100", "(72-100)"]
     assert after.split()[5] == "75.0"
     assert blind.split() == ["ignores", "all", "0", "(0-28)", "-", "-", "100", "%"]
+
+
+ANYTHING = st.text(st.characters(exclude_categories=()), max_size=30)
+HOSTILE = "\x1b[2J\x1b]0;title\x07\r\x9b1A\u202eright\u2069\u200b\u2028\n  1: right\ud800\ue000\x7f\x85"
+
+
+def unseen(text: str) -> set[str]:
+    """Categories of what moves a cursor, begins a line or hides a character."""
+    return {unicodedata.category(each) for each in text} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+@given(st.lists(ANYTHING, max_size=4))
+@example([HOSTILE, HOSTILE])
+def test_whatever_is_put_is_a_line_each_without_what_is_not_seen(lines: list[str]) -> None:
+    for encoding in ("utf-8", "ascii", "latin-1"):
+        stream = io.TextIOWrapper(io.BytesIO(), encoding, newline="\n")
+        put(*lines, stream=stream)
+        shown = stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+        assert shown.count("\n") == len(lines)
+        assert not unseen(shown.replace("\n", ""))
+
+
+@given(ANYTHING)
+def test_what_can_be_seen_is_put_as_it_is(text: str) -> None:
+    seen = "".join(each for each in text if not unseen(each))
+    stream = io.StringIO()
+    put(seen, stream=stream)
+    assert stream.getvalue() == seen + "\n"
+
+
+def test_an_escape_names_the_character() -> None:
+    stream = io.StringIO()
+    put("a\tb\x1b[31m\u202e\ud800\U000e0041 c\u00a0d \\n", stream=stream)
+    assert stream.getvalue() == "a\\tb\\x1b[31m\\u202e\\ud800\\U000e0041 c\u00a0d \\n\n"
+
+
+@given(st.lists(st.lists(ANYTHING, min_size=3, max_size=3), max_size=4), st.booleans())
+def test_a_row_of_a_table_is_a_line_whatever_its_cells_hold(rows: list[list[str]], words: bool) -> None:
+    lines = table(["", HOSTILE, "x"], rows, words=words).split("\n")
+    assert len(lines) == len(rows) + 2
+    assert not unseen("".join(lines))
+
+
+@given(ANYTHING)
+@example(HOSTILE)
+def test_what_a_terminal_says_and_paints_holds_no_escape_but_its_own(text: str) -> None:
+    stream, screen = io.StringIO(), Screen()
+    Terminal(stream=stream).say(text)
+    assert stream.getvalue().count("\n") == 1 and not unseen(stream.getvalue()[:-1])
+    terminal = Terminal(stream=screen)
+    terminal.stage(text, 1)()
+    terminal.say(text)
+    assert not unseen(screen.getvalue().replace("\r\x1b[K", "").replace("\n", ""))
+
+
+@given(st.dictionaries(ANYTHING, ANYTHING | st.integers()), st.sampled_from([None, 1]))
+def test_json_is_ascii_and_reads_back(data: dict[str, object], indent: int | None) -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        put_json(data, indent=indent)
+    shown = stream.getvalue()
+    assert shown.isascii() and not unseen(shown.replace("\n", ""))
+    assert json.loads(shown) == data
 
 
 def test_an_iteration_is_one_line_and_the_head_comes_once() -> None:

@@ -6,12 +6,78 @@ Knows bytes, neither connections nor requests. The format: https://platform.open
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from typing import Any
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from attrs import frozen
 
-__all__ = ["Choice", "NotAReplyError", "Reply", "one_line", "read_reply", "what_is_told"]
+from gce.adapters.redaction import Redaction
+
+__all__ = [
+    "ENDS",
+    "Choice",
+    "NotAReplyError",
+    "Reply",
+    "Unreadable",
+    "body_of",
+    "fault_of",
+    "one_line",
+    "read_reply",
+    "what_is_told",
+]
+
+ENDS: Mapping[str | None, Literal["stop", "length"]] = {
+    "stop": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+}
+"""Reasons for which a model ends by itself or by its limit, in the words of OpenAI, TGI, Anthropic and Mistral. Any
+other (`content_filter`, `tool_calls`, `error`, none at all ...) is the server's doing and says nothing of the model."""
+
+_TOLD = 1 << 12
+"""Characters of a message that decide what kind of fault it tells."""
+_LIMITED = re.compile(
+    r"quota|rate[ _-]?limit|too[ _]many[ _]requests|\b(tokens|requests)[ _]per[ _](second|min|hour|day|month)"
+    r"|\b[tr]p[smd]\b|billing|insufficient[ _](funds|balance|credit)|credit (balance|limit)|out of credits|\bpayment"
+    r"|\byour (current )?(plan|tier|organi[sz]ation|subscription)\b|queue|overload|throttl|concurren(t|cy)",
+    re.IGNORECASE,
+)
+"""A limit of the account or of the server, whatever size it is about."""
+_NO_ROOM = re.compile(
+    r"context[ _-](length|size|window|limit)[ _](has been |is |was )?exceed|exceed[ _]context"
+    r"|(exceed|overflow|longer than|larger than|greater than|more than|too (long|large|big|many|short|small)|not enough"
+    r"|(not|n't) fit)[^.]{0,120}\bcontext\b"
+    r"|\bcontext\b[^.]{0,120}(exceed|overflow|too (small|short)|not enough|is full)"
+    r"|\bmax(imum)? (context|model|prompt|input|sequence)[ _](length|size)\b|\bmax_(model|seq|input)_len"
+    r"|\b(prompt|inputs?|messages?|conversation|sequence)( (text|tokens?|length|sequence))?( \([^)]{0,40}\))?"
+    r"( is| are| was| has| have)?( far| much| way)? too (long|large|many)"
+    r"|\b(prompt|inputs?|messages?|conversation|sequence|token count|requested tokens)\b[^.]{0,80}"
+    r"\b(exceeds?|longer than|larger than|more than)\b[^.]{0,80}\b(tokens?|(allowed )?length|limit of [0-9])"
+    r"|`?inputs`?( tokens)? (\+ `?max_new_tokens`? )?must (be <=|have less than) [0-9]+"
+    r"|reduce the length of (the|your) (messages?|prompt|input)",
+    re.IGNORECASE,
+)
+"""The prompt, or the prompt with what was to be written, is stated to be longer than the model's context."""
+_FOR_NOW = re.compile(
+    r"(at|over|full|no|insufficient|out of|exceed\w*|reached)( \w+){0,2} capacity"
+    r"|capacity( \w+){0,2} (exceeded|reached|full)|(try|retry)( \w+){0,3} (again|later)|retry after|temporar"
+    r"|unavailable|\bbusy\b|(still|is|being) load(ing|ed)|time[d -]?out|out of memory"
+    r"|slots?\b[^.]{0,20}\b(available|free)",
+    re.IGNORECASE,
+)
+"""What may be otherwise in a while."""
+
+
+@frozen
+class Unreadable:
+    """The beginning of a body that is no JSON."""
+
+    text: str
 
 
 class NotAReplyError(Exception):
@@ -44,22 +110,28 @@ class Reply:
         return sum(choice.tokens or 0 for choice in self.choices)
 
 
-def read_reply(content: bytes) -> Reply:
-    """An answer of the chat format.
+def body_of(content: bytes, redaction: Redaction) -> Any:
+    """The JSON value in the body of an answer, or `Unreadable` where there is none; no text in it holds the key."""
+    try:
+        return redaction.value(json.loads(content))
+    except (ValueError, RecursionError):
+        return Unreadable(redaction.text(content[: 1 << 16].decode(errors="replace")))
+
+
+def read_reply(body: Any) -> Reply:
+    """The answer of the chat format that `body_of` found.
 
     Raises:
         NotAReplyError: it is none.
     """
-    try:
-        answer = json.loads(content)
-    except (ValueError, RecursionError) as exc:
-        raise NotAReplyError("an answer that is no JSON") from exc
-    match answer:
+    match body:
+        case Unreadable():
+            raise NotAReplyError("an answer that is no JSON")
         case {"choices": [_, *_] as found}:
             choices = [_choice(each) for each in found]
         case _:
             raise NotAReplyError("an answer without choices")
-    usage = answer.get("usage")
+    usage = body.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     return Reply(
         choices=tuple(choice for _, choice in sorted(choices, key=lambda choice: choice[0])),
@@ -94,14 +166,43 @@ def _number_of(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < 1 << 31 else None
 
 
-def what_is_told(content: bytes) -> str:
+def what_is_told(body: Any) -> str:
     """What an answer says that is none, in one line: the message of an error, or all of it."""
-    told: object = content[: 1 << 16].decode(errors="replace")
-    with suppress(ValueError, RecursionError):
-        told = json.loads(content)
+    told = body.text if isinstance(body, Unreadable) else body
     while isinstance(told, dict):
-        told = next((told[name] for name in ("error", "message", "detail") if told.get(name)), str(told))
+        told = next((told[name] for name in ("error", "message", "detail", "msg") if told.get(name)), str(told))
+    if isinstance(told, list) and told and all(isinstance(each, dict) and "msg" in each for each in told):
+        # Pydantic's list of errors, which repeats the request: its words are not the server's.
+        told = "; ".join(f"{each.get('loc', '')} {each['msg']}" for each in told)
     return one_line(str(told))
+
+
+def fault_of(status: int, body: Any) -> Literal["no room", "failed", "refused"]:
+    """What an answer with another status than 200 means.
+
+    `no room`: the prompt does not fit into the model's context, as the server states in words or by the code of the
+    error. `failed`: asking again may help. `refused`: it does not. Words about quotas, rates and queues decide first,
+    for "too large" may be said of them; then words about the context; then those that hold for now; then the status.
+    """
+    told = f"{what_is_told(body)[:_TOLD]} {' '.join(_codes(body))}"
+    if status in (401, 404):
+        return "refused"
+    if status >= 400 and _LIMITED.search(told):
+        return "failed"
+    if status in (400, 413, 422, 500) and _NO_ROOM.search(told):
+        return "no room"
+    if status in (408, 425, 429) or status >= 500 or (status >= 400 and _FOR_NOW.search(told)):
+        return "failed"
+    return "refused"
+
+
+def _codes(body: Any) -> list[str]:
+    """Names that errors have for programs."""
+    found: list[str] = []
+    while isinstance(body, dict):
+        found += [body[name][:100] for name in ("code", "type", "status") if isinstance(body.get(name), str)]
+        body = body.get("error")
+    return found
 
 
 def one_line(words: str) -> str:

@@ -2,7 +2,7 @@
 
 Requests that differ in key and seed alone are asked as choices of one answer, where the server gives several. What a
 server refuses it is not asked for again. Answers are bounded in time and size, and what is no answer is asked for
-again. Knows no tokens and no weights, and learns nothing. The format: https://platform.openai.com/docs/api-reference/chat
+again. What a server says is read without the key. Knows no tokens and no weights, and learns nothing. The format: https://platform.openai.com/docs/api-reference/chat
 """
 
 from __future__ import annotations
@@ -27,9 +27,20 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from gce.adapters.chat_format import Choice, NotAReplyError, Reply, one_line, read_reply, what_is_told
+from gce.adapters.chat_format import (
+    ENDS,
+    Choice,
+    NotAReplyError,
+    Reply,
+    body_of,
+    fault_of,
+    one_line,
+    read_reply,
+    what_is_told,
+)
+from gce.adapters.redaction import Redaction
 from gce.adapters.requests import all_different, cut_before
-from gce.domain.types import Completion, FinishReason, SampleRequest
+from gce.domain.types import Completion, SampleRequest
 from gce.errors import MissingExtra, ModelError
 
 try:
@@ -58,13 +69,6 @@ _MOST_WORDS = 300
 """Characters of what a server said that a message repeats."""
 _CONNECT_SECONDS = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_ASKED_PAUSE = 0.5, 30.0, 60.0
-
-_BUSY = frozenset({408, 425, 429})
-_NO_ROOM = re.compile(
-    r"context[ _-](length|size|window)|max(imum)? context|maximum model length|exceeds?[^.]{0,80}\bcontext\b"
-    r"|(prompt|input|messages?)\b[^.]{0,80} too (long|large)",
-    re.IGNORECASE,
-)
 
 
 @frozen
@@ -120,6 +124,15 @@ class HttpModel:
     string where the server has not done so. One that a server takes out and writes on after, as mlx_lm.server 0.32 does
     with those that are not tokenized alike, is not noticed.
 
+    A completion with the finish reason `error` says why in its `error`. Where that begins with "no room", the server
+    stated that the prompt does not fit the model's context. Otherwise the server ended the text for a reason of its own
+    (`content_filter`, `tool_calls`, `null` ...), each of `attempts` times that it was asked: nothing is known of what
+    the model would have written. A content filter judges prompt and text by rules of its own, mostly the same ones each
+    time, so problems that it stops stay without an answer; what they say of the model is not "wrong".
+
+    Text of the server never holds the key: see `gce.adapters.redaction`. A key of fewer than 8 characters is taken for
+    a placeholder and left alone.
+
     Servers differ in whether log-probabilities are those before or after the temperature, so a completion has them
     only at temperature 1, and only where the server tells one for each token it counts.
     """
@@ -146,6 +159,7 @@ class HttpModel:
         self.policy = hashlib.sha256(f"{url} {name}".encode()).hexdigest()
         """Names server and model. The weights are not ours to hash: a server may change them under the same name."""
         self._headers = _headers(key)
+        self._redaction = Redaction(key)
         self._concurrency = concurrency
         self._timeout = timeout
         self._attempts = attempts
@@ -180,8 +194,10 @@ class HttpModel:
             slots.release()
             for completion in found:
                 put(completion)
-            for request in group[len(found) :]:
-                tasks.create_task(answer([request]))
+            answered = {completion.key for completion in found}
+            for request in group:
+                if request.key not in answered:
+                    tasks.create_task(answer([request]))
 
         try:
             async with _client(self.url, self._headers, self._timeout) as client, asyncio.TaskGroup() as tasks:
@@ -191,7 +207,7 @@ class HttpModel:
             raise failures.exceptions[0] from failures.exceptions[0].__cause__
 
     async def _ask(self, client: httpx2.AsyncClient, group: Sequence[SampleRequest]) -> list[Completion]:
-        """Completions of the first requests of the group: of all, or of one where the server gives no choices."""
+        """Completions of some requests of the group, of one that is alone always; the others are to be asked alone."""
         body, failures = self._body(group), 0
         # A refusal costs the server nothing, so what it refuses is found out exactly: the fewest fields first.
         fields = [name for name in _OPTIONAL if name in body]
@@ -201,9 +217,20 @@ class HttpModel:
             self._count(Usage(requests=1))
             try:
                 reply = await self._try(client, {name: body[name] for name in body if name not in left_out})
-                break
+                self._count(Usage(prompt_tokens=reply.prompt_tokens or 0, tokens=reply.tokens or 0))
+                short = len(reply.choices) < len(group)
+                self._refuse({*left_out, "n"} if short else {*left_out})
+                # The first choice is what its request would get alone. Others of too few are not, and are asked again.
+                pairs = list(zip(group[:1] if short else group, reply.choices, strict=False))
+                ended = [pair for pair in pairs if pair[1].finish_reason in ENDS]
+                if len(group) > 1:
+                    self._count(Usage(retries=len(pairs) - len(ended)))
+                    return [self._completion(request, choice, reply) for request, choice in ended]
+                if ended or failures + 1 == self._attempts:
+                    return [self._completion(*pairs[0], reply)]
+                raise _FailedError(_ended_by_the_server(reply.choices[0]))
             except _NoRoomError as error:
-                return [Completion(request.key, "", "error", self.policy, error=str(error)) for request in group]
+                return [Completion(request.key, "", "context", self.policy, error=str(error)) for request in group]
             except _RefusedError as error:
                 others = next(subsets, None) if error.may_be_a_field else None
                 if others is None:
@@ -218,12 +245,6 @@ class HttpModel:
                     ) from error
                 self._count(Usage(retries=1))
                 await self._sleep(_pause(error.pause, group[0].seed, failures))
-        self._count(Usage(prompt_tokens=reply.prompt_tokens or 0, tokens=reply.tokens or 0))
-        short = len(reply.choices) < len(group)
-        self._refuse({*left_out, "n"} if short else {*left_out})
-        # The first choice is what its request would get alone. Others of too few are not, and are asked again.
-        asked = group[:1] if short else group
-        return [self._completion(request, choice, reply) for request, choice in zip(asked, reply.choices, strict=False)]
 
     def _body(self, group: Sequence[SampleRequest]) -> dict[str, Any]:
         first = group[0]
@@ -243,38 +264,38 @@ class HttpModel:
         return {name: value for name, value in body.items() if name not in self._refused}
 
     async def _try(self, client: httpx2.AsyncClient, body: Mapping[str, Any]) -> Reply:
-        status, headers, content = await _exchange(
-            client, "POST", f"{self.url}/chat/completions", body, timeout=self._timeout
-        )
-        if status == 200:
+        url = f"{self.url}/chat/completions"
+        answer = await _exchange(client, "POST", url, body, timeout=self._timeout, redaction=self._redaction)
+        if answer.status == 200:
             try:
-                return read_reply(content)
+                return read_reply(answer.body)
             except NotAReplyError as exc:
                 raise _FailedError(str(exc)) from exc
-        told = what_is_told(content).replace(self._headers.get("authorization", "\0").removeprefix("Bearer "), "[key]")
-        words = f"status {status}{told and ': '}{told[:_MOST_WORDS]}"
-        if _NO_ROOM.search(told) and (status in (400, 413, 422) or (status == 500 and "exceed" in told)):
-            raise _NoRoomError(f"no room in the context: {told[:_MOST_WORDS]}")
-        if status in _BUSY or status >= 500:
-            raise _FailedError(words, pause=_seconds(headers.get("retry-after", "")))
-        raise _RefusedError(words, may_be_a_field=status in (400, 422))
+        told = what_is_told(answer.body)[:_MOST_WORDS]
+        words = f"status {answer.status}{told and ': '}{told}"
+        match fault_of(answer.status, answer.body):
+            case "no room":
+                raise _NoRoomError(f"no room in the context: {told}")
+            case "failed":
+                raise _FailedError(words, pause=answer.pause)
+        raise _RefusedError(words, may_be_a_field=answer.status in (400, 422))
 
     def _completion(self, request: SampleRequest, choice: Choice, reply: Reply) -> Completion:
         alone = len(reply.choices) == 1
         text = cut_before(choice.text, request.stop)
         cut = text != choice.text
-        reasons: dict[str | None, FinishReason] = {"stop": "stop", "length": "stop" if cut else "length"}
-        reason = reasons.get(choice.finish_reason, "error")
+        ends = ENDS.get(choice.finish_reason)
+        reason = "error" if ends is None else "stop" if cut else ends
         tells_all = not cut and request.temperature == 1 and reply.counted == reply.tokens
         return Completion(
             key=request.key,
-            text="" if reason == "error" else text,
+            text="" if ends is None else text,
             finish_reason=reason,
             policy=self.policy,
             log_probabilities=choice.log_probabilities if tells_all else None,
             prompt_tokens=reply.prompt_tokens,
             tokens=reply.tokens if alone else choice.tokens,
-            error=f"the server ended it for the reason {str(choice.finish_reason)[:40]!r}" if reason == "error" else "",
+            error=_ended_by_the_server(choice) if ends is None else "",
         )
 
     def _count(self, more: Usage) -> None:
@@ -290,6 +311,17 @@ class HttpModel:
     def _refuse(self, names: set[str]) -> None:
         with self._lock:
             self._refused |= names
+
+
+@frozen
+class _Answer:
+    """What a server answered, without the key."""
+
+    status: int
+    pause: float
+    """Seconds that it asks to wait for."""
+    body: Any
+    """See `body_of`."""
 
 
 class _NoRoomError(Exception):
@@ -335,18 +367,23 @@ def _headers(key: str) -> httpx2.Headers:
     return httpx2.Headers({**plain, "Authorization": f"Bearer {key}"} if key else plain)
 
 
+def _ended_by_the_server(choice: Choice) -> str:
+    return f"the server ended it for the reason {str(choice.finish_reason)[:40]!r}"
+
+
 def _offered(base: str, key: str) -> str:
     """Which models the server has, as the end of a sentence; empty where it does not say."""
     headers = _headers(key)
 
-    async def ask(put: Callable[[bytes], None]) -> None:
+    async def ask(put: Callable[[Any], None]) -> None:
         async with _client(base, headers, _CONNECT_SECONDS) as client:
-            put((await _exchange(client, "GET", f"{base}/models", timeout=_CONNECT_SECONDS))[2])
+            url = f"{base}/models"
+            put((await _exchange(client, "GET", url, timeout=_CONNECT_SECONDS, redaction=Redaction(key))).body)
 
     try:
-        (content,) = _from_thread(ask)
-        names = [model["id"] for model in json.loads(content)["data"]]
-    except (_FailedError, ValueError, RecursionError, LookupError, TypeError):
+        (body,) = _from_thread(ask)
+        names = [model["id"] for model in body["data"]]
+    except (_FailedError, ValueError, LookupError, TypeError):
         return ""
     return one_line(f"; it offers {', '.join(map(str, names))}")[:_MOST_WORDS] if names else ""
 
@@ -393,26 +430,37 @@ def _client(url: str, headers: httpx2.Headers, timeout: float) -> httpx2.AsyncCl
 
 
 async def _exchange(
-    client: httpx2.AsyncClient, method: str, url: str, body: Mapping[str, Any] | None = None, *, timeout: float
-) -> tuple[int, httpx2.Headers, bytes]:
-    """Status, headers and body of the answer.
+    client: httpx2.AsyncClient,
+    method: str,
+    url: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    timeout: float,
+    redaction: Redaction,
+) -> _Answer:
+    """What the server answered. All that it says passes here, and is without the key from here on.
 
     Raises:
         _FailedError: the connection was not made or broke, or the answer took too long or is too large.
     """
     sent = None if body is None else json.dumps(body).encode()
     received = bytearray()
+    failure = ""
     try:
         async with asyncio.timeout(timeout), client.stream(method, url, content=sent) as response:
             async for part in response.aiter_bytes():
                 received += part
                 if len(received) > _MOST_BYTES:
-                    raise _FailedError(f"an answer of more than {_MOST_BYTES} bytes")
-    except (TimeoutError, httpx2.TimeoutException) as exc:
-        raise _FailedError(f"no whole answer within {timeout:g} seconds") from exc
+                    failure = f"an answer of more than {_MOST_BYTES} bytes"
+                    break
+    except (TimeoutError, httpx2.TimeoutException):
+        failure = f"no whole answer within {timeout:g} seconds"
     except httpx2.HTTPError as exc:
-        raise _FailedError(f"{type(exc).__name__}: {one_line(str(exc))[:_MOST_WORDS]}") from exc
-    return response.status_code, response.headers, bytes(received)
+        failure = f"{type(exc).__name__}: {one_line(redaction.text(str(exc)))[:_MOST_WORDS]}"
+    if failure:  # Raised here and not there, for the errors of the library repeat lines as the server wrote them.
+        raise _FailedError(failure)
+    asked = _seconds(response.headers.get("retry-after", ""))
+    return _Answer(response.status_code, asked, body_of(bytes(received), redaction))
 
 
 def _seconds(retry_after: str) -> float:

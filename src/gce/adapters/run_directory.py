@@ -47,6 +47,7 @@ from gce.adapters.output_files import check_apart
 from gce.adapters.run_database import CommitRow, RunDatabase, reading_failed
 from gce.adapters.run_integrity import checkpoint_of, head_content, head_problem, is_whole, read_head, way_out
 from gce.adapters.store_values import check_iteration, check_stream, encode
+from gce.domain.text import printable
 from gce.domain.types import ModelState
 from gce.errors import BadInput, DamagedStore, GceError, RunInUse, one_line
 
@@ -243,7 +244,9 @@ class RunDirectory:
             self._delete_old()
         except OSError as exc:
             warnings.warn(
-                f"iteration {iteration} is committed to {self.path}, but {_words(exc)}: the next commit tidies up",
+                printable(
+                    f"iteration {iteration} is committed to {self.path}, but {_words(exc)}: the next commit tidies up"
+                ),
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,7 @@ from gce.app.study import (
     settings_of,
     unclear,
 )
-from gce.app.terminal import table
+from gce.app.terminal import put, put_json, table
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput, RunInUse
 
@@ -92,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name, seed in [(name, seed) for seed in arguments.seeds for name in chosen]:
         settings = settings_of(study[name], common, seed)
         if settings is None:
-            print(f"left out: task {common.get('task')} has no variant for {name}", file=sys.stderr)
+            put(f"left out: task {common.get('task')} has no variant for {name}", error=True)
         else:
             wanted.append((name, seed, _config(settings)))
     for name, seed, config in wanted:
@@ -103,12 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
     found = effects(runs, study)
     missing = [(name, seed) for name, seed, _ in wanted if not (directory / name / f"seed-{seed}" / SUMMARY).is_file()]
     if arguments.json:
-        json.dump({"effects": to_plain(found), "missing": missing}, sys.stdout, indent=1)
-        print()
+        put_json({"effects": to_plain(found), "missing": missing}, indent=1)
     else:
-        print(study_table(found, runs, study) if found else "no run is done yet")
+        put(*(study_table(found, runs, study).split("\n") if found else ["no run is done yet"]))
         if missing:
-            print(f"still to come: {', '.join(f'{name} seed {seed}' for name, seed in missing)}")
+            put(f"still to come: {', '.join(f'{name} seed {seed}' for name, seed in missing)}")
     return 1 if missing else 0
 
 
@@ -130,7 +127,7 @@ def _run_all(directory: Path, study: Mapping[str, Condition], wanted: Sequence[t
         place = directory / name / f"seed-{seed}"
         if (place / SUMMARY).is_file():
             continue
-        print(f"[{number}/{len(wanted)}] {name}, seed {seed}: {study[name].what}", file=sys.stderr, flush=True)
+        put(f"[{number}/{len(wanted)}] {name}, seed {seed}: {study[name].what}", error=True)
         # Where minutes are limited, the test before tells how long the one at the end will take.
         before, begun = config.minutes is not None, (place / DATABASE).is_file()
         try:
@@ -142,7 +139,7 @@ def _run_all(directory: Path, study: Mapping[str, Condition], wanted: Sequence[t
             if not isinstance(error, RunInUse) and (begun or not (place / DATABASE).is_file()):
                 raise
             # Another process has it, or began it while this one was loading the model.
-            print(f"left to another process: {error}", file=sys.stderr)
+            put(f"left to another process: {error}", error=True)
 
 
 def study_table(found: Sequence[Effect], runs: Sequence[Finished], study: Mapping[str, Condition]) -> str:

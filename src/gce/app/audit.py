@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +10,7 @@ from gce.app.evaluation import COVERAGE_HELP, MIN_COVERAGE, check_coverage
 from gce.app.options import FITTED, NAME, NAMES, PROBLEMS, SHARE
 from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers, say_if_many
 from gce.app.runners import add_runner
-from gce.app.terminal import count_words, coverage_cell, interval_cell, table
+from gce.app.terminal import count_words, coverage_cell, interval_cell, put, put_json, table
 from gce.domain.outcomes import coverage
 from gce.domain.randomness import key
 from gce.domain.serialization import to_plain
@@ -56,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     heuristics: list[PolicyScore] = []
     problems_by_tier: dict[str, int] = {}
     for tier in find_tiers(task, preset, arguments.tiers):
-        print(f"auditing {tier} ...", file=sys.stderr, flush=True)
+        put(f"auditing {tier} ...", error=True)
         problems = draw_problems(task, preset, tier, "test", arguments.n)
         problems_by_tier[tier] = len(problems)
         training = draw_problems(task, preset, tier, "train", arguments.fit, seed=key("audit"))
@@ -65,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     passed = [score for score in blind if score.share.n and score.share.high > limit_of(task, preset, score.tier)]
     if arguments.json:
         rows = {"blind": to_plain(blind), "heuristics": to_plain(heuristics), "above_limit": to_plain(passed)}
-        print(json.dumps({"task": task.name, "preset": preset, **rows}, indent=1))
+        put_json({"task": task.name, "preset": preset, **rows}, indent=1)
     else:
         _print(task, preset, problems_by_tier, blind, heuristics, passed)
     shares = [score.share for score in (*blind, *heuristics) if score.group == score.tier]
@@ -87,7 +85,7 @@ def _print(
     passed: Sequence[PolicyScore],
 ) -> None:
     groups = list(dict.fromkeys(score.group for score in blind))
-    print(f"{task.name}/{preset}: share right on test problems, % (95 % interval), {count_words(sizes)}")
+    put(f"{task.name}/{preset}: share right on test problems, % (95 % interval), {count_words(sizes)}")
     for title, scores in (("blind answers", blind), ("heuristics", heuristics)):
         columns = groups if title == "blind answers" else [group for group in groups if " " not in group]
         by_policy: dict[str, dict[str, Interval]] = {}
@@ -101,17 +99,17 @@ def _print(
             ]
             for name, found in by_policy.items()
         ]
-        print("\n" + table([title, *columns, "coverage"], rows))
+        put("", *table([title, *columns, "coverage"], rows).split("\n"))
     best = best_by_group(blind)
     if not best:
         return
-    print("\nbest blind answer of each group:")
+    put("", "best blind answer of each group:")
     for group, score in best.items():
-        print(f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}")
+        put(f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}")
     tiers = [score for group, score in best.items() if " " not in group]
-    print(f"  {'mean of tiers':<28} {100 * sum(score.share.share for score in tiers) / len(tiers):>6.1f}")
+    put(f"  {'mean of tiers':<28} {100 * sum(score.share.share for score in tiers) / len(tiers):>6.1f}")
     for score in passed:
-        print(
+        put(
             f"above the limit of {100 * limit_of(task, preset, score.tier):.0f} %: {score.policy} on {score.group}, "
             f"upper bound {100 * score.share.high:.1f} %"
         )

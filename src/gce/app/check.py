@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from gce.app.evaluation import MIN_COVERAGE, check_coverage
 from gce.app.options import NAME, PROBLEMS, RESPONSES, SECONDS, SEED
 from gce.app.resolve import TASK_HELP, attribute, find_preset, find_task
 from gce.app.runners import add_runner
-from gce.app.terminal import Terminal
+from gce.app.terminal import Terminal, put, put_json
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput
@@ -80,7 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
         seconds=arguments.seconds,
         stage=Terminal().stage,
     )
-    print(json.dumps({"ok": report.ok, **to_plain(report)}, indent=1) if arguments.json else report)
+    if arguments.json:
+        put_json({"ok": report.ok, **to_plain(report)}, indent=1)
+    else:
+        put(*str(report).split("\n"))
     check_coverage("verdicts", sum(report.failed.values()), report.verdicts, MIN_COVERAGE, report.failed)
     return 0 if report.ok else 1
 

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Sequence
 
 from gce.app.options import Parser
+from gce.app.terminal import put
 from gce.domain.tasks import NoProblem
 from gce.errors import GceError, one_line
 
@@ -49,12 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         parsed = _parsed(arguments)
         status = importlib.import_module(f"gce.app.{parsed.command}").run(parsed)
-        print(end="", flush=True)
+        sys.stdout.flush()
     except (GceError, NoProblem) as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        put(f"{name}: {error}", error=True)
         return error.status if isinstance(error, GceError) else 2
     except KeyboardInterrupt:
-        print(f"\n{name}: interrupted", file=sys.stderr)
+        put("", f"{name}: interrupted", error=True)
         return 130
     except BrokenPipeError:
         # Whoever read has read enough.
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         # What a command knows more about is an error of its own: here, a folder that cannot be read, or a full disk.
         where = "" if error.filename is None else f": {error.filename}"
-        print(f"{name}: {one_line(error.strerror or error)}{where}", file=sys.stderr)
+        put(f"{name}: {one_line(error.strerror or error)}{where}", error=True)
         _drop_output()
         return 2
     except Exception:

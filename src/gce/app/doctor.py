@@ -27,6 +27,7 @@ from gce.adapters import blas, mlx_device
 from gce.adapters.mlx_device import Device
 from gce.adapters.process import usable_cores
 from gce.app.runners import SANDBOXES, why_not
+from gce.app.terminal import put
 from gce.errors import MissingExtra
 
 __all__ = [
@@ -185,17 +186,17 @@ def print_report(findings: Sequence[Finding]) -> None:
     """Print the findings for people, remedies below what they mend, and a last line that sums up."""
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        print(f"{finding.status:<8}{finding.name:<{width}}  {finding.detail}")
+        put(f"{finding.status:<8}{finding.name:<{width}}  {finding.detail}")
         if finding.remedy:
-            print(f"{'':{8 + width}}  -> {finding.remedy}")
+            put(f"{'':{8 + width}}  -> {finding.remedy}")
     missing = ", ".join(finding.name for finding in findings if finding.status == "missing")
     slow = ", ".join(finding.name for finding in findings if finding.status == "slow")
     if missing:
-        print(f"\nNot ready to train. Missing: {missing}.")
+        put("", f"Not ready to train. Missing: {missing}.")
     elif slow:
-        print(f"\nReady to train, but slow: {slow}.")
+        put("", f"Ready to train, but slow: {slow}.")
     else:
-        print("\nReady to train.")
+        put("", "Ready to train.")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -207,7 +208,7 @@ def run(args: argparse.Namespace) -> int:
     """Examine and print; 0 where the main job can run, 1 where something that it needs is missing."""
     findings = examine()
     if args.json:
-        print(as_json(findings))
+        put(*as_json(findings).split("\n"))
     else:
         print_report(findings)
     return 0 if ready(findings) else 1

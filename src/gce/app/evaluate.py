@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -64,10 +63,11 @@ from gce.app.options import (
 )
 from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, find_tiers, say_if_many
 from gce.app.runners import add_runner
-from gce.app.terminal import Terminal, accuracy_rows, count_words, share_cell, table
+from gce.app.terminal import Terminal, accuracy_rows, count_words, put, put_json, share_cell, table
 from gce.domain.outcomes import coverage
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import Task, draw_problems
+from gce.domain.text import printable
 from gce.domain.types import ModelState, Problem
 from gce.errors import BadInput, GceError
 from gce.ports.model import Learner, Sampler
@@ -179,13 +179,11 @@ def run(arguments: argparse.Namespace) -> int:
         found = _measured(arguments, modes, model, task, problems, settings, learned, kept)
     result, shown = _report(arguments, task, preset, problems, found)
     if arguments.json:
-        json.dump(result, sys.stdout, indent=1)
-        print()
+        put_json(result, indent=1)
     else:
         where = f"{arguments.model} on {task.name}/{preset}, {arguments.split} problems"
         counts = count_words(Counter(problem.tier for problem in problems))
-        print(f"{where}, % right (95 % interval), {counts}")
-        print(shown)
+        put(f"{where}, % right (95 % interval), {counts}", *shown.split("\n"))
     for mode, measured in found.items():
         check_answers(mode, measured.judged, arguments.min_coverage)
     return 0
@@ -302,7 +300,7 @@ def _report(
     shares = {mode: accuracy(measured.judged) for mode, measured in found.items()}
     rows = {names[mode]: row for mode, row in shares.items()}
     shown = [table(*accuracy_rows({**rows, "best blind answer": best_of(floors), **heuristics}, tiers, held_out))]
-    shown += [f"* {mode}: {note}" for mode, note in notes.items()]
+    shown += [printable(f"* {mode}: {note}") for mode, note in notes.items()]
     gains = against(found)
     if len(found) > 1:
         shown += ["", costs_table(found)]
@@ -339,7 +337,7 @@ def _failures(found: Mapping[str, Measured]) -> list[str]:
         ):
             if answers:
                 first = f"{answers[0].problem.tier}: {answers[0].reason or answers[0].completion.error}"
-                lines.append(f"{mode}: {len(answers)} of {len(measured.judged)} {counted}; {first}")
+                lines.append(printable(f"{mode}: {len(answers)} of {len(measured.judged)} {counted}; {first}"))
     return lines
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from gce.adapters.whole_folder import whole_folder
 from gce.app.evaluation import stored_shares
 from gce.app.models import model_directory
 from gce.app.options import PATH, Choice
+from gce.app.terminal import put, put_json
 from gce.domain.types import Interval
 from gce.errors import BadInput, MissingExtra
 
@@ -76,9 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
     load = _how_to_load(arguments.to, out, base)
     if arguments.json:
         found = {"path": str(out), "format": arguments.to, "checkpoint": source.name, "load": load}
-        print(json.dumps(found | {"base": None if base is None else str(base)}))
+        put_json(found | {"base": None if base is None else str(base)})
     else:
-        print(f"{out}: {source.name}, {len(adapter.pairs)} linears of rank {adapter.rank}\n{load}")
+        put(f"{out}: {source.name}, {len(adapter.pairs)} linears of rank {adapter.rank}", load)
     return 0
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from gce.adapters.cpsat import CpSatSolver
 from gce.app.options import NAME, NAMES, PROBLEMS_PRINTED, SEED, Choice
 from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers
+from gce.app.terminal import put, put_json
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import draw_problem
 
@@ -49,9 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
         for index in range(arguments.n):
             problem = draw_problem(task, preset, tier, arguments.split, index, seed=arguments.seed, solve=solve)
             if arguments.json:
-                print(json.dumps(to_plain(problem)))
+                put_json(to_plain(problem))
             else:
-                print(f"--- {problem.key}")
+                put(f"--- {problem.key}")
                 for message in problem.prompt:
-                    print(message.content)
+                    put(*message.content.split("\n"))
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 from collections.abc import Callable
 from importlib import resources
@@ -16,7 +15,7 @@ from attrs import frozen
 
 from gce.app.config import RunConfig
 from gce.app.resolve import attribute
-from gce.app.terminal import table
+from gce.app.terminal import put, put_json, table
 from gce.domain.tasks import Task
 from gce.errors import BadInput, ModelError
 
@@ -71,9 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     head, *rows = backend_rows()
     if arguments.json:
-        print(json.dumps([dict(zip(head, row, strict=True)) for row in rows]))
+        put_json([dict(zip(head, row, strict=True)) for row in rows])
     else:
-        print(table(head, rows, words=True))
+        put(*table(head, rows, words=True).split("\n"))
     return 0
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from gce.app.models import shipped_model_path
+from gce.app.terminal import put, put_json
 
 __all__ = ["add_arguments", "run"]
 
@@ -19,5 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     path = str(shipped_model_path())
-    print(json.dumps({"path": path}) if arguments.json else path)
+    if arguments.json:
+        put_json({"path": path})
+    else:
+        put(path)
     return 0

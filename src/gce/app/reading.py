@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
+
+from gce.app.terminal import put
 
 __all__ = ["UNVERIFIED", "add_no_verify", "verifies"]
 
@@ -22,5 +23,5 @@ def add_no_verify(parser: argparse.ArgumentParser) -> None:
 def verifies(arguments: argparse.Namespace) -> bool:
     """Whether the run is to be verified; where not, standard error says so."""
     if arguments.no_verify:
-        print(f"warning: {UNVERIFIED}", file=sys.stderr)
+        put(f"warning: {UNVERIFIED}", error=True)
     return not arguments.no_verify

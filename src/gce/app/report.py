@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import html
-import json
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,8 @@ from gce.adapters.output_files import check_output, write_output
 from gce.app.options import PATH, Choice
 from gce.app.reading import add_no_verify, verifies
 from gce.app.report_sections import Section, Table, sections_of
+from gce.app.terminal import put, put_json
+from gce.domain.text import printable
 from gce.errors import BadInput
 
 __all__ = ["add_arguments", "page", "run"]
@@ -94,12 +94,11 @@ def run(arguments: argparse.Namespace) -> int:
         check_output(out, mark=mark, replace=replace)
     sections = sections_of(arguments.runs, verify=verifies(arguments))
     if arguments.json:
-        json.dump([_data(section) for section in sections], sys.stdout, indent=1)
-        print()
+        put_json([_data(section) for section in sections], indent=1)
         return 0
     title = ", ".join(path.resolve().name for path in arguments.runs)
     if out is None:
-        print(markdown(title, sections), end="")
+        put(*markdown(title, sections).removesuffix("\n").split("\n"))
         return 0
     match arguments.format:
         case "png":
@@ -113,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         case "md":
             content = f"{MARKDOWN_BEGINS}\n\n{markdown(title, sections)}"
             write_output(out, content.encode(), mark=mark, replace=replace)
-    print(out)
+    put(str(out))
     return 0
 
 
@@ -125,31 +124,31 @@ def _data(section: Section) -> dict[str, Any]:
 
 def page(title: str, sections: Sequence[Section]) -> str:
     """One HTML file that needs no other and no network."""
-    links = "".join(f'<a href="#s{n}">{html.escape(section.title)}</a>' for n, section in enumerate(sections))
+    links = "".join(f'<a href="#s{n}">{_shown(section.title)}</a>' for n, section in enumerate(sections))
     body = "".join(_part(n, section) for n, section in enumerate(sections))
     return (
         f"{PAGE_BEGINS}"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n"
-        f"<body>\n<h1>{html.escape(title)}</h1>\n<nav>{links}</nav>\n{body}</body>\n</html>\n"
+        f"<title>{_shown(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n"
+        f"<body>\n<h1>{_shown(title)}</h1>\n<nav>{links}</nav>\n{body}</body>\n</html>\n"
     )
 
 
 def _part(number: int, section: Section) -> str:
-    words = "".join(f"<p>{html.escape(text)}</p>\n" for text in section.words)
+    words = "".join(f"<p>{_shown(text)}</p>\n" for text in section.words)
     tables = "".join(_table(table) for table in section.tables)
     figures = "".join(
-        f"<figure><figcaption>{html.escape(figure.title)}</figcaption>\n{figure.svg()}"
+        f"<figure><figcaption>{_shown(figure.title)}</figcaption>\n{figure.svg()}"
         f"<details><summary>data</summary>{_table(Table(figure.head, figure.rows))}</details></figure>\n"
         for figure in section.figures
     )
     grid = f'<div class="figures">\n{figures}</div>\n' if figures else ""
-    return f'<section id="s{number}"><h2>{html.escape(section.title)}</h2>\n{words}{tables}{grid}</section>\n'
+    return f'<section id="s{number}"><h2>{_shown(section.title)}</h2>\n{words}{tables}{grid}</section>\n'
 
 
 def _table(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.head)
-    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in table.rows)
+    head = "".join(f"<th>{_shown(cell)}</th>" for cell in table.head)
+    rows = "".join("<tr>" + "".join(f"<td>{_shown(cell)}</td>" for cell in row) + "</tr>\n" for row in table.rows)
     kind = ' class="plain"' if table.head[-1] in ("value", "what") else ""
     return f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\n'
 
@@ -173,5 +172,14 @@ def _rows(table: Table) -> list[str]:
     return ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
 
 
+def _line(text: str) -> str:
+    """A text of any origin as one line that hides nothing."""
+    return printable(" ".join(text.split()))
+
+
+def _shown(text: str) -> str:
+    return html.escape(_line(text))
+
+
 def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
+    return _line(text).replace("|", "\\|")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +14,7 @@ from gce.app.options import PATH
 from gce.app.reading import add_no_verify, verifies
 from gce.app.resolve import find_task, same_file, stored_problem
 from gce.app.runners import AUTO
+from gce.app.terminal import put, put_json
 from gce.domain.serialization import RENAMED, to_plain
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Problem
@@ -74,13 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace, judged: int, changes: Sequence[Change]) -> None:
     if arguments.json:
         found = {"judged": judged, "changes": to_plain(list(changes)), "verified": not arguments.no_verify}
-        json.dump(found, sys.stdout, indent=1)
-        print()
+        put_json(found, indent=1)
         return
     for change in changes:
         words = "; ".join(change.reasons) or "no violation"
-        print(f"{change.where} {change.key}: {change.was}, now {change.now} ({words})")
-    print(f"{judged} answers judged again, {len(changes)} verdicts changed")
+        put(f"{change.where} {change.key}: {change.was}, now {change.now} ({words})")
+    put(f"{judged} answers judged again, {len(changes)} verdicts changed")
 
 
 def _stored(reader: RunReader) -> Iterator[tuple[str, Mapping[str, Any]]]:

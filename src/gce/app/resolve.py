@@ -14,6 +14,7 @@ from attrs import evolve
 from gce.adapters.input_files import read_input
 from gce.adapters.record_files import HUMAN_EVAL, MOST_BYTES, human_eval_path, read_records
 from gce.app.runners import AUTO, LazyRunner
+from gce.app.terminal import put
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, Task, problem_of_key
 from gce.domain.tasks.task import nothing_to_run
@@ -115,11 +116,7 @@ def say_if_many(counts: Mapping[str, int | None]) -> None:
     """Say on standard error that many problems are going to be drawn, before which nothing else is seen."""
     for option, count in counts.items():
         if count is not None and count > MANY:
-            print(
-                f"{option} {count:,}: drawing so many problems of each tier takes 1 to 100 ms a problem",
-                file=sys.stderr,
-                flush=True,
-            )
+            put(f"{option} {count:,}: drawing so many problems of each tier takes 1 to 100 ms a problem", error=True)
 
 
 def stored_problem(task: Task, record: Mapping[str, Any]) -> Problem:

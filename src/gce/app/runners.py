@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -14,6 +13,7 @@ from gce.adapters.runner_pool import RunnerPool
 from gce.adapters.sandbox_process import SandboxProcess
 from gce.adapters.unsafe_local import start_unsafe_local
 from gce.app.options import Choice
+from gce.app.terminal import put
 from gce.domain.plain_values import to_text
 from gce.domain.types import Evidence, Execution
 from gce.errors import BadInput
@@ -79,11 +79,10 @@ def find_runner(name: str) -> RunnerPool:
         BadInput: none does.
     """
     if name == UNSAFE:
-        print(
+        put(
             "warning: --runner unsafe-local: programs written by the model run WITHOUT A SANDBOX, with your rights: "
             "they can read and delete your files and use the network",
-            file=sys.stderr,
-            flush=True,
+            error=True,
         )
         return RunnerPool(start_unsafe_local)
     reasons = {}

@@ -1,20 +1,24 @@
-"""What a person sees: progress bars on a terminal, plain lines elsewhere, and tables of results.
+"""What a person sees: lines, progress bars on a terminal, and tables of results.
 
-Everything goes to standard error or to the stream given, so that `--json` keeps standard output for programs.
+All that the commands print goes through `put` and `put_json`, which escape what models, programs, servers and files
+wrote: a line stays one line, and nothing in it moves the cursor, changes colours or hides a character. Progress goes to
+standard error or to the stream given, so that `--json` keeps standard output for programs.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from gce.domain.diagnosis import diagnose, run_counts
 from gce.domain.outcomes import coverage
 from gce.domain.statistics import Estimate, mean_of_tiers
+from gce.domain.text import printable
 from gce.domain.types import Interval, IterationRecord
 
 __all__ = [
@@ -27,6 +31,8 @@ __all__ = [
     "interval_cell",
     "p_cell",
     "percent",
+    "put",
+    "put_json",
     "rollout_rows",
     "share_cell",
     "table",
@@ -36,6 +42,23 @@ BAR_WIDTH = 24
 SECONDS_BETWEEN_PAINTS = 0.1
 SECONDS_BETWEEN_LINES = 300.0
 """Where there is no terminal, and a stage goes on for long."""
+
+
+def put(*lines: str, error: bool = False, stream: TextIO | None = None) -> None:
+    """Print each of `lines` as one line, on standard output, standard error or `stream`.
+
+    What is not seen as itself is escaped (`printable`), line ends within a line and what the stream cannot encode too.
+    """
+    out = stream or (sys.stderr if error else sys.stdout)
+    encoding = getattr(out, "encoding", None) or "utf-8"
+    for line in lines:
+        out.write(printable(line).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    out.flush()
+
+
+def put_json(data: Any, *, indent: int | None = None) -> None:
+    """Print `data` as JSON in ASCII on standard output."""
+    put(*json.dumps(data, indent=indent).replace("\x7f", "\\u007f").split("\n"))
 
 
 class Silent:
@@ -62,10 +85,10 @@ class Terminal:
         self._records: list[IterationRecord] = []
         self._warned: dict[str, str] = {}
 
-    def say(self, text: str) -> None:
-        """One line."""
+    def say(self, *lines: str) -> None:
+        """One line, or several."""
         self._clear()
-        print(text, file=self.stream, flush=True)
+        put(*lines, stream=self.stream)
 
     def stage(self, name: str, total: int) -> Callable[[], None]:
         """See `gce.app.loop.Watcher`."""
@@ -119,7 +142,7 @@ class Terminal:
     def _paint(self, name: str, done: int, total: int, seconds: float) -> None:
         filled = BAR_WIDTH * done // max(total, 1)
         bar = "#" * filled + "." * (BAR_WIDTH - filled)
-        self.stream.write(f"\r\x1b[K{name:>9} [{bar}] {_progress(done, total, seconds)}")
+        self.stream.write(f"\r\x1b[K{printable(name):>9} [{bar}] {_progress(done, total, seconds)}")
         self.stream.flush()
 
     def _clear(self) -> None:
@@ -174,7 +197,11 @@ def count_words(counts: Mapping[str, int]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = False) -> str:
-    """Columns of even width, the first to the left and the others to the right, or to the left where they are words."""
+    """Columns of even width, the first to the left and the others to the right, or to the left where they are words.
+
+    A row is a line, whatever its cells hold.
+    """
+    head, *rows = ([printable(cell) for cell in row] for row in (head, *rows))
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:

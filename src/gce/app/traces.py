@@ -19,6 +19,7 @@ from gce.app.examples import EXAMPLES_DRAWN, also_from
 from gce.app.options import NAMES, PATH, SHARE_BELOW_1, Choice
 from gce.app.reading import UNVERIFIED, add_no_verify, verifies
 from gce.app.resolve import find_task, stored_problem
+from gce.app.terminal import put, put_json
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
 
@@ -108,11 +109,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         counts = {split: len(found) for split, found in splits.items()}
         found = {"path": str(out), "format": arguments.to, "traces": counts, "tiers": _tiers(traces)}
-        print(json.dumps(found | {"verified": verified}))
+        put_json(found | {"verified": verified})
         return 0
     for split, path in paths.items():
-        print(f"{path}: {_count(len(splits[split]), 'trace')} of {_count(_problems(splits[split]), 'problem')}")
-    print(f"load them with {_how_to_load(arguments.to, out)}")
+        put(f"{path}: {_count(len(splits[split]), 'trace')} of {_count(_problems(splits[split]), 'problem')}")
+    put(f"load them with {_how_to_load(arguments.to, out)}")
     return 0
 
 

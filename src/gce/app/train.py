@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import platform
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,7 +32,7 @@ from gce.app.models import MODEL_HELP, find_model
 from gce.app.options import ITERATION_NUMBER, NAME, PATH, SEED, Choice
 from gce.app.resolve import TASK_HELP, file_digest, find_preset, find_task, same_file, say_if_many
 from gce.app.runners import RUNNER_HELP
-from gce.app.terminal import Terminal, accuracy_rows, count_words, rollout_rows, table
+from gce.app.terminal import Terminal, accuracy_rows, count_words, put_json, rollout_rows, table
 from gce.domain.advantages import ALGORITHMS
 from gce.domain.diagnosis import falls
 from gce.domain.randomness import key
@@ -194,8 +193,7 @@ def run(arguments: argparse.Namespace) -> int:
         directory = arguments.run_dir or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
         summary = start(directory, with_recipe(given.pop("recipe", "gce"), given))
     if arguments.json:
-        json.dump(summary, sys.stdout, indent=1)
-        print()
+        put_json(summary, indent=1)
     return 0
 
 
@@ -442,8 +440,8 @@ def _train(
     summary |= {"updates": sum(record.updates for record in records)}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
     rows = {**({"before": first} if first else {}), "after": after, "best blind answer": best_of(floors), **heuristics}
-    terminal.say("\nTraining rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
-    terminal.say(table(*rollout_rows(records)))
+    terminal.say("", "Training rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
+    terminal.say(*table(*rollout_rows(records)).split("\n"))
     _print_result(terminal, tiers, summary, rows)
     return summary
 
@@ -569,7 +567,7 @@ def _print_result(
         n = count_words({tier: found.n + found.failed for tier, found in rows["after"].items()})
         terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), {n}")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
-        terminal.say(table(*accuracy_rows(rows, tiers, held_out)))
+        terminal.say(*table(*accuracy_rows(rows, tiers, held_out)).split("\n"))
     if summary["falls"]:
         fell = [
             f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"

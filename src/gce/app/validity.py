@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from gce.app.models import find_model
 from gce.app.modes import MODES, Settings, converse
 from gce.app.options import PATH, PROBLEMS, THREADS
 from gce.app.resolve import find_task, same_file, say_if_many, stored_problem
-from gce.app.terminal import Terminal, coverage_cell, share_cell, table
+from gce.app.terminal import Terminal, coverage_cell, put, put_json, share_cell, table
 from gce.domain.diagnosis import falls, first_gains
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import mean_difference, mean_of_tiers, wilson
@@ -105,11 +104,10 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from error
     if arguments.json:
-        json.dump(card, sys.stdout, indent=1)
-        print()
+        put_json(card, indent=1)
     else:
-        print(table(["", "% (95 % interval)", "n", "coverage"], [_row(line) for line in lines]))
-        print("\n" + "\n".join(card["words"]))
+        put(*table(["", "% (95 % interval)", "n", "coverage"], [_row(line) for line in lines]).split("\n"))
+        put("", *card["words"])
     worst = min(lines, key=lambda line: line.coverage)
     check_coverage(worst.what, worst.failed, worst.n + worst.failed, config.min_coverage)
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from gce.adapters.input_files import parse_json, read_input, read_standard_input
@@ -11,6 +10,7 @@ from gce.app.evaluation import judge
 from gce.app.options import NAME
 from gce.app.resolve import TASK_HELP, find_task
 from gce.app.runners import add_runner
+from gce.app.terminal import put, put_json
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import Task
 from gce.domain.types import Completion, Message, Problem
@@ -64,14 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
     steps = task.judge_steps(problem, text) if arguments.steps else ()
     if arguments.json:
         found = {"right": judged.right, "outcome": judged.outcome, "verdicts": to_plain(judged.verdicts)}
-        print(json.dumps(found | {"steps": to_plain(steps)}))
+        put_json(found | {"steps": to_plain(steps)})
     else:
         for step in steps:
-            print(_shown(f"{step.status:>10}  {step.text}" + (f"   <- {step.reason}" if step.reason else "")))
+            put(f"{step.status:>10}  {step.text}" + (f"   <- {step.reason}" if step.reason else ""))
         for verdict in judged.verdicts:
-            print(f"{verdict.evaluator} {verdict.version}: {verdict.status}")
+            put(f"{verdict.evaluator} {verdict.version}: {verdict.status}")
             for violation in verdict.violations:
-                print(_shown(f"  {violation.kind}: {violation.message}"))
+                put(f"  {violation.kind}: {violation.message}")
     if judged.failed:
         return 3
     return 0 if judged.right else 1
@@ -80,11 +80,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _read(name: str) -> str:
     data = read_standard_input(MOST_BYTES) if name == "-" else read_input(name, MOST_BYTES)
     return data.decode("utf-8", "surrogateescape")
-
-
-def _shown(line: str) -> str:
-    """What an answer says may hold anything; what is printed can be encoded."""
-    return line.encode("utf-8", "backslashreplace").decode()
 
 
 def _problem(task: Task, data: Any) -> Problem:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 
 __all__ = [
     "GLUES",
+    "HIDDEN",
     "HOSTILE",
     "NOTHING_SAID",
     "PADDING",
     "PARTIAL_NUMBERS",
+    "disguised",
     "long_texts",
     "mutated",
     "noise",
@@ -52,9 +54,26 @@ PADDING = (
 GLUES = ("\n", " ", ", ", "\n\n", " or ", "; ", "\n" * 300, " " * 300)
 """What two answers may stand side by side with."""
 
+HIDDEN = {
+    "controls": ((0x00, 0x1F), (0x7F, 0x9F)),
+    "format characters": ((0xAD, 0xAD), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0xFEFF, 0xFEFF)),
+    "tags and annotations": ((0xE0001, 0xE007F), (0xFFF9, 0xFFFB)),
+    "combining marks": ((0x300, 0x36F), (0x483, 0x489), (0x20D0, 0x20F0)),
+    "variation selectors": ((0xFE00, 0xFE0F), (0xE0100, 0xE01EF), (0x180B, 0x180D)),
+    "blank letters": ((0x115F, 0x1160), (0x3164, 0x3164), (0xFFA0, 0xFFA0)),
+    "spaces and separators": ((0x20, 0x20), (0xA0, 0xA0), (0x2000, 0x200A), (0x2028, 0x2029), (0x3000, 0x3000)),
+    "private use": ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD)),
+    "surrogates": ((0xD800, 0xDFFF),),
+    "unassigned": ((0x378, 0x379), (0xFDD0, 0xFDEF), (0x10FFFF, 0x10FFFF)),
+    "signs": ((0x2A, 0x2A), (0x5F, 0x60), (0x7E, 0x7E), (0x27, 0x27), (0x2800, 0x2800)),
+}
+"""Ranges of code points that leave a word readable between whose letters they stand, by sort."""
+
 _NUMBER = re.compile(r"\d+")
 _SPLITS = (", ", "\n", " ", "; ", ",")
-_STRANGE = "\u200b\u200d\u202e\u00a0\u0301\x00\ud800\ufeff\u0660\uff11\u00b2\u0410.,:;-+0159aAzZ \n\"'*|"
+_STRANGE = (
+    "\u200b\u3164\ufe0f\u2028\ue000\u202e\u00a0\u0301\x00\ud800\ufeff\u0660\uff11\u00b2\u0410.,:;-+0159aAzZ \n\"'*|"
+)
 
 Change = Callable[[str, random.Random], str]
 
@@ -66,6 +85,20 @@ def mutated(text: str, others: Sequence[str], rng: random.Random) -> str:
             text = _beside(text, rng.choice(others), rng)
         else:
             text = rng.choice(_CHANGES)(text, rng)
+    return text
+
+
+def disguised(text: str, rng: random.Random) -> str:
+    """`text` with one to four characters of `HIDDEN` within it, or wide, or of the other case: it reads the same."""
+    match rng.randrange(8):
+        case 0:
+            return "".join(chr(ord(each) + 0xFEE0) if "!" <= each <= "~" else each for each in text)
+        case 1:
+            return text.swapcase()
+    for _ in range(rng.randint(1, 4) if len(text) > 1 else 0):
+        place = rng.randint(1, len(text) - 1)
+        hidden = chr(rng.randint(*rng.choice(HIDDEN[rng.choice(sorted(HIDDEN))])))
+        text = text[:place] + hidden * rng.choice((1, 1, 1, 40)) + text[place:]
     return text
 
 
@@ -107,6 +140,10 @@ def long_texts(answer: str, size: int) -> dict[str, str]:
 
 
 def _beside(text: str, other: str, rng: random.Random) -> str:
+    if rng.random() < 0.3:
+        word = re.match(r"\w*\W?", other)
+        assert word is not None
+        other = disguised(word.group(), rng) + other[word.end() :]
     first, second = (text, other) if rng.random() < 0.5 else (other, text)
     return first + rng.choice(GLUES) + second
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gce.domain.tasks.scheduling.answer import MAX_START, render
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.testing.responses import PARTIAL_NUMBERS
+from gce.testing.responses import HIDDEN, PARTIAL_NUMBERS
 from gce.testing.scheduling_responses import MARKERS, loose_forms, peak
 
 __all__ = [
@@ -198,13 +198,20 @@ def hostile_responses(labels: Collection[str]) -> st.SearchStrategy[str]:
     between = st.sampled_from((" ", " ", " ", ": ", " = ", " -> ", "\t", "  ", "\u00a0", "\u200b", ""))
     entry = st.builds(_concatenate, label, between, number)
     entries = _joined(st.lists(entry, max_size=12), (", ", ", ", ",", "; ", "\n", " , "))
-    marker = st.sampled_from(MARKERS)
+    hidden = st.sampled_from(sorted(HIDDEN)).flatmap(lambda sort: st.sampled_from(HIDDEN[sort])).flatmap(_one_of_range)
+    marker = st.sampled_from(MARKERS) | st.builds(
+        lambda place, between: f"{'Answer'[:place]}{between}{'Answer'[place:]}: ", st.integers(1, 6), hidden
+    )
     piece = st.one_of(anything, entries, marker, st.builds(_concatenate, marker, entries), st.sampled_from(_INJECTIONS))
     return _joined(st.lists(piece, max_size=5), ("\n", "", " ", "\r\n"))
 
 
 def _joined(parts: st.SearchStrategy[list[str]], glues: tuple[str, ...]) -> st.SearchStrategy[str]:
     return st.builds(lambda glue, pieces: glue.join(pieces), st.sampled_from(glues), parts)
+
+
+def _one_of_range(limits: tuple[int, int]) -> st.SearchStrategy[str]:
+    return st.integers(*limits).map(chr)
 
 
 def _concatenate(*parts: str) -> str:

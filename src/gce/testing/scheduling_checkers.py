@@ -6,7 +6,6 @@ imports it before it is asked.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import lru_cache
 
@@ -18,7 +17,7 @@ __all__ = ["accepts", "cp_sat_accepts", "faults", "read", "sweep_accepts"]
 Fault = tuple[str, tuple[str, ...], float, float]
 
 _LETTERS_AND_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_MARK = re.compile("answer[\\s*_~`\"'\u2018\u2019\u201c\u201d\u00bb]*:")
+_BLANK_LETTERS = "\u115f\u1160\U00013441\U00013442"
 
 
 def accepts(problem: Problem, text: str) -> bool:
@@ -136,12 +135,12 @@ def cp_sat_accepts(instance: Instance, starts: dict[str, int]) -> bool:
 
 def read(text: str) -> list[tuple[str, int]] | None:
     """The entries of a response under the strict grammar, character by character; None where it is refused."""
-    plain = "".join(
+    squeezed = "".join(
         character
-        for character in unicodedata.normalize("NFKD", text)
-        if unicodedata.category(character) not in ("Cf", "Me", "Mn")
+        for character in unicodedata.normalize("NFKD", text).lower()
+        if character == ":" or (character.isalnum() and character not in _BLANK_LETTERS)
     )
-    if len(_MARK.findall(plain.lower())) != 1:
+    if squeezed.count("answer:") != 1:
         return None
     end = len(text)
     while end and text[end - 1] in " \t\r\n":

@@ -17,7 +17,7 @@ from attrs import evolve, frozen
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling.answer import MAX_START, render
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.testing.responses import HOSTILE, PADDING, PARTIAL_NUMBERS, mutated, noise
+from gce.testing.responses import HOSTILE, PADDING, PARTIAL_NUMBERS, disguised, mutated, noise
 
 __all__ = [
     "ALWAYS_RIGHT",
@@ -133,7 +133,7 @@ def hedged(rng: random.Random, starts: Mapping[str, int]) -> str:
     schedules = [dict(starts) if rng.random() < 0.2 else _near(rng, starts) for _ in range(places)]
     schedules[rng.choice((0, places - 1, rng.randrange(places)))] = dict(starts)
     lines = [_pairs(schedule) for schedule in schedules]
-    marker = rng.choice(MARKERS)
+    marker = _marker(rng)
     match rng.randrange(8):
         case 0:
             text = "\n".join(f"Answer: {line}" for line in lines)
@@ -259,15 +259,16 @@ def _mutated(rng: random.Random, starts: Mapping[str, int]) -> str:
 
 
 def _hostile(rng: random.Random, starts: Mapping[str, int]) -> str:
-    """Up to five pieces of answers, numbers that are none, foreign labels and noise."""
+    """Up to five pieces of answers, numbers that are none, foreign labels and noise; at times before a right answer."""
     glue = rng.choice(("\n", "", " ", "\r\n"))
-    return glue.join(_piece(rng, starts) for _ in range(rng.randint(0, 5)))
+    text = glue.join(_piece(rng, starts) for _ in range(rng.randint(0, 5)))
+    return f"{text}\n{render(starts)}" if rng.random() < 0.1 else text
 
 
 def _piece(rng: random.Random, starts: Mapping[str, int]) -> str:
     match rng.randrange(6):
         case 0:
-            return rng.choice(MARKERS)
+            return _marker(rng)
         case 1:
             return noise(rng)
         case 2:
@@ -281,6 +282,10 @@ def _piece(rng: random.Random, starts: Mapping[str, int]) -> str:
         for label, start in starts.items()
     ]
     return rng.choice(MARKERS) + rng.choice(_GLUES).join(entries)
+
+
+def _marker(rng: random.Random) -> str:
+    return rng.choice(MARKERS) if rng.random() < 0.8 else disguised("Answer:", rng) + " "
 
 
 _KINDS: Mapping[str, tuple[int, Write]] = {

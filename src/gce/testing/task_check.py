@@ -16,6 +16,7 @@ from attrs import field, frozen
 
 from gce.domain.statistics import wilson
 from gce.domain.tasks.task import Task
+from gce.domain.text import printable
 from gce.domain.types import Interval
 from gce.testing.attacks import CHECKS
 from gce.testing.bench import SHOWN, Accepts, Bench, Finding, Hopeless, alarm_clock, clipped
@@ -75,7 +76,7 @@ class TaskReport:
             for reason, count in [*self.failed.items()][:SHOWN]
         ]
         lines += [f"not checked: {reason}" for reason in self.not_checked]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 def check_task(

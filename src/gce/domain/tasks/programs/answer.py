@@ -2,14 +2,17 @@
 
 A fence is a line of three backquotes, the opening one with `python`, `py` or nothing behind them. What is taken has to
 define the function in exactly one line that begins with `def NAME(`. A response is ambiguous, and wrong, where two of
-its blocks define the function, or one does it twice; so is a text without fences that does not begin with code. Nothing
-is parsed here, let alone run: whether it is Python is found out in the sandbox.
+its blocks define the function, or one does it twice; so is a text without fences that does not begin with code. Fences
+and further definitions are looked for in the plain form of `gce.domain.text`, so that invisible characters, full-width
+letters or line ends of another kind hide none. Nothing is parsed here, let alone run: whether it is Python is found out
+in the sandbox.
 """
 
 from __future__ import annotations
 
 import re
 
+from gce.domain.text import plain
 from gce.domain.types import Violation
 
 __all__ = ["MOST_CHARACTERS", "fenced", "read_program"]
@@ -32,7 +35,6 @@ def read_program(text: str, entry_point: str) -> str | Violation:
     blocks = _blocks(text)
     if isinstance(blocks, Violation):
         return blocks
-    defines = re.compile(rf"^def {re.escape(entry_point)}[ \t]*\(", re.MULTILINE)
     if not blocks:
         program = text.strip()
         if not _BEGINS_WITH.match(program):
@@ -41,14 +43,19 @@ def read_program(text: str, entry_point: str) -> str | Violation:
         language, program = blocks[-1]
         if language not in _LANGUAGES:
             return _wrong("missing-answer", "the last fenced block is not marked as Python")
-        if sum(bool(defines.search(block)) for _, block in blocks) > 1:
+        if sum(bool(_definitions(block, entry_point)) for _, block in blocks) > 1:
             return _wrong("several-answers", f"several blocks define {entry_point}")
-    count = len(defines.findall(program))
-    if not count:
+    if not re.search(rf"^def {re.escape(entry_point)}[ \t]*\(", program, re.MULTILINE):
         return _wrong("missing-answer", f"the program has no line that begins with def {entry_point}(")
-    if count > 1:
+    if (count := _definitions(program, entry_point)) > 1:
         return _wrong("several-answers", f"the program defines {entry_point} {count} times")
     return program
+
+
+def _definitions(program: str, entry_point: str) -> int:
+    """How many lines define the function, in whatever way they write it."""
+    begins = re.compile(rf"(?:async\s+)?def\s+{re.escape(plain(entry_point))}\s*[(\[]")
+    return sum(bool(begins.match(line)) for line in plain(program).splitlines())
 
 
 def _blocks(text: str) -> list[tuple[str, str]] | Violation:
@@ -57,7 +64,7 @@ def _blocks(text: str) -> list[tuple[str, str]] | Violation:
     inside: list[str] | None = None
     language = ""
     for line in text.split("\n"):
-        stripped = line.strip()
+        stripped = plain(line).strip()
         if not stripped.startswith("```"):
             if inside is not None:
                 inside.append(line)

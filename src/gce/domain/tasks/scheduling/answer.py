@@ -10,9 +10,11 @@ r"""The written form of a schedule: a strict grammar for rewards, and a lenient 
     whitespace  = " " | TAB | CR | LF ;
 
 Beside the grammar one rule: the word `answer:` occurs exactly once in the whole response, so that neither a second
-answer, nor an echo of the prompt or of an example, can stand beside the one that is judged. Letter case, width
-(full-width letters and colons), accents, invisible characters, and whitespace, quotation marks or Markdown emphasis
-before the colon do not hide the word. Letters of other scripts that merely look alike are other letters.
+answer, nor an echo of the prompt or of an example, can stand beside the one that is judged. It is looked for in the
+plain form of `gce.domain.text`, in either case, and nothing hides it but another letter, digit or colon between its
+characters: neither width (full-width letters and colons) nor accents, control, format, private-use and other invisible
+characters, whitespace, quotation marks, Markdown emphasis or any other sign, be they within the word or before the
+colon. Letters and colons that merely look alike, of other scripts or small capitals, are others.
 
 Knows the form alone: whether a label names a job, and whether the times are right, is judged elsewhere. What the
 reasoning says is never read here. All functions take any `str`, lone surrogates and NULs included, and take time
@@ -22,11 +24,11 @@ linear in its length.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 
 from attrs import frozen
 
+from gce.domain.text import plain
 from gce.domain.types import Violation
 
 __all__ = ["MAX_START", "Answer", "diagnose", "parse", "render"]
@@ -36,12 +38,12 @@ MAX_START = 999_999
 
 _MARKER = "Answer: "
 _MAX_DIGITS = len(str(MAX_START))
-_BEFORE_COLON = frozenset("*_~`\"'\u2018\u2019\u201c\u201d\u00bb")
-_INVISIBLE = frozenset({"Cf", "Me", "Mn"})
 _JOINS_PAIR = " \t:=|*_`\"'~()[]{}<>-\u2192\u21d2\u27f6"
 _FILLERS = frozenset({"at", "begin", "begins", "day", "is", "on", "s", "start", "starts", "time"})
 
 # No part of these can match what may follow it, so giving characters back fails at once: linear time on any line.
+_BETWEEN = r"(?:[^\w:]|_)*+"
+_MARK = re.compile(_BETWEEN.join("answer:"), re.IGNORECASE)
 _WORD = re.compile("[0-9A-Za-z]+")
 _LABEL = "[0-9A-Za-z]+"
 _NUMBER = f"(?:0|[1-9][0-9]{{0,{_MAX_DIGITS - 1}}})"
@@ -66,17 +68,14 @@ def parse(text: str) -> Answer | Violation:
     """
     body = text.rstrip(" \t\r\n")
     start = body.rfind("\n") + 1
-    folded = (text if text.isascii() else _plain(text)).lower()
-    marked = body.startswith(_MARKER, start)
-    if not marked or folded.count("answer") > 1:
-        count = sum(1 for _ in _colons(folded))
-        if count == 0:
-            return Violation("missing-answer", 'The response has no line that starts with "Answer: ".')
-        if count > 1:
-            message = f'The word "answer:" occurs {count} times in the response; it must occur exactly once.'
-            return Violation("several-answers", message, found=count, bound=1)
-        if not marked:
-            return _unmarked(body, start)
+    count = sum(1 for _ in _MARK.finditer(plain(text)))
+    if count == 0:
+        return Violation("missing-answer", 'The response has no line that starts with "Answer: ".')
+    if count > 1:
+        message = f'The word "answer:" occurs {count} times in the response; it must occur exactly once.'
+        return Violation("several-answers", message, found=count, bound=1)
+    if not body.startswith(_MARKER, start):
+        return _unmarked(body, start)
     line = body[start + len(_MARKER) :]
     if not _LINE.fullmatch(line):
         return _broken(line)
@@ -111,10 +110,10 @@ def diagnose(text: str, labels: Collection[str]) -> dict[str, int] | None:
     repeats. Labels may be missing from the result. None where there is no pair, or where a number of that stretch
     is no plain start (`3.9`, `0-50`, `-1`).
     """
-    plain = text if text.isascii() else _plain(text)
-    after = max(_colons(plain.lower()), default=0)
+    seen = plain(text)
+    after = max((mark.end() for mark in _MARK.finditer(seen)), default=0)
     starts: dict[str, int] = {}
-    for label, start in reversed(list(_pairs(plain, after, frozenset(labels)))):
+    for label, start in reversed(list(_pairs(seen, after, frozenset(labels)))):
         if label in starts:
             break
         if start is None:
@@ -123,55 +122,27 @@ def diagnose(text: str, labels: Collection[str]) -> dict[str, int] | None:
     return dict(reversed(starts.items())) or None
 
 
-def _plain(text: str) -> str:
-    """`text` without compatibility forms, accents and invisible characters.
-
-    Works character by character: normalising a whole string sorts its combining marks, which takes quadratic time
-    on a long run of them.
-    """
-    table: dict[int, str] = {}
-    for character in set(text):
-        if not character.isascii():
-            parts = unicodedata.normalize("NFKD", character)
-            plain = "".join(part for part in parts if unicodedata.category(part) not in _INVISIBLE)
-            if plain != character:
-                table[ord(character)] = plain
-    return text.translate(table) if table else text
-
-
-def _colons(folded: str) -> Iterator[int]:
-    """Where the colon of each `answer:` of a lower-case text stands."""
-    at = folded.find("answer")
-    while at >= 0:
-        end = at + len("answer")
-        while end < len(folded) and (folded[end] in _BEFORE_COLON or folded[end].isspace()):
-            end += 1
-        if end < len(folded) and folded[end] == ":":
-            yield end
-        at = folded.find("answer", end)
-
-
-def _pairs(plain: str, after: int, labels: frozenset[str]) -> Iterator[tuple[str, int | None]]:
+def _pairs(seen: str, after: int, labels: frozenset[str]) -> Iterator[tuple[str, int | None]]:
     """Labels with the number next to each, from position `after` on; None for a number that is no plain start."""
     pending: str | None = None
     end = after
-    for match in _WORD.finditer(plain, after):
-        word, gap = match.group(), plain[end : match.start()]
+    for match in _WORD.finditer(seen, after):
+        word, gap = match.group(), seen[end : match.start()]
         end = match.end()
         joined = not gap.strip(_JOINS_PAIR)
         if pending is not None and joined and word.isdigit():
-            whole = len(word) <= _MAX_DIGITS and not gap.endswith("-") and not _goes_on(plain, end)
+            whole = len(word) <= _MAX_DIGITS and not gap.endswith("-") and not _goes_on(seen, end)
             yield pending, int(word) if whole else None
             pending = None
-        elif word in labels and not plain[max(match.start() - 1, 0) : match.start()].isalpha():  # no foreign word's end
+        elif word in labels and not seen[max(match.start() - 1, 0) : match.start()].isalpha():  # no foreign word's end
             pending = word
         elif not joined or word.lower() not in _FILLERS:
             pending = None
 
 
-def _goes_on(plain: str, end: int) -> bool:
+def _goes_on(seen: str, end: int) -> bool:
     """Whether what looked like a number ending at `end` is part of a decimal or a range."""
-    return plain[end : end + 1] in {".", ",", "-", "\u2013"} and plain[end + 1 : end + 2].isdigit()
+    return seen[end : end + 1] in {".", ",", "-", "\u2013"} and seen[end + 1 : end + 2].isdigit()
 
 
 def _unmarked(body: str, start: int) -> Violation:

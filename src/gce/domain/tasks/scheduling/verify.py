@@ -22,7 +22,7 @@ from gce.domain.types import Verdict, Violation
 __all__ = ["EVALUATOR", "KINDS", "MAX_VIOLATIONS", "VERSION", "feedback", "judge", "verify"]
 
 EVALUATOR = "rcpsp"
-VERSION = "1"
+VERSION = "2"
 """Rises whenever some response would get another verdict than before."""
 
 KINDS = (

@@ -1,0 +1,56 @@
+r"""Text of unknown origin: the plain form in which words are looked for, and the form in which it can be shown.
+
+Both are decided by Unicode category, so that no list of single characters has to be complete. Knows neither tasks nor
+terminals. All functions take any `str`, lone surrogates included, and take time linear in its length.
+"""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+
+__all__ = ["plain", "printable"]
+
+_ORDINARY = frozenset(string.printable)
+_BLANK = frozenset("\u115f\u1160\U00013441\U00013442")
+"""Letters by category that are drawn as nothing. U+3164 and U+FFA0 are compatibility forms of U+1160."""
+
+
+def plain(text: str) -> str:
+    """`text` in compatibility form, without accents and without what is not seen.
+
+    Each character becomes its NFKD form (full-width letters and ligatures become plain ones). Then marks (M) and
+    invisible characters are dropped: controls, format characters, surrogates, private-use and unassigned code points
+    (C), and blank letters. White space stays, control characters such as the tab included; so does letter case.
+
+    Works character by character: normalising a whole string sorts its combining marks, which takes quadratic time
+    on a long run of them.
+    """
+    table = {ord(character): _plain_character(character) for character in set(text) - _ORDINARY}
+    return text.translate(table) if table else text
+
+
+def _plain_character(character: str) -> str:
+    parts = unicodedata.normalize("NFKD", character)
+    return "".join(
+        part for part in parts if part.isspace() or not (unicodedata.category(part)[0] in "CM" or part in _BLANK)
+    )
+
+
+def printable(text: str) -> str:
+    r"""`text` on one line, with an escape such as `\x1b`, `\n` or `\u202e` for what is not seen as itself.
+
+    Escaped are controls, format characters (those that turn the direction of writing among them), surrogates,
+    private-use and unassigned code points, and line and paragraph separators: categories C, Zl and Zp. Nothing that is
+    shown this way moves a cursor, begins a line or hides a character. A backslash stays as it is.
+    """
+    if text.isprintable():
+        return text
+    table = {ord(character): _escaped(character) for character in set(text) if not character.isprintable()}
+    return text.translate(table)
+
+
+def _escaped(character: str) -> str:
+    if unicodedata.category(character) == "Zs":  # Unprintable for `repr`, and seen as the space that it is.
+        return character
+    return character.encode("unicode_escape").decode("ascii")
