@@ -67,6 +67,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "pretrain": ("torch", "transformers", "tokenizers"),
     "test": ("pytest", "hypothesis"),
     "dev": ("mypy", "ruff"),
+    "data": ("datasets",),
     "attack": ("cosmic-ray", "atheris"),
 }
 """What each extra adds by itself on this platform, as in pyproject.toml."""
