@@ -45,8 +45,8 @@ NO_ROOM = {
     ),
     "vLLM, max_tokens": (
         400,
-        "'max_tokens' or 'max_completion_tokens' is too large: 5000. This model's maximum context length is 2048 tokens "
-        "and your request has 100 input tokens (5000 > 2048 - 100).",
+        "'max_tokens' or 'max_completion_tokens' is too large: 5000. This model's maximum context length is 2048 "
+        "tokens and your request has 100 input tokens (5000 > 2048 - 100).",
     ),
     "llama.cpp": (400, "the request exceeds the available context size, try increasing it"),
     "llama.cpp, counted": (
@@ -75,7 +75,8 @@ NO_ROOM = {
     "SGLang": (400, "The input (5000 tokens) is longer than the model's context length (4096 tokens)."),
     "SGLang, requested": (
         400,
-        "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of 5000.",
+        "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a "
+        "total of 5000.",
     ),
     "SGLang, allowed": (
         400,
