@@ -16,8 +16,9 @@ from attrs import evolve, field, frozen
 
 from gce.adapters.run_reader import RunReader
 from gce.app.config import RunConfig
-from gce.app.evaluation import stored_outcome
-from gce.app.terminal import difference_cell, p_cell, share_cell
+from gce.app.evaluation import stored_outcome, stored_shares
+from gce.app.terminal import coverage_cell, difference_cell, p_cell, share_cell
+from gce.domain.outcomes import coverage
 from gce.domain.randomness import generator
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate, holm, sign_flip_p, stratified_bootstrap
@@ -215,7 +216,16 @@ def unclear(found: Sequence[Effect]) -> list[str]:
 
 def effect_rows(found: Sequence[Effect], runs: Sequence[Finished]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Head and rows of the table of effects, a row a condition."""
-    head = ("condition", "mean of tiers, %", "difference, points", "by seed", "p (Holm)", "updates", "right rollouts")
+    head = (
+        "condition",
+        "mean of tiers, %",
+        "difference, points",
+        "by seed",
+        "p (Holm)",
+        "updates",
+        "right rollouts",
+        "coverage",
+    )
     rows: list[tuple[str, ...]] = []
     for effect in found:
         own = [each.summary for each in runs if each.condition == effect.condition]
@@ -229,6 +239,7 @@ def effect_rows(found: Sequence[Effect], runs: Sequence[Finished]) -> tuple[tupl
                 p_cell(effect.adjusted),
                 ", ".join(str(summary["updates"]) for summary in own),
                 ", ".join(str(summary["correct_traces"]) for summary in own),
+                coverage_cell(coverage(share for summary in own for share in stored_shares(summary["after"]).values())),
             )
         )
     return head, rows
