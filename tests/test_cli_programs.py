@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,19 @@ def test_a_generated_problem_and_answers_to_it(folder: Path, capsys: pytest.Capt
     for name, (code, said) in expected.items():
         assert gce("verify", "--task", "programs", "problem.json", name) == code
         assert said in capsys.readouterr().out
+
+
+@needs_sandbox
+@pytest.mark.parametrize("ends", ["raise ValueError(TEXT)", "raise type(TEXT, (Exception,), {})", "return TEXT"])
+def test_what_a_program_says_forges_no_line(ends: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gce("generate", "--task", "programs", "--tiers", "P1", "--n", "1", "--json") == 0
+    (folder / "problem.json").write_text(capsys.readouterr().out)
+    text = "\\x1b[2J\\x1b]0;x\\x07\\r\\nprograms 2: right\\u2028\\u202e\\x9b1A"
+    (folder / "answer.txt").write_text(f"```python\nTEXT = '{text}'\nprint(TEXT)\ndef f(x):\n    {ends}\n```")
+    assert gce("verify", "--task", "programs", "problem.json", "answer.txt") == 1
+    shown = "".join(capsys.readouterr())
+    assert [line for line in shown.splitlines() if line.startswith("programs")] == ["programs 2: wrong"]
+    assert not {unicodedata.category(each) for each in shown.replace("\n", "")} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
 @needs_sandbox

@@ -20,6 +20,7 @@ from chat_server import FAULTS, ChatServer
 
 from gce.adapters import http_model
 from gce.adapters.http_model import HttpModel, Usage, load_http_model
+from gce.app import cli
 from gce.domain.types import Message, SampleRequest
 from gce.errors import ModelError
 from gce.ports.model import Learner, Sampler, Scorer
@@ -564,6 +565,21 @@ def test_wherever_a_server_repeats_the_key_it_is_taken_out(fault, caplog):
         assert secret.lower() not in shown.lower(), shown
         assert base64.b64encode(secret.encode()).decode()[:10] not in shown
     assert said
+
+
+@pytest.mark.parametrize(
+    "fault", [LEAKS[name] for name in ("the status line", "a text", "a reason to finish", "context")]
+)
+def test_neither_the_table_nor_standard_error_nor_the_answers_file_holds_the_key(fault, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setattr(http_model, "_FIRST_PAUSE", 0.0)
+    kept = tmp_path / "answers.jsonl"
+    with ChatServer(always=fault) as server:
+        sizes = ("--n", "1", "--tiers", "T0", "--answers", str(kept))
+        cli.main(["evaluate", "--task", "toy_task:ADDITION", "--model", f"{server.url}#toy", *sizes])
+    shown = "".join(capsys.readouterr()) + kept.read_text()
+    assert len(shown) > 100
+    assert KEY not in shown and KEY[:10] not in shown, shown
 
 
 def test_models_that_a_server_offers_are_listed_without_the_key():
