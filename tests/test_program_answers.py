@@ -45,6 +45,13 @@ def test_the_program_is_the_block_alone_and_the_last_one():
     assert fenced(f"{PROGRAM}\n\n") == f"```python\n{PROGRAM}\n```"
 
 
+def test_a_block_ends_with_a_bare_fence_alone():
+    """A fence with a language behind it would end one block and begin another at once."""
+    assert read_program(f"```python\n{PROGRAM}\n```python", "f") == Violation(
+        "grammar", "a fence with text behind it stands inside a block"
+    )
+
+
 def test_a_violation_counts_the_definitions():
     assert read_program("\n".join([PROGRAM] * 3), "f") == Violation("several-answers", "the program defines f 3 times")
     assert read_program("\n".join([fenced(PROGRAM)] * 3), "f") == Violation(
@@ -62,6 +69,20 @@ def test_a_wrong_value_says_how_many_and_not_which():
     found = judged(CALLED, *returned("2", "0", "4"))
     assert (found.status, found.score, found.measures) == ("wrong", 0.0, {"calls": 3.0, "calls_right": 2.0})
     assert found.violations == (Violation("wrong-value", "1 of 3 hidden calls returned a wrong value"),)
+
+
+@pytest.mark.parametrize("status", ["raised", "unplain", "undefined", "time"])
+def test_the_expected_text_counts_only_where_it_was_returned(status):
+    """A program chooses what it raises, and what its odd value looks like."""
+    found = judged(CALLED, *returned("2", "3"), Outcome(status, "4"))
+    assert (found.status, found.violations[0].kind) == ("wrong", status)
+    assert found.measures == {"calls": 3.0, "calls_right": 2.0}
+
+
+def test_hundreds_of_calls_can_be_right():
+    texts = [str(number) for number in range(300)]
+    many = Exercise("The same.", "f", calls=tuple(f"[{text}]" for text in texts), expected=tuple(texts))
+    assert judged(many, *returned(*map(str, range(300)))).right
 
 
 @pytest.mark.parametrize("values", [("2", "3"), ("2", "3", "4", "5")])
