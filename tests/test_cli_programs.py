@@ -99,7 +99,7 @@ def test_answers_to_tests_that_were_changed_are_not_kept(folder: Path, capsys: p
     """The prompts are the same, so only the file says that the verdicts are others."""
     arguments = ("evaluate", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", "--answers", "a")
     assert gce(*arguments, "--n", "5") == 0
-    assert "n = 3 a tier, 1 in hard (all there are)" in capsys.readouterr().out
+    assert "n = 3 a tier (all there are), 1 in hard (all there are)" in capsys.readouterr().out
     Path("mine.jsonl").write_text(Path("mine.jsonl").read_text().replace("== 2", "== 3"))
     assert gce(*arguments, "--n", "5") == 2
     assert "answers of another evaluation: its records is" in capsys.readouterr().err

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+
 from gce.adapters.gguf_files import directory_of_gguf
 from gce.adapters.input_files import open_input, parse_json, read_input, read_standard_input
 from gce.adapters.record_files import read_records

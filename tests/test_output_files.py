@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+
 from gce.adapters.output_files import check_apart, check_appended, check_output, write_output
 from gce.adapters.run_directory import RunDirectory
 from gce.app import cli

@@ -132,7 +132,7 @@ def _run_all(directory: Path, study: Mapping[str, Condition], wanted: Sequence[t
         before, begun = config.minutes is not None, (place / DATABASE).is_file()
         try:
             if begun:
-                train.go_on(place, {}, before=before)
+                train.go_on(place, {"min_coverage": config.min_coverage}, before=before)
             else:
                 train.start(place, config, before=before)
         except BadInput as error:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gce.app.evaluation import COVERAGE_HELP, MIN_COVERAGE, check_coverage
+from gce.app.evaluation import COVERAGE_HELP, MIN_COVERAGE, OPTION, check_coverage
 from gce.app.options import FITTED, NAME, NAMES, PROBLEMS, SHARE
 from gce.app.resolve import TASK_HELP, find_preset, find_task, find_tiers, say_if_many
 from gce.app.runners import add_runner
@@ -19,7 +19,7 @@ from gce.domain.statistics import Estimate, difference
 from gce.domain.tasks import Task, draw_problems
 from gce.domain.types import Interval, Problem
 
-__all__ = ["add_arguments", "best_of", "reference_rows", "run", "shortcut_margins"]
+__all__ = ["add_arguments", "best_of", "check_references", "reference_rows", "run", "shortcut_margins"]
 
 DESCRIPTION = """\
 Score answers that ignore the problem, or one family of its constraints, on fresh test problems of every tier, with
@@ -65,10 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
         rows = {"blind": to_plain(blind), "heuristics": to_plain(heuristics), "above_limit": to_plain(passed)}
         put_json({"task": task.name, "preset": preset, **rows}, indent=1)
     else:
-        _print(task, preset, problems_by_tier, blind, heuristics, passed)
+        _print(task, preset, problems_by_tier, arguments.n, blind, heuristics, passed)
     shares = [score.share for score in (*blind, *heuristics) if score.group == score.tier]
-    failed = sum(share.failed for share in shares)
-    check_coverage("reference answers", failed, failed + sum(share.n for share in shares), arguments.min_coverage)
+    check_references(shares, arguments.min_coverage)
     return 1 if passed else 0
 
 
@@ -80,12 +79,13 @@ def _print(
     task: Task,
     preset: str,
     sizes: Mapping[str, int],
+    asked: int,
     blind: Sequence[PolicyScore],
     heuristics: Sequence[PolicyScore],
     passed: Sequence[PolicyScore],
 ) -> None:
     groups = list(dict.fromkeys(score.group for score in blind))
-    put(f"{task.name}/{preset}: share right on test problems, % (95 % interval), {count_words(sizes)}")
+    put(f"{task.name}/{preset}: share right on test problems, % (95 % interval), {count_words(sizes, asked)}")
     for title, scores in (("blind answers", blind), ("heuristics", heuristics)):
         columns = groups if title == "blind answers" else [group for group in groups if " " not in group]
         by_policy: dict[str, dict[str, Interval]] = {}
@@ -133,6 +133,13 @@ def reference_rows(
     return shares(task.blind(training)), shares(task.heuristics(training))
 
 
+def check_references(shares: Iterable[Interval], least: float) -> None:
+    """LowCoverage where too many answers of one policy to one tier, the worst one, could not be judged."""
+    worst = min(shares, key=lambda share: share.coverage, default=None)
+    if worst is not None:
+        check_coverage("reference answers", worst.failed, worst.n + worst.failed, least, or_else=OPTION)
+
+
 def shortcut_margins(after: Mapping[str, Interval], blind: Mapping[str, Interval]) -> dict[str, Estimate]:
     """By tier, how far accuracy lies above the best blind answer on the same problems."""
     return {
@@ -147,6 +154,6 @@ def best_of(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, Interval]:
     best: dict[str, Interval] = {}
     for found in rows.values():
         for tier, share in found.items():
-            if tier not in best or share.share > best[tier].share:
+            if share.n and (tier not in best or share.share > best[tier].share):
                 best[tier] = share
     return best

@@ -21,15 +21,17 @@ from gce.adapters.exact_solver import ExactSolver
 from gce.adapters.input_files import read_input
 from gce.adapters.output_files import check_appended
 from gce.app.answer_file import AnswerFile
-from gce.app.audit import best_of, reference_rows
+from gce.app.audit import best_of, check_references, reference_rows
 from gce.app.config import with_recipe
 from gce.app.evaluation import (
     COVERAGE_HELP,
     MIN_COVERAGE,
+    OPTION,
     accuracy,
     check_answers,
     mean_accuracy,
     pass_at,
+    stored_shares,
 )
 from gce.app.examples import worked_examples
 from gce.app.mode_tables import (
@@ -182,10 +184,12 @@ def run(arguments: argparse.Namespace) -> int:
         put_json(result, indent=1)
     else:
         where = f"{arguments.model} on {task.name}/{preset}, {arguments.split} problems"
-        counts = count_words(Counter(problem.tier for problem in problems))
+        counts = count_words(Counter(problem.tier for problem in problems), arguments.n)
         put(f"{where}, % right (95 % interval), {counts}", *shown.split("\n"))
     for mode, measured in found.items():
-        check_answers(mode, measured.judged, arguments.min_coverage)
+        check_answers(mode, measured.judged, arguments.min_coverage, or_else=OPTION)
+    rows = [*result.get("floors", {}).values(), *result.get("heuristics", {}).values()]
+    check_references([share for row in rows for share in stored_shares(row).values()], arguments.min_coverage)
     return 0
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from math import isfinite
+from math import floor, isfinite
 from typing import Any
 
 from attrs import frozen
 
-from gce.domain.outcomes import outcome, rate
+from gce.domain.outcomes import admitted, outcome, rate
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import Estimate, mean_of_tiers, mean_pass_at_k
@@ -25,6 +25,8 @@ from gce.ports.model import Sampler
 __all__ = [
     "COVERAGE_HELP",
     "MIN_COVERAGE",
+    "OPTION",
+    "RESUME",
     "Judged",
     "accuracy",
     "answer_record",
@@ -91,7 +93,7 @@ def judge(task: Task, problem: Problem, completion: Completion) -> Judged:
 def judge_each(task: Task, answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
     """Verdicts of answers, in their order; where they have to be run, several at a time, as they come."""
     for problem, completion, verdicts in task.judge_each(answers):
-        yield Judged(problem, completion, verdicts, task.admit(verdicts))
+        yield Judged(problem, completion, verdicts, admitted(task.admit, verdicts))
 
 
 def answered(
@@ -138,29 +140,39 @@ def _judged(
     yield from unjudged
 
 
-def check_coverage(what: str, failed: int, asked: int, least: float, reasons: Iterable[str] = ()) -> None:
+OPTION = ", or lower --min-coverage"
+"""What else can be done, in a command that has the option."""
+
+
+RESUME = " (--resume goes on)" + OPTION
+"""The same in a training run."""
+
+
+def check_coverage(
+    what: str, failed: int, asked: int, least: float, reasons: Iterable[str] = (), *, or_else: str = ""
+) -> None:
     """Refuse to go on with rates over too few answers.
 
     Raises:
         LowCoverage: so many of those `asked` failed that less than the share `least` is left; with the first reasons.
     """
-    if not asked or 1 - failed / asked >= least:
+    if not asked or (asked - failed) / asked >= least:
         return
     said = "; ".join(
         f"{reason} ({count} times)" if count > 1 else reason for reason, count in Counter(reasons).most_common(REASONS)
     )
     raise LowCoverage(
         f"{what}: {failed} of {asked} answers could not be given or judged{said and ': '}{said}. Coverage is "
-        f"{100 * (1 - failed / asked):.1f} %, below the limit of {100 * least:g} %: repeat the command once that is "
-        "mended (a run goes on with --resume), or lower --min-coverage"
+        f"{floor(1000 * (asked - failed) / asked) / 10:g} %, below the limit of {100 * least:g} %: repeat the command "
+        f"once that is mended{or_else}"
     )
 
 
-def check_answers(what: str, answers: Iterable[Judged], least: float) -> None:
+def check_answers(what: str, answers: Iterable[Judged], least: float, *, or_else: str = "") -> None:
     """The same for answers, with why they failed."""
     found = list(answers)
     reasons = [f"{answer.problem.tier}: {answer.reason}" for answer in found if answer.failed]
-    check_coverage(what, len(reasons), len(found), least, reasons)
+    check_coverage(what, len(reasons), len(found), least, reasons, or_else=or_else)
 
 
 def sampled(model: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Completion]:

@@ -19,10 +19,11 @@ from attrs import evolve, field, frozen
 from numpy.random import Generator
 
 from gce.app.config import WARM_UP_PART, RunConfig
-from gce.app.evaluation import Judged, accuracy, answered, ask, check_answers
+from gce.app.evaluation import RESUME, Judged, accuracy, answered, ask, check_answers
 from gce.app.examples import Turns, Worked, digests_of, shown_before
 from gce.domain.advantages import ALGORITHMS, drop_decided
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
+from gce.domain.outcomes import admitted
 from gce.domain.randomness import generator, key
 from gce.domain.sampling import TierHistory, climbed, needs_examples, plan, remember, second_wave
 from gce.domain.serialization import from_plain, to_plain
@@ -202,7 +203,7 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     failed = [rollout.judged for rollout in rollouts if rollout.judged.failed]
     if failed:
         answers = [rollout.judged for rollout in rollouts]
-        check_answers(f"rollouts of iteration {number}", answers, run.config.min_coverage)
+        check_answers(f"rollouts of iteration {number}", answers, run.config.min_coverage, or_else=RESUME)
         said = f"{failed[0].problem.tier}: {failed[0].reason}"
         run.watcher.say(f"warning: {len(failed)} of {len(rollouts)} rollouts failed and count for nothing; {said}")
     everything, rollouts = rollouts, _without_failed(rollouts)
@@ -232,9 +233,12 @@ def _one(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     first = {tier: number for tier, count in counts.items() if count.correct}
     best, looks_since_best = state.best, state.looks_since_best
     if dev:
-        mean = _mean([found.share for found in dev.values()])
-        better = mean is not None and (best is None or mean > best[1])
-        best, looks_since_best = ((number, mean), 0) if better and mean is not None else (best, looks_since_best + 1)
+        # Where a tier has no dev answer that was judged, there is no mean, and the evaluation says nothing.
+        mean = _mean([found.share for found in dev.values()]) if all(found.n for found in dev.values()) else None
+        if mean is not None and (best is None or mean > best[1]):
+            best, looks_since_best = (number, mean), 0
+        elif mean is not None:
+            looks_since_best += 1
     after = RunState(
         iteration=number,
         drawn=drawn,
@@ -309,6 +313,9 @@ def _sample(run: Run, state: RunState, number: int, problems: Sequence[Problem])
     """The iteration's rollouts, and seconds they took, before a resume too."""
     config = run.config
     first, seconds = _wave(run, state, number, {problem.key: config.rollouts for problem in problems}, problems, 0)
+    check_answers(
+        f"rollouts of iteration {number}", (rollout.judged for rollout in first), config.min_coverage, or_else=RESUME
+    )
     if not config.second_wave:
         return first, seconds
     groups = _groups(_without_failed(first))
@@ -415,7 +422,7 @@ def _read(run: Run, wave: Mapping[str, Any], asked: Mapping[str, Problem]) -> It
             verdicts = from_plain(tuple[Verdict, ...], each["verdicts"])
         except ValueError as error:
             raise BadInput(f"task {run.task.name}: its verdict on {completion.key} cannot be kept: {error}") from error
-        yield Judged(asked[completion.key], completion, verdicts, run.task.admit(verdicts))
+        yield Judged(asked[completion.key], completion, verdicts, admitted(run.task.admit, verdicts))
 
 
 def _alone(completion: Completion) -> Completion:
@@ -625,7 +632,7 @@ def _look(run: Run) -> dict[str, Interval]:
         return {}
     advance = run.watcher.stage("evaluate", len(run.dev))
     answers = ask(run.model, run.task, run.dev, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance)
-    check_answers("dev problems", answers, config.min_coverage)
+    check_answers("dev problems", answers, config.min_coverage, or_else=RESUME)
     return accuracy(answers)
 
 

@@ -218,7 +218,8 @@ def _result(run: _Run) -> Section:
         for tier in run.tiers
         if any(tier in row for row in rows.values())
     }
-    words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, {count_words(sizes)}.")
+    n = count_words(sizes, run.settings.get("test", 0))
+    words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, {n}.")
     table = Table(*accuracy_rows(rows, run.tiers))
     shown = {
         name: {tier: share for tier, share in row.items() if share.n}
@@ -262,7 +263,13 @@ def _dynamics(run: _Run) -> Section:
 
 def _dev(run: _Run) -> Section:
     looks = {
-        tier: {tier: [(record.iteration, record.dev[tier]) for record in run.records if tier in record.dev]}
+        tier: {
+            tier: [
+                (record.iteration, record.dev[tier])
+                for record in run.records
+                if tier in record.dev and record.dev[tier].n
+            ]
+        }
         for tier in run.tiers
     }
     looks = {tier: found for tier, found in looks.items() if found[tier]}

@@ -141,7 +141,7 @@ class Finished:
     condition: str
     seed: int
     right: Mapping[tuple[str, str], float]
-    """1 or 0 by (tier, number of the test problem), for all that did not fail."""
+    """1 or 0 by (tier, digest of the test problem), for all that did not fail."""
     summary: Mapping[str, Any]
 
 
@@ -158,8 +158,16 @@ def _runs(directory: Path, condition: str, verify: bool) -> Iterator[Finished]:
             summary, answers = reader.summary(), reader.answers("test-after")
         if summary is not None and answers:
             judged = [each for each in answers if stored_outcome(each) != "failed"]
-            right = {(each["tier"], each["problem"].rpartition("/")[2]): float(each["right"]) for each in judged}
+            right = {(each["tier"], _identity(each)): float(each["right"]) for each in judged}
             yield Finished(condition, int(place.name.removeprefix("seed-")), right, summary)
+
+
+def _identity(answer: Mapping[str, Any]) -> str:
+    """What a test problem is paired by: its digest.
+
+    Answers of earlier versions have none, and pair with their like alone: their numbers name other problems now.
+    """
+    return str(answer.get("digest") or answer["problem"].rpartition("/")[2])
 
 
 @frozen
@@ -168,8 +176,9 @@ class Effect:
 
     condition: str
     seeds: tuple[int, ...]
-    mean: Estimate
-    """Mean of tiers over seeds; the interval is over problems, for these seeds."""
+    mean: Estimate | None
+    """Mean of tiers over seeds; the interval is over problems, for these seeds. None where the seeds have no problem in
+    common that was judged."""
     against: str
     shared: tuple[int, ...]
     """Seeds that both have."""
@@ -233,7 +242,7 @@ def effect_rows(found: Sequence[Effect], runs: Sequence[Finished]) -> tuple[tupl
         rows.append(
             (
                 effect.condition,
-                share_cell(effect.mean.value, effect.mean.low, effect.mean.high),
+                "-" if effect.mean is None else share_cell(effect.mean.value, effect.mean.low, effect.mean.high),
                 "-" if change is None else f"{difference_cell(change)} vs {effect.against}",
                 " ".join(f"{100 * value:+.1f}" for value in effect.by_seed) or "-",
                 p_cell(effect.adjusted),
@@ -257,7 +266,8 @@ def moved_blocks(runs: Sequence[Finished], condition: str) -> str:
 
 def _effect(name: str, own: Mapping[int, Finished], against: str, other: Mapping[int, Finished]) -> Effect:
     seeds = tuple(sorted(own))
-    mean = stratified_bootstrap(_strata([run.right for run in own.values()]), generator(0, "bootstrap", name))
+    every = _strata([run.right for run in own.values()])
+    mean = stratified_bootstrap(every, generator(0, "bootstrap", name)) if every else None
     changes = {
         seed: {
             key: right - other[seed].right[key] for key, right in own[seed].right.items() if key in other[seed].right

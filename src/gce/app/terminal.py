@@ -123,10 +123,12 @@ class Terminal:
         cells = ""
         for tier in tiers:
             count = record.tiers[tier]
-            dev = f" [{percent(record.dev[tier].share)}]" if tier in record.dev else ""
+            dev = f" [{percent(record.dev[tier].share)}]" if tier in record.dev and record.dev[tier].n else ""
             cells += f"{percent(count.correct / count.rollouts) + dev:>14}"
         self._records.append(record)
-        others = [f"{tier} [{percent(found.share)}]" for tier, found in record.dev.items() if tier not in tiers]
+        others = [
+            f"{tier} [{percent(found.share)}]" for tier, found in record.dev.items() if tier not in tiers and found.n
+        ]
         loss = "      -" if record.loss is None else f"{record.loss:7.3f}"
         entropy = "        -" if record.entropy is None else f"{record.entropy:9.3f}"
         self.say(
@@ -189,11 +191,13 @@ def p_cell(p: float | None) -> str:
     return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def count_words(counts: Mapping[str, int]) -> str:
-    """How many problems tiers have, by tier; those that have fewer than most, with how many."""
-    ((usual, _),) = Counter(sorted(counts.values(), reverse=True)).most_common(1)
-    others = [f"{n} in {tier} (all there are)" for tier, n in counts.items() if n != usual]
-    return f"n = {usual} a tier{', ' if others else ''}{', '.join(others)}"
+def count_words(counts: Mapping[str, int], asked: int) -> str:
+    """How many problems tiers have, by tier, of so many `asked` for; a tier that has fewer says that these are all."""
+    most = max(counts.values())
+    all_of_them = {tier: " (all there are)" if n < asked else "" for tier, n in counts.items()}
+    usual = next(tier for tier, n in counts.items() if n == most)
+    fewer = [f", {n} in {tier}{all_of_them[tier]}" for tier, n in counts.items() if n < most]
+    return f"n = {most} a tier{all_of_them[usual]}{''.join(fewer)}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = False) -> str:

@@ -22,10 +22,10 @@ from gce.adapters.exact_solver import ExactSolver
 from gce.adapters.process import peak_bytes
 from gce.adapters.run_directory import RunDirectory, check_free
 from gce.adapters.run_reader import RunReader
-from gce.app.audit import best_of, reference_rows
+from gce.app.audit import best_of, check_references, reference_rows
 from gce.app.config import RECIPES, RunConfig, from_plain, kind_of, with_recipe
 from gce.app.evaluate import arrays_digest, learned_from, restore, shape_of
-from gce.app.evaluation import COVERAGE_HELP, accuracy, answer_record, ask, check_answers, stored_shares
+from gce.app.evaluation import COVERAGE_HELP, RESUME, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.examples import EXAMPLES_DRAWN, Worked, digests_of, texts_digest, worked_beside_training
 from gce.app.loop import Run, RunState, iterate, resume, why_stop
 from gce.app.models import MODEL_HELP, find_model
@@ -434,6 +434,8 @@ def _train(
     stopped = why_stop(loop, state)
     after = _measured(config, task, model, test, "after", terminal, store)
     floors, heuristics = reference_rows(task, config.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
+    references = [share for rows in (floors, heuristics) for row in rows.values() for share in row.values()]
+    check_references(references, config.min_coverage)
     records = [record_from_plain(IterationRecord, record) for record in store.read("iterations")]
     summary = _summary(config, task, model, state, first, after, floors, heuristics)
     summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": _moved(untrained, model.state())}
@@ -497,7 +499,7 @@ def _measured(
     answers = ask(model, task, problems, seed=config.seed, max_tokens=config.max_tokens, on_answer=advance)
     if problems:
         store.write_answers(f"test-{moment}", map(answer_record, answers))
-    check_answers(f"test problems {moment} training", answers, config.min_coverage)
+    check_answers(f"test problems {moment} training", answers, config.min_coverage, or_else=RESUME)
     return accuracy(answers)
 
 
@@ -564,7 +566,9 @@ def _print_result(
     """The table at the end: before and after beside blind answers and heuristics, on the same test problems."""
     terminal.say("")
     if rows["after"]:
-        n = count_words({tier: found.n + found.failed for tier, found in rows["after"].items()})
+        n = count_words(
+            {tier: found.n + found.failed for tier, found in rows["after"].items()}, summary["config"]["test"]
+        )
         terminal.say(f"Greedy accuracy on test problems, % (95 % Wilson interval), {n}")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         terminal.say(*table(*accuracy_rows(rows, tiers, held_out)).split("\n"))

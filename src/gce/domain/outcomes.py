@@ -7,14 +7,14 @@ rate, is tried again, and is never learned from; it lowers the coverage, and not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import evolve
 
 from gce.domain.statistics import wilson
 from gce.domain.types import Completion, Interval, Status, Verdict
 
-__all__ = ["coverage", "outcome", "rate"]
+__all__ = ["admitted", "coverage", "outcome", "rate"]
 
 
 def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool) -> Status:
@@ -25,6 +25,11 @@ def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool)
     if right:
         return "right"
     return "unreadable" if "unreadable" in statuses else "wrong"
+
+
+def admitted(admit: Callable[[Sequence[Verdict]], bool], verdicts: Sequence[Verdict]) -> bool:
+    """Whether the task admits an answer with these verdicts; it is not asked where judging failed."""
+    return not any(verdict.status == "failed" for verdict in verdicts) and admit(verdicts)
 
 
 def rate(outcomes: Iterable[Status]) -> Interval:

@@ -7,14 +7,14 @@ Wilson intervals. Knows nothing of what the answers are.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
-from gce.domain.outcomes import outcome, rate
+from gce.domain.outcomes import admitted, outcome, rate
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.task import Policy, Task
-from gce.domain.types import Completion, Interval, Problem, Status
+from gce.domain.types import Completion, Interval, Problem, Status, Verdict
 
 __all__ = ["PolicyScore", "best_by_group", "limit_of", "score_policies"]
 
@@ -45,14 +45,27 @@ def score_policies(
             text = policy(problem, python_generator(seed, "policy", name, problem.key))
             if text is not None:
                 answers.append((problem, Completion(problem.key, text, "stop", policy=name)))
-        for problem, completion, verdicts in task.judge_each(answers):
-            found = outcome(completion, verdicts, right=task.admit(verdicts))
+        for problem, completion, verdicts in _judged(task, answers):
+            found = outcome(completion, verdicts, right=admitted(task.admit, verdicts))
             counts[problem.tier, problem.tier].append(found)
             subtype = task.group(problem.instance)
             if subtypes and subtype:
                 counts[f"{problem.tier} {subtype}", problem.tier].append(found)
         scores += [PolicyScore(name, group, tier, rate(outcomes)) for (group, tier), outcomes in counts.items()]
     return tuple(scores)
+
+
+def _judged(
+    task: Task, answers: Sequence[tuple[Problem, Completion]]
+) -> Iterator[tuple[Problem, Completion, tuple[Verdict, ...]]]:
+    """Answers with their verdicts; those that could not be judged are judged once more, behind the others."""
+    again = []
+    for problem, completion, verdicts in task.judge_each(answers):
+        if any(verdict.status == "failed" for verdict in verdicts):
+            again.append((problem, completion))
+        else:
+            yield problem, completion, verdicts
+    yield from task.judge_each(again)
 
 
 def limit_of(task: Task, preset: str, tier: str) -> float:
@@ -66,6 +79,6 @@ def best_by_group(scores: Sequence[PolicyScore]) -> dict[str, PolicyScore]:
     """The policy with the largest share in each group; ties go to the first."""
     best: dict[str, PolicyScore] = {}
     for score in scores:
-        if score.group not in best or score.share.share > best[score.group].share.share:
+        if score.share.n and (score.group not in best or score.share.share > best[score.group].share.share):
             best[score.group] = score
     return best

@@ -225,7 +225,10 @@ class Task:
 
         def wanted() -> Iterator[Execution]:
             for problem, completion in answers:
-                execution = self.request(problem, _said(completion))
+                try:
+                    execution = self.request(problem, _said(completion))
+                except Exception:  # As `verify`, which will fail for want of evidence.
+                    execution = None
                 waiting.append((problem, completion, execution is not None))
                 if execution is not None:
                     yield execution
