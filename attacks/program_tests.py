@@ -18,18 +18,21 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from gce.app.resolve import find_preset, find_task
-from gce.app.runners import add_runner
-from gce.app.terminal import interval_cell, table
+from gce.adapters.evaluators.verifier import TaskVerifier
+from gce.app.tables import interval_cell, table
+from gce.app.wiring.sandboxes import LazyRunner, add_runner
+from gce.app.wiring.tasks import find_preset, find_task
+from gce.domain.completions import Completion
+from gce.domain.executions import Execution
 from gce.domain.plain_values import to_text
+from gce.domain.problems import Problem
 from gce.domain.randomness import generator, python_generator
-from gce.domain.statistics import wilson
+from gce.domain.statistics import interval
 from gce.domain.tasks import draw_problems
 from gce.domain.tasks.programs.answer import fenced
 from gce.domain.tasks.programs.primitives import draw_edge, draw_value
-from gce.domain.tasks.task import Task
-from gce.domain.types import Completion, Execution, Problem
 from gce.errors import BadInput, GceError
+from gce.ports.runner import Runner
 
 SWAPS = {
     **{"<": ("<=", ">"), "<=": ("<", ">="), ">": (">=", "<"), ">=": (">", "<="), "==": ("!=",), "!=": ("==",)},
@@ -59,7 +62,7 @@ def mutants(source: str) -> Iterator[tuple[str, str]]:
             yield "".join([*lines[:row], changed, *lines[row + 1 :]]), f"{token.string} -> {other or 'nothing'}"
 
 
-def differing(task: Task, passed: Sequence[tuple[Problem, str]], fresh: int, seed: int) -> list[bool]:
+def differing(runner: Runner, passed: Sequence[tuple[Problem, str]], fresh: int, seed: int) -> list[bool]:
     """Whether each program gives another value than its problem's solution for one of the fresh arguments."""
     executions = []
     for problem, program in passed:
@@ -71,10 +74,9 @@ def differing(task: Task, passed: Sequence[tuple[Problem, str]], fresh: int, see
             Execution(source, exercise.entry_point, calls, seconds=exercise.seconds)
             for source in (exercise.solution, program)
         ]
-    assert task.run is not None
     found = [
         [(outcome.status, outcome.text if outcome.status == "returned" else "") for outcome in evidence.outcomes]
-        for evidence in task.run(executions)
+        for evidence in runner.run(executions)
     ]
     return [right != changed for right, changed in zip(found[::2], found[1::2], strict=True)]
 
@@ -91,7 +93,7 @@ def main() -> int:
     add_runner(parser)
     arguments = parser.parse_args()
     try:
-        task = find_task(arguments.task, arguments.runner)
+        task, runner = find_task(arguments.task), LazyRunner(arguments.runner)
         preset = find_preset(task, "")
         problems = [
             problem
@@ -110,7 +112,7 @@ def main() -> int:
         answers += [(problem, program) for problem, program, _ in changes]
         verdicts = [
             verdict
-            for _, _, (verdict,) in task.judge_each(
+            for _, _, (verdict,) in TaskVerifier(task, runner).judge(
                 (problem, Completion(problem.key, fenced(program), "stop", policy="changed"))
                 for problem, program in answers
             )
@@ -120,20 +122,20 @@ def main() -> int:
         generated = [(problem, program) for problem, program, _ in passing if problem.instance.kinds]
         if arguments.fresh and len(generated) < len(passing):
             raise BadInput(f"--fresh is for generated functions, expected --task programs, got {arguments.task!r}")
-        differs = differing(task, generated, arguments.fresh, arguments.seed) if arguments.fresh else []
+        differs = differing(runner, generated, arguments.fresh, arguments.seed) if arguments.fresh else []
     except GceError as error:
         print(f"attacks.program_tests: {error}", file=sys.stderr)
         return 2
     whole = verdicts[: len(problems)]
     right = sum(verdict.right for verdict in whole)
-    caught = wilson(sum(verdict.status == "wrong" for verdict in changed), len(changed))
+    caught = interval(sum(verdict.status == "wrong" for verdict in changed), len(changed))
     passed = [
         {"problem": problem.key, "entry_point": problem.instance.entry_point, "changed": what}
         for problem, _, what in passing
     ]
     for each, differ in zip(passed, differs, strict=False):
         each["differs"] = differ
-    wrong = wilson(sum(differs), caught.correct + sum(differs)) if arguments.fresh else None
+    wrong = interval(sum(differs), caught.correct + sum(differs)) if arguments.fresh else None
     kinds = Counter(each.kind for verdict in changed for each in verdict.violations)
     if arguments.json:
         counts = {"solutions": [right, len(whole)], "caught": caught.correct, "n": caught.n}

@@ -10,12 +10,14 @@ import math
 import re
 import time
 
+from gce.domain.completions import Completion
+from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.task import SCHEDULING
 from gce.domain.tasks.scheduling.verify import EVALUATOR, KINDS, MAX_VIOLATIONS, VERSION
 from gce.domain.tasks.task import Task
-from gce.domain.types import Completion, Message, Problem, Verdict
-from gce.testing.scheduling_checkers import faults, read
+from gce.domain.verdicts import Verdict
+from gce.testing.scheduling.checkers import faults, read
 
 __all__ = ["PROBLEMS", "check"]
 
@@ -25,7 +27,7 @@ SECONDS = 0.5
 
 def _problem(tier: str, instance: Instance) -> Problem:
     prompt = (Message("user", "Fixed, so that a kept text means the same for ever."),)
-    return Problem(f"scheduling/fixed/train/{tier}/0/0", "scheduling", tier, "train", instance, prompt, tier)
+    return Problem(ProblemId("scheduling", "fixed", "train", tier, 0, 0), instance, prompt, tier)
 
 
 PROBLEMS = (
@@ -72,7 +74,7 @@ def _check(problem: Problem, text: str, entries: list[tuple[str, int]] | None, t
     assert len(verdicts) == 1, f"expected one verdict, got {verdicts!r}"
     (verdict,) = verdicts
     _check_form(verdict)
-    assert task.feedback(verdict).replace("\n", "").isprintable(), "unprintable feedback"
+    assert task.teaching.feedback(verdict).replace("\n", "").isprintable(), "unprintable feedback"
     right = (
         entries is not None
         and sorted(label for label, _ in entries) == sorted(problem.instance.labels)

@@ -12,11 +12,11 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from gce.adapters.runner_pool import RunnerPool
-from gce.app.runners import SANDBOXES, why_not
-from gce.app.terminal import table
-from gce.testing.hostile_programs import ATTACKS
-from gce.testing.runner_contract import attack_runner
+from gce.adapters.sandboxes.pool import RunnerPool
+from gce.app.tables import table
+from gce.app.wiring.sandboxes import SANDBOXES, why_not
+from gce.testing.contracts.runner import attack_runner
+from gce.testing.sandboxes.hostile_programs import ATTACKS
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gce.domain.randomness import generator
-from gce.domain.statistics import mcnemar, sign_flip_p, wilson
+from gce.domain.statistics import interval, mcnemar, sign_flip_p
 
 LEVEL = 0.05
 POINTS = 0.1
@@ -92,7 +92,7 @@ def main(argv: Iterable[str] | None = None) -> int:
     for planted in (False, True):
         counts = rejections(samples, n=options.n, repetitions=options.repetitions, planted=planted)
         for test, count in counts.items():
-            share = wilson(count, options.repetitions)
+            share = interval(count, options.repetitions)
             row = {
                 "what": "ten points planted" if planted else "A/A",
                 "test": test,

@@ -17,16 +17,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from gce.adapters.process import usable_cores
-from gce.adapters.runner_pool import RunnerPool
-from gce.adapters.sandbox_process import SandboxProcess
-from gce.adapters.unsafe_local import start_unsafe_local
-from gce.app.runners import SANDBOXES, why_not
-from gce.app.terminal import table
+from gce.adapters.sandboxes.pool import RunnerPool
+from gce.adapters.sandboxes.process import SandboxProcess
+from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
+from gce.adapters.system.process import usable_cores
+from gce.app.tables import table
+from gce.app.wiring.sandboxes import SANDBOXES, why_not
+from gce.domain.executions import Execution
 from gce.domain.plain_values import from_text
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.programs.exercise import Exercise
-from gce.domain.types import Execution
 
 PLAIN = "a subprocess a test"
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from attrs import Factory, frozen
 
-from gce.adapters.process import peak_bytes
+from gce.adapters.system.process import peak_bytes
 
 __all__ = ["Contestant", "Outcome", "Turn", "compete", "measured"]
 

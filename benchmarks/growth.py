@@ -21,13 +21,15 @@ import numpy as np
 
 from benchmarks.contest import Contestant, compete
 from benchmarks.machine import median_seconds
-from gce.adapters.run_directory import RunDirectory
+from gce.adapters.runs.directory import RunDirectory
 from gce.domain.buffer import BufferSettings, admit, draw, empty
+from gce.domain.completions import Completion
+from gce.domain.learning import Trace, single_turn
+from gce.domain.problems import Message
 from gce.domain.randomness import generator
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.verify import verify
-from gce.domain.types import Completion, Message, Trace
 
 Found = Iterator[dict[str, Any]]
 
@@ -69,7 +71,7 @@ def buffer(traces: int = 1_000_000) -> Found:
     messages, completion = (Message("user", "x"),), Completion("k", "t", "stop", "p")
     for count in (traces // 1000, traces // 100, traces // 10, traces):
         offered = [
-            Trace(f"k{i}", f"p{i // 4}", f"T{i * i % 6}", 0, messages, completion, (), f"{i:032x}")
+            Trace(f"k{i}", f"p{i // 4}", f"T{i * i % 6}", 0, single_turn(messages, completion), (), f"{i:032x}")
             for i in range(count)
         ]
         before, held = _resident(), empty(BufferSettings())
@@ -154,9 +156,9 @@ def memory() -> Found:
 
 READ = """
 import sys
-from gce.adapters.run_reader import RunReader
+from gce.adapters.runs.reader import DirectoryReader
 while True:
-    with RunReader(sys.argv[1]) as run:
+    with DirectoryReader(sys.argv[1]) as run:
         for stream in ("iterations", "rollouts"):
             for record in run.read(stream):
                 pass

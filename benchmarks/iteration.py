@@ -7,11 +7,14 @@ Both learn from as many traces, right or wrong: what is measured is time, and an
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from benchmarks.contest import Turn, measured
 from benchmarks.peers import load_gce, load_mlx_lm, mlx_lm_trainer, problems, turns
+from gce.domain.completions import SampleRequest
+from gce.domain.learning import Trace, TrainingBatch, single_turn
+from gce.domain.problems import Problem
 from gce.domain.tasks.scheduling.verify import verify
-from gce.domain.types import SampleRequest, Trace, TrainingBatch
 
 TIERS = {"T0": 3, "T1": 3, "T2": 3, "T3": 3, "T4": 9}
 ROLLOUTS = 4
@@ -47,7 +50,15 @@ def ours(model: str, tokens: int) -> Callable[[], Turn]:
         found = list(loaded.sample([request for _, request in asked.values()]))
         verdicts = [verify(asked[completion.key][0].instance, completion.text) for completion in found]
         traces = [
-            Trace(completion.key, "p", "T0", 1, asked[completion.key][0].prompt, completion, (verdict,), completion.key)
+            Trace(
+                completion.key,
+                "p",
+                "T0",
+                1,
+                single_turn(asked[completion.key][0].prompt, completion),
+                (verdict,),
+                completion.key,
+            )
             for completion, verdict in zip(found, verdicts, strict=True)
         ][::TRACES_OF]
         for start in range(0, len(traces), BATCH):
@@ -78,7 +89,7 @@ def reference(model: str, tokens: int) -> Callable[[], Turn]:
     held_back = [problem for tier in TEST for problem in problems(12, tier)[9:]]
     before = dict(tree_flatten(loaded.trainable_parameters()))
 
-    def answer(problem: object, temperature: float) -> str:
+    def answer(problem: Problem, temperature: float) -> str:
         prompt = tokenizer.apply_chat_template(turns(problem), add_generation_prompt=True)
         return generate(loaded, tokenizer, prompt, max_tokens=tokens, sampler=make_sampler(temperature))
 
@@ -87,7 +98,7 @@ def reference(model: str, tokens: int) -> Callable[[], Turn]:
         found = [(problem, answer(problem, 0.8)) for problem in drawn for _ in range(ROLLOUTS)]
         for problem, text in found:
             verify(problem.instance, text)
-        chats = [
+        chats: list[Any] = [
             {"messages": [*turns(problem), {"role": "assistant", "content": text}]}
             for problem, text in found[::TRACES_OF]
         ]

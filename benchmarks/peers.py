@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.clocks import SystemClock
-from gce.adapters.exact_solver import ExactSolver
-from gce.adapters.process import usable_cores
-from gce.app.models import model_directory
+from gce.adapters.solvers.branch_and_bound import ExactSolver
+from gce.adapters.system.clocks import SystemClock
+from gce.adapters.system.process import usable_cores
+from gce.app.wiring.models import model_directory
+from gce.domain.problems import Problem
 from gce.domain.tasks import TASKS, draw_problems
-from gce.domain.types import Problem
 
 __all__ = ["load_gce", "load_mlx_lm", "mlx_lm_trainer", "problems", "turns"]
 
@@ -20,7 +20,7 @@ RANK = 16
 SCALE = 2.0
 
 
-def problems(count: int, tier: str) -> list[Problem]:
+def problems(count: int, tier: str) -> tuple[Problem, ...]:
     """Problems of one tier; a prompt of T5 has about 300 tokens for SmolLM2."""
     solve = ExactSolver(SystemClock()).solve
     return draw_problems(TASKS["scheduling"], "grounded", tier, "dev", count, seed=3, solve=solve)
@@ -33,7 +33,7 @@ def turns(problem: Problem) -> list[dict[str, str]]:
 
 def load_gce(model: str, *, blocks: int, learning_rate: float) -> Any:
     """A model in mlx on the CPU with an adapter on its top blocks, as many as there are at most."""
-    from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model
+    from gce.adapters.models.backends.mlx.model import LoraSettings, OptimizerSettings, load_mlx_model
 
     loaded = load_mlx_model(
         model_directory(model),
@@ -41,7 +41,8 @@ def load_gce(model: str, *, blocks: int, learning_rate: float) -> Any:
         lora=LoraSettings(rank=RANK, scale=SCALE),
         optimizer=OptimizerSettings(learning_rate=learning_rate),
     )
-    loaded.attach(range(max(0, loaded.blocks - blocks), loaded.blocks))
+    layers = loaded.info().layers
+    loaded.attach(range(max(0, layers - blocks), layers))
     return loaded
 
 
@@ -53,7 +54,7 @@ def load_mlx_lm(model: str, *, fast_blas: bool) -> tuple[Any, Any]:
     """
     import mlx.core as mx
 
-    from gce.adapters.blas import use_fast_blas
+    from gce.adapters.models.backends.mlx.blas import use_fast_blas
 
     mx.set_default_device(mx.cpu)
     if fast_blas:

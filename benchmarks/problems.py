@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.contest import Turn, measured
-from gce.adapters.clocks import SystemClock
-from gce.adapters.cpsat import build_model
-from gce.adapters.exact_solver import ExactSolver
+from gce.adapters.solvers.branch_and_bound import ExactSolver
+from gce.adapters.solvers.cpsat import build_model
+from gce.adapters.system.clocks import SystemClock
 from gce.domain.tasks import TASKS, draw_problem
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.types import Solution
+from gce.domain.tasks.scheduling.solution import Solution
 
 PROBLEMS = 40
 

@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 from benchmarks.contest import Turn, measured
 from benchmarks.peers import load_mlx_lm, problems, turns
-from gce.app.models import model_directory
-from gce.domain.types import SampleRequest
+from gce.app.wiring.models import model_directory
+from gce.domain.completions import SampleRequest
 
 TEMPERATURE = 0.8
 
 
 def ours(model: str, prompts: int, samples: int, tokens: int, tier: str) -> Callable[[], Turn]:
-    """`gce.adapters.mlx_model`."""
-    from gce.adapters.mlx_model import load_mlx_model
+    """`gce.adapters.models.backends.mlx.model`."""
+    from gce.adapters.models.backends.mlx.model import load_mlx_model
 
     loaded = load_mlx_model(model_directory(model), device="cpu")
     asked = problems(prompts, tier)

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import linear_regression, median
 from typing import Any
 
-from gce.adapters.run_reader import RunReader
+from gce.adapters.runs.reader import DirectoryReader
 
 LOOK_SECONDS = 10.0
 SETTLED = 0.2
@@ -94,9 +94,9 @@ def soak(run: Path, seconds: float) -> tuple[list[dict[str, Any]], list[dict[str
 
 READ = """
 import sys, time
-from gce.adapters.run_reader import RunReader
+from gce.adapters.runs.reader import DirectoryReader
 while True:
-    with RunReader(sys.argv[1]) as run:
+    with DirectoryReader(sys.argv[1]) as run:
         for stream in ("iterations", "evaluations", "rollouts", "traces"):
             for record in run.read(stream):
                 pass
@@ -133,7 +133,7 @@ def table(looks: Sequence[dict[str, Any]], iterations: Sequence[dict[str, Any]])
 def _iterations(run: Path) -> list[dict[str, Any]]:
     if not (run / "run.sqlite").exists():
         return []
-    with RunReader(run) as store:
+    with DirectoryReader(run) as store:
         return list(store.read("iterations"))
 
 

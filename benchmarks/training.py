@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import ceil
+from typing import Any
 
 import numpy as np
 
 from benchmarks.contest import Turn, measured
 from benchmarks.peers import load_gce, load_mlx_lm, mlx_lm_trainer, problems, turns
-from gce.app.config import RunConfig
-from gce.domain.types import Completion, Message, Problem, Trace, TrainingBatch
+from gce.app.settings.records import OptimizerSettings
+from gce.domain.completions import Completion
+from gce.domain.learning import Trace, TrainingBatch, single_turn
+from gce.domain.problems import Message, Problem
 
 LEARNING_RATE = 1e-4
 
@@ -44,7 +47,7 @@ def ours(
         for problem, text in traces(prompts, samples, tokens, tier)
     ]
     drawing = np.random.Generator(np.random.Philox(1))
-    default = RunConfig()
+    default = OptimizerSettings()
 
     def batches() -> Iterator[list[Trace]]:
         if part == "drawn":
@@ -64,7 +67,7 @@ def ours(
 
     def turn() -> Turn:
         if part != "later":
-            loaded.attach(loaded.layers)  # Nothing that earlier turns have kept serves this one.
+            loaded.attach(loaded.info().adapted_layers)  # Nothing that earlier turns have kept serves this one.
         return measured(work)
 
     return turn
@@ -72,7 +75,7 @@ def ours(
 
 def _trace(messages: tuple[Message, ...], prompt: tuple[int, ...], written: tuple[int, ...], text: str) -> Trace:
     completion = Completion("t", text, "stop", "none", prompt_token_ids=prompt, token_ids=written)
-    return Trace("t", "p", "T5", 1, messages, completion, (), "t")
+    return Trace("t", "p", "T5", 1, single_turn(messages, completion), (), "t")
 
 
 def mlx_lm(
@@ -83,7 +86,7 @@ def mlx_lm(
     from mlx_lm.tuner.datasets import CacheDataset, ChatDataset
 
     train = mlx_lm_trainer(loaded, blocks=blocks, learning_rate=LEARNING_RATE, batch_size=batch)
-    chats = [
+    chats: list[Any] = [
         {"messages": [*turns(problem), {"role": "assistant", "content": text}]}
         for problem, text in traces(prompts, samples, tokens, tier)
     ]

@@ -8,18 +8,23 @@ Seed 0, 112 s on one core (--threads 1), n = 100 test problems a tier, 95 % inte
 93 (86-97) %, ten from 79 (70-86) to 95 (89-98) %, eleven from 3 (1-8) to 87 (79-92) %, twelve, never trained on, from
 0 (0-4) to 7 (3-14) %. Before, the model stops after ten pairs; 9 % of its first rollouts of eleven were right.
 
-A task is one record of plain functions: how a problem is drawn, shown and judged. Nothing else has to be written.
+A task is one record of plain functions: how a problem is drawn, shown and judged. What its results are compared with
+is an optional part.
 """
+
+from __future__ import annotations
 
 import random
 import re
 import string
 from hashlib import blake2b
+from typing import Any
 
 from attrs import frozen
 
-from gce.domain.tasks import Task, TaskTier
-from gce.domain.types import Message, Problem, Verdict, Violation
+from gce.domain.problems import Message, Problem
+from gce.domain.tasks import References, Task, TaskTier
+from gce.domain.verdicts import Verdict, Violation
 
 SIZES = {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12}
 PAIR = re.compile(r"([0-9]{1,2}) ([A-Z])")
@@ -55,7 +60,12 @@ def in_order(instance: Pairs) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(instance.pairs, key=lambda pair: pair[1]))
 
 
-def verify(problem: Problem, completion, _evidence) -> tuple[Verdict, ...]:
+def shuffled(pairs: tuple[tuple[str, int], ...], rng: random.Random) -> tuple[tuple[str, int], ...]:
+    """The pairs in any order."""
+    return tuple(rng.sample(pairs, len(pairs)))
+
+
+def verify(problem: Problem, completion: Any, _evidence: Any) -> tuple[Verdict, ...]:
     """Right where the answer begins with all pairs, the lowest number first. Any text gets a verdict."""
     wanted = in_order(problem.instance)
     words = completion.text.strip()[:200].removeprefix("Order: ").split(", ")
@@ -77,12 +87,14 @@ SORTING = Task(
     digest=lambda instance: blake2b(repr(instance).encode(), digest_size=8).hexdigest(),
     verify=verify,
     instance_type=Pairs,
-    # Answers that ignore the numbers: their share is what guessing is worth.
-    blind=lambda _training: {
-        "as listed": lambda problem, _rng: write(problem.instance.pairs),
-        "shuffled": lambda problem, rng: write(tuple(rng.sample(problem.instance.pairs, len(problem.instance.pairs)))),
-    },
-    heuristics=lambda _training: {"sorts": lambda problem, _rng: write(in_order(problem.instance))},
-    blind_limits={"*": 0.05},
+    # Prompt-blind baselines ignore the numbers: their solve rate is what guessing is worth.
+    references=References(
+        prompt_blind=lambda _training: {
+            "as listed": lambda problem, _rng: write(problem.instance.pairs),
+            "shuffled": lambda problem, rng: write(shuffled(problem.instance.pairs, rng)),
+        },
+        heuristics=lambda _training: {"sorts": lambda problem, _rng: write(in_order(problem.instance))},
+        limits={"*": 0.05},
+    ),
     max_tokens=80,
 )

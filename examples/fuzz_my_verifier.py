@@ -19,9 +19,12 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from gce.domain.tasks import Relation, Task, TaskTier
-from gce.domain.types import Completion, Evidence, Message, Problem, Verdict, Violation
-from gce.testing.task_check import TaskReport, check_task
+from gce.domain.completions import Completion
+from gce.domain.executions import Evidence
+from gce.domain.problems import Message, Problem
+from gce.domain.tasks import Audit, References, Relation, Task, TaskTier
+from gce.domain.verdicts import Verdict, Violation
+from gce.testing.verifiers.check import TaskReport, check_task
 
 ENTRY = re.compile("([A-Z]) (0|[1-9][0-9]{0,3})")
 Shared = dict[str, int] | None
@@ -78,7 +81,7 @@ def accepts(problem: Problem, text: str) -> bool:
     shares = {name: written.get(rest[0]) for name, *rest in entries if len(rest) == 1}
     if len(entries) != 3 or set(shares) != set(problem.instance.names) or None in shares.values():
         return False
-    return sum(number for number in shares.values() if number is not None) == problem.instance.total
+    return bool(sum(number for number in shares.values() if number is not None) == problem.instance.total)
 
 
 def draw(_preset: str, _tier: str, rng: random.Random, _solve: object) -> Sharing:
@@ -144,19 +147,23 @@ SOUND = Task(
     digest=lambda instance: blake2b(repr((instance.total, instance.most)).encode(), digest_size=8).hexdigest(),
     verify=verify,
     instance_type=Sharing,
-    heuristics=lambda _training: {
-        "evenly": lambda problem, _rng: evenly(problem.instance),
-        "first come": lambda problem, _rng: first_come(problem.instance),
-    },
-    blind=lambda _training: {
-        "nothing": lambda problem, _rng: write(dict.fromkeys(problem.instance.names, 0)),
-        "the most": lambda problem, _rng: write(dict.fromkeys(problem.instance.names, problem.instance.most)),
-    },
-    blind_limits={"*": 0.2},
-    relations={
-        "other names": Relation(relabel, "the verdict stays"),
-        "one more for somebody": Relation(one_more, "right becomes wrong"),
-    },
+    references=References(
+        heuristics=lambda _training: {
+            "evenly": lambda problem, _rng: evenly(problem.instance),
+            "first come": lambda problem, _rng: first_come(problem.instance),
+        },
+        prompt_blind=lambda _training: {
+            "nothing": lambda problem, _rng: write(dict.fromkeys(problem.instance.names, 0)),
+            "the most": lambda problem, _rng: write(dict.fromkeys(problem.instance.names, problem.instance.most)),
+        },
+        limits={"*": 0.2},
+    ),
+    audit=Audit(
+        relations={
+            "other names": Relation(relabel, "the verdict stays"),
+            "one more for somebody": Relation(one_more, "right becomes wrong"),
+        }
+    ),
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gce
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.exact import solve
@@ -15,6 +17,7 @@ def main() -> None:
     print(problem.prompt[0].content)
 
     optimal = solve(instance).starts
+    assert optimal is not None, "every drawn problem has a schedule"
     right = render({label: optimal[label] for label in instance.labels})
     violating = render(earliest_starts(instance))  # reads the sequence, forgets the rest
     plausible = "Everything fits one after another.\n" + render(one_after_another(instance))
@@ -25,7 +28,7 @@ def main() -> None:
             print(f"   {violation.kind}: {violation.message}")
 
 
-def one_after_another(instance):
+def one_after_another(instance: Any) -> Any:
     """A schedule without any overlap, in the order of the prompt."""
     starts, now = {}, 0
     for job in instance.jobs:

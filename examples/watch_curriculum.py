@@ -7,7 +7,7 @@ python examples/watch_curriculum.py RUN --follow    until the run ends
 import sys
 import time
 
-from gce.adapters.run_reader import RunReader
+from gce.app.wiring.runs import open_run
 from gce.errors import GceError
 
 SHADES = " .:-=+*#%@"
@@ -15,7 +15,7 @@ SHADES = " .:-=+*#%@"
 
 def show(path: str) -> bool:
     """Draw the run as far as it has come; whether it has ended."""
-    with RunReader(path) as reader:
+    with open_run(path) as reader:
         records = list(reader.read("iterations"))
         ended = reader.summary() is not None
     tiers = list(dict.fromkeys(tier for record in records for tier in record["tiers"]))

@@ -110,11 +110,11 @@ class StepAccuracy:
         """Draw the traces."""
         stage = evolve(STAGES[2], name="held-out", care=1.0, drills=0.0, other_formats=0.0)
         self.rows = [encode(conversation(stage, seed, index)) for index in range(examples)]
-        words = ("Order", "Free", "Job", " takes", " needs", " after", ";", " before")
+        words: tuple[str, ...] = ("Order", "Free", "Job", " takes", " needs", " after", ";", " before")
         words += (" out", " left", " start", " end", " for", " from", " later", "Rest", "Answer")
         self.names = {encode.tokenizer.encode(word).ids[0]: word.strip() for word in words}
 
-    @torch.no_grad()
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is skipped: its types cost a minute
     def __call__(self, model: Any) -> dict[str, float]:
         """Share right by keyword."""
         right: Counter[str] = Counter()
@@ -160,7 +160,8 @@ def train(directory: Path, seed: int, scale: float, threads: int) -> None:
         progress = stored["progress"]
     accuracy = StepAccuracy(encode, seed + 2)
     log = (directory / "log.jsonl").open("a")
-    began, losses, now_rate = time.monotonic() - progress["seconds"], [], 0.0
+    losses: list[float] = []
+    began, now_rate = time.monotonic() - progress["seconds"], 0.0
     while progress["stage"] < len(stages):
         stage = stages[int(progress["stage"])]
         pool = int(progress["pool"])
@@ -214,7 +215,7 @@ def export(directory: Path, model: Any) -> None:
 
     weights = {name: value.contiguous() for name, value in model.state_dict().items() if name != "lm_head.weight"}
     save_file(weights, str(directory / "model.safetensors"), metadata={"format": "pt"})
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "float32"}
+    config: dict[str, Any] = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "float32"}
     config |= {"vocab_size": model.config.vocab_size, "eos_token_id": 1, "pad_token_id": 0}
     config |= {"attention_bias": False, "mlp_bias": False, **SHAPE}
     (directory / "config.json").write_text(json.dumps(config, indent=1))

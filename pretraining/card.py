@@ -10,7 +10,7 @@ from typing import Any
 from attrs import asdict
 
 from gce.domain.randomness import python_generator
-from gce.domain.statistics import wilson
+from gce.domain.statistics import interval
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.scheduling.language import language_fingerprint
 from gce.domain.tasks.scheduling.verify import verify
@@ -34,7 +34,7 @@ def correct_shares(count: int = 400) -> dict[str, dict[str, list[float]]]:
             for problem in problems:
                 rng = python_generator("shares", stage.name, problem.key)
                 right += verify(problem.instance, careless_response(problem.instance, rng, stage.care)).right
-            found = wilson(right, count)
+            found = interval(right, count)
             shares.setdefault(stage.name, {})[tier] = [round(x, 4) for x in (found.share, found.low, found.high)]
     return shares
 

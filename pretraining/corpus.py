@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from attrs import evolve, frozen
 
+from gce.domain.problems import Message
 from gce.domain.randomness import python_generator
 from gce.domain.tasks import NoProblem
 from gce.domain.tasks.drawing import draw_until_it_fits
@@ -21,9 +22,9 @@ from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predeces
 from gce.domain.tasks.scheduling.instance import Instance, Job
 from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier, draw_instance
 from gce.domain.tasks.scheduling.reasoning import order_text, worked_response
+from gce.domain.tasks.scheduling.solution import Solution
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, Phrases, job_pairs, prompt_text
-from gce.domain.types import Message, Solution
 
 __all__ = ["FORMATS", "STAGES", "Conversation", "Stage", "careless_response", "conversation", "texts_for_tokens"]
 

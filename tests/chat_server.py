@@ -142,7 +142,7 @@ class ChatServer:
         text = " ".join(words)
         if self._stops:
             text = text[: min((text.index(end) for end in body.get("stop", ()) if end in text), default=None)]
-        choice = {
+        choice: dict[str, Any] = {
             "index": place,
             "words": words,
             "message": {"role": "assistant", "content": text, **self._message},
@@ -150,7 +150,7 @@ class ChatServer:
         }
         if body.get("logprobs"):
             choice["logprobs"] = {"content": [{"token": word, "logprob": -len(word) / 8} for word in words]}
-        return choice | self._choice
+        return {**choice, **self._choice}
 
     def _misbehave(self, http: BaseHTTPRequestHandler, fault: Any) -> None:
         whole = json.dumps({"choices": [{"message": {"content": "never"}, "finish_reason": "stop"}]}).encode()

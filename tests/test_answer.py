@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 import time
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.domain.tasks.scheduling.answer import MAX_START, Answer, diagnose, parse, render
-from gce.domain.types import Violation
-from gce.testing.responses import HIDDEN, disguised
-from gce.testing.scheduling import hostile_responses, loose_renderings, renderings
-from gce.testing.scheduling_checkers import read
+from gce.domain.verdicts import Violation
+from gce.testing.scheduling.checkers import read
+from gce.testing.scheduling.strategies import hostile_responses, loose_renderings, renderings
+from gce.testing.verifiers.responses import HIDDEN, disguised
 
 LABELS = ("A", "B", "C")
 STARTS = {"A": 0, "B": 2, "C": 5}
@@ -47,7 +48,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED)
-def test_reasoning_and_trailing_whitespace_leave_the_answer_as_it_is(text):
+def test_reasoning_and_trailing_whitespace_leave_the_answer_as_it_is(text: str) -> None:
     assert parse(text) == Answer((("A", 0), ("B", 2), ("C", 5)))
 
 
@@ -165,7 +166,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "kind"), REFUSED.values(), ids=REFUSED)
-def test_what_is_not_the_grammar_is_refused(text, kind):
+def test_what_is_not_the_grammar_is_refused(text: str, kind: str) -> None:
     refusal = parse(text)
     assert isinstance(refusal, Violation)
     assert refusal.kind == kind
@@ -213,7 +214,7 @@ def test_what_is_not_the_grammar_is_refused(text, kind):
         ("A " + "x" * 41, f"Expected a start in plain digits at character 11 of the answer line, got '{'x' * 37}...'."),
     ],
 )
-def test_a_refusal_says_what_was_expected_and_where(line, message):
+def test_a_refusal_says_what_was_expected_and_where(line: str, message: str) -> None:
     assert parse("Reasoning.\nAnswer: " + line) == Violation("grammar", message)
 
 
@@ -227,32 +228,32 @@ def test_a_refusal_says_what_was_expected_and_where(line, message):
         ("\n\nAnswer: \n", 'Expected a job and its start after "Answer: " on line 3, got nothing.'),
     ],
 )
-def test_a_refusal_names_the_line_that_should_have_been_the_answer(text, message):
+def test_a_refusal_names_the_line_that_should_have_been_the_answer(text: str, message: str) -> None:
     assert parse(text) == Violation("grammar", message)
 
 
-def test_several_answers_are_counted():
+def test_several_answers_are_counted() -> None:
     message = 'The word "answer:" occurs 3 times in the response; it must occur exactly once.'
     assert parse(LINE + "\n" + LINE + "\n" + LINE) == Violation("several-answers", message, found=3, bound=1)
 
 
-def test_the_grammar_writes_starts_from_0_to_999999():
+def test_the_grammar_writes_starts_from_0_to_999999() -> None:
     starts = {"A": 0, "Z9": 999_999}
     assert render(starts) == "Answer: A 0, Z9 999999"
     assert parse(render(starts)) == Answer(tuple(starts.items()))
 
 
-def test_entries_keep_order_and_repeats():
+def test_entries_keep_order_and_repeats() -> None:
     assert parse("Answer: B 2, A 0, B 2, Z9 999999") == Answer((("B", 2), ("A", 0), ("B", 2), ("Z9", 999_999)))
 
 
 @given(schedules)
-def test_what_is_rendered_parses_back_exactly(starts):
+def test_what_is_rendered_parses_back_exactly(starts: Any) -> None:
     assert parse(render(starts)) == Answer(tuple(starts.items()))
 
 
 @given(schedules, st.data())
-def test_reasoning_order_and_trailing_whitespace_do_not_change_what_is_read(starts, data):
+def test_reasoning_order_and_trailing_whitespace_do_not_change_what_is_read(starts: Any, data: st.DataObject) -> None:
     answer = parse(data.draw(renderings(starts)))
     assert isinstance(answer, Answer)
     assert dict(answer.entries) == starts
@@ -273,13 +274,13 @@ def test_reasoning_order_and_trailing_whitespace_do_not_change_what_is_read(star
         ({"\u00c4": 1}, "got 'Ä'"),
     ],
 )
-def test_what_the_grammar_cannot_write_is_not_rendered(starts, says):
+def test_what_the_grammar_cannot_write_is_not_rendered(starts: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=r"expected|must") as error:
         render(starts)
     assert says in str(error.value)
 
 
-def test_no_character_that_is_not_seen_hides_the_word():
+def test_no_character_that_is_not_seen_hides_the_word() -> None:
     """Every control, format character, mark, separator and blank letter; some of the private and unassigned ones."""
     blank = "\u115f\u1160\u3164\uffa0"
     many = {"Cn": 997, "Co": 997, "Cs": 61}
@@ -292,7 +293,7 @@ def test_no_character_that_is_not_seen_hides_the_word():
 
 
 @given(st.integers(1, 6), st.text(st.characters(exclude_categories=("L", "N"), exclude_characters=":"), max_size=9))
-def test_only_letters_digits_and_colons_part_the_word(place, between):
+def test_only_letters_digits_and_colons_part_the_word(place: int, between: str) -> None:
     """A sign may hold a letter or a colon in its compatibility form, as U+2105 does; those are read as such."""
     parts = unicodedata.normalize("NFKD", between)
     refusal = parse(f"{'Answer'[:place]}{between}{'Answer'[place:]}: A 1\n{LINE}")
@@ -301,7 +302,7 @@ def test_only_letters_digits_and_colons_part_the_word(place, between):
 
 
 @given(st.sampled_from(sorted(HIDDEN)), st.randoms(use_true_random=False))
-def test_a_disguised_word_is_a_second_answer(sort, rng):
+def test_a_disguised_word_is_a_second_answer(sort: Any, rng: Any) -> None:
     """Nor does the independent reader accept it."""
     hidden = chr(rng.randint(*rng.choice(HIDDEN[sort])))
     for draft in (f"Answ{hidden}er: A 1", disguised("Answer:", rng) + " A 1"):
@@ -311,8 +312,8 @@ def test_a_disguised_word_is_a_second_answer(sort, rng):
 
 
 @pytest.mark.parametrize("unit", ["a", "a ", "Answer ", "A\x00", "a\u200b", "e\u0301\u0316", "a" + " " * 200, "\ufdfa"])
-def test_reading_a_megabyte_takes_time_that_grows_with_its_length(unit):
-    def seconds(size):
+def test_reading_a_megabyte_takes_time_that_grows_with_its_length(unit: str) -> None:
+    def seconds(size: Any) -> Any:
         text = (unit * (size // len(unit) + 1))[:size] + "\n" + LINE
         best = float("inf")
         for _ in range(3):
@@ -325,20 +326,20 @@ def test_reading_a_megabyte_takes_time_that_grows_with_its_length(unit):
 
 
 @given(any_str | hostile_responses(LABELS))
-def test_any_text_is_parsed_as_an_independent_reader_reads_it(text):
+def test_any_text_is_parsed_as_an_independent_reader_reads_it(text: Any) -> None:
     """Both refuse, or both read the same entries."""
     answer, entries = parse(text), read(text)
     assert entries == (list(answer.entries) if isinstance(answer, Answer) else None)
 
 
 @given(any_str | hostile_responses(LABELS))
-def test_the_lenient_reading_takes_any_text(text):
+def test_the_lenient_reading_takes_any_text(text: Any) -> None:
     meant = diagnose(text, LABELS)
     assert meant is None or (meant and set(meant) <= set(LABELS) and all(start >= 0 for start in meant.values()))
 
 
 @given(st.data())
-def test_what_a_person_would_read_is_diagnosed_though_refused(data):
+def test_what_a_person_would_read_is_diagnosed_though_refused(data: st.DataObject) -> None:
     text = data.draw(loose_renderings(STARTS))
     assert isinstance(parse(text), Violation)
     assert diagnose(text, LABELS) == STARTS
@@ -375,5 +376,5 @@ MEANT = {
 
 
 @pytest.mark.parametrize(("text", "starts"), MEANT.values(), ids=MEANT)
-def test_the_lenient_reading_guesses_as_a_person_would(text, starts):
+def test_the_lenient_reading_guesses_as_a_person_would(text: str, starts: Any) -> None:
     assert diagnose(text, LABELS) == starts

@@ -7,12 +7,13 @@ with the package. The sources are those of the installed `gce`.
 from __future__ import annotations
 
 import ast
+import graphlib
 import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -73,12 +74,18 @@ AMBIENT = ("os.environ", "os.environb", "os.getenv", "os.getenvb", "os.putenv", 
 PICKLERS = {"_pickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 
 
-RUNS_CODE = {"gce.adapters.sandbox_inside"}
+RUNS_CODE = {"gce.adapters.sandboxes.inside"}
 """Runs programs, and only ever in a sandbox."""
+CHANGES = {
+    *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove"),
+    *("setdefault", "sort", "update"),
+}
+"""Methods that change a list, set, dict or deque."""
+
 UNFORESEEN = {
-    "gce.adapters.sandbox_view:secrets.randbelow",
-    "gce.adapters.sandbox_inside:os.urandom",
-    "gce.adapters.sandbox_process:secrets.token_bytes",
+    "gce.adapters.sandboxes.view:secrets.randbelow",
+    "gce.adapters.sandboxes.inside:os.urandom",
+    "gce.adapters.sandboxes.process:secrets.token_bytes",
 }
 """What no program may be able to guess, and no result depends on."""
 
@@ -166,7 +173,7 @@ def absolute(module: Module, node: ast.ImportFrom) -> str:
 
 def full_names(module: Module) -> Callable[[ast.AST], str]:
     """What an expression names, aliases resolved: `np.random.rand` is numpy.random.rand; '' where it names nothing."""
-    aliases = {}
+    aliases: dict[str, str] = {}
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             aliases |= {alias.asname: alias.name for alias in node.names if alias.asname}
@@ -324,12 +331,69 @@ def raw_output(module: Module) -> Iterator[str]:
                     yield f"{module.name}:{node.lineno} uses {resolve(node)}"
 
 
+def shared_state(module: Module) -> Iterator[str]:
+    """In the domain, what one call leaves behind for the next: a module's own container that a function changes."""
+    if module.part != "domain":
+        return
+    own = {
+        target.id
+        for node in module.tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Global(names=names):
+                yield f"{module.name}:{node.lineno} declares {names} global"
+            case ast.Call(func=ast.Attribute(value=ast.Name(name), attr=method)) if name in own and method in CHANGES:
+                yield f"{module.name}:{node.lineno} changes {name} by {method}"
+            case ast.Subscript(value=ast.Name(name), ctx=ast.Store() | ast.Del()) if name in own:
+                yield f"{module.name}:{node.lineno} changes {name}"
+
+
+def imported_commands(module: Module) -> Iterator[str]:
+    """A command is a face: other faces use what it calls, never the command itself."""
+    for found in imports(module):
+        if found.within({"gce.app.commands"}) and module.name != "gce.app.cli":
+            yield f"{module.name}:{found.line} imports {found.name}"
+
+
+def adapters_outside_wiring(module: Module) -> Iterator[str]:
+    """In the application only the composition root knows which adapters there are."""
+    if module.part != "app" or module.name.startswith("gce.app.wiring"):
+        return
+    for found in imports(module):
+        if found.within({"gce.adapters"}):
+            yield f"{module.name}:{found.line} imports {found.name}: only gce.app.wiring does"
+
+
+def models_asked_for_attributes(module: Module) -> Iterator[str]:
+    """`getattr` or `hasattr` on a model: what a model can do stands in its `ModelInfo`."""
+    if module.part != "app":
+        return
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Call(func=ast.Name("getattr" | "hasattr"), args=[ast.Name(name), *_]) if "model" in name:
+                yield f"{module.name}:{node.lineno} asks {name} for an attribute"
+
+
+def circles(found: Mapping[str, set[str]]) -> list[list[str]]:
+    """Modules that import each other, by way of others or not."""
+    sorter = graphlib.TopologicalSorter(found)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        return [error.args[1]]
+    return []
+
+
 BROKEN = [
     (outward_imports, "gce.domain.x", "from gce.ports.clock import Clock"),
     (outward_imports, "gce.domain.x", "from gce import Problem"),
     (outward_imports, "gce.domain.x", "from gce.errors import BadInput"),
     (outward_imports, "gce.domain.x", "from ..adapters import blas"),
-    (outward_imports, "gce.domain.x", "def f():\n    import gce.app.loop"),
+    (outward_imports, "gce.domain.x", "def f():\n    import gce.app.training.loop"),
     (outward_imports, "gce.domain.x", "import time"),
     (outward_imports, "gce.testing.x", "import ortools"),
     (outward_imports, "gce.testing.x", "def f():\n    import torch"),
@@ -339,7 +403,7 @@ BROKEN = [
     (outward_imports, "gce.domain.x", "import rich"),
     (outward_imports, "gce.domain.x", "if TYPE_CHECKING:\n    from gce.ports.solver import Solver"),
     (outward_imports, "gce.domain.x", "def f():\n    import torch"),
-    (outward_imports, "gce.ports.x", "from gce.adapters.blas import use_fast_blas"),
+    (outward_imports, "gce.ports.x", "from gce.adapters.models.backends.mlx.blas import use_fast_blas"),
     (outward_imports, "gce.ports.x", "import attrs"),
     (outward_imports, "gce.adapters.x", "from gce.app import loop"),
     (outward_imports, "gce.adapters.x", "from gce.testing import contracts"),
@@ -348,7 +412,7 @@ BROKEN = [
     (outward_imports, "gce.app.x", "def f():\n    import sqlite3"),
     (outward_imports, "gce.testing.x", "from gce.adapters import memory_store"),
     (outward_imports, "gce.testing.x", "import pytest"),
-    (outward_imports, "gce.errors", "from gce.domain import types"),
+    (outward_imports, "gce.errors", "from gce.domain import problems"),
     (outward_imports, "gce", "import ortools"),
     (impure_calls, "gce.domain.x", "print(1)"),
     (impure_calls, "gce.domain.x", "def f(path):\n    return open(path).read()"),
@@ -380,6 +444,13 @@ BROKEN = [
     (raw_output, "gce.app.x", "import sys\nprint('x', file=sys.stderr)"),
     (raw_output, "gce.app.x", "import json, sys\njson.dump({}, sys.stdout)"),
     (raw_output, "gce.app.x", "from sys import stdout as out\nout.write('x')"),
+    (shared_state, "gce.domain.x", "KNOWN = {}\ndef f(): KNOWN[1] = 2"),
+    (shared_state, "gce.domain.x", "KNOWN: list[int] = []\ndef f(): KNOWN.append(2)"),
+    (shared_state, "gce.domain.x", "N = 0\ndef f():\n    global N\n    N += 1"),
+    (imported_commands, "gce.app.reports.x", "from gce.app.commands.train import run"),
+    (imported_commands, "gce.app.commands.x", "from gce.app.commands import train"),
+    (adapters_outside_wiring, "gce.app.commands.x", "from gce.adapters.runs.memory import MemoryStore"),
+    (models_asked_for_attributes, "gce.app.x", "def f(model): return getattr(model, 'layers', ())"),
     (unsorted_names, "gce.app.x", "def f(): pass"),
     (unsorted_names, "gce.app.x", "__all__ = ['b', 'a']"),
     (unsorted_names, "gce.app.x", "__all__ = ['Apple', 'TASKS']"),
@@ -387,13 +458,17 @@ BROKEN = [
 ]
 
 SOUND = [
-    (outward_imports, "gce.domain.x", "import math, attrs, numpy as np\nfrom . import types\nfrom gce.domain import y"),
+    (
+        outward_imports,
+        "gce.domain.x",
+        "import math, attrs, numpy as np\nfrom . import problems\nfrom gce.domain import y",
+    ),
     (outward_imports, "gce.domain.x", "def f():\n    from cattrs import Converter"),
     (outward_imports, "gce.domain.x", "if TYPE_CHECKING:\n    from cattrs import Converter"),
     (outward_imports, "gce.adapters.x", "import time, sqlite3, mlx.core\nfrom gce.errors import GceError"),
-    (outward_imports, "gce.app.x", "import json, rich\nfrom gce.adapters import blas\nfrom ..domain import types"),
+    (outward_imports, "gce.app.x", "import json, rich\nfrom gce.adapters import blas\nfrom ..domain import problems"),
     (outward_imports, "gce.testing.x", "import time\ndef f():\n    from ortools.sat.python import cp_model"),
-    (outward_imports, "gce", "def __getattr__(name):\n    from gce.domain.types import Problem"),
+    (outward_imports, "gce", "def __getattr__(name):\n    from gce.domain.problems import Problem"),
     (impure_calls, "gce.domain.x", "class A:\n    def __hash__(self): return self.hash()"),
     (impure_calls, "gce.app.x", "print(open('x')); mx.eval(1)"),
     (global_draws, "gce.domain.x", "import random\nrandom.Random(7).random()"),
@@ -407,12 +482,19 @@ SOUND = [
     (raw_output, "gce.adapters.x", "def f(lock):\n    print(1, file=lock)"),
     (raw_output, "gce.app.x", "import sys\nsys.stdout.flush(); sys.stdout.fileno(); sys.stdin.buffer.read()"),
     (raw_output, "gce.app.terminal", "import sys\nprint(1, file=sys.stderr)"),
+    (shared_state, "gce.domain.x", "TABLE = {1: 2}\ndef f():\n    found = dict(TABLE)\n    found[2] = 3"),
+    (imported_commands, "gce.app.cli", "from gce.app.commands import train"),
+    (adapters_outside_wiring, "gce.app.wiring.x", "from gce.adapters.runs.memory import MemoryStore"),
+    (models_asked_for_attributes, "gce.app.x", "def f(backend): return getattr(backend, 'name')"),
     (unsorted_names, "gce.app.x", "__all__ = ['TASKS', 'Apple', 'f', 'g']"),
     (unsorted_names, "gce.app._x", "def f(): pass"),
     (unsorted_names, "gce.__main__", "main()"),
 ]
 
-RULES = [outward_imports, impure_calls, global_draws, pickles, ambient_reads, raw_output, unsorted_names]
+RULES = [
+    *(outward_imports, impure_calls, global_draws, pickles, ambient_reads, raw_output, unsorted_names),
+    *(shared_state, imported_commands, adapters_outside_wiring, models_asked_for_attributes),
+]
 
 
 @pytest.mark.parametrize(("rule", "name", "source"), BROKEN)
@@ -427,12 +509,12 @@ def test_a_rule_lets_pass_what_keeps_it(rule: Callable[[Module], Iterator[str]],
 
 def test_a_package_without_names_needs_no_list_of_them() -> None:
     assert not list(unsorted_names(module("gce.app", '"""Thin."""', is_package=True)))
-    assert list(unsorted_names(module("gce.app", "from gce.app.loop import run", is_package=True)))
+    assert list(unsorted_names(module("gce.app", "from gce.app.training.loop import run", is_package=True)))
 
 
 def test_relative_imports_of_a_package_start_at_the_package_itself() -> None:
-    inside = module("gce.domain", "from . import types\nfrom .. import app", is_package=True)
-    assert [found.name for found in imports(inside)] == ["gce.domain.types", "gce.app"]
+    inside = module("gce.domain", "from . import problems\nfrom .. import app", is_package=True)
+    assert [found.name for found in imports(inside)] == ["gce.domain.problems", "gce.app"]
 
 
 def test_the_walk_sees_the_whole_package() -> None:
@@ -440,7 +522,7 @@ def test_the_walk_sees_the_whole_package() -> None:
     assert {
         "gce",
         "gce.errors",
-        "gce.domain.types",
+        "gce.domain.problems",
         "gce.ports.model",
         "gce.adapters",
         "gce.app",
@@ -452,6 +534,21 @@ def test_the_walk_sees_the_whole_package() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_every_module_keeps_the_rule(rule: Callable[[Module], Iterator[str]]) -> None:
     assert not [complaint for module in modules() for complaint in rule(module)]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    names = {module.name for module in modules()}
+    found = {
+        module.name: {
+            next((name for name in (each.name, each.name.rpartition(".")[0]) if name in names), "")
+            for each in imports(module)
+            if each.top == "gce" and not each.deferred
+        }
+        - {"", module.name}
+        for module in modules()
+    }
+    assert circles({"a": {"b"}, "b": {"a"}})
+    assert not circles(found)
 
 
 def python(code: str, folder: Path) -> str:

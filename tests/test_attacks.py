@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -23,7 +25,7 @@ from gce.domain import text as domain_text
 from gce.domain.tasks.scheduling import answer, verify
 from gce.domain.tasks.scheduling.task import SCHEDULING
 from gce.domain.text import plain
-from gce.domain.types import Verdict, Violation
+from gce.domain.verdicts import Verdict, Violation
 
 ROOT = Path(__file__).parent.parent
 RIGHT = (
@@ -36,20 +38,20 @@ YES = Verdict("right", 1.0, verify.EVALUATOR, verify.VERSION)
 NO = Verdict("wrong", 0.0, verify.EVALUATOR, verify.VERSION, {}, (Violation("missing", "Job A has no start."),))
 
 
-def test_every_fixed_problem_has_a_right_answer():
+def test_every_fixed_problem_has_a_right_answer() -> None:
     for index, text in enumerate(RIGHT):
         verdicts = check(text)
         assert [verdict.right for verdict in verdicts] == [problem is PROBLEMS[index] for problem in PROBLEMS]
 
 
-def test_the_kept_texts_keep_every_property_and_are_few_and_small():
+def test_the_kept_texts_keep_every_property_and_are_few_and_small() -> None:
     count, broken = replay(KEPT)
     assert broken == []
     assert count >= 100
     assert sum(path.stat().st_size for path in KEPT.iterdir()) < 100_000
 
 
-def test_the_kept_texts_show_every_kind_of_violation():
+def test_the_kept_texts_show_every_kind_of_violation() -> None:
     verdicts = [verdict for path in KEPT.iterdir() for verdict in check(text_of(path.read_bytes()))]
     assert {violation.kind for verdict in verdicts for violation in verdict.violations} == set(verify.KINDS)
     assert any(verdict.right for verdict in verdicts)
@@ -58,7 +60,7 @@ def test_the_kept_texts_show_every_kind_of_violation():
 TURNS = itertools.count()
 
 
-def slow(*_):
+def slow(*_: Any) -> tuple[Any]:
     until = time.process_time() + 0.02
     while time.process_time() < until:
         pass
@@ -84,19 +86,21 @@ FAULTY = {
 
 
 @pytest.mark.parametrize(("text", "judged", "complaint"), FAULTY.values(), ids=FAULTY)
-def test_a_verifier_that_breaks_a_property_is_found(text, judged, complaint, monkeypatch):
+def test_a_verifier_that_breaks_a_property_is_found(
+    text: str, judged: Callable[..., Any], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(properties, "SECONDS", 0.01)
     with pytest.raises(AssertionError, match=complaint):
         check(text, evolve(SCHEDULING, verify=judged))
 
 
-def test_a_verifier_that_reads_thoughts_is_found(monkeypatch):
+def test_a_verifier_that_reads_thoughts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gce.domain.tasks.task.without_thinking", lambda text: text)
     with pytest.raises(AssertionError, match="false accept on problem 'one'"):
         check("<think>\nAnswer: A 0")
 
 
-def test_a_text_that_breaks_a_property_is_named(tmp_path, monkeypatch):
+def test_a_text_that_breaks_a_property_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "right").write_text(RIGHT[0])
     (tmp_path / "raises").write_text("Answer: A 0")
     assert replay(tmp_path) == (2, [])
@@ -110,11 +114,11 @@ def test_a_text_that_breaks_a_property_is_named(tmp_path, monkeypatch):
     )
 
 
-def line(number):
+def line(number: str) -> re.Pattern[str]:
     return re.compile(f"[0-9A-Za-z]+ {number}(?:, [0-9A-Za-z]+ {number})*")
 
 
-def hides(character):
+def hides(character: str) -> Callable[[str], Any]:
     """The plain form, with a letter in place of this character."""
     return lambda text: plain(text.replace(character, "x"))
 
@@ -135,7 +139,9 @@ PLANTED = {
 
 
 @pytest.mark.parametrize(("module", "name", "planted"), PLANTED.values(), ids=PLANTED)
-def test_the_kept_texts_find_a_planted_bug(module, name, planted, monkeypatch):
+def test_the_kept_texts_find_a_planted_bug(
+    module: Any, name: str, planted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert len(PLANTED) == 17
     monkeypatch.setattr(module, name, planted)
     _, broken = replay(KEPT)
@@ -143,14 +149,14 @@ def test_the_kept_texts_find_a_planted_bug(module, name, planted, monkeypatch):
 
 
 @given(st.binary(max_size=50))
-def test_any_bytes_are_a_response_of_their_own(data):
+def test_any_bytes_are_a_response_of_their_own(data: bytes) -> None:
     assert text_of(data).encode("utf-8", "surrogateescape") == data
 
 
 # Mutants
 
 
-def test_a_survivor_needs_a_reason_and_a_reason_its_survivor():
+def test_a_survivor_needs_a_reason_and_a_reason_its_survivor() -> None:
     known, new = Mutant("buffer", "a < b", "a <= b"), Mutant("statistics", "c = 1", "c = 2")
     killed = Mutant("statistics", "d = 1", "d = 2", fate="killed")
     tried = [known, new, killed, Mutant("statistics", "while e:", "while not e:", fate="timed out")]
@@ -168,7 +174,7 @@ def test_a_survivor_needs_a_reason_and_a_reason_its_survivor():
     ]
 
 
-def test_a_kept_mutant_changes_a_line_that_is_there_once():
+def test_a_kept_mutant_changes_a_line_that_is_there_once() -> None:
     """So that a reason given for one place is not taken for another."""
     lines = {module: Counter(map(str.strip, mutants._source_of(module).splitlines())) for module in mutants.MUTATED}
     kept = kept_reasons()
@@ -179,7 +185,7 @@ def test_a_kept_mutant_changes_a_line_that_is_there_once():
         assert reason.endswith("."), mutant
 
 
-def test_a_mutant_is_killed_by_a_test_or_by_its_limit():
+def test_a_mutant_is_killed_by_a_test_or_by_its_limit() -> None:
     code = f"""
 from attacks import mutants
 mutants.SECONDS = 2
@@ -199,7 +205,7 @@ for old, new in changes:
 @pytest.mark.parametrize(
     ("command", "package"), [(["mutants"], "cosmic_ray"), (["fuzz", "--corpus", "texts"], "atheris")]
 )
-def test_a_missing_tool_is_named_with_its_pip_command(command, package, tmp_path):
+def test_a_missing_tool_is_named_with_its_pip_command(command: list[str], package: str, tmp_path: Path) -> None:
     code = f"""
 import runpy, sys
 sys.modules[{package!r}] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_one_row_of_the_table(tmp_path: Path):
+def test_one_row_of_the_table(tmp_path: Path) -> None:
     """The machine's limits and the row: rates, rounds, and the ratio between its lowest and highest."""
     out = tmp_path / "results.jsonl"
     done = python("-m", "benchmarks", "imports", "--rounds", "2", "--out", str(out))
@@ -34,7 +35,7 @@ def test_one_row_of_the_table(tmp_path: Path):
     assert (row["target"], row["met"]) == (None, None)
 
 
-def test_two_evaluations_of_one_model_seldom_differ_and_ten_points_are_found(tmp_path: Path):
+def test_two_evaluations_of_one_model_seldom_differ_and_ten_points_are_found(tmp_path: Path) -> None:
     """Samples of 40 problems a tier, solved with chances of 0 to 1: the lower bound of A/A rejections is below 5 %."""
     rng = random.Random(0)
     lines = [
@@ -57,13 +58,13 @@ def test_two_evaluations_of_one_model_seldom_differ_and_ten_points_are_found(tmp
     assert "expected as many samples" in python("-m", "benchmarks.calibration", str(tmp_path / "answers.jsonl")).stderr
 
 
-def test_an_unknown_row_is_named():
+def test_an_unknown_row_is_named() -> None:
     done = python("-m", "benchmarks", "speed")
     assert done.returncode == 2
     assert "no row 'speed': choose of verifier," in done.stderr
 
 
-def test_contestants_take_turns_and_who_fails_is_named():
+def test_contestants_take_turns_and_who_fails_is_named() -> None:
     """Each of two rounds starts with another contestant; a turn that raises ends the contest."""
     code = """
 from benchmarks.contest import Contestant, compete
@@ -83,7 +84,7 @@ else:
     assert done.returncode == 0, done.stderr
 
 
-def test_how_cost_grows_is_measured_and_drawn(tmp_path: Path):
+def test_how_cost_grows_is_measured_and_drawn(tmp_path: Path) -> None:
     """Four numbers of jobs, each judged right; with matplotlib also a picture."""
     drawn = importlib.util.find_spec("matplotlib") is not None
     pictures = ("--pictures", str(tmp_path)) if drawn else ()
@@ -95,7 +96,7 @@ def test_how_cost_grows_is_measured_and_drawn(tmp_path: Path):
     assert (tmp_path / "verifier-jobs.svg").exists() == drawn
 
 
-def test_an_unknown_question_is_named():
+def test_an_unknown_question_is_named() -> None:
     done = python("-m", "benchmarks.growth", "speed")
     assert done.returncode == 2
     assert "no question 'speed': choose of verifier-length," in done.stderr
@@ -129,3 +130,35 @@ def test_nothing_grows_in_two_hours() -> None:
     pytest.importorskip("mlx.core")
     done = python("-m", "benchmarks.soak", "--minutes", "120")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_structure_of_a_source_tree_is_counted(tmp_path: Path) -> None:
+    """A package of two modules that import each other, with lengths that can be counted by hand."""
+    package = tmp_path / "package"
+    (package / "app").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "app" / "__init__.py").write_text("")
+    texts = {
+        "a": ["from package.app import b", "", "", "def f(model):", "    return getattr(model, 'x')"],
+        "b": ["from package.app.a import f", "", "", "class Task:", "    x: int", "    y: ClassVar[int]"],
+    }
+    for name, lines in texts.items():
+        (package / "app" / f"{name}.py").write_text("\n".join(lines) + "\n")
+    done = python("-m", "benchmarks.structure", str(package))
+    assert done.returncode == 0, done.stderr
+    found = dict(re.split(r"  +", line, maxsplit=1) for line in done.stdout.splitlines())
+    assert found == {
+        "files that are not empty": "2",
+        "files at the top of adapters/": "0",
+        "files at the top of app/": "2",
+        "longest file (app/b.py)": "6",
+        "file length: median, 90th percentile": "5.5, 5.9",
+        "function length: median, 90th percentile": "2, 2",
+        "longest function": "2",
+        "fields of Task": "1",
+        "fields of the largest record (Task)": "1",
+        "getattr or hasattr on a model": "1",
+        "import circles (modules in them)": "1 (2)",
+        "lines in app": "11",
+        "lines in all": "11",
+    }

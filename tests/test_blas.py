@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from present import present
 
-from gce.adapters import blas
-from gce.adapters.blas import one_numpy_blas_thread, use_fast_blas
+from gce.adapters.models.backends.mlx import blas
+from gce.adapters.models.backends.mlx.blas import one_numpy_blas_thread, use_fast_blas
 
-ON_LINUX = sys.platform.startswith("linux") and blas.platform.machine() in blas._MACHINES
+ON_LINUX = sys.platform.startswith("linux") and platform.machine() in blas._MACHINES
 linux_only = pytest.mark.skipif(not ON_LINUX, reason="the slots of the dynamic linker are redirected on Linux alone")
 
 
 @pytest.fixture
-def packages():
+def packages() -> None:
     pytest.importorskip("mlx.core")
     pytest.importorskip("scipy_openblas32")
 
 
 def elf(*, machine: int | None = None, magic: bytes = b"\x7fELF\x02\x01") -> bytes:
     """A library that imports cblas_sgemm by a JUMP_SLOT, cblas_dgemm by a GLOB_DAT and printf, all 0x10000 off."""
-    machine = blas._MACHINES[blas.platform.machine()] if machine is None else machine
+    machine = blas._MACHINES[platform.machine()] if machine is None else machine
     jump, data = blas._RELOCATIONS.get(machine, (7, 6))
     names = b"\0cblas_sgemm\0cblas_dgemm\0printf\0"
     symbols = b"".join(struct.pack("<IBBHQQ", at, 0, 0, 0, 0, 0) for at in (0, 1, 13, 25))
@@ -50,7 +53,7 @@ def elf(*, machine: int | None = None, magic: bytes = b"\x7fELF\x02\x01") -> byt
 
 
 @linux_only
-def test_the_slots_are_read_from_the_elf_file():
+def test_the_slots_are_read_from_the_elf_file() -> None:
     """sgemm has its JUMP_SLOT (its relocation of another type is none), dgemm both GLOB_DATs; printf is not asked."""
     assert blas._slot_offsets(elf()) == ({"cblas_sgemm": [0x11008], "cblas_dgemm": [0x11018, 0x11028]}, 0x10000)
 
@@ -60,13 +63,13 @@ def test_the_slots_are_read_from_the_elf_file():
     "image",
     [b"", b"not ELF" * 20, elf(magic=b"\x7fELF\x01\x01") if ON_LINUX else b"", elf(machine=3)[:200], elf()[:100]],
 )
-def test_a_file_that_is_no_library_of_this_machine_is_refused(image):
+def test_a_file_that_is_no_library_of_this_machine_is_refused(image: bytes) -> None:
     with pytest.raises((ValueError, struct.error, StopIteration)):
         blas._slot_offsets(image)
 
 
 @linux_only
-def test_it_serves_mlx_and_says_so(packages):
+def test_it_serves_mlx_and_says_so(packages: Any) -> None:
     report = use_fast_blas(1)
     assert report.active, report
     assert report.threads == 1 and report.name.startswith("OpenBLAS")
@@ -75,7 +78,7 @@ def test_it_serves_mlx_and_says_so(packages):
 
 
 @linux_only
-def test_the_slots_hold_addresses_inside_openblas(packages):
+def test_the_slots_hold_addresses_inside_openblas(packages: Any) -> None:
     import mlx.core as mx
 
     assert use_fast_blas().active
@@ -87,7 +90,7 @@ def test_the_slots_hold_addresses_inside_openblas(packages):
 
 
 @linux_only
-def test_products_equal_those_of_numpy(packages):
+def test_products_equal_those_of_numpy(packages: Any) -> None:
     import mlx.core as mx
 
     assert use_fast_blas().active
@@ -100,7 +103,7 @@ def test_products_equal_those_of_numpy(packages):
 
 
 @linux_only
-def test_the_number_of_threads_can_be_set(packages):
+def test_the_number_of_threads_can_be_set(packages: Any) -> None:
     assert use_fast_blas(2).threads == 2
     assert use_fast_blas(1).threads == 1
     with pytest.raises(ValueError, match="at least 1"):
@@ -108,11 +111,11 @@ def test_the_number_of_threads_can_be_set(packages):
 
 
 @pytest.fixture
-def own_slots(packages, monkeypatch):
+def own_slots(packages: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """Slots in memory of ours, which hold the address of some function as mlx's did at first."""
     if not ON_LINUX:
         pytest.skip("the slots of the dynamic linker are redirected on Linux alone")
-    code = ctypes.cast(ctypes.CDLL(None).printf, ctypes.c_void_p).value
+    code = present(ctypes.cast(ctypes.CDLL(None).printf, ctypes.c_void_p).value)
     memory = (ctypes.c_uint64 * 3)(code, code, code)
     first = ctypes.addressof(memory)
     slots = {name: [first + 8 * place] for place, name in enumerate(blas._SYMBOLS)}
@@ -120,11 +123,11 @@ def own_slots(packages, monkeypatch):
     return memory, code
 
 
-def test_a_wrong_product_puts_the_old_addresses_back(own_slots, monkeypatch):
+def test_a_wrong_product_puts_the_old_addresses_back(own_slots: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, code = own_slots
     seen = []
 
-    def wrong(core):
+    def wrong(core: Any) -> str:
         seen.extend(memory)
         return "a float32 product differs"
 
@@ -135,7 +138,7 @@ def test_a_wrong_product_puts_the_old_addresses_back(own_slots, monkeypatch):
     assert list(memory) == [code] * 3
 
 
-def test_a_slot_in_memory_that_is_not_writable_is_left_alone(own_slots, monkeypatch):
+def test_a_slot_in_memory_that_is_not_writable_is_left_alone(own_slots: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, code = own_slots
     mappings = blas._mappings()
     monkeypatch.setattr(blas, "_mappings", lambda: [(a, b, flags.replace("w", "-"), p) for a, b, flags, p in mappings])
@@ -144,7 +147,7 @@ def test_a_slot_in_memory_that_is_not_writable_is_left_alone(own_slots, monkeypa
     assert list(memory) == [code] * 3
 
 
-def test_a_slot_that_does_not_point_at_code_is_left_alone(own_slots):
+def test_a_slot_that_does_not_point_at_code_is_left_alone(own_slots: Any) -> None:
     memory, code = own_slots
     memory[1] = ctypes.addressof(memory)
     report = use_fast_blas()
@@ -152,14 +155,14 @@ def test_a_slot_that_does_not_point_at_code_is_left_alone(own_slots):
     assert memory[0] == code and memory[2] == code
 
 
-def test_a_library_that_imports_other_symbols_is_left_alone(own_slots, monkeypatch):
+def test_a_library_that_imports_other_symbols_is_left_alone(own_slots: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas, "_slot_addresses", lambda path: {"cblas_sgemm": [0]})
     report = use_fast_blas()
     assert not report.active and "cblas_dgemm" in report.reason
 
 
 @linux_only
-def test_without_the_package_the_report_names_it(monkeypatch):
+def test_without_the_package_the_report_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlx.core")
     monkeypatch.setitem(sys.modules, "scipy_openblas32", None)
     report = use_fast_blas()
@@ -167,21 +170,24 @@ def test_without_the_package_the_report_names_it(monkeypatch):
     assert report.name == "mlx's own" and report.threads is None
 
 
-def test_other_systems_keep_their_blas(monkeypatch):
+def test_other_systems_keep_their_blas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert "darwin" in use_fast_blas().reason
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(blas.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     report = use_fast_blas()
     assert not report.active and "riscv64" in report.reason
 
 
 @linux_only
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["first in, first out", "first in, last out"])
-def test_numpy_has_one_thread_while_anybody_is_inside(order):
+def test_numpy_has_one_thread_while_anybody_is_inside(order: tuple[int, int]) -> None:
     """And afterwards as many as before, in whatever order they leave."""
     libraries = blas._numpy_openblas()
-    threads = lambda: [getter() for _, getter in libraries]  # noqa: E731
+
+    def threads() -> list[int]:
+        return [getter() for _, getter in libraries]
+
     for setter, _ in libraries:
         setter(2)
     before = threads()

@@ -17,7 +17,7 @@ from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
 from gce.domain.tasks.scheduling.verify import verify
-from gce.testing.scheduling import hostile_responses, instances
+from gce.testing.scheduling.strategies import hostile_responses, instances
 
 HOUSE = Instance(
     jobs=(Job("K", 3, (2, 1), 9), Job("B", 2, (1, 1)), Job("T", 4, (2, 2), 12), Job("M", 1, (1, 1), 5)),
@@ -59,29 +59,29 @@ def reasons(instance: Instance, text: str) -> list[str]:
     return [step.reason for step in check_brief_steps(instance, text) if step.status != "true"]
 
 
-def test_jobs_that_share_resources_come_one_after_another_by_deadline():
+def test_jobs_that_share_resources_come_one_after_another_by_deadline() -> None:
     assert brief_response(HOUSE) == BRIEF
     assert verify(HOUSE, BRIEF).right
 
 
-def test_jobs_that_are_due_together_are_listed_together():
+def test_jobs_that_are_due_together_are_listed_together() -> None:
     assert brief_response(TIED) == TIED_BRIEF
     assert verify(TIED, TIED_BRIEF).right and not reasons(TIED, TIED_BRIEF)
 
 
-def test_where_that_takes_too_long_there_is_no_right_answer_of_this_kind():
+def test_where_that_takes_too_long_there_is_no_right_answer_of_this_kind() -> None:
     """Eight hours would do for K beside M, B when M is out, and T, but not one after another."""
     tight = evolve(HOUSE, horizon=8)
     assert brief_response(tight) == BRIEF.replace("9:K 10 11 12:T 13 14", "9:K 12:T")
     assert not verify(tight, BRIEF).right
 
 
-def test_jobs_that_share_nothing_start_when_they_may():
+def test_jobs_that_share_nothing_start_when_they_may() -> None:
     assert brief_response(OPEN) == OPEN_BRIEF
     assert verify(OPEN, OPEN_BRIEF).right
 
 
-def test_given_starts_are_written_out_as_they_are():
+def test_given_starts_are_written_out_as_they_are() -> None:
     text = brief_response(HOUSE, {"K": 0, "B": 1, "T": 3, "M": 0})
     assert text.endswith("Answer: K 0, M 0, B 1, T 3") and not reasons(HOUSE, text)
 
@@ -141,7 +141,7 @@ def test_given_starts_are_written_out_as_they_are():
         ("1+3=4", "1+3=0000004", "no form of the brief step grammar"),
     ],
 )
-def test_a_false_line_is_found_with_its_reason(old: str, new: str, reason: str):
+def test_a_false_line_is_found_with_its_reason(old: str, new: str, reason: str) -> None:
     """With B at 2 nothing is said that is not so: K and it take three workers and two machines."""
     assert BRIEF.count(old) == 1
     assert reasons(HOUSE, BRIEF.replace(old, new))[:1] == ([reason] if reason else [])
@@ -157,12 +157,12 @@ def test_a_false_line_is_found_with_its_reason(old: str, new: str, reason: str):
         ("6 7:K,T,M", "6 7:K 7:T,M", "the hours are not in order"),
     ],
 )
-def test_false_lines_of_ties_are_found(old: str, new: str, reason: str):
+def test_false_lines_of_ties_are_found(old: str, new: str, reason: str) -> None:
     assert TIED_BRIEF.count(old) == 1
     assert reasons(TIED, TIED_BRIEF.replace(old, new))[:1] == ([reason] if reason else [])
 
 
-def test_what_is_not_free_cannot_be_used():
+def test_what_is_not_free_cannot_be_used() -> None:
     assert reasons(HOUSE, "Job K: 0+3=3\nJob M: 0+1=1\nJob B: 0+2=2") == ["what B needs is not free at 0"]
 
 
@@ -177,44 +177,44 @@ def test_what_is_not_free_cannot_be_used():
         ("after X 2, Y", "no form of the brief step grammar"),
     ],
 )
-def test_what_a_job_comes_after_is_checked(new: str, reason: str):
+def test_what_a_job_comes_after_is_checked(new: str, reason: str) -> None:
     found = reasons(OPEN, OPEN_BRIEF.replace("after X 2, Y 3", new))
     assert found == ([reason] if reason else []), "what is left out is no falsehood"
 
 
-def test_one_slip_counts_once():
+def test_one_slip_counts_once() -> None:
     """X is said to end at 3, so Z may say so too; a second line for a job changes nothing for others."""
     slip = OPEN_BRIEF.replace("0+2=2", "0+2=3").replace("X 2,", "X 3,")
     assert reasons(OPEN, slip) == ["0 and 2 do not make 3"]
     assert reasons(OPEN, "Job X: 0+2=2\n" + OPEN_BRIEF.replace("X: 0+2=2", "X: 5+2=7")) == ["job X was planned before"]
 
 
-def test_a_wrong_wait_does_not_stand_in_the_way_of_the_right_one():
+def test_a_wrong_wait_does_not_stand_in_the_way_of_the_right_one() -> None:
     assert reasons(HOUSE, BRIEF.replace("Job T after B ?", "Job T after M ?\nJob T after B ?")) == [
         "job T does not come after 'M'"
     ]
 
 
-def test_without_deadlines_there_is_nothing_to_list():
+def test_without_deadlines_there_is_nothing_to_list() -> None:
     free = Instance((Job("A", 4),))
     assert reasons(free, "Hours: 1 2 3") == ["no job has a deadline"]
     assert brief_response(free) == "Job A: 0+4=4\nAnswer: A 0"
 
 
-def test_where_hours_are_many_those_alone_are_listed_at_which_something_is_due():
+def test_where_hours_are_many_those_alone_are_listed_at_which_something_is_due() -> None:
     far = evolve(HOUSE, horizon=1000)
     assert brief_response(far).startswith("Due: K 9:K T 12:T M 5:M\nHours: 5:M 9:K 12:T\nJob M") and not reasons(
         far, brief_response(far)
     )
 
 
-def test_a_job_that_takes_no_time_holds_nothing():
+def test_a_job_that_takes_no_time_holds_nothing() -> None:
     one = Instance((Job("A", 4, (1,)), Job("B", 0, (1,))), resources=(Resource("crew", 1),))
     text = "Job A: 0+4=4\nJob B: 2+0=2\nAnswer: A 0, B 2"
     assert verify(one, text).right and not reasons(one, text)
 
 
-def test_no_digit_changes_unnoticed():
+def test_no_digit_changes_unnoticed() -> None:
     """Of the hours, those alone count at which something is due."""
     lines = "Due: K 9:K T 12:T M 5:M\nHours: 5:M 9:K 12:T\n" + BRIEF[BRIEF.index("Job") : BRIEF.index("Answer")]
     for place, sign in enumerate(lines):
@@ -224,7 +224,7 @@ def test_no_digit_changes_unnoticed():
 
 
 @given(instances())
-def test_every_line_is_true_on_any_instance(instance: Instance):
+def test_every_line_is_true_on_any_instance(instance: Instance) -> None:
     text = brief_response(instance)
     assert not reasons(instance, text), text
     waits = sum("?" in line for line in text.split("\n"))
@@ -235,17 +235,17 @@ def test_every_line_is_true_on_any_instance(instance: Instance):
 
 
 @pytest.mark.parametrize("preset", ["paper", "grounded"])
-def test_optimal_schedules_are_written_truly(preset: str):
+def test_optimal_schedules_are_written_truly(preset: str) -> None:
     task = TASKS["scheduling-brief"]
     for tier in task.training_tiers(preset):
         problem = draw_problem(task, preset, tier, "train", python_generator("brief", tier).randrange(99))
-        text = task.worked(problem, solve)
+        text = task.teaching.demonstration(problem, solve)
         assert text is not None and judge(problem, text).right
-        assert {step.status for step in task.check_steps(problem, text)} == {"true"}
+        assert {step.status for step in task.teaching.check_steps(problem, text)} == {"true"}
 
 
 @pytest.mark.parametrize("preset", ["paper", "grounded"])
-def test_prompts_and_problems_are_those_of_scheduling(preset: str):
+def test_prompts_and_problems_are_those_of_scheduling(preset: str) -> None:
     brief, full = TASKS["scheduling-brief"], TASKS["scheduling"]
     for tier in full.tiers(preset):
         one, other = (draw_problem(task, preset, tier.name, "test", 3) for task in (brief, full))
@@ -255,7 +255,7 @@ def test_prompts_and_problems_are_those_of_scheduling(preset: str):
 @given(instances(), st.data())
 def test_lines_are_true_where_the_verifier_finds_neither_sequence_nor_resources_broken(
     instance: Instance, data: st.DataObject
-):
+) -> None:
     starts = dispatch(instance, predecessors_first(instance, instance.labels))
     for label in data.draw(st.lists(st.sampled_from(instance.labels), max_size=2)):
         starts[label] = data.draw(st.integers(0, starts[label] + 9))
@@ -270,7 +270,7 @@ def test_lines_are_true_where_the_verifier_finds_neither_sequence_nor_resources_
         st.text(alphabet="JobDue: KBTM after+=,?0123456789\n", max_size=200),
     )
 )
-def test_hostile_text_never_raises(text: str):
+def test_hostile_text_never_raises(text: str) -> None:
     lines = ("", "Due: ", "Hours: ", "Job T after B ?, ", "Job K after ")
     for step in check_brief_steps(HOUSE, "\n".join(line + text for line in lines)):
         assert step.status in ("true", "false", "unreadable")
@@ -285,7 +285,7 @@ def test_hostile_text_never_raises(text: str):
         *(("Job T after ", piece) for piece in ("B ?, ", "B ?\nJob T after ", "? ", "B ")),
     ],
 )
-def test_a_megabyte_is_judged_at_once(start: str, piece: str):
+def test_a_megabyte_is_judged_at_once(start: str, piece: str) -> None:
     text = start + piece * (1_000_000 // len(piece))
     began = time.perf_counter()
     steps = check_brief_steps(HOUSE, text)

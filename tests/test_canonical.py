@@ -7,12 +7,13 @@ import time
 
 import pytest
 from attrs import evolve
+from heap import heap_set_aside
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.domain.tasks.scheduling.canonical import MOST_PERMUTED, canonical_digest
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.testing.scheduling import instances
+from gce.testing.scheduling.strategies import instances
 
 HOUSE = Instance(
     jobs=(Job("K", 3, (2, 1), 9), Job("B", 2, (1, 1)), Job("T", 4, (2, 2), 12), Job("M", 1, (1, 0), 5)),
@@ -60,31 +61,31 @@ def changed(instance: Instance) -> list[Instance]:
 
 
 @given(instance=instances(max_jobs=8), rng=st.randoms(use_true_random=False))
-def test_names_and_orders_do_not_change_it(instance: Instance, rng: random.Random):
+def test_names_and_orders_do_not_change_it(instance: Instance, rng: random.Random) -> None:
     assert canonical_digest(renamed(instance, rng)) == canonical_digest(instance)
 
 
 @given(instance=instances(max_jobs=5))
-def test_any_other_number_changes_it(instance: Instance):
+def test_any_other_number_changes_it(instance: Instance) -> None:
     """Every duration, demand, capacity, deadline, edge and the horizon count."""
     digest = canonical_digest(instance)
     assert all(canonical_digest(other) != digest for other in changed(instance))
 
 
-def test_every_change_of_the_house_gives_a_name_of_its_own():
+def test_every_change_of_the_house_gives_a_name_of_its_own() -> None:
     """No two of them are the same problem, so all names differ."""
     others = [HOUSE, *changed(HOUSE)]
     assert len({canonical_digest(other) for other in others}) == len(others) == 24
 
 
-def test_it_is_32_hexadecimal_digits_and_never_moves():
+def test_it_is_32_hexadecimal_digits_and_never_moves() -> None:
     """Splits of existing runs are drawn by it: another value here would move problems between them."""
     digest = canonical_digest(HOUSE)
     assert digest == "2446e49c9f06ad790cc89776cdbea954"
     assert len(digest) == 32 and int(digest, 16) >= 0
 
 
-def test_who_waits_for_whom_counts():
+def test_who_waits_for_whom_counts() -> None:
     """A (1) before B (2) is not B before A; and of two short and two long jobs it matters which are linked."""
     jobs = [Job("A", 1), Job("B", 2)]
     assert canonical_digest(Instance(jobs, [("A", "B")])) != canonical_digest(Instance(jobs, [("B", "A")]))
@@ -93,7 +94,7 @@ def test_who_waits_for_whom_counts():
     assert canonical_digest(Instance(jobs, like)) != canonical_digest(Instance(jobs, cross))
 
 
-def test_what_lies_far_along_a_chain_counts():
+def test_what_lies_far_along_a_chain_counts() -> None:
     """Two chains of four and a long job at the start of one or at its end."""
     edges = [("A", "B"), ("B", "C"), ("C", "D")]
     start = Instance([Job(label, 9 if label == "A" else 1) for label in "ABCD"], edges)
@@ -101,7 +102,7 @@ def test_what_lies_far_along_a_chain_counts():
     assert canonical_digest(start) != canonical_digest(end)
 
 
-def test_which_resource_a_job_uses_counts_together_with_the_others():
+def test_which_resource_a_job_uses_counts_together_with_the_others() -> None:
     """A and B on the same machine, or on two machines of equal capacity; which machine has which name does not."""
     pair = [Resource("saw", 1), Resource("drill", 1)]
     same = Instance([Job("A", 1, [1, 0]), Job("B", 1, [1, 0])], [], pair)
@@ -111,13 +112,14 @@ def test_which_resource_a_job_uses_counts_together_with_the_others():
 
 
 @pytest.mark.parametrize("kinds", [MOST_PERMUTED, MOST_PERMUTED + 1, 12])
-def test_many_resources_do_not_take_for_ever(kinds: int):
+def test_many_resources_do_not_take_for_ever(kinds: int) -> None:
     """Up to four resources every order is tried; beyond, the one given, so that twelve take no 479 million tries."""
     jobs = [Job(f"J{index}", 1 + index % 3, [(index + r) % 3 for r in range(kinds)]) for index in range(10)]
     instance = Instance(jobs, [], [Resource(f"kind {r}", 3 + r % 2) for r in range(kinds)])
-    begun = time.process_time()
-    digest = canonical_digest(instance)
-    assert time.process_time() - begun < 1.0
+    with heap_set_aside():
+        begun = time.process_time()
+        digest = canonical_digest(instance)
+        assert time.process_time() - begun < 1.0
     shuffled = evolve(instance, jobs=instance.jobs[::-1])
     assert canonical_digest(shuffled) == digest
     if kinds <= MOST_PERMUTED:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.adapters.chat_format import body_of, fault_of, what_is_told
-from gce.adapters.redaction import Redaction
+from gce.adapters.models.servers.chat_format import body_of, fault_of, what_is_told
+from gce.adapters.models.servers.redaction import Redaction
 
 NOTHING = Redaction("")
 
@@ -187,7 +188,9 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("expected", "server", "status", "message"), KNOWN, ids=[f"{e}: {s}" for e, s, *_ in KNOWN])
-def test_what_a_server_says_is_understood_in_every_shape_of_an_error(expected, server, status, message):
+def test_what_a_server_says_is_understood_in_every_shape_of_an_error(
+    expected: str, server: str, status: int, message: str
+) -> None:
     shapes = [
         {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}},
         {"object": "error", "message": message, "code": status},
@@ -218,17 +221,17 @@ def test_what_a_server_says_is_understood_in_every_shape_of_an_error(expected, s
         (400, {"code": 17, "type": None, "message": "no"}, "refused"),
     ],
 )
-def test_the_code_of_an_error_counts_as_its_words_do(status, error, expected):
+def test_the_code_of_an_error_counts_as_its_words_do(status: int, error: dict[str, Any], expected: str) -> None:
     assert fault_of(status, {"error": error}) == expected
 
 
 @pytest.mark.parametrize("status", [403, 404, 409, 429, 503])
-def test_only_statuses_that_refuse_a_request_are_about_its_length(status):
+def test_only_statuses_that_refuse_a_request_are_about_its_length(status: int) -> None:
     assert fault_of(status, {"error": "This model's maximum context length is 4 tokens"}) != "no room"
 
 
 @given(st.integers(300, 599), st.recursive(st.none() | st.text() | st.floats() | st.booleans(), st.lists) | st.binary())
-def test_any_answer_means_one_of_the_three(status, said):
+def test_any_answer_means_one_of_the_three(status: int, said: Any) -> None:
     content = said if isinstance(said, bytes) else json.dumps({"error": said}).encode()
     body = body_of(content, NOTHING)
     assert fault_of(status, body) in ("no room", "failed", "refused")
@@ -238,7 +241,7 @@ def test_any_answer_means_one_of_the_three(status, said):
 @pytest.mark.parametrize(
     "unit", ["context ", "exceed ", "prompt ", "inputs exceeds ", "capacity a b ", "try ", "a", "slots "]
 )
-def test_a_long_message_takes_no_longer_than_a_short_one(unit):
+def test_a_long_message_takes_no_longer_than_a_short_one(unit: str) -> None:
     body = {"error": (unit * 200_000)[:1_000_000]}
     began = time.process_time()
     fault_of(400, body)

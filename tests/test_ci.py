@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from present import present
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -23,7 +24,7 @@ def distributions(extras: set[str]) -> set[str]:
     """Of these extras, those that they name among others."""
     found: set[str] = set()
     for requirement in (each for extra in extras for each in EXTRAS[extra]):
-        name, inner = re.match(r"([\w-]+)(?:\[([\w,-]+)\])?", requirement).groups()
+        name, inner = present(re.match(r"([\w-]+)(?:\[([\w,-]+)\])?", requirement)).groups()
         found |= distributions(set(inner.split(","))) if name == "gce" else {name.lower()}
     return found
 
@@ -38,7 +39,7 @@ def asked_for(source: str) -> set[str]:
     return found
 
 
-def test_the_full_script_installs_every_extra_and_runs_every_marker():
+def test_the_full_script_installs_every_extra_and_runs_every_marker() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert listed(script) | {"solver", "mlx"} == set(EXTRAS), "train brings solver and mlx"
     assert 'tests=(-m "")' in script
@@ -46,13 +47,13 @@ def test_the_full_script_installs_every_extra_and_runs_every_marker():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: path.stem)
-def test_no_test_waits_for_a_package_that_no_extra_brings(path: Path):
+def test_no_test_waits_for_a_package_that_no_extra_brings(path: Path) -> None:
     names = asked_for(path.read_text(encoding="utf-8"))
     brought = distributions(set(EXTRAS)) | {"mlx", "transformers", "tokenizers"}
     assert names <= brought, f"{path.name} is skipped everywhere"
 
 
-def test_a_package_that_no_extra_brings_is_found():
+def test_a_package_that_no_extra_brings_is_found() -> None:
     assert asked_for("import pytest\ndef test_x():\n    pytest.importorskip('some_thing.inner')") == {"some-thing"}
     assert "some-thing" not in distributions(set(EXTRAS))
     assert {"torch", "datasets", "mlx-lm", "ortools", "atheris"} <= distributions(set(EXTRAS))

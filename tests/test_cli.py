@@ -11,14 +11,16 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import toy_task
+from present import present
 
-from gce.adapters.scripted_model import ScriptedModel
-from gce.app import cli, models
+from gce.adapters.models.scripted import ScriptedModel
+from gce.app import cli
 from gce.domain.tasks import TASKS, draw_problem
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.exact import solve
@@ -107,7 +109,7 @@ def test_generate_prints_an_object_a_line_for_programs(gce: Gce) -> None:
     ran = gce("generate", *TOY, "--n", "2", "--split", "dev", "--json")
     records = [json.loads(line) for line in ran.out.splitlines()]
     assert [record["tier"] for record in records] == ["T0", "T0", "T1", "T1", "T2", "T2"]
-    assert all({"key", "prompt", "instance", "facts", "digest"} <= set(record) for record in records)
+    assert all({"key", "prompt", "instance", "digest"} <= set(record) for record in records)
     assert {record["split"] for record in records} == {"dev"}
 
 
@@ -178,7 +180,7 @@ def problem() -> Any:
 @pytest.fixture
 def right(problem: Any) -> str:
     """The answer line of an optimal schedule."""
-    starts = solve(problem.instance).starts
+    starts = present(solve(problem.instance).starts)
     return render({label: starts[label] for label in problem.instance.labels})
 
 
@@ -421,7 +423,7 @@ def test_check_says_in_one_line_what_it_cannot_take(gce: Gce, arguments: tuple[s
 
 
 def test_path_prints_where_the_shipped_model_lies(gce: Gce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models.resources, "files", lambda package: tmp_path)
+    monkeypatch.setattr(resources, "files", lambda package: tmp_path)
     assert "the shipped model is missing" in one_line(gce("path"), "path")
     folder = tmp_path / "data" / "gce-tiny"
     folder.mkdir(parents=True)
@@ -482,6 +484,40 @@ def test_evaluate_is_json_for_programs_and_writes_every_answer(gce: Gce, tmp_pat
     for answer in answers:
         (attempt,) = answer["attempts"]
         assert attempt["prompt"] and attempt["verdicts"] and attempt["right"] == answer["right"]
+
+
+def test_modes_is_another_name_of_strategies_which_may_be_one_s_own(gce: Gce) -> None:
+    names = "multi-turn,own_strategies:BRIEF"
+    shown = []
+    for option in ("--strategies", "--modes"):
+        ran = gce("evaluate", *TOY, *SCRIPTED, "--n", "4", option, names, "--json")
+        found = json.loads(ran.out)["modes"]
+        shown.append({name: {**each, "seconds": 0.0} for name, each in found.items()})
+    assert shown[0] == shown[1] and list(shown[0]) == names.split(",")
+    assert shown[0]["own_strategies:BRIEF"]["attempts"] is None and shown[0]["multi-turn"]["attempts"]["used"] > 1
+    told = gce("evaluate", "--help").out
+    assert "--strategies NAME,..." in told and "another name of --strategies" in told
+
+
+def test_intervals_are_made_by_the_method_asked_for(gce: Gce) -> None:
+    """Those of rates, attempts, reference rows and pass@k; counts and means stay."""
+    arguments = ("evaluate", *TOY, *SCRIPTED, "--n", "6", "--modes", "multi-turn", "--json")
+    plain, exact = (json.loads(gce(*arguments, "--interval", each).out) for each in ("wilson", "clopper-pearson"))
+    assert plain == {**json.loads(gce(*arguments).out), "modes": plain["modes"]}
+    for one, other in (
+        (plain["modes"]["multi-turn"]["tiers"]["T0"], exact["modes"]["multi-turn"]["tiers"]["T0"]),
+        (plain["modes"]["multi-turn"]["attempts"]["first"], exact["modes"]["multi-turn"]["attempts"]["first"]),
+        (plain["floors"]["always 0"]["T1"], exact["floors"]["always 0"]["T1"]),
+    ):
+        assert (one["correct"], one["n"]) == (other["correct"], other["n"])
+        assert (one["low"], one["high"]) != (other["low"], other["high"])
+    assert plain["modes"]["multi-turn"]["mean"] == exact["modes"]["multi-turn"]["mean"]
+    samples = ("evaluate", *TOY, *SCRIPTED, "--n", "3", "--samples", "2", "--temperature", "1", "--json")
+    one, other = (
+        json.loads(gce(*samples, "--interval", each).out)["pass_at"]["pass@1"]["T2"]
+        for each in ("wilson", "clopper-pearson")
+    )
+    assert one["value"] == other["value"] and one["high"] != other["high"]
 
 
 def test_an_evaluation_goes_on_where_it_was_cut_off(gce: Gce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -607,6 +643,11 @@ def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_pat
         (("--model", "toy_task:MODULI"), "expected a function"),
         ((*SCRIPTED, "--samples", "0"), "argument --samples: expected a whole number from 1 to 10,000, got '0'"),
         ((*SCRIPTED, "--modes", "zero-shot,twice"), "argument --modes: expected one of zero-shot, few-shot"),
+        ((*SCRIPTED, "--strategies", "zero-shot,twice"), "argument --strategies: expected one of zero-shot, few-shot"),
+        ((*SCRIPTED, "--strategies", "own_strategies:OWN"), "own_strategies:OWN is tuple, expected a gce.Strategy"),
+        ((*SCRIPTED, "--strategies", "own_strategies:DEBATE"), "needs a model for the role 'opponent', got none"),
+        ((*SCRIPTED, "--strategies", "trained-own_strategies:BRIEF"), "the mode trained-own_strategies:BRIEF needs"),
+        ((*SCRIPTED, "--interval", "wald"), "argument --interval: expected one of wilson, clopper-pearson, got 'wald'"),
         ((*SCRIPTED, "--modes", "trained"), "the mode trained needs --adapter"),
         ((*SCRIPTED, "--modes", "simulate", "--adapter", "x"), "--adapter is used by the modes trained"),
         ((*SCRIPTED, "--modes", "few-shot"), "task addition has 0 worked examples of T0, expected 3"),
@@ -639,5 +680,5 @@ def test_an_interrupt_is_one_line_and_exits_with_130(gce: Gce, monkeypatch: pyte
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gce.app.path.shipped_model_path", interrupted)
+    monkeypatch.setattr("gce.app.commands.path.shipped_model_path", interrupted)
     assert gce("path") == Ran(130, "", "\ngce path: interrupted\n")

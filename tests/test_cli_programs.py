@@ -7,25 +7,27 @@ import importlib.util
 import json
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
 
 from attacks import program_tests
-from gce.adapters.run_reader import RunReader
-from gce.app import runners
+from gce.adapters.runs.reader import DirectoryReader
 from gce.app.cli import main
-from gce.app.resolve import find_task
+from gce.app.wiring import sandboxes as runners
+from gce.app.wiring.evaluators import find_evaluator
+from gce.app.wiring.tasks import find_task
+from gce.domain.completions import Completion
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.programs.generate import draw_exercise
-from gce.domain.types import Completion
 from gce.errors import BadInput
 
 HOLDS = {name: runners.why_not(name) for name in runners.SANDBOXES}
 needs_sandbox = pytest.mark.skipif(all(HOLDS.values()), reason=f"no sandbox here: {HOLDS}")
 
 EASY = {"prompt": "Add one.", "entry_point": "f", "tests": "assert f(1) == 2\nassert f(-1) == 0", "tier": "easy"}
-RECORDS = [
+RECORDS: list[dict[str, Any]] = [
     *({**EASY, "prompt": f"Add one. {n}", "split": split} for split in ("train", "dev", "test") for n in range(3)),
     {"prompt": "Reverse it.", "entry_point": "g", "tests": ["assert g('ab') == 'ba'"], "tier": "hard"},
 ]
@@ -141,7 +143,7 @@ def test_a_run_over_programs_learns_from_the_right_ones_and_is_judged_again_alik
     common = ("train", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", *settings)
     assert gce(*common, "--run-dir", "run", "--json") == 0
     capsys.readouterr()
-    with RunReader(Path("run")) as run:
+    with DirectoryReader(Path("run")) as run:
         right = [rollout["right"] for rollout in run.read("rollouts")]
     assert 0 < sum(right) < len(right) == 24
     assert gce("rescore", "run") == 0
@@ -231,26 +233,26 @@ def test_all_solutions_of_human_eval_pass_its_tests() -> None:
     assert_solved(task, draw_problems(task, "HumanEval", "all", "test", 164))
 
 
-def assert_solved(task, problems) -> None:
-    solution = task.heuristics(())["the solution"]
+def assert_solved(task: Any, problems: Any) -> None:
+    solution = task.references.heuristics(())["the solution"]
     answers = [
         (problem, Completion(problem.key, solution(problem, None), "stop", policy="test")) for problem in problems
     ]
     wrong = [
         (problem.instance.entry_point, verdict.violations)
-        for problem, _, (verdict,) in task.judge_each(answers)
+        for problem, _, (verdict,) in find_evaluator(task).judge(answers)
         if not verdict.right
     ]
     assert not wrong
 
 
 @needs_sandbox
-def test_changed_solutions_are_tried_on_fresh_arguments(monkeypatch, capsys):
+def test_changed_solutions_are_tried_on_fresh_arguments(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """And those that differ are counted: here the hidden calls are one."""
-    few = evolve(TASKS["programs"], draw=lambda _preset, _tier, rng, _solve: one_call(rng), distinct=False)
-    monkeypatch.setattr(
-        program_tests, "find_task", lambda _name, runner: evolve(few, run=runners.LazyRunner(runner).run)
-    )
+    few = evolve(TASKS["programs"], draw=lambda _preset, _tier, rng, _solve: one_call(rng))
+    monkeypatch.setattr(program_tests, "find_task", lambda _name: few)
     monkeypatch.setattr("sys.argv", ["program_tests", "--n", "2", "--each", "9", "--fresh", "60", "--json"])
     assert program_tests.main() == 0
     found = json.loads(capsys.readouterr().out)
@@ -259,6 +261,6 @@ def test_changed_solutions_are_tried_on_fresh_arguments(monkeypatch, capsys):
     assert n == differ + found["caught"]
 
 
-def one_call(rng):
+def one_call(rng: Any) -> Any:
     exercise = draw_exercise(1, rng)
     return evolve(exercise, calls=exercise.calls[:1], expected=exercise.expected[:1])

@@ -19,10 +19,14 @@ import pytest
 import toy_task
 from attrs import evolve
 from permissions import unwritable
+from present import present
 
-from gce.adapters.run_directory import RunDirectory
+from gce.adapters.runs.directory import RunDirectory
 from gce.app import cli
-from gce.app import train as train_module
+from gce.app.settings.values import with_recipe
+from gce.app.training import run as train_module
+from gce.domain.models import ModelInfo
+from gce.domain.tasks import Teaching
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
@@ -35,12 +39,12 @@ SIZES = (
     *("--dev", "1", "--test", "1", "--max-tokens", "12"),
 )
 SCRIPTED_SETTINGS = {
-    **{"task": "toy_task:ADDITION", "model": "toy_task:careless", "problems": 5, "rollouts": 2, "iterations": 2},
-    **{"updates": 2, "dev": 1, "test": 1, "max_tokens": 12},
+    **{"task": "toy_task:ADDITION", "model.name": "toy_task:careless", "rollouts.problems": 5, "rollouts.samples": 2},
+    **{"stopping.iterations": 2, "optimizer.updates": 2, "evaluation.dev": 1, "evaluation.test": 1},
+    "rollouts.max_tokens": 12,
 }
-FIELDS = set(
-    re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", (TESTS.parent / "docs/summary.md").read_text(), re.M)))
-)
+DOCUMENTED = (TESTS.parent / "docs/summary.md").read_text().partition("\n## ")[0]
+FIELDS = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", DOCUMENTED, re.M))))
 
 
 def train(*arguments: str | Path, run: Path | None = None) -> int:
@@ -139,7 +143,7 @@ def test_the_summary_on_standard_output_is_that_of_the_file_with_the_documented_
     summary = json.loads(capsys.readouterr().out)
     assert summary == json.loads((tmp_path / "run" / "summary.json").read_text())
     assert len(FIELDS) > 15 and set(summary) == FIELDS
-    assert summary["format"] == 1
+    assert summary["format"] == 2
     for moment in ("before", "after"):
         assert {tier: found["n"] for tier, found in summary[moment].items()} == {"T0": 1, "T1": 1, "T2": 1}
         assert set(summary[moment]["T0"]) == {"n", "correct", "low", "high", "unreadable", "failed"}
@@ -176,8 +180,8 @@ def test_each_iteration_starts_from_the_base_again_where_asked_for(tmp_path: Pat
     assert train(*SCRIPTED, *SIZES, *updates, run=tmp_path / "run") == 0
     with RunDirectory.open(tmp_path / "run") as store:
         assert [record["updates"] for record in store.read("iterations")] == [1, 2]
-        _, state, _ = store.last()
-    assert int(state.arrays["optimizer.step"].item()) == 2
+        _, state, _ = present(store.last())
+    assert int(present(state).arrays["optimizer.step"].item()) == 2
 
 
 def test_a_run_goes_to_a_folder_named_by_the_time_where_none_is_given(
@@ -230,7 +234,7 @@ def test_the_reference_s_recipe_runs_on_scheduling(tmp_path: Path) -> None:
 
 def silent(_config: Any, _task: Any) -> Any:
     """A model that says nothing."""
-    from gce.adapters.scripted_model import ScriptedModel
+    from gce.adapters.models.scripted import ScriptedModel
 
     return ScriptedModel(lambda request: "")
 
@@ -239,6 +243,9 @@ def listener(_config: Any, _task: Any) -> Any:
     """A model that can only be asked."""
 
     class Listener:
+        def info(self) -> ModelInfo:
+            return ModelInfo(identity="listener", capabilities=frozenset({"sample"}))
+
         def sample(self, requests: Any) -> Iterator[Any]:
             return iter(())
 
@@ -251,6 +258,11 @@ def blockless(config: Any, task: Any) -> Any:
 
     inner = careless(config, task)
     methods = {name: staticmethod(getattr(inner, name)) for name in ("sample", "update", "state", "restore")}
+
+    def info() -> ModelInfo:
+        return ModelInfo(identity=inner.info().identity, capabilities=frozenset({"sample", "learn"}))
+
+    methods["info"] = staticmethod(info)
     return type("Blockless", (), methods)()
 
 
@@ -281,7 +293,7 @@ def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
         ((*SCRIPTED, "--problems", "1"), "--problems from 2, one for each training tier, got 1"),
         ((*SCRIPTED, "--admission", "all", "--algorithm", "weighted"), "it needs --algorithm raft"),
         ((*SCRIPTED, "--restart", "--algorithm", "grpo"), "restart is about the replay buffer, and grpo learns from"),
-        ((*SCRIPTED, "--drop-solved", "--algorithm", "raft++"), "drop_solved is about the replay buffer"),
+        ((*SCRIPTED, "--drop-solved", "--algorithm", "raft++"), "--drop-solved is about the replay buffer"),
         ((*SCRIPTED, "--ladder"), "preset small of task addition has no rungs below its tiers: leave out --ladder"),
         (("--recipe", "isopro", "--ladder"), "recipe isopro says how many problems each tier gets: --ladder needs"),
         ((*SCRIPTED, "--bootstrap", "few-shot", "--rollouts", "1"), "--bootstrap needs --rollouts from 2"),
@@ -340,7 +352,7 @@ def test_an_unknown_model_is_one_line_and_nothing_is_written(
 def test_without_mlx_one_line_names_the_extra_and_nothing_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith(("mlx", "gce.adapters.mlx"))]:
+    for name in [name for name in sys.modules if name.startswith(("mlx", "gce.adapters.models"))]:
         monkeypatch.delitem(sys.modules, name)
     for name in ("mlx", "mlx.core", "mlx_lm"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -509,7 +521,9 @@ def test_a_run_goes_on_with_the_worked_examples_that_it_began_with_alone(
     assert train(*WORKED, *SIZES, "--warm-up", "2", run=tmp_path / "run") == 0
     capsys.readouterr()
     monkeypatch.setattr(
-        toy_task, "WORKED", evolve(toy_task.WORKED, worked=lambda *given: f"so it {toy_task.by_hand(*given)}")
+        toy_task,
+        "WORKED",
+        evolve(toy_task.WORKED, teaching=Teaching(demonstration=lambda *given: f"so it {toy_task.by_hand(*given)}")),
     )
     assert train("--resume", "--iterations", "3", run=tmp_path / "run") == 2
     assert "worked examples are not those that the run began with" in refused(capsys)
@@ -529,14 +543,15 @@ def test_a_killed_process_is_resumed_to_the_same_bytes(trained: Trained, tiny: P
     run = tmp_path / "run"
     arguments = ("train", *TOY, "--model", tiny, *SIZES, "--layers", "2", "--run-dir", run)
     code = (
-        "import os, signal, gce.app.loop as loop\n"
-        "answered, count = loop.answered, [0]\n"
-        "def counted(*given):\n"
-        "    for judged in answered(*given):\n"
+        "import os, signal, gce.app.training.rollouts as rollouts\n"
+        "hold, count = rollouts.hold, [0]\n"
+        "def counted(*given, on_end, **more):\n"
+        "    def ended(*conversation):\n"
         "        count[0] += 1\n"
         "        if count[0] == 13: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "        yield judged\n"
-        "loop.answered = counted"
+        "        return on_end(*conversation)\n"
+        "    return hold(*given, on_end=ended, **more)\n"
+        "rollouts.hold = counted"
     )
     ran = in_a_process(code, *arguments, hash_seed=2)
     assert ran.returncode == -signal.SIGKILL, ran.stderr
@@ -554,7 +569,7 @@ def test_the_test_before_is_not_taken_again(
     measured = train_module._measured
 
     def counting(*given: Any) -> Any:
-        taken.append(given[4])
+        taken.append(given[2])
         return measured(*given)
 
     def cut(*_: Any) -> Any:
@@ -563,7 +578,7 @@ def test_the_test_before_is_not_taken_again(
     monkeypatch.setattr(train_module, "_measured", counting)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(train_module, "iterate", cut)
-        train_module.start(tmp_path / "run", train_module.with_recipe("gce", SCRIPTED_SETTINGS))
+        train_module.train(with_recipe("gce", SCRIPTED_SETTINGS), run=tmp_path / "run")
     assert train("--resume", run=tmp_path / "run") == 0
     assert taken == ["before", "after"]
     assert train(*SCRIPTED, *SIZES, run=tmp_path / "whole") == 0
@@ -638,19 +653,20 @@ def test_plain_mlx_lm_loads_the_last_checkpoint_and_gives_the_same_logits(
     import mlx.core as mx
     import mlx_lm
 
-    from gce.adapters.mlx_model import LoraSettings, load_mlx_model
-    from gce.domain.types import Message
+    from gce.adapters.models.backends.mlx.model import LoraSettings, load_mlx_model
+    from gce.domain.problems import Message
 
     run = trained(*options)
     with RunDirectory.open(run) as store:
-        _, state, _ = store.last()
+        _, state, _ = present(store.last())
     model = load_mlx_model(tiny, lora=LoraSettings(rank=16, scale=2.0))
-    model.restore(state)
-    assert model.policy == summary_of(run)["policy"]
-    assert set(model.adapted_modules) == set(summary_of(run)["adapted_modules"])
-    assert len(model.layers) == (4 if "all" in options else 2)
+    model.restore(present(state))
+    info = model.info()
+    assert info.identity == summary_of(run)["policy"]
+    assert set(info.adapted_modules) == set(summary_of(run)["adapted_modules"])
+    assert len(info.adapted_layers) == (4 if "all" in options else 2)
 
-    plain, _ = mlx_lm.load(str(tiny), adapter_path=str(run / "checkpoints" / "last"))
+    plain, *_ = mlx_lm.load(str(tiny), adapter_path=str(run / "checkpoints" / "last"))
     messages = (Message("user", "w3 w4 w2"),)
     words = " ".join(f"w{number}" for number in range(40))
     prompt, written = model.prompt_tokens(messages), model.text_tokens(words, end=True)

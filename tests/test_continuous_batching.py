@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,35 +18,38 @@ pytest.importorskip("tokenizers")
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from mlx_lm.generate import generate_step  # noqa: E402
+from present import present  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
-from gce.adapters import mlx_model, numpy_openings  # noqa: E402
-from gce.adapters.continuous_batching import Job, roll_out  # noqa: E402
-from gce.adapters.mlx_decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
-from gce.adapters.mlx_llama import llama_weights  # noqa: E402
-from gce.adapters.numpy_decoder import NumpyDecoder  # noqa: E402
-from gce.adapters.numpy_openings import Openings, opening_lengths  # noqa: E402
-from gce.domain.types import Message, SampleRequest  # noqa: E402
+from gce.adapters.models.backends.mlx import model as mlx_model  # noqa: E402
+from gce.adapters.models.backends.mlx.decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
+from gce.adapters.models.backends.mlx.llama import llama_weights  # noqa: E402
+from gce.adapters.models.backends.numpy import shared_prefixes as numpy_openings  # noqa: E402
+from gce.adapters.models.backends.numpy.decoder import NumpyDecoder  # noqa: E402
+from gce.adapters.models.backends.numpy.shared_prefixes import Openings, opening_lengths  # noqa: E402
+from gce.adapters.models.local.continuous_batching import Decoder, Job, Rollout, roll_out  # noqa: E402
+from gce.domain.completions import SampleRequest  # noqa: E402
+from gce.domain.problems import Message  # noqa: E402
 
-DECODERS = {
-    "numpy": lambda model, rows, prompts: NumpyDecoder(Openings(llama_weights(model)), rows, prompts),
+DECODERS: dict[str, Callable[..., Decoder]] = {
+    "numpy": lambda model, rows, prompts: NumpyDecoder(Openings(present(llama_weights(model))), rows, prompts),
     "batch": lambda model, rows, prompts: BatchDecoder(model, rows),
     "sequence": lambda model, rows, prompts: SequenceDecoder(model),
 }
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_llama(tmp_path_factory.mktemp("model"), layers=2)
 
 
 @pytest.fixture(scope="module")
-def loaded(directory):
+def loaded(directory: Path) -> Any:
     return mlx_model.load_mlx_model(directory, device="cpu", threads=2)
 
 
 @pytest.fixture(scope="module")
-def model(loaded):
+def model(loaded: Any) -> Any:
     return loaded.engine.model
 
 
@@ -57,13 +64,15 @@ def jobs_of(*, prompts: int = 4, each: int = 2, temperature: float = 0.8, limit:
     ]
 
 
-def rolled(model, jobs, *, decoder="numpy", stop=frozenset({1}), max_rows=8):
+def rolled(
+    model: Any, jobs: Sequence[Job], *, decoder: str = "numpy", stop: frozenset[int] = frozenset({1}), max_rows: int = 8
+) -> list[Rollout]:
     found = list(roll_out(jobs, lambda r, n: DECODERS[decoder](model, r, n), stop=stop, max_rows=max_rows))
     assert sorted(rollout.job for rollout in found) == list(range(len(jobs)))
     return sorted(found, key=lambda rollout: rollout.job)
 
 
-def full_forward(model, prompt, tokens, temperature=1.0):
+def full_forward(model: Any, prompt: Sequence[int], tokens: Sequence[int], temperature: float = 1.0) -> Any:
     """Log-probabilities of `tokens` after `prompt` in one pass without any cache."""
     logits = np.array(model(mx.array([[*prompt, *tokens]]))[0]).astype(np.float64)[len(prompt) - 1 : -1] / temperature
     logits -= logits.max(axis=-1, keepdims=True)
@@ -71,7 +80,7 @@ def full_forward(model, prompt, tokens, temperature=1.0):
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_greedy_rows_write_what_mlx_lm_writes_one_at_a_time(model, decoder):
+def test_greedy_rows_write_what_mlx_lm_writes_one_at_a_time(model: Any, decoder: str) -> None:
     jobs = jobs_of(temperature=0.0)
     for job, rollout in zip(jobs, rolled(model, jobs, decoder=decoder), strict=True):
         expected = []
@@ -84,7 +93,7 @@ def test_greedy_rows_write_what_mlx_lm_writes_one_at_a_time(model, decoder):
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_log_probabilities_are_those_of_a_full_forward_pass(model, decoder):
+def test_log_probabilities_are_those_of_a_full_forward_pass(model: Any, decoder: str) -> None:
     """Shared prefixes, refilled rows and compacted buffers hold the keys and values that a pass without them has."""
     jobs = jobs_of(prompts=5, each=3)
     for job, rollout in zip(jobs, rolled(model, jobs, decoder=decoder, max_rows=4), strict=True):
@@ -95,9 +104,10 @@ def test_log_probabilities_are_those_of_a_full_forward_pass(model, decoder):
 
 
 @pytest.mark.parametrize("decoder", ["numpy", "batch"])
-def test_buffers_grow_past_their_first_room(tmp_path, decoder):
+def test_buffers_grow_past_their_first_room(tmp_path: Path, decoder: str) -> None:
     """300 new tokens, where there is room for 256 at first; the longest prompt has 280 tokens, over a query block."""
-    model = mlx_model.load_mlx_model(write_tiny_llama(tmp_path, layers=2, context=1024), device="cpu").engine.model
+    engine: Any = mlx_model.load_mlx_model(write_tiny_llama(tmp_path, layers=2, context=1024), device="cpu").engine
+    model = engine.model
     rng = np.random.Generator(np.random.Philox(9))
     prompts = [tuple(rng.integers(5, 45, size=size).tolist()) for size in (4, 280)]
     jobs = [Job(prompt, seed, 0.8, 300) for seed, prompt in enumerate(prompts)]
@@ -108,7 +118,7 @@ def test_buffers_grow_past_their_first_room(tmp_path, decoder):
 
 
 @pytest.mark.parametrize("decoder", ["numpy", "batch"])
-def test_refilled_rows_write_what_rows_without_refill_write(model, decoder):
+def test_refilled_rows_write_what_rows_without_refill_write(model: Any, decoder: str) -> None:
     jobs = jobs_of(prompts=4, each=4)
     many = rolled(model, jobs, decoder=decoder, max_rows=len(jobs))
     for few in (rolled(model, jobs, decoder=decoder, max_rows=rows) for rows in (1, 6)):
@@ -117,7 +127,7 @@ def test_refilled_rows_write_what_rows_without_refill_write(model, decoder):
             assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=2e-4)
 
 
-def test_more_samples_of_one_prompt_than_share_its_keys(model):
+def test_more_samples_of_one_prompt_than_share_its_keys(model: Any) -> None:
     """20 samples of one prompt take three copies of its keys and values, beside one of another prompt."""
     jobs = [Job((3, 7, 8, 9), seed, 0.9, 12) for seed in range(20)] + [Job((4, 5, 6, 7, 8), 1, 0.9, 12)]
     for job, rollout in zip(jobs, rolled(model, jobs, max_rows=21), strict=True):
@@ -126,14 +136,14 @@ def test_more_samples_of_one_prompt_than_share_its_keys(model):
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-def test_a_prompt_of_one_token_has_no_prefix(model, decoder):
+def test_a_prompt_of_one_token_has_no_prefix(model: Any, decoder: str) -> None:
     jobs = [Job((7,), 1, 0.8, 6), Job((7,), 2, 0.8, 6), Job((8,), 3, 0.8, 6)]
     for job, rollout in zip(jobs, rolled(model, jobs, decoder=decoder), strict=True):
         expected = full_forward(model, job.prompt, rollout.tokens)
         assert rollout.log_probabilities == pytest.approx(expected, abs=2e-4)
 
 
-def test_a_rollout_depends_on_its_own_seed_alone(model):
+def test_a_rollout_depends_on_its_own_seed_alone(model: Any) -> None:
     jobs = jobs_of()
     together = rolled(model, jobs)
     for job, rollout in zip(jobs, together, strict=True):
@@ -143,7 +153,7 @@ def test_a_rollout_depends_on_its_own_seed_alone(model):
     assert sum(a.tokens != b.tokens for a, b in zip(reseeded, together, strict=True)) > len(jobs) // 2
 
 
-def test_tokens_come_in_the_shares_that_the_model_gives_them(model):
+def test_tokens_come_in_the_shares_that_the_model_gives_them(model: Any) -> None:
     """First tokens of 2,000 rollouts against the model's own distribution, within five standard errors."""
     count, prompt = 2_000, (3, 7, 8, 9)
     first = Counter(rollout.tokens[0] for rollout in rolled(model, [Job(prompt, s, 1.0, 1) for s in range(count)]))
@@ -152,7 +162,7 @@ def test_tokens_come_in_the_shares_that_the_model_gives_them(model):
         assert abs(first[token] - count * share) <= 5 * np.sqrt(count * share * (1 - share)) + 1
 
 
-def test_a_rollout_ends_with_the_end_token_or_at_its_limit(model):
+def test_a_rollout_ends_with_the_end_token_or_at_its_limit(model: Any) -> None:
     jobs = jobs_of(prompts=6, each=6, limit=25)
     found = rolled(model, jobs)
     assert {rollout.stopped for rollout in found} == {True, False}
@@ -163,30 +173,33 @@ def test_a_rollout_ends_with_the_end_token_or_at_its_limit(model):
         assert len(rollout.tokens) == len(rollout.log_probabilities) == len(rollout.sampling_log_probabilities)
 
 
-def test_each_rollout_comes_as_soon_as_it_is_finished(model):
+def test_each_rollout_comes_as_soon_as_it_is_finished(model: Any) -> None:
     jobs = [Job((3, 7, 8), 0, 0.8, 30), Job((3, 7, 8), 1, 0.8, 2), Job((3, 7, 9), 2, 0.8, 1)]
-    make = lambda rows, prompts: DECODERS["numpy"](model, rows, prompts)  # noqa: E731
+
+    def make(rows: int, prompts: Sequence[tuple[int, ...]]) -> Decoder:
+        return DECODERS["numpy"](model, rows, prompts)
+
     assert [rollout.job for rollout in roll_out(jobs, make, stop=(), max_rows=8)] == [2, 1, 0]
 
 
-def test_a_prompt_is_computed_once_for_all_its_samples(model):
+def test_a_prompt_is_computed_once_for_all_its_samples(model: Any) -> None:
     """And prompts of near-equal length go through the model together."""
     seen = []
 
     class Counting(NumpyDecoder):
-        def prefill(self, prompts):
+        def prefill(self, prompts: Any) -> Any:
             seen.append([tuple(prompt) for prompt in prompts])
             return super().prefill(prompts)
 
     jobs = jobs_of(prompts=4, each=6)
-    list(roll_out(jobs, lambda r, n: Counting(Openings(llama_weights(model)), r, n), stop={1}, max_rows=12))
+    list(roll_out(jobs, lambda r, n: Counting(Openings(present(llama_weights(model))), r, n), stop={1}, max_rows=12))
     computed = [prompt for prompts in seen for prompt in prompts]
     assert sorted(computed) == sorted({job.prompt[:-1] for job in jobs})
     assert len(seen) < len(computed)
     assert len(computed[0]) == max(len(job.prompt) - 1 for job in jobs), "the longest first"
 
 
-def with_openings(*, first=(300, 520), each=3) -> list[Job]:
+def with_openings(*, first: Any = (300, 520), each: int = 3) -> list[Job]:
     """Prompts that begin alike in groups, one that begins like no other, and one that is a group's opening alone."""
     rng = np.random.Generator(np.random.Philox(6))
     openings = [tuple(rng.integers(5, 45, size=length).tolist()) for length in first]
@@ -198,7 +211,7 @@ def with_openings(*, first=(300, 520), each=3) -> list[Job]:
 
 
 @pytest.mark.parametrize("max_rows", [3, 40])
-def test_what_prompts_begin_with_is_read_by_all_rows_and_changes_nothing(tmp_path, max_rows):
+def test_what_prompts_begin_with_is_read_by_all_rows_and_changes_nothing(tmp_path: Path, max_rows: int) -> None:
     model = load(tmp_path, layers=2, context=1024).engine.model
     jobs = with_openings()
     assert len(set(opening_lengths([job.prompt[:-1] for job in jobs]).values())) == 2
@@ -207,12 +220,12 @@ def test_what_prompts_begin_with_is_read_by_all_rows_and_changes_nothing(tmp_pat
         assert rollout.log_probabilities == pytest.approx(expected, abs=5e-4)
 
 
-def test_an_opening_is_computed_once_for_all_shares_and_calls(tmp_path, monkeypatch):
+def test_an_opening_is_computed_once_for_all_shares_and_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load(tmp_path, layers=2, context=1024)
-    computed = []
+    computed: list[tuple[int, ...]] = []
     plain = numpy_openings.prefill
 
-    def counting(weights, prompts, openings=None):
+    def counting(weights: Any, prompts: Any, openings: Any = None) -> Any:
         computed.extend(map(tuple, prompts))
         return plain(weights, prompts, openings)
 
@@ -223,15 +236,15 @@ def test_an_opening_is_computed_once_for_all_shares_and_calls(tmp_path, monkeypa
     assert sorted(map(len, computed)) == [256, 512]
 
 
-def test_openings_that_are_too_large_to_keep_are_let_go(model, monkeypatch):
+def test_openings_that_are_too_large_to_keep_are_let_go(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numpy_openings, "_KEPT_BYTES", 1)
-    openings = Openings(llama_weights(model))
+    openings = Openings(present(llama_weights(model)))
     one, other = openings.find((5, 6, 7)), openings.find((8, 9))
     assert openings.find((8, 9)) is other
     assert openings.find((5, 6, 7)) is not one
 
 
-def test_openings_by_hand():
+def test_openings_by_hand() -> None:
     shared = tuple(range(400))
     longer = (*shared, *range(500, 900))
     assert opening_lengths([]) == opening_lengths([shared, shared]) == {}
@@ -249,7 +262,7 @@ def test_openings_by_hand():
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 700), st.integers(0, 9)), max_size=8))
-def test_an_opening_is_the_same_in_its_whole_group(parts):
+def test_an_opening_is_the_same_in_its_whole_group(parts: list[Any]) -> None:
     base = [tuple((7 * kind + place * place) % 50 for place in range(700)) for kind in range(3)]
     prompts = [(*base[kind][:cut], *[60 + tail] * tail) for kind, cut, tail in parts]
     found = opening_lengths(prompts)
@@ -258,12 +271,12 @@ def test_an_opening_is_the_same_in_its_whole_group(parts):
     assert all(256 <= length < len(prompt) and length % 64 == 0 for prompt, length in found.items())
 
 
-def load(tmp_path, **config):
+def load(tmp_path: Path, **config: Any) -> Any:
     return mlx_model.load_mlx_model(write_tiny_llama(tmp_path, **config), device="cpu", threads=1)
 
 
-@pytest.mark.skipif(not mlx_model.sys.platform.startswith("linux"), reason="elsewhere mlx's own kernels are fast")
-def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded, monkeypatch):
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere mlx's own kernels are fast")
+def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlx_model, "roll_out_in_threads", lambda jobs, make, **_: [make(3, [(4, 5)])])
     (decoder,) = loaded.engine.sampler(frozenset())([])
     assert isinstance(decoder, NumpyDecoder)
@@ -280,7 +293,9 @@ def test_a_plain_llama_on_a_linux_cpu_is_decoded_by_numpy(loaded, monkeypatch):
         ("gemma", {"head_dim": 8}),
     ],
 )
-def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, family, config):
+def test_other_models_with_plain_caches_are_decoded_in_one_batch(
+    tmp_path: Path, family: str, config: dict[str, Any]
+) -> None:
     model = load(tmp_path, layers=2, family=family, **config).engine.model
     assert llama_weights(model) is None
     assert isinstance(decoder_maker(model)(4, [(4, 5)]), BatchDecoder)
@@ -290,7 +305,7 @@ def test_other_models_with_plain_caches_are_decoded_in_one_batch(tmp_path, famil
         assert rollout.log_probabilities == pytest.approx(expected, abs=5e-4)
 
 
-def test_a_model_with_other_caches_is_decoded_one_sequence_at_a_time(tmp_path):
+def test_a_model_with_other_caches_is_decoded_one_sequence_at_a_time(tmp_path: Path) -> None:
     kinds = ["sliding_attention", "full_attention"]
     model = load(tmp_path, layers=2, layer_types=kinds, sliding_window=4).engine.model
     decoder = decoder_maker(model)(4, [(4, 5)])
@@ -303,7 +318,7 @@ def test_a_model_with_other_caches_is_decoded_one_sequence_at_a_time(tmp_path):
 
 
 @pytest.mark.parametrize("config", [{"tied": False}, {"kv_heads": 4}, {"kv_heads": 1}, {"head_dim": 16}])
-def test_numpy_decodes_every_shape_of_plain_llama(tmp_path, config):
+def test_numpy_decodes_every_shape_of_plain_llama(tmp_path: Path, config: dict[str, bool] | dict[str, int]) -> None:
     model = load(tmp_path, layers=2, **config).engine.model
     assert llama_weights(model) is not None
     jobs = jobs_of(prompts=3, each=2, limit=8)
@@ -312,7 +327,7 @@ def test_numpy_decodes_every_shape_of_plain_llama(tmp_path, config):
         assert rollout.log_probabilities == pytest.approx(expected, abs=5e-4)
 
 
-def test_a_conversation_that_fills_the_context_is_cut_there(tmp_path):
+def test_a_conversation_that_fills_the_context_is_cut_there(tmp_path: Path) -> None:
     """`<user> w1 w2 <end> <assistant>` is 5 tokens; a context of 9 leaves 4."""
     model = load(tmp_path, context=9, seed=3)
     messages = (Message("user", "w1 w2"),)
@@ -322,7 +337,7 @@ def test_a_conversation_that_fills_the_context_is_cut_there(tmp_path):
     assert {c.finish_reason for c in found if c.token_ids[-1] != 1} == {"length"}
 
 
-def test_text_is_what_was_written_without_the_end_token(loaded):
+def test_text_is_what_was_written_without_the_end_token(loaded: Any) -> None:
     requests = [SampleRequest(f"{seed}", (Message("user", "w1 w2"),), seed, 1.0, 30) for seed in range(20)]
     found = list(loaded.sample(requests))
     assert {completion.finish_reason for completion in found} == {"stop", "length"}

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.serialization import from_plain
 from gce.domain.tasks import judge
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.verify import KINDS
-from gce.domain.types import Problem
+from gce.domain.verdicts import Verdict
 
 PATH = Path(__file__).parent / "corpus" / "scheduling_outputs.jsonl"
 PROBLEMS = PATH.with_name("scheduling_problems.jsonl")
@@ -31,24 +34,27 @@ ODDITIES = {"by-one", "cut", "echo", "loop", "markup", "several", "text-after"}
 
 
 @cache
-def corpus():
+def corpus() -> list[dict[str, Any]]:
     return [json.loads(line) for line in PATH.read_text(encoding="utf-8").splitlines()]
 
 
-def tier(output):
-    return output["problem"].split("/")[3]
+def tier(output: dict[str, Any]) -> str:
+    return ProblemId.parse(output["problem"]).tier
+
+
+def problem_of(shown: dict[str, Any]) -> Problem:
+    prompt = from_plain(tuple[Message, ...], shown["prompt"])
+    return Problem(ProblemId.parse(shown["key"]), from_plain(Instance, shown["instance"]), prompt, shown["digest"])
 
 
 @cache
-def verdicts():
+def verdicts() -> list[Verdict]:
     shown = [json.loads(line) for line in PROBLEMS.read_text(encoding="utf-8").splitlines()]
-    problems = {
-        each["key"]: from_plain(Problem, each | {"instance": from_plain(Instance, each["instance"])}) for each in shown
-    }
+    problems = {each["key"]: problem_of(each) for each in shown}
     return [judge(problems[output["problem"]], output["text"]) for output in corpus()]
 
 
-def errors_under(labels):
+def errors_under(labels: Sequence[str]) -> tuple[list[Any], list[Any]]:
     """False accepts and false rejects of the verifier, as (problem, text), were these the labels."""
     errors = [
         (verdict.right, output["problem"], output["text"])
@@ -58,13 +64,13 @@ def errors_under(labels):
     return [error[1:] for error in errors if error[0]], [error[1:] for error in errors if not error[0]]
 
 
-def test_no_wrong_output_is_accepted_and_no_right_one_refused():
+def test_no_wrong_output_is_accepted_and_no_right_one_refused() -> None:
     accepts, rejects = errors_under([output["label"] for output in corpus()])
     assert accepts == []
     assert rejects == []
 
 
-def test_a_label_turned_round_is_found():
+def test_a_label_turned_round_is_found() -> None:
     """The count of errors can be other than none: each label turned round is one error, on its own side."""
     labels = [output["label"] for output in corpus()]
     accepts, rejects = errors_under(["wrong" if label == "right" else "right" for label in labels])
@@ -72,14 +78,14 @@ def test_a_label_turned_round_is_found():
     assert len(rejects) == len(labels) - labels.count("right")
 
 
-def test_what_a_reader_finds_wrong_is_among_what_the_verdict_lists():
+def test_what_a_reader_finds_wrong_is_among_what_the_verdict_lists() -> None:
     for output, verdict in zip(corpus(), verdicts(), strict=True):
         assert (output["label"] == "right") == ("why" not in output)
         if "why" in output:
             assert output["why"] in {violation.kind for violation in verdict.violations}, output["text"]
 
 
-def test_strictness_is_counted_apart():
+def test_strictness_is_counted_apart() -> None:
     """A right schedule in another form has score 0 and is measured as meant; there are few among real outputs."""
     strict = [
         verdict
@@ -90,7 +96,7 @@ def test_strictness_is_counted_apart():
     assert all(verdict.measures["meant"] == 1.0 for verdict in strict)
 
 
-def test_the_corpus_holds_both_models_every_tier_kind_and_oddity():
+def test_the_corpus_holds_both_models_every_tier_kind_and_oddity() -> None:
     outputs = corpus()
     assert len(outputs) >= 350
     assert len({(output["problem"], output["text"]) for output in outputs}) == len(outputs)
@@ -112,7 +118,7 @@ def test_the_corpus_holds_both_models_every_tier_kind_and_oddity():
 
 
 @pytest.mark.parametrize("model", sorted(MODELS))
-def test_of_each_model_at_least_a_quarter_is_right_and_half_wrong(model):
+def test_of_each_model_at_least_a_quarter_is_right_and_half_wrong(model: str) -> None:
     labels = Counter(output["label"] for output in corpus() if output["model"] == model)
     assert labels["right"] >= sum(labels.values()) / 4
     assert labels["wrong"] >= sum(labels.values()) / 2

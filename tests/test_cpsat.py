@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import builtins
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from present import present
 
-from gce.adapters.cpsat import CpSatSolver, check_starts
+from gce.adapters.solvers.cpsat import CpSatSolver, check_starts
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.heuristics import HEURISTICS
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.errors import MissingExtra
-from gce.testing.scheduling import Flawed, Scheduled, flawed_schedules, random_schedules, scheduled_instances
-from gce.testing.solver_contract import check_solver, is_feasible, random_instance
+from gce.testing.contracts.solver import check_solver, is_feasible, random_instance
+from gce.testing.scheduling.strategies import Flawed, Scheduled, flawed_schedules, random_schedules, scheduled_instances
 
 pytest.importorskip("ortools")
 
@@ -32,22 +34,22 @@ def assert_solvers_agree(instance: Instance) -> None:
     if pure.starts is not None:
         assert pure.lower_bound == vendor.lower_bound
         assert check_starts(instance, pure.starts)
-        assert is_feasible(instance, vendor.starts)
+        assert is_feasible(instance, present(vendor.starts))
 
 
-def test_the_adapter_keeps_to_the_solver_port():
+def test_the_adapter_keeps_to_the_solver_port() -> None:
     """Every sentence of the port's docstring, over hand-made and random instances."""
     check_solver(CpSatSolver)
 
 
 @given(instance=any_instances(max_jobs=8))
-def test_the_pure_solver_agrees(instance: Instance):
+def test_the_pure_solver_agrees(instance: Instance) -> None:
     """Feasible or not, up to 8 jobs."""
     assert_solvers_agree(instance)
 
 
 @given(scheduled=scheduled_instances(max_jobs=8))
-def test_the_pure_solver_agrees_on_feasible_instances(scheduled: Scheduled):
+def test_the_pure_solver_agrees_on_feasible_instances(scheduled: Scheduled) -> None:
     """Constraints laid around a known schedule, so that all are tight at once."""
     assert_solvers_agree(scheduled.instance)
 
@@ -55,7 +57,7 @@ def test_the_pure_solver_agrees_on_feasible_instances(scheduled: Scheduled):
 @pytest.mark.slow
 @given(instance=any_instances(max_jobs=12))
 @settings(max_examples=300)
-def test_the_pure_solver_agrees_up_to_its_largest_instances(instance: Instance):
+def test_the_pure_solver_agrees_up_to_its_largest_instances(instance: Instance) -> None:
     """Feasible or not, up to 12 jobs."""
     assert_solvers_agree(instance)
 
@@ -63,18 +65,18 @@ def test_the_pure_solver_agrees_up_to_its_largest_instances(instance: Instance):
 @pytest.mark.slow
 @given(scheduled=scheduled_instances(min_jobs=9, max_jobs=12))
 @settings(max_examples=300)
-def test_the_pure_solver_agrees_on_large_feasible_instances(scheduled: Scheduled):
+def test_the_pure_solver_agrees_on_large_feasible_instances(scheduled: Scheduled) -> None:
     """9 to 12 jobs, all constraints tight at once."""
     assert_solvers_agree(scheduled.instance)
 
 
-def test_more_jobs_than_the_pure_solver_takes():
+def test_more_jobs_than_the_pure_solver_takes() -> None:
     """30 jobs of 1 on 4 units, two each: 15 pairs, 15 hours."""
     jobs = [Job(f"J{number}", 1, [2]) for number in range(30)]
     assert CpSatSolver().solve(Instance(jobs, resources=[Resource("crew", 4)])).makespan == 15
 
 
-def test_a_time_out_is_not_infeasible():
+def test_a_time_out_is_not_infeasible() -> None:
     """Feasible (one after another ends at 60) but given no time: nothing false is said."""
     rng = random.Random(0)
     jobs = [Job(f"J{number}", rng.randint(1, 9), [rng.randint(1, 3)]) for number in range(60)]
@@ -86,7 +88,7 @@ def test_a_time_out_is_not_infeasible():
 
 @given(scheduled=scheduled_instances(max_jobs=6), data=st.data())
 @settings(max_examples=60)
-def test_fixed_starts_are_judged_like_hour_by_hour(scheduled: Scheduled, data: st.DataObject):
+def test_fixed_starts_are_judged_like_hour_by_hour(scheduled: Scheduled, data: st.DataObject) -> None:
     """Right schedules are accepted; random ones exactly when looking at every hour accepts them."""
     assert check_starts(scheduled.instance, scheduled.starts)
     starts = data.draw(random_schedules(scheduled.instance))
@@ -95,18 +97,18 @@ def test_fixed_starts_are_judged_like_hour_by_hour(scheduled: Scheduled, data: s
 
 @given(flawed=flawed_schedules(max_jobs=6))
 @settings(max_examples=60)
-def test_fixed_starts_with_one_flaw_are_refused(flawed: Flawed):
+def test_fixed_starts_with_one_flaw_are_refused(flawed: Flawed) -> None:
     """Each kind of constraint, broken by just enough."""
     assert not check_starts(flawed.instance, flawed.starts)
 
 
-def test_fixed_starts_before_time_0_are_refused():
+def test_fixed_starts_before_time_0_are_refused() -> None:
     """A start of -1 breaks no precedence, but time begins at 0."""
     assert not check_starts(Instance([Job("A", 2)]), {"A": -1})
     assert check_starts(Instance([Job("A", 2)]), {"A": 1000})
 
 
-def test_fixed_starts_must_name_every_job_once():
+def test_fixed_starts_must_name_every_job_once() -> None:
     """A missing and an unknown job: ValueError, not a verdict."""
     instance = Instance([Job("A", 2), Job("B", 1)])
     for starts in ({"A": 0}, {"A": 0, "B": 0, "C": 0}):
@@ -114,7 +116,7 @@ def test_fixed_starts_must_name_every_job_once():
             check_starts(instance, starts)
 
 
-def test_heuristics_never_beat_the_optimum():
+def test_heuristics_never_beat_the_optimum() -> None:
     """A second look at 40 instances of 10 jobs: CP-SAT's makespan is at most that of every dispatching rule."""
     for seed in range(40):
         instance = random_instance(random.Random(seed), max_jobs=10).without("deadlines")
@@ -124,11 +126,11 @@ def test_heuristics_never_beat_the_optimum():
             assert least is None or least <= instance.makespan(starts)
 
 
-def test_without_ortools_the_command_to_install_it_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_without_ortools_the_command_to_install_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Importing the adapter needs no vendor; making a solver does."""
     real = builtins.__import__
 
-    def without_ortools(name: str, *args: object, **options: object) -> object:
+    def without_ortools(name: str, *args: Any, **options: Any) -> Any:
         if name.startswith("ortools"):
             raise ImportError(name)
         return real(name, *args, **options)

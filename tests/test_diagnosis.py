@@ -7,8 +7,8 @@ from attrs import evolve
 
 from gce.domain import randomness
 from gce.domain.diagnosis import PATIENCE, Fall, add_counts, diagnose, falls, first_gains, run_counts
+from gce.domain.measurements import IterationRecord, TierCount
 from gce.domain.statistics import wilson
-from gce.domain.types import IterationRecord, TierCount
 
 
 def counted(correct: int, *, truncated: int = 0, unparsed: int = 0) -> TierCount:

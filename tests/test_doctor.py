@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from gce.adapters.blas import BlasReport
-from gce.adapters.mlx_device import Device
-from gce.app import doctor
-from gce.app.doctor import Finding
+from gce.adapters.models.backends.mlx.blas import BlasReport
+from gce.adapters.models.backends.mlx.device import Device
+from gce.app.commands import doctor
+from gce.app.wiring import installation
+from gce.app.wiring.installation import Finding
 
 CPU, GPU = Device("cpu", "a CPU"), Device("gpu", "a GPU")
 
@@ -34,17 +35,17 @@ def packages_of(requirements: list[str]) -> list[str]:
 def test_the_table_of_extras_is_that_of_the_package() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {extra: packages_of(listed) for extra, listed in project["optional-dependencies"].items()}
-    assert {extra: list(packages) for extra, packages in doctor.EXTRAS.items()} == extras
-    assert list(doctor.CORE) == packages_of(project["dependencies"])
+    assert {extra: list(packages) for extra, packages in installation.EXTRAS.items()} == extras
+    assert list(installation.CORE) == packages_of(project["dependencies"])
 
 
 def test_an_installed_extra_is_listed_with_its_versions() -> None:
-    finding = doctor.examine_extra("test", ("pytest", "hypothesis"))
+    finding = installation.examine_extra("test", ("pytest", "hypothesis"))
     assert finding == Finding("extra test", "ok", f"pytest {version('pytest')}, hypothesis {version('hypothesis')}")
 
 
 def test_an_absent_extra_that_training_needs_is_missing_and_says_what_to_install() -> None:
-    finding = doctor.examine_extra("solver", ("numpy", "no-such-package"))
+    finding = installation.examine_extra("solver", ("numpy", "no-such-package"))
     assert finding == Finding(
         "extra solver",
         "missing",
@@ -54,19 +55,19 @@ def test_an_absent_extra_that_training_needs_is_missing_and_says_what_to_install
 
 
 def test_an_absent_extra_that_training_can_do_without_is_only_a_note() -> None:
-    assert doctor.examine_extra("report", ("no-such-package",)).status == "note"
+    assert installation.examine_extra("report", ("no-such-package",)).status == "note"
 
 
 def test_a_sandbox_that_holds_is_enough() -> None:
-    finding = doctor.examine_sandboxes({"bubblewrap": "", "namespaces": "no unshare"})
+    finding = installation.examine_sandboxes({"bubblewrap": "", "namespaces": "no unshare"})
     assert finding == Finding("sandbox", "ok", "bubblewrap holds, namespaces no unshare")
-    finding = doctor.examine_sandboxes({"bubblewrap": "is not here"})
+    finding = installation.examine_sandboxes({"bubblewrap": "is not here"})
     assert (finding.status, finding.remedy[:23]) == ("note", "apt install bubblewrap,")
 
 
 def test_the_fast_blas_is_named_with_its_threads() -> None:
     report = BlasReport("OpenBLAS 0.3 Zen", active=True, reason="mlx's slots point at it", threads=2)
-    assert doctor.examine_blas(report, CPU) == Finding("BLAS", "ok", "OpenBLAS 0.3 Zen, 2 threads")
+    assert installation.examine_blas(report, CPU) == Finding("BLAS", "ok", "OpenBLAS 0.3 Zen, 2 threads")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_only_the_cpu_of_linux_is_slow_without_the_fast_blas(
     device: Device, platform: str, status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    finding = doctor.examine_blas(BlasReport("mlx's own", active=False, reason="numpy disagrees"), device)
+    finding = installation.examine_blas(BlasReport("mlx's own", active=False, reason="numpy disagrees"), device)
     assert finding.status == status
     assert "numpy disagrees" in finding.detail
     assert bool(finding.remedy) == (status == "slow")
@@ -89,29 +90,29 @@ def test_only_the_cpu_of_linux_is_slow_without_the_fast_blas(
 def test_matrix_products_on_the_cpu_are_slow_below_a_quarter_of_the_rate_of_numpy(
     device: Device, mlx: float, numpy: float, status: str
 ) -> None:
-    assert doctor.examine_rate(mlx, numpy, device).status == status
+    assert installation.examine_rate(mlx, numpy, device).status == status
 
 
 def test_without_a_compiler_the_cpu_is_slow_and_the_gpu_is_not() -> None:
-    assert doctor.examine_compiler(None, CPU).status == "slow"
-    assert doctor.examine_compiler(None, GPU).status == "ok"
-    assert doctor.examine_compiler("/usr/bin/g++", CPU).detail == "/usr/bin/g++"
+    assert installation.examine_compiler(None, CPU).status == "slow"
+    assert installation.examine_compiler(None, GPU).status == "ok"
+    assert installation.examine_compiler("/usr/bin/g++", CPU).detail == "/usr/bin/g++"
 
 
 def test_a_model_is_missing_until_every_file_is_there(tmp_path: Path) -> None:
-    assert doctor.examine_model(tmp_path / "absent").status == "missing"
+    assert installation.examine_model(tmp_path / "absent").status == "missing"
     for name in ("config.json", "tokenizer.json"):
         (tmp_path / name).write_bytes(b"0" * 100_000)
-    half = doctor.examine_model(tmp_path)
+    half = installation.examine_model(tmp_path)
     assert (half.status, half.detail) == ("missing", f"no *.safetensors in {tmp_path}")
     (tmp_path / "model.safetensors").write_bytes(b"0" * 2_000_000)
-    assert doctor.examine_model(tmp_path) == Finding("model gce-tiny", "ok", f"2.2 MB in {tmp_path}")
+    assert installation.examine_model(tmp_path) == Finding("model gce-tiny", "ok", f"2.2 MB in {tmp_path}")
 
 
 def test_slow_findings_and_notes_do_not_keep_one_from_training() -> None:
     findings = [Finding("a", "ok", ""), Finding("b", "slow", "", "mend b"), Finding("c", "note", "", "mend c")]
-    assert doctor.ready(findings)
-    assert not doctor.ready([*findings, Finding("d", "missing", "", "mend d")])
+    assert installation.ready(findings)
+    assert not installation.ready([*findings, Finding("d", "missing", "", "mend d")])
 
 
 def test_the_report_puts_remedies_below_and_sums_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,7 +149,7 @@ def test_without_mlx_the_doctor_says_what_to_install_and_exits_with_1(
 
 def test_with_mlx_the_doctor_measures_its_matrix_products() -> None:
     pytest.importorskip("mlx.core")
-    found = {finding.name: finding for finding in doctor.examine()}
+    found = {finding.name: finding for finding in installation.examine()}
     rates = re.match(r"(\d+) GFLOP/s in float32 by mlx on the \w+, (\d+) by numpy", found["matrix products"].detail)
     assert rates and int(rates[1]) > 0 and int(rates[2]) > 0
     assert {"Python", "gce", "core", "cores", "device", "BLAS", "C++ compiler", "model gce-tiny"} <= set(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -10,24 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.domain.randomness import python_generator
-from gce.domain.tasks import NoProblem, draw_problem
+from gce.domain.tasks import Drawn, NoProblem, draw_problem
 from gce.domain.tasks.drawing import draw_until_it_fits
 from gce.domain.tasks.programs import generate
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.presets import PRESETS, Tier, draw_instance
+from gce.domain.tasks.scheduling.solution import Solution
 from gce.domain.tasks.scheduling.task import SCHEDULING
-from gce.domain.types import Solution
 
 
-def never(_instance):
+def never(_instance: Any) -> Solution:
     return Solution("infeasible", None, None, 0)
 
 
 @given(tries=st.integers(1, 50), fits_at=st.integers(0, 60))
-def test_every_try_counts_and_the_first_that_fits_is_taken(tries, fits_at):
+def test_every_try_counts_and_the_first_that_fits_is_taken(tries: int, fits_at: int) -> None:
     calls = count()
 
-    def draw():
+    def draw() -> Any:
         number = next(calls)
         return number if number >= fits_at else None
 
@@ -40,18 +41,18 @@ def test_every_try_counts_and_the_first_that_fits_is_taken(tries, fits_at):
         assert next(calls) == tries
 
 
-def test_what_is_false_fits_too():
+def test_what_is_false_fits_too() -> None:
     assert draw_until_it_fits(lambda: 0, "number") == 0
 
 
 @pytest.mark.parametrize("jobs", [2, 3, 4, 6])
-def test_a_tier_whose_precedence_is_one_chain_is_refused_before_any_solver_is_asked(jobs):
+def test_a_tier_whose_precedence_is_one_chain_is_refused_before_any_solver_is_asked(jobs: int) -> None:
     """All pairs are edges: no schedule is shorter than all durations together, so no horizon is tight."""
     chain = Tier(
         "chain", frozenset({"sequencing", "resources"}), jobs, jobs * (jobs - 1) // 2, (1, 5), 2, (2, 4), (1, 2)
     )
 
-    def unasked(_instance):
+    def unasked(_instance: Any) -> Solution:
         raise AssertionError("the bound refuses each draw first")
 
     with pytest.raises(NoProblem, match=rf"1,000 draws gave no grounded instance of chain with {jobs} jobs"):
@@ -59,13 +60,13 @@ def test_a_tier_whose_precedence_is_one_chain_is_refused_before_any_solver_is_as
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_solver_that_refuses_everything_ends_in_every_tier(preset):
+def test_a_solver_that_refuses_everything_ends_in_every_tier(preset: str) -> None:
     for tier in PRESETS[preset]:
         with pytest.raises(NoProblem, match="30 draws gave no"):
             draw_instance(tier, preset, python_generator("refused", tier.name), never, tries=30)
 
 
-def test_a_limit_that_is_not_reached_changes_nothing():
+def test_a_limit_that_is_not_reached_changes_nothing() -> None:
     tier = PRESETS["grounded"][-1]
     for index in range(5):
         some, others = (
@@ -74,21 +75,25 @@ def test_a_limit_that_is_not_reached_changes_nothing():
         assert some == others
 
 
-def test_a_task_says_that_nothing_could_be_drawn():
+def test_a_task_says_that_nothing_could_be_drawn() -> None:
+    drawn = SCHEDULING.draw
+    assert isinstance(drawn, Drawn)
     task = evolve(
-        SCHEDULING, name="chained", draw=lambda preset, tier, rng, _solve: SCHEDULING.draw(preset, tier, rng, never)
+        SCHEDULING,
+        name="chained",
+        draw=lambda preset, tier, rng, _solve: drawn.draw(preset, tier, rng, never),
     )
     with pytest.raises(NoProblem, match="1,000 draws gave no paper instance of T0"):
         draw_problem(task, "paper", "T0", "train", 0)
 
 
-def test_functions_of_steps_that_do_nothing_are_given_up(monkeypatch):
+def test_functions_of_steps_that_do_nothing_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generate, "_is_worth_asking", lambda _takes, _steps: False)
     with pytest.raises(NoProblem, match="draws gave no function of 2 steps"):
         generate.draw_exercise(2, python_generator("nothing"))
 
 
-def test_values_that_are_always_the_same_are_given_up(monkeypatch):
+def test_values_that_are_always_the_same_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function is called with twelve different ones."""
     fixed = {"int": 3, "list": [1, 2], "str": "word"}
     for kind in fixed:

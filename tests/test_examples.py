@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from gce.domain.completions import Completion
+from gce.domain.problems import Problem, ProblemId
 from gce.domain.tasks import TASKS, draw_problem, judge
-from gce.domain.types import Completion, Problem
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -54,10 +55,10 @@ def test_a_problem_in_three_calls_ends_with_a_verdict(tmp_path: Path) -> None:
     task = TASKS["scheduling"]
     problem = draw_problem(task, "grounded", "T0", "test", 0)
     assert asked[0].startswith(problem.prompt[0].content)
-    assert [turn.rpartition("\n")[2] for turn in asked] == list(task.calls)
+    assert [turn.rpartition("\n")[2] for turn in asked] == list(task.teaching.calls)
     reply, _, said = ran.stdout.rpartition("--- said\n")[2].removesuffix("\n").partition("\n\n")
     verdict = judge(problem, reply)
-    assert said == ("right" if verdict.right else task.feedback(verdict))
+    assert said == ("right" if verdict.right else task.teaching.feedback(verdict))
 
 
 def test_a_task_of_one_s_own_is_learned_by_the_same_command(tmp_path: Path) -> None:
@@ -65,7 +66,16 @@ def test_a_task_of_one_s_own_is_learned_by_the_same_command(tmp_path: Path) -> N
     pytest.importorskip("mlx_lm")
     sizes = ["--iterations", "1", "--problems", "3", "--rollouts", "4", "--test", "2", "--dev", "0", "--updates", "1"]
     ran = subprocess.run(
-        [sys.executable, "-m", "gce.app.train", "--task", "custom_task:SORTING", *sizes, "--run-dir", str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "gce.app.train",
+            "--task",
+            "custom_task:SORTING",
+            *sizes,
+            "--run-dir",
+            str(tmp_path),
+        ],
         capture_output=True,
         text=True,
         cwd=EXAMPLES,
@@ -96,6 +106,57 @@ def test_the_verdicts_of_the_task_of_one_s_own(text: str, status: str, monkeypat
     monkeypatch.syspath_prepend(str(EXAMPLES))
     task = importlib.import_module("custom_task")
     instance = task.Pairs((("K", 3), ("C", 1)))
-    problem = Problem("k", "sorting", "nine", "train", instance, task.SORTING.prompt(instance, None), "d")
+    problem = Problem(
+        ProblemId("sorting", "letters", "train", "nine", 0, 0), instance, task.SORTING.prompt(instance, None), "d"
+    )
     (verdict,) = task.SORTING.verify(problem, Completion("k", text, "stop", policy=""), None)
     assert verdict.status == status
+
+
+def own_everything(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """What python prints with these arguments, started beside the examples."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=EXAMPLES,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
+        timeout=120,
+    )
+
+
+OWN = [
+    *("--task", "own_everything:LARGER", "--model", "own_everything:Habits"),
+    *("--evaluator", "own_everything:LastNumber"),
+]
+
+
+def test_one_of_everything_of_one_s_own_learns_and_is_measured() -> None:
+    """From Python: each is given itself. At most 120 lines, all in all."""
+    assert len((EXAMPLES / "own_everything.py").read_text().splitlines()) <= 120
+    ran = own_everything("own_everything.py")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    told, *learned, untrained, swapped = ran.stdout.splitlines()
+    assert told == "run larger: given:centred, given:LastNumber"
+    after = [re.fullmatch(r"\w+ digits: (\d+)% right before, (\d+)% after", line) for line in learned]
+    assert len(after) == 2 and all(found and int(found[1]) < 80 < int(found[2]) for found in after)
+    assert untrained.startswith("untrained, zero-shot: names") and swapped.startswith("untrained, swapped: names")
+
+
+def test_one_of_everything_of_one_s_own_is_named_on_the_command_line(tmp_path: Path) -> None:
+    """And stored under these names, by which the run is judged again."""
+    pytest.importorskip("safetensors")  # Checkpoints of runs in directories.
+    run = str(tmp_path / "run")
+    sizes = ["--algorithm", "own_everything:CENTRED", "--iterations", "2", "--test", "20", "--run-dir", run]
+    trained = own_everything("-m", "gce.app.train", *OWN, *sizes)
+    assert trained.returncode == 0, trained.stderr
+    config = json.loads((tmp_path / "run" / "summary.json").read_text())["config"]
+    assert (config["evaluator"], config["objective"]["algorithm"]) == (OWN[-1], sizes[1])
+    rescored = own_everything("-m", "gce.app.cli", "rescore", run)
+    assert rescored.returncode == 0 and rescored.stdout.endswith(" answers judged again, 0 verdicts changed\n")
+    asked = ["--strategies", "zero-shot,own_everything:SWAPPED", "--metrics", "own_everything:FIRST", "--n", "10"]
+    measured = own_everything("-m", "gce.app.cli", "evaluate", *OWN, *asked, "--json")
+    assert measured.returncode == 0, measured.stderr
+    found = json.loads(measured.stdout)["metrics"]["own_everything:FIRST"]
+    assert list(found) == ["zero-shot", "own_everything:SWAPPED"]
+    assert all(list(row) == ["two", "three"] for row in found.values())

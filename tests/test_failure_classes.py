@@ -7,18 +7,21 @@ what the constraints mean in test_verify.py. Answers that hedge or pad are tried
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from present import present
 
+from gce.domain.problems import Problem, ProblemId
 from gce.domain.randomness import python_generator
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.verify import judge, verify
-from gce.domain.types import Problem
-from gce.testing.scheduling_checkers import accepts
-from gce.testing.scheduling_responses import hedged, padded
+from gce.testing.scheduling.checkers import accepts
+from gce.testing.scheduling.responses import hedged, padded
 
 # A and C together hold the crew of 2, B needs all of it and follows A; every bound is tight for A 0, C 0, B 2.
 HOUSE = Instance(
@@ -32,7 +35,7 @@ PAIR = Instance((Job("A", 2, (1,)), Job("B", 2, (1,))), resources=(Resource("cre
 """Two jobs for one crew, with just the time for both."""
 
 RIGHT = None
-CLASSES = {
+CLASSES: dict[str, dict[str, Any]] = {
     "label leakage from prose": {
         "labels in the reasoning": ("I take A 0, B 2 and C 0.\nAnswer: A 0", "missing"),
         "labels and no answer": ("I take A 0, B 2, C 0", "missing-answer"),
@@ -175,7 +178,7 @@ CASES = {f"{name}: {case}": given for name, cases in CLASSES.items() for case, g
 
 
 @pytest.mark.parametrize("given", CASES.values(), ids=CASES)
-def test_failure_class(given):
+def test_failure_class(given: Any) -> None:
     text, kind, instance = (*given, HOUSE)[:3]
     verdict = verify(instance, text)
     if kind is RIGHT:
@@ -186,12 +189,14 @@ def test_failure_class(given):
 
 
 @pytest.mark.parametrize("given", CASES.values(), ids=CASES)
-def test_the_independent_judge_says_the_same(given):
+def test_the_independent_judge_says_the_same(given: Any) -> None:
     text, kind, instance = (*given, HOUSE)[:3]
-    assert accepts(Problem("k", "scheduling", "T5", "test", instance, (), ""), text) == (kind is RIGHT)
+    assert accepts(Problem(ProblemId("scheduling", "by hand", "test", "T5", 0, 0), instance, (), ""), text) == (
+        kind is RIGHT
+    )
 
 
-def test_solver_time_out_read_as_infeasible():
+def test_solver_time_out_read_as_infeasible() -> None:
     """A search that stops at once says nothing false, and no verdict asks for one. CP-SAT's: tests/test_cpsat.py."""
     jobs = [Job(f"J{number}", 3, (1 + number % 3,)) for number in range(12)]
     instance = Instance(jobs, resources=(Resource("crew", 4),), horizon=36)
@@ -203,13 +208,13 @@ def test_solver_time_out_read_as_infeasible():
 
 
 @pytest.fixture(scope="module")
-def solved():
+def solved() -> Any:
     """Drawn problems of both presets, each with a right schedule and a wrong one that is an hour away."""
     found = []
     for preset in ("grounded", "paper"):
         for tier in ("T0", "T1", "T2", "T3", "T4"):
             for problem in draw_problems(TASKS["scheduling"], preset, tier, "dev", 4):
-                right = dict(solve(problem.instance).starts)
+                right = dict(present(solve(problem.instance).starts))
                 near = [{**right, label: max(0, right[label] + step)} for label in right for step in (1, -1, 30)]
                 wrong = next(starts for starts in near if judge(problem.instance, starts))
                 assert verify(problem.instance, render(right)).right
@@ -236,7 +241,9 @@ FORMS = {
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_several_schedules_with_the_right_one_among_them_never_pass(form, place, solved):
+def test_several_schedules_with_the_right_one_among_them_never_pass(
+    form: Callable[[list[str]], str], place: int, solved: Any
+) -> None:
     for instance, right, wrong in solved:
         answers = [wrong, wrong, wrong]
         answers[place] = right
@@ -245,8 +252,9 @@ def test_several_schedules_with_the_right_one_among_them_never_pass(form, place,
         assert verify(instance, text).score == 0.0
 
 
-def test_of_4_000_responses_that_hedge_or_pad_none_passes(solved):
-    tried, passed = Counter(), []
+def test_of_4_000_responses_that_hedge_or_pad_none_passes(solved: Any) -> None:
+    tried: Counter[str] = Counter()
+    passed = []
     for number, (instance, right, _) in enumerate(solved):
         rng = python_generator(0, "hedging", number)
         for write in (hedged, padded):
@@ -261,7 +269,7 @@ def test_of_4_000_responses_that_hedge_or_pad_none_passes(solved):
     assert tried["with the right line in it"] >= 1_000
 
 
-def test_a_padded_wrong_schedule_never_passes(solved):
+def test_a_padded_wrong_schedule_never_passes(solved: Any) -> None:
     """Praise, claims and the right schedule itself may stand in the reasoning: what is judged is the answer line."""
     for instance, right, wrong in solved:
         pairs = render(right).removeprefix("Answer: ")

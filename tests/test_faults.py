@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from attrs import evolve
+from setting_fields import with_fields
 from test_loop import SMALL, Interrupted, Listening, a_run, assert_same_end, dies_in, finish, timeless
-from toy_task import ADDITION, careless, verify
+from toy_task import ADDITION, careless, on, verify
 
-from gce.adapters.memory_store import MemoryStore
-from gce.adapters.scripted_model import ScriptedModel
-from gce.app.evaluation import ask
+from gce.adapters.evaluators.verifier import TaskVerifier
+from gce.adapters.models.scripted import ScriptedModel
+from gce.adapters.runs.memory import MemoryRun
+from gce.app.evaluation.scoring import ask
+from gce.domain.completions import Completion, SampleRequest
+from gce.domain.learning import TrainingBatch, UpdateReport
 from gce.domain.tasks import draw_problems
-from gce.domain.types import Completion, SampleRequest, TrainingBatch, UpdateReport, Verdict
+from gce.domain.verdicts import Verdict
 from gce.errors import BadInput, ModelError
 
-WAVES = evolve(SMALL, iterations=3, second_wave=5)
-FIRST, SECOND = WAVES.problems * WAVES.rollouts, WAVES.second_wave
+WAVES = with_fields(SMALL, iterations=3, second_wave=5)
+FIRST, SECOND = WAVES.rollouts.problems * WAVES.rollouts.samples, WAVES.rollouts.second_wave
 
 Change = Callable[[Iterator[Completion]], Iterator[Completion]]
 
@@ -80,7 +85,7 @@ def test_a_model_that_breaks_its_word_is_one_line_and_the_run_goes_on_without_it
     change: Change, said: str, after: int
 ) -> None:
     """Broken in the first or second wave of the first or second iteration."""
-    store = MemoryStore()
+    store = MemoryRun()
     with pytest.raises(ModelError, match=said):
         finish(a_run(WAVES, Changed(change, after=after), store))
     assert len(list(store.read("iterations"))) == after // 2
@@ -93,7 +98,7 @@ def test_a_model_that_breaks_its_word_is_one_line_and_the_run_goes_on_without_it
 def test_so_it_is_in_an_evaluation(change: Change, said: str) -> None:
     problems = draw_problems(ADDITION, "small", "T0", "test", 3)
     with pytest.raises(ModelError, match=said):
-        ask(Changed(change, after=0), ADDITION, problems, seed=0)
+        ask(Changed(change, after=0), ADDITION, TaskVerifier(ADDITION), problems, seed=0)
 
 
 @pytest.mark.parametrize("field", ["loss", "gradient_norm"])
@@ -101,9 +106,10 @@ def test_learning_that_overflows_commits_nothing(field: str) -> None:
     class Overflowing(Listening):
         def update(self, batch: TrainingBatch) -> UpdateReport:
             report = super().update(batch)
-            return evolve(report, **{field: math.nan}) if len(self.batches) == 4 else report
+            broken: dict[str, Any] = {field: math.nan}
+            return evolve(report, **broken) if len(self.batches) == 4 else report
 
-    store = MemoryStore()
+    store = MemoryRun()
     with pytest.raises(ModelError, match=r"iteration 2: expected a loss that is a number, .* nan.*--learning-rate"):
         finish(a_run(WAVES, Overflowing(careless(None, None)._answer), store))
     last = store.last()
@@ -118,7 +124,7 @@ def test_silence_garbage_and_long_texts_are_wrong_answers() -> None:
     texts = ["", "\ud800\x00", "w1 " * 70_000, "9" * 200_000, "w" + "1" * 100_000]
     model = ScriptedModel(lambda request: texts[request.seed % len(texts)], context=1 << 30)
     began = time.monotonic()
-    ended = finish(a_run(evolve(SMALL, iterations=1, problems=2, rollouts=3, max_tokens=300_000), model))
+    ended = finish(a_run(with_fields(SMALL, iterations=1, problems=2, samples=3, max_tokens=300_000), model))
     assert time.monotonic() - began < 60
     (record,) = ended.records
     assert sum(count.rollouts for count in record.tiers.values()) == 6
@@ -128,18 +134,18 @@ def test_silence_garbage_and_long_texts_are_wrong_answers() -> None:
 @pytest.mark.parametrize(("killed_after", "drawn_again"), [(3, FIRST + SECOND), (FIRST + 2, SECOND)])
 def test_at_most_one_wave_is_drawn_again(killed_after: int, drawn_again: int) -> None:
     whole = finish(a_run(WAVES, careless(None, None)))
-    store = MemoryStore()
+    store = MemoryRun()
     with pytest.raises(Interrupted):
         finish(a_run(WAVES, dies_in(2, careless(None, None), after=killed_after), store))
     again = Listening(careless(None, None)._answer)
-    rest = finish(a_run(evolve(WAVES, iterations=2), again, store.reopen()))
+    rest = finish(a_run(with_fields(WAVES, iterations=2), again, store.reopen()))
     assert len(again.asked) == drawn_again
     assert timeless(rest.records) == timeless(whole.records)[1:2]
 
 
 def test_a_wave_of_other_requests_is_drawn_again() -> None:
     """As after an update of this package that asks otherwise."""
-    store = MemoryStore()
+    store = MemoryRun()
     store.hold({"iteration": 1, "first_sample": 0, "rollouts": []})
     store.hold({"of": "something else"})
     assert_same_end(finish(a_run(WAVES, careless(None, None), store)), finish(a_run(WAVES, careless(None, None))))
@@ -158,11 +164,11 @@ def counting(problem: Any, completion: Completion, evidence: Any = None) -> tupl
 def test_a_resumed_wave_leaves_the_same_records_whatever_numbers_a_verdict_has() -> None:
     """A whole number where a float is due, as users write it."""
     task = evolve(ADDITION, verify=counting)
-    whole = finish(evolve(a_run(WAVES, careless(None, None)), task=task))
-    store = MemoryStore()
+    whole = finish(on(a_run(WAVES, careless(None, None)), task))
+    store = MemoryRun()
     with pytest.raises(Interrupted):
-        finish(evolve(a_run(WAVES, dies_in(1, careless(None, None), after=FIRST + 2), store), task=task))
-    rest = finish(evolve(a_run(WAVES, careless(None, None), store.reopen()), task=task))
+        finish(on(a_run(WAVES, dies_in(1, careless(None, None), after=FIRST + 2), store), task))
+    rest = finish(on(a_run(WAVES, careless(None, None), store.reopen()), task))
     assert [repr(record) for record in whole.store.read("rollouts")] == [
         repr(record) for record in rest.store.read("rollouts")
     ]
@@ -175,12 +181,43 @@ def test_a_verdict_that_cannot_be_kept_is_one_line() -> None:
     with pytest.raises(
         BadInput, match=r"task addition: its verdict on .* cannot be kept: .*measures.*expected a number"
     ):
-        finish(evolve(a_run(WAVES, careless(None, None)), task=evolve(ADDITION, verify=odd)))
+        finish(on(a_run(WAVES, careless(None, None)), evolve(ADDITION, verify=odd)))
+
+
+class Measuring(TaskVerifier):
+    """An evaluator that never says the same twice, as a clock; it counts how often it is asked about a rollout."""
+
+    deterministic, tolerance = False, 1.0
+
+    def __init__(self, asked: Counter[str]) -> None:
+        super().__init__(ADDITION)
+        self.asked = asked
+
+    def judge(self, answers: Any) -> Iterator[Any]:
+        for problem, completion, verdicts in super().judge(answers):
+            self.asked[completion.key] += 1
+            seconds = sum(self.asked.values())
+            yield problem, completion, tuple(evolve(each, measures={"seconds": float(seconds)}) for each in verdicts)
+
+
+def test_what_an_evaluator_measured_is_recorded_and_never_measured_again() -> None:
+    """The run is cut off in its second wave: the verdicts of the first are read back as they were measured."""
+    asked: Counter[str] = Counter()
+    store = MemoryRun()
+    run = a_run(WAVES, dies_in(1, careless(None, None), after=FIRST + 2), store)
+    with pytest.raises(Interrupted):
+        finish(evolve(run, evaluator=Measuring(asked)))
+    (held,) = store.held()
+    before = {each["completion"]["key"]: each["verdicts"] for each in held["rollouts"]}
+    rest = finish(evolve(a_run(WAVES, careless(None, None), store.reopen()), evaluator=Measuring(asked)))
+    stored = {rollout["key"]: rollout["verdicts"] for rollout in rest.store.read("rollouts")}
+    assert len(before) == FIRST and {key: stored[key] for key in before} == before
+    assert all(asked[key] == 1 for key in before)
 
 
 def test_a_resumed_wave_took_the_time_it_took() -> None:
     whole = finish(a_run(WAVES, Listening(careless(None, None)._answer)))
-    store = MemoryStore()
+    store = MemoryRun()
     with pytest.raises(Interrupted):
         finish(a_run(WAVES, dies_in(1, Listening(careless(None, None)._answer), after=FIRST + 2), store))
     rest = finish(a_run(WAVES, Listening(careless(None, None)._answer), store.reopen()))
@@ -192,7 +229,7 @@ def test_answers_that_never_came_are_asked_for_again() -> None:
         for each in completions:
             yield Completion(each.key, "", "error", policy="", error="no server")
 
-    store = MemoryStore()
+    store = MemoryRun()
     with pytest.raises(Interrupted):
         model = Changed(down, after=0)
         model.sample = cut_after_first(model.sample)  # type: ignore[method-assign]

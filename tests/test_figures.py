@@ -3,62 +3,63 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
-from gce.adapters import figures
-from gce.adapters.figures import Figure
+from gce.adapters.figures import INK, png, svg
+from gce.domain.charts import Bar, Chart
+from gce.domain.figures import Bars, Effects, Grid, Lines, Stacks, Timeline
 from gce.domain.statistics import wilson
 from gce.domain.tasks import TASKS, draw_problem
-from gce.domain.types import Bar, Chart
 
 pytest.importorskip("matplotlib")
 
 SHARE = wilson(3, 10)
-DRAWN = {
-    "lines": figures.lines("l", "a", {"x": {"T0": [(1, 0.5), (2, 1.0)], "T1": [(1, 0.0)]}}, shares=("x",)),
-    "no lines": figures.lines("l", "a", {"x": {}}),
-    "intervals": figures.lines("l", "a", {}, shares=("T0",), intervals={"T0": {"T0": [(1, SHARE)]}}),
-    "stacks": figures.stacks("s", "a", {"1": {"T0": 3}, "2": {"T1": 4.5}}, unit="traces", across="iteration"),
-    "no stacks": figures.stacks("s", "a", {}, unit="traces", across="iteration"),
-    "grid": figures.grid("g", "a", {"T0": [0.5, None], "T1": [None, None]}, {"T0": 1, "T1": None}, across="iteration"),
-    "no grid": figures.grid("g", "a", {}, {}, across="iteration"),
-    "bars": figures.bars("b", "a", {"before": {"T0": SHARE}, "after": {"T0": SHARE, "T1": SHARE}}),
-    "effects": figures.effects("e", "a", {"x vs y": (-0.1, -0.2, 0.05)}),
-    "chart": figures.chart("c", "a", Chart((Bar("A", 0, 3, 2, True), Bar("B", 3, 4)), 5, ("late",))),
+DRAWN: dict[str, Any] = {
+    "lines": Lines("l", "a", {"x": {"T0": [(1, 0.5), (2, 1.0)], "T1": [(1, 0.0)]}}, shares=("x",)),
+    "no lines": Lines("l", "a", {"x": {}}),
+    "intervals": Lines("l", "a", {}, shares=("T0",), intervals={"T0": {"T0": [(1, SHARE)]}}),
+    "stacks": Stacks("s", "a", {"1": {"T0": 3}, "2": {"T1": 4.5}}, unit="traces", across="iteration"),
+    "no stacks": Stacks("s", "a", {}, unit="traces", across="iteration"),
+    "grid": Grid("g", "a", {"T0": [0.5, None], "T1": [None, None]}, {"T0": 1, "T1": None}, across="iteration"),
+    "no grid": Grid("g", "a", {}, {}, across="iteration"),
+    "bars": Bars("b", "a", {"before": {"T0": SHARE}, "after": {"T0": SHARE, "T1": SHARE}}),
+    "effects": Effects("e", "a", {"x vs y": (-0.1, -0.2, 0.05)}),
+    "chart": Timeline("c", "a", Chart((Bar("A", 0, 3, 2, True), Bar("B", 3, 4)), 5, ("late",))),
 }
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_figure_is_drawn_as_one_picture_of_the_pages_colour(name: str) -> None:
-    svg = DRAWN[name].svg()
-    assert svg.startswith("<svg ") and svg.rstrip().endswith("</svg>") and svg.count("<svg") == 1
-    assert "currentColor" in svg or name in ("no grid",)
-    assert figures.INK not in svg and 'role="img" aria-label="a"' in svg
-    assert not re.search(r"\d{4}-\d{2}-\d{2}T", svg), "no time of drawing: the same data, the same picture"
-    assert svg == DRAWN[name].svg()
-    assert DRAWN[name].png().startswith(b"\x89PNG")
+    drawn = svg(DRAWN[name])
+    assert drawn.startswith("<svg ") and drawn.rstrip().endswith("</svg>") and drawn.count("<svg") == 1
+    assert "currentColor" in drawn or name in ("no grid",)
+    assert INK not in drawn and 'role="img" aria-label="a"' in drawn
+    assert not re.search(r"\d{4}-\d{2}-\d{2}T", drawn), "no time of drawing: the same data, the same picture"
+    assert drawn == svg(DRAWN[name])
+    assert png(DRAWN[name]).startswith(b"\x89PNG")
 
 
 def test_rows_are_what_is_drawn() -> None:
-    assert DRAWN["lines"].rows == (("x", "T0", "1", "50"), ("x", "T0", "2", "100"), ("x", "T1", "1", "0"))
-    assert DRAWN["grid"].rows[0] == ("T0", "1", "50 %", "first") and DRAWN["grid"].rows[1][2] == "-"
-    assert DRAWN["bars"].rows[0] == ("before", "T0", "30.0 (10.8-60.3)", "10")
-    assert DRAWN["effects"].rows == (("x vs y", "-10.0", "-20.0 to +5.0"),)
-    assert DRAWN["chart"].rows == (("A", "0", "3", "2", "x"), ("B", "3", "4", "-", ""))
+    assert DRAWN["lines"].table.rows == (("x", "T0", "1", "50"), ("x", "T0", "2", "100"), ("x", "T1", "1", "0"))
+    assert DRAWN["grid"].table.rows[0] == ("T0", "1", "50 %", "first") and DRAWN["grid"].table.rows[1][2] == "-"
+    assert DRAWN["bars"].table.rows[0] == ("before", "T0", "30.0 (10.8-60.3)", "10")
+    assert DRAWN["effects"].table.rows == (("x vs y", "-10.0", "-20.0 to +5.0"),)
+    assert DRAWN["chart"].table.rows == (("A", "0", "3", "2", "x"), ("B", "3", "4", "-", ""))
 
 
 def test_titles_and_labels_are_text_whatever_is_in_them() -> None:
     hostile = '<script>$x^2$ & "quotes" \\d'
-    svg = figures.bars("b", hostile, {hostile: {hostile: SHARE}}).svg()
-    assert "<script" not in svg and "&lt;script&gt;$x^2$ &amp;" in svg
+    drawn = svg(Bars("b", hostile, {hostile: {hostile: SHARE}}))
+    assert "<script" not in drawn and "&lt;script&gt;$x^2$ &amp;" in drawn
 
 
 def test_settings_of_matplotlib_are_left_as_they_were() -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    Figure("n", "t", (), (), lambda canvas: canvas.subplots()).svg()
+    svg(DRAWN["bars"])
     assert dict(matplotlib.rcParams) == before
 
 
@@ -66,10 +67,10 @@ class TestScheduleChart:
     PROBLEM = draw_problem(TASKS["scheduling"], "grounded", "T4", "test", 0)
 
     def chart(self, text: str) -> Chart | None:
-        return TASKS["scheduling"].chart(self.PROBLEM, text)
+        return TASKS["scheduling"].teaching.chart(self.PROBLEM, text)
 
     def test_a_right_answer_has_no_fault(self) -> None:
-        text = TASKS["scheduling"].worked(self.PROBLEM, None)
+        text = TASKS["scheduling"].teaching.demonstration(self.PROBLEM, None)
         found = self.chart(text or "")
         assert found is not None and found.faults == ()
         assert {bar.label for bar in found.bars} == set(self.PROBLEM.instance.labels)
@@ -93,5 +94,5 @@ class TestScheduleChart:
     def test_a_start_far_away_is_in_the_data(self) -> None:
         found = self.chart(f"Answer: {self.PROBLEM.instance.labels[0]} 999999")
         assert found is not None and found.bars[0].start == 999999
-        figure = figures.chart("c", "far", found)
-        assert figure.rows[0][1] == "999999" and "<svg" in figure.svg()
+        figure = Timeline("c", "far", found)
+        assert figure.table.rows[0][1] == "999999" and "<svg" in svg(figure)

@@ -17,9 +17,10 @@ tokenizers = pytest.importorskip("tokenizers")
 
 from tiny_llama import write_tiny_llama  # noqa: E402
 
-from gce.adapters.gguf_files import directory_of_gguf  # noqa: E402
-from gce.adapters.mlx_model import load_mlx_model  # noqa: E402
-from gce.domain.types import Message, SampleRequest  # noqa: E402
+from gce.adapters.models.backends.mlx.model import load_mlx_model  # noqa: E402
+from gce.adapters.models.formats.gguf_files import directory_of_gguf  # noqa: E402
+from gce.domain.completions import SampleRequest  # noqa: E402
+from gce.domain.problems import Message  # noqa: E402
 from gce.errors import ModelError  # noqa: E402
 
 BYTES = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
@@ -63,7 +64,7 @@ def turned(name: str, array: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["tied", "head of its own"])
-def base(request, tmp_path_factory) -> Path:
+def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_llama(
         tmp_path_factory.mktemp("base"),
         layers=2,
@@ -116,7 +117,7 @@ def arrays_of(directory: Path) -> dict[str, np.ndarray]:
     return {name: np.array(array) for name, array in mx.load(str(directory / "model.safetensors")).items()}
 
 
-def test_a_model_comes_back_to_the_bit(base, tmp_path):
+def test_a_model_comes_back_to_the_bit(base: Any, tmp_path: Path) -> None:
     directory = directory_of_gguf(write_gguf(tmp_path / "tiny.gguf", base), tmp_path / "cache")
     found, expected = arrays_of(directory), arrays_of(base)
     assert found.keys() == expected.keys()
@@ -127,7 +128,7 @@ def test_a_model_comes_back_to_the_bit(base, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["F16", "Q8_0", "Q4_0", "Q4_1"])
-def test_quantized_weights_are_what_their_blocks_stand_for(base, tmp_path, kind):
+def test_quantized_weights_are_what_their_blocks_stand_for(base: Any, tmp_path: Path, kind: str) -> None:
     """Within half a step of each block of 32, the whole range of which has 255 or 15 steps."""
     written = write_gguf(tmp_path / "tiny.gguf", base, gguf.GGMLQuantizationType[kind])
     found, expected = arrays_of(directory_of_gguf(written, tmp_path)), arrays_of(base)
@@ -141,7 +142,7 @@ def test_quantized_weights_are_what_their_blocks_stand_for(base, tmp_path, kind)
         assert (np.abs(errors).max(axis=1) <= (1.01 if kind == "Q4_0" else 0.51) * step + 1e-3).all(), name
 
 
-def test_blocks_by_hand():
+def test_blocks_by_hand() -> None:
     """Q8_0 is d and 32 bytes, d * q; Q4_1 is d, m and 16 bytes, d * nibble + m, low nibbles first."""
     eight = np.frombuffer(struct.pack("<e32b", 0.5, *range(-16, 16)), np.uint8)[None]
     found = gguf.quants.dequantize(eight, gguf.GGMLQuantizationType.Q8_0)
@@ -151,7 +152,7 @@ def test_blocks_by_hand():
     assert found.tolist() == [[0.25 * 1 - 1] * 16 + [0.25 * 2 - 1] * 16]
 
 
-def test_it_talks(base, tmp_path):
+def test_it_talks(base: Any, tmp_path: Path) -> None:
     """Chat template, end token and digits one by one, as its facts say."""
     model = load_mlx_model(directory_of_gguf(write_gguf(tmp_path / "tiny.gguf", base), tmp_path), device="cpu")
     prompt = model.prompt_tokens([Message("user", "12")])
@@ -161,7 +162,7 @@ def test_it_talks(base, tmp_path):
     assert completion.token_ids and completion.finish_reason in ("stop", "length")
 
 
-def test_it_is_made_once(base, tmp_path):
+def test_it_is_made_once(base: Any, tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "tiny.gguf", base)
     first = directory_of_gguf(path, tmp_path / "cache")
     made = (first / "model.safetensors").stat().st_mtime_ns
@@ -186,7 +187,7 @@ def test_it_is_made_once(base, tmp_path):
         ({"kinds": [3]}, "do not fit together"),
     ],
 )
-def test_another_kind_of_model_is_refused_by_name(base, tmp_path, facts, said):
+def test_another_kind_of_model_is_refused_by_name(base: Any, tmp_path: Path, facts: dict[str, Any], said: str) -> None:
     path = write_gguf(tmp_path / "odd.gguf", base, **facts)
     with pytest.raises(ModelError, match=said) as caught:
         directory_of_gguf(path, tmp_path / "cache")
@@ -195,7 +196,7 @@ def test_another_kind_of_model_is_refused_by_name(base, tmp_path, facts, said):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9])
-def test_a_damaged_file_is_one_line(base, tmp_path, share):
+def test_a_damaged_file_is_one_line(base: Any, tmp_path: Path, share: float) -> None:
     whole = write_gguf(tmp_path / "tiny.gguf", base).read_bytes()
     path = tmp_path / "cut.gguf"
     path.write_bytes(whole[: int(share * len(whole))])
@@ -204,12 +205,12 @@ def test_a_damaged_file_is_one_line(base, tmp_path, share):
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot read .*gone\.gguf: No such file"):
         directory_of_gguf(tmp_path / "gone.gguf", tmp_path)
 
 
-def test_a_cache_that_cannot_be_written_is_one_line(base, tmp_path):
+def test_a_cache_that_cannot_be_written_is_one_line(base: Any, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("in the way")
     with pytest.raises(ModelError, match="could not write the model of"):
         directory_of_gguf(write_gguf(tmp_path / "tiny.gguf", base), tmp_path / "cache")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from present import present
 
-from gce.adapters.hidden_states import HiddenStates
+from gce.adapters.models.local.hidden_state_cache import HiddenStates
 
 
 def states(number: int, rows: int = 3) -> np.ndarray:
@@ -18,15 +19,15 @@ def held(kept: HiddenStates) -> list[int]:
 
 
 @pytest.mark.parametrize(("room", "expected"), [(10_000, [0, 1, 2, 3]), (100, [2, 3]), (48, [3]), (47, []), (0, [])])
-def test_the_latest_arrays_are_kept_while_there_is_room(room, expected):
+def test_the_latest_arrays_are_kept_while_there_is_room(room: int, expected: list[int]) -> None:
     kept = HiddenStates(most_bytes=room)
     for number in range(4):
         kept.put((number, 7), states(number))
     assert held(kept) == expected
-    assert all(np.array_equal(kept.get((number, 7)), states(number)) for number in expected)
+    assert all(np.array_equal(present(kept.get((number, 7))), states(number)) for number in expected)
 
 
-def test_what_was_asked_for_stays_longer():
+def test_what_was_asked_for_stays_longer() -> None:
     kept = HiddenStates(most_bytes=100)
     kept.put((0, 7), states(0))
     kept.put((1, 7), states(1))
@@ -35,7 +36,7 @@ def test_what_was_asked_for_stays_longer():
     assert held(kept) == [0, 2]
 
 
-def test_an_array_larger_than_all_room_leaves_room_for_the_next():
+def test_an_array_larger_than_all_room_leaves_room_for_the_next() -> None:
     kept = HiddenStates(most_bytes=100)
     kept.put((0, 7), states(0, rows=10))
     assert held(kept) == []
@@ -44,7 +45,7 @@ def test_an_array_larger_than_all_room_leaves_room_for_the_next():
     assert held(kept) == [1, 2]
 
 
-def test_tokens_are_told_apart():
+def test_tokens_are_told_apart() -> None:
     kept = HiddenStates()
     kept.put((1, 23), states(0))
     assert kept.get((12, 3)) is None

@@ -11,6 +11,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,13 +21,14 @@ pytest.importorskip("httpx2")
 
 from chat_server import FAULTS, ChatServer
 
-from gce.adapters import http_model
-from gce.adapters.http_model import HttpModel, Usage, load_http_model
+from gce.adapters.models.servers import connection
+from gce.adapters.models.servers.chat_model import HttpModel, Usage, load_http_model
 from gce.app import cli
-from gce.domain.types import Message, SampleRequest
+from gce.domain.completions import Completion, SampleRequest
+from gce.domain.problems import Message
 from gce.errors import ModelError
 from gce.ports.model import Learner, Sampler, Scorer
-from gce.testing.model_contract import check_model
+from gce.testing.contracts.model import check_model
 
 PROMPTS = [(Message("user", "order the jobs"),), (Message("system", "be brief"), Message("user", "order them"))]
 TOO_LONG = (Message("user", "w " * 1001),)
@@ -43,31 +47,33 @@ WRONG_SHAPES = {
 }
 
 
-class Pauses(list):
+class Pauses(list[float]):
     """A sleep that only notes how long it was to be."""
 
-    async def __call__(self, seconds):
+    async def __call__(self, seconds: float) -> None:
         self.append(seconds)
 
 
-def model_of(server, *, name="toy", sleep=None, **options):
+def model_of(server: Any, *, name: str = "toy", sleep: Any = None, **options: Any) -> HttpModel:
     return HttpModel(server.url, name, sleep=Pauses() if sleep is None else sleep, **options)
 
 
-def requests_of(count=6, *, temperature=0.8, prompts=PROMPTS, **options):
+def requests_of(
+    count: int = 6, *, temperature: float = 0.8, prompts: Any = PROMPTS, **options: Any
+) -> list[SampleRequest]:
     places = range(count)
     return [SampleRequest(f"{i}", prompts[i % len(prompts)], 50 + 10 * i, temperature, 12, **options) for i in places]
 
 
-def prompts_of(count):
+def prompts_of(count: Any) -> list[tuple[Message]]:
     return [(Message("user", f"prompt {i}"),) for i in range(count)]
 
 
-def by_key(completions):
+def by_key(completions: Any) -> dict[Any, Any]:
     return {completion.key: completion for completion in completions}
 
 
-def complaint(model, requests):
+def complaint(model: Any, requests: Any) -> str:
     """The one line that sampling ends in."""
     with pytest.raises(ModelError) as caught:
         list(model.sample(requests))
@@ -90,20 +96,20 @@ def complaint(model, requests):
     ],
     ids=str,
 )
-def test_it_keeps_to_the_port(server):
+def test_it_keeps_to_the_port(server: dict[str, Any]) -> None:
     with ChatServer(**server) as chat:
         model = model_of(chat)
         assert isinstance(model, Sampler) and not isinstance(model, Scorer | Learner)
         check_model(lambda: model_of(chat, attempts=8), prompts=PROMPTS, too_long=TOO_LONG, max_tokens=12)
 
 
-def test_two_requests_with_one_key_are_refused_before_anything_is_asked():
+def test_two_requests_with_one_key_are_refused_before_anything_is_asked() -> None:
     with ChatServer() as server, pytest.raises(ValueError, match="got '0' twice"):
         model_of(server).sample(requests_of(2) + requests_of(1))
     assert not server.bodies
 
 
-def test_requests_that_differ_in_key_and_seed_alone_are_asked_together():
+def test_requests_that_differ_in_key_and_seed_alone_are_asked_together() -> None:
     with ChatServer() as server:
         model = model_of(server, concurrency=1)
         found = by_key(model.sample(requests_of(6)))
@@ -114,21 +120,21 @@ def test_requests_that_differ_in_key_and_seed_alone_are_asked_together():
     assert model.usage == Usage(2, 0, sum(found[k].prompt_tokens for k in "01"), sum(c.tokens for c in found.values()))
 
 
-def test_an_answer_has_no_more_choices_than_its_size_allows():
+def test_an_answer_has_no_more_choices_than_its_size_allows() -> None:
     with ChatServer() as server:
         requests = [SampleRequest(f"{i}", PROMPTS[0], i, 0.8, 30_000) for i in range(5)]
         assert len(list(model_of(server, concurrency=1).sample(requests))) == 5
     assert [body.get("n") for body in server.bodies] == [2, 2, None]
 
 
-def test_greedy_requests_are_asked_one_by_one_at_temperature_0():
+def test_greedy_requests_are_asked_one_by_one_at_temperature_0() -> None:
     with ChatServer() as server:
         list(model_of(server).sample(requests_of(4, temperature=0.0)))
     assert [(body["temperature"], body.get("n")) for body in server.bodies] == [(0.0, None)] * 4
 
 
 @pytest.mark.parametrize("refusal", [{"choices": 1}, {"choices": 2}, {"refuses": ["n"]}], ids=str)
-def test_a_server_without_choices_is_asked_for_them_once(refusal):
+def test_a_server_without_choices_is_asked_for_them_once(refusal: dict[str, Any]) -> None:
     """Every request then has its own seed, and the first call gives what later ones give."""
     with ChatServer(**refusal) as server:
         model = model_of(server, concurrency=1)
@@ -140,7 +146,7 @@ def test_a_server_without_choices_is_asked_for_them_once(refusal):
 
 
 @pytest.mark.parametrize("refused", [["seed"], ["logprobs"], ["stop", "n"], ["logprobs", "n", "seed", "stop"]], ids=str)
-def test_of_what_a_server_refuses_nothing_else_is_left_out(refused):
+def test_of_what_a_server_refuses_nothing_else_is_left_out(refused: list[str]) -> None:
     optional = {"logprobs", "n", "seed", "stop"}
     with ChatServer(refuses=refused) as server:
         model = model_of(server, concurrency=1)
@@ -154,15 +160,15 @@ def test_of_what_a_server_refuses_nothing_else_is_left_out(refused):
     assert all(body.keys() & optional == kept for body in later)
 
 
-def test_a_seed_is_cut_to_31_bits():
+def test_a_seed_is_cut_to_31_bits() -> None:
     with ChatServer() as server:
         list(model_of(server).sample([SampleRequest("k", PROMPTS[0], 2**62 + 2**31 + 5)]))
     assert server.bodies[0]["seed"] == 5
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, 408, 429, 500, 503, *WRONG_SHAPES], ids=str)
-def test_after_a_fault_the_same_is_asked_again_to_the_same_end(fault, monkeypatch):
-    monkeypatch.setattr(http_model, "_MOST_BYTES", 1 << 20)
+def test_after_a_fault_the_same_is_asked_again_to_the_same_end(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_MOST_BYTES", 1 << 20)
     fault = json.dumps(WRONG_SHAPES[fault]).encode() if fault in WRONG_SHAPES else fault
     requests = requests_of(2)
     with ChatServer() as sound, ChatServer(faults=[fault, fault]) as server:
@@ -191,8 +197,8 @@ def test_after_a_fault_the_same_is_asked_again_to_the_same_end(fault, monkeypatc
         (429, "status 429: not now"),
     ],
 )
-def test_a_fault_that_lasts_ends_in_one_line(fault, words, monkeypatch):
-    monkeypatch.setattr(http_model, "_MOST_BYTES", 1 << 20)
+def test_a_fault_that_lasts_ends_in_one_line(fault: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_MOST_BYTES", 1 << 20)
     with ChatServer(always=fault) as server:
         model = model_of(server, attempts=3, timeout=0.1 if fault in ("drip", "stall") else 5, concurrency=1)
         began = time.monotonic()
@@ -204,22 +210,23 @@ def test_a_fault_that_lasts_ends_in_one_line(fault, words, monkeypatch):
     assert model.usage.requests == 3
 
 
-def test_a_server_that_is_not_there_ends_in_one_line():
+def test_a_server_that_is_not_there_ends_in_one_line() -> None:
     with ChatServer() as server:
         model = model_of(server, attempts=2)
     assert "gave no answer in 2 tries, at last ConnectError" in complaint(model, requests_of(1))
 
 
-def test_what_came_before_a_failure_is_yielded():
+def test_what_came_before_a_failure_is_yielded() -> None:
     with ChatServer(faults=[None, None], always=500) as server:
-        found, completions = [], model_of(server, concurrency=1).sample(requests_of(4, prompts=prompts_of(4)))
+        found: list[Completion] = []
+        completions = model_of(server, concurrency=1).sample(requests_of(4, prompts=prompts_of(4)))
         with pytest.raises(ModelError):
             found.extend(completions)
     assert [completion.key for completion in found] == ["0", "1"]
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 301])
-def test_a_refusal_is_final(status):
+def test_a_refusal_is_final(status: int) -> None:
     with ChatServer(always=status) as server:
         told = complaint(model_of(server, concurrency=1), requests_of(2))
     assert told == f"{server.url} refuses a request of 'toy': status {status}: not now"
@@ -227,20 +234,20 @@ def test_a_refusal_is_final(status):
 
 
 @pytest.mark.parametrize("status", [400, 422])
-def test_a_refusal_that_no_field_explains_is_final(status):
+def test_a_refusal_that_no_field_explains_is_final(status: int) -> None:
     with ChatServer(always=status) as server:
         told = complaint(model_of(server, concurrency=1), requests_of(1))
     assert told == f"{server.url} refuses a request of 'toy': status {status}: not now"
     assert [body.keys() & {"seed"} for body in server.bodies] == [{"seed"}, set()]
 
 
-def test_a_path_that_is_none_is_named():
+def test_a_path_that_is_none_is_named() -> None:
     with ChatServer() as server:
         told = complaint(HttpModel(server.url.removesuffix("/v1"), "toy"), requests_of(1))
     assert "refuses a request of 'toy': status 404: no such path" in told
 
 
-def test_the_key_is_in_the_header_and_nowhere_else(caplog):
+def test_the_key_is_in_the_header_and_nowhere_else(caplog: Any) -> None:
     """Not even where the server repeats it."""
     caplog.set_level(logging.DEBUG)
     with ChatServer(key=KEY) as server:
@@ -252,11 +259,11 @@ def test_the_key_is_in_the_header_and_nowhere_else(caplog):
     assert "status 401: incorrect key: Bearer [key]" in str(caught.value)
     shown = [*traceback.format_exception(caught.value), repr(model), repr(vars(wrong)), str(vars(wrong)), caplog.text]
     assert not [text for text in shown if KEY[:-1] in text]
-    assert model.policy == HttpModel(server.url, "toy").policy
+    assert model.info() == HttpModel(server.url, "toy").info()
 
 
 @pytest.mark.parametrize("key", ["two words", "sk-\x07", "sk-\nsecret", "schlüssel"])
-def test_a_key_that_no_header_carries_is_refused_unseen(key):
+def test_a_key_that_no_header_carries_is_refused_unseen(key: str) -> None:
     with pytest.raises(ModelError, match="expected a key of printable ASCII characters without spaces") as caught:
         load_http_model("http://localhost:1/v1#toy", environment={"OPENAI_API_KEY": key})
     assert key not in str(caught.value)
@@ -273,7 +280,7 @@ def test_a_key_that_no_header_carries_is_refused_unseen(key):
         (500, "Context size has been exceeded."),
     ],
 )
-def test_a_prompt_that_does_not_fit_is_an_error_of_its_own(status, message):
+def test_a_prompt_that_does_not_fit_is_an_error_of_its_own(status: int, message: str) -> None:
     answer = json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode()
     with ChatServer(always=(status, answer)) as server:
         (completion,) = model_of(server).sample(requests_of(1))
@@ -291,7 +298,7 @@ def test_a_prompt_that_does_not_fit_is_an_error_of_its_own(status, message):
     assert all("seed" in body for body in server.bodies), "the context is no reason to leave anything out"
 
 
-def test_retry_after_is_waited_for_within_bounds():
+def test_retry_after_is_waited_for_within_bounds() -> None:
     pauses = Pauses()
     after = [(429, {"Retry-After": value}) for value in ("7", "9999999", "Wed, 21 Oct 2026 07:28:00 GMT")]
     with ChatServer(faults=after) as server:
@@ -300,8 +307,8 @@ def test_retry_after_is_waited_for_within_bounds():
     assert pauses[2] <= 2.0
 
 
-def test_pauses_double_with_a_jitter_that_the_request_decides():
-    def pauses(seed):
+def test_pauses_double_with_a_jitter_that_the_request_decides() -> None:
+    def pauses(seed: int) -> Any:
         noted = Pauses()
         with ChatServer(always=503) as server:
             complaint(model_of(server, sleep=noted), [SampleRequest("k", PROMPTS[0], seed)])
@@ -313,7 +320,7 @@ def test_pauses_double_with_a_jitter_that_the_request_decides():
 
 
 @pytest.mark.parametrize("choices", [None, 1])
-def test_as_many_requests_as_allowed_are_under_way_and_no_more(choices):
+def test_as_many_requests_as_allowed_are_under_way_and_no_more(choices: int | None) -> None:
     """The server answers only once four are there."""
     requests = requests_of(12, prompts=prompts_of(12), temperature=0.0)
     with ChatServer(at_once=4, choices=choices) as server:
@@ -321,7 +328,7 @@ def test_as_many_requests_as_allowed_are_under_way_and_no_more(choices):
     assert server.most_at_once == 4
 
 
-def test_results_do_not_depend_on_the_order_of_arrival():
+def test_results_do_not_depend_on_the_order_of_arrival() -> None:
     requests = requests_of(24, prompts=prompts_of(8), temperature=1.0)
     faults = [None, 500, "drop", None, None, "half"]
     with ChatServer() as sound, ChatServer(faults=faults) as shaky:
@@ -332,21 +339,22 @@ def test_results_do_not_depend_on_the_order_of_arrival():
     }
 
 
-def test_a_closed_iterator_ends_what_is_under_way():
+def test_a_closed_iterator_ends_what_is_under_way() -> None:
     with ChatServer(faults=[None], always="stall") as server:
         completions = model_of(server).sample(requests_of(6, prompts=prompts_of(6)))
         next(completions)
         began = time.monotonic()
+        assert isinstance(completions, Generator)
         completions.close()
         assert time.monotonic() - began < 1
         assert not [thread for thread in threading.enumerate() if thread.name == "gce-http"]
 
 
-def test_an_abandoned_iterator_does_not_hold_up_the_interpreter(tmp_path):
+def test_an_abandoned_iterator_does_not_hold_up_the_interpreter(tmp_path: Path) -> None:
     code = (
         "import atexit, sys, threading\natexit.register(lambda: print(threading.active_count()))\n"
-        "from gce.adapters.http_model import load_http_model\n"
-        "from gce.domain.types import Message, SampleRequest\n"
+        "from gce.adapters.models.servers.chat_model import load_http_model\n"
+        "from gce.domain.completions import SampleRequest\nfrom gce.domain.problems import Message\n"
         "model = load_http_model(sys.argv[1])\n"
         "requests = [SampleRequest(f'{i}', (Message('user', f'{i}'),), i) for i in range(8)]\n"
         "kept = model.sample(requests)\nprint(next(kept).finish_reason)\n"
@@ -359,7 +367,7 @@ def test_an_abandoned_iterator_does_not_hold_up_the_interpreter(tmp_path):
         assert time.monotonic() - began < 15, "the timeout is 120 seconds"
 
 
-def test_a_proxy_of_the_environment_does_not_serve_loopback(monkeypatch):
+def test_a_proxy_of_the_environment_does_not_serve_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)
     with ChatServer() as server:
@@ -369,20 +377,22 @@ def test_a_proxy_of_the_environment_does_not_serve_loopback(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "value"), [("HTTPS_PROXY", "foo://x"), ("ALL_PROXY", "socks5://x:1"), ("SSL_CERT_FILE", "no/such/file")]
 )
-def test_a_proxy_or_certificates_that_cannot_be_used_are_said_in_one_line(monkeypatch, name, value):
+def test_a_proxy_or_certificates_that_cannot_be_used_are_said_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
     monkeypatch.setenv(name, value)
-    http_model._tls.cache_clear()
+    connection._tls.cache_clear()
     try:
         with ChatServer() as server:
             assert len(list(model_of(server, attempts=1).sample(requests_of(1)))) == 1, "loopback needs neither"
         far = load_http_model("https://gce.invalid/v1#m", concurrency=1, timeout=5)
         told = complaint(far, requests_of(1))
     finally:
-        http_model._tls.cache_clear()
+        connection._tls.cache_clear()
     assert "cannot connect with the proxies and certificates of the environment" in told
 
 
-def test_two_calls_may_be_under_way_at_a_time():
+def test_two_calls_may_be_under_way_at_a_time() -> None:
     with ChatServer() as server:
         model = model_of(server)
         one, two = model.sample(requests_of(6)), model.sample(requests_of(6))
@@ -391,7 +401,7 @@ def test_two_calls_may_be_under_way_at_a_time():
     assert model.usage.requests == 4
 
 
-def test_log_probabilities_are_the_models_own_or_none():
+def test_log_probabilities_are_the_models_own_or_none() -> None:
     with ChatServer() as server:
         found = list(model_of(server).sample(requests_of(6, temperature=1.0)))
         found += model_of(server).sample(requests_of(1, temperature=1.0))
@@ -419,7 +429,7 @@ def test_log_probabilities_are_the_models_own_or_none():
     ],
     ids=str,
 )
-def test_log_probabilities_that_cannot_be_are_left_out(entries):
+def test_log_probabilities_that_cannot_be_are_left_out(entries: Any) -> None:
     usage = {"prompt_tokens": 4, "completion_tokens": 3}
     with ChatServer(choice={"logprobs": {"content": entries}}, usage=usage) as server:
         (completion,) = model_of(server).sample(requests_of(1, temperature=1.0))
@@ -430,7 +440,7 @@ def test_log_probabilities_that_cannot_be_are_left_out(entries):
 @pytest.mark.parametrize(
     "usage", [{"prompt_tokens": -1, "completion_tokens": "3"}, {"completion_tokens": 1 << 40}, [3]]
 )
-def test_a_usage_that_cannot_be_is_none(usage):
+def test_a_usage_that_cannot_be_is_none(usage: Any) -> None:
     with ChatServer(usage=usage) as server:
         model = model_of(server)
         (completion,) = model.sample(requests_of(1))
@@ -442,7 +452,7 @@ OTHER_REASONS = ["content_filter", "tool_calls", "function_call", "error", "abor
 
 
 @pytest.mark.parametrize("reason", OTHER_REASONS)
-def test_what_a_server_ends_for_other_reasons_is_asked_again_and_then_an_error_that_says_so(reason):
+def test_what_a_server_ends_for_other_reasons_is_asked_again_and_then_an_error_that_says_so(reason: str | None) -> None:
     with ChatServer(choice={"finish_reason": reason}) as server:
         pauses = Pauses()
         model = model_of(server, attempts=3, sleep=pauses)
@@ -457,7 +467,7 @@ def test_what_a_server_ends_for_other_reasons_is_asked_again_and_then_an_error_t
 
 
 @pytest.mark.parametrize("reason", OTHER_REASONS)
-def test_a_reason_that_passes_costs_a_try_and_no_answer(reason):
+def test_a_reason_that_passes_costs_a_try_and_no_answer(reason: str | None) -> None:
     cut = json.dumps({"choices": [{"message": {"content": "ha"}, "finish_reason": reason}]}).encode()
     with ChatServer() as sound, ChatServer(faults=[cut, cut]) as server:
         expected = by_key(HttpModel(sound.url, "toy").sample(requests_of(1)))
@@ -469,8 +479,8 @@ def test_a_reason_that_passes_costs_a_try_and_no_answer(reason):
     assert (model.usage.requests, model.usage.retries) == (3, 2)
 
 
-def test_of_several_choices_those_are_kept_that_ended_well():
-    def choices(*reasons):
+def test_of_several_choices_those_are_kept_that_ended_well() -> None:
+    def choices(*reasons: Any) -> list[dict[str, Any]]:
         return [
             {"index": i, "message": {"content": f"c{i}"}, "finish_reason": reason} for i, reason in enumerate(reasons)
         ]
@@ -489,7 +499,7 @@ def test_of_several_choices_those_are_kept_that_ended_well():
     ("reason", "ends"),
     [("eos_token", "stop"), ("end_turn", "stop"), ("max_tokens", "length"), ("model_length", "length")],
 )
-def test_other_words_for_an_end_and_a_limit_are_understood(reason, ends):
+def test_other_words_for_an_end_and_a_limit_are_understood(reason: str, ends: str) -> None:
     with ChatServer(choice={"finish_reason": reason}) as server:
         (completion,) = model_of(server).sample(requests_of(1))
     assert completion.finish_reason == ends and completion.text
@@ -499,7 +509,7 @@ def test_other_words_for_an_end_and_a_limit_are_understood(reason, ends):
 @pytest.mark.parametrize(
     "message", ["Request too large for your quota", "The input queue is too long", "Rate limit reached", "at capacity"]
 )
-def test_quotas_queues_and_rates_are_asked_again(status, message):
+def test_quotas_queues_and_rates_are_asked_again(status: int, message: str) -> None:
     answer = json.dumps({"error": {"message": message}}).encode()
     with ChatServer(faults=[(status, answer)] * 2) as server:
         model = model_of(server)
@@ -512,7 +522,7 @@ def test_quotas_queues_and_rates_are_asked_again(status, message):
     assert f"in 2 tries, at last status {status}: {message}" in told
 
 
-def spoken(*lines, body=b"{}"):
+def spoken(*lines: Any, body: bytes = b"{}") -> Any:
     """A whole answer, byte by byte."""
     return bytearray("\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body)
 
@@ -548,7 +558,7 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("fault", LEAKS.values(), ids=LEAKS)
-def test_wherever_a_server_repeats_the_key_it_is_taken_out(fault, caplog):
+def test_wherever_a_server_repeats_the_key_it_is_taken_out(fault: Any, caplog: Any) -> None:
     caplog.set_level(logging.WARNING)
     said = []
     with ChatServer(always=fault) as server:
@@ -557,9 +567,10 @@ def test_wherever_a_server_repeats_the_key_it_is_taken_out(fault, caplog):
             said += [f"{completion!r}" for completion in model.sample(requests_of(2, prompts=PROMPTS[:1]))]
         except ModelError as error:
             said += [str(error), *traceback.format_exception(error)]
-            while error is not None:
-                said.append(repr(error))
-                error = error.__cause__ or error.__context__
+            cause: BaseException | None = error
+            while cause is not None:
+                said.append(repr(cause))
+                cause = cause.__cause__ or cause.__context__
     shown = "".join([*said, caplog.text])
     for secret in (KEY, KEY[:10], KEY[-10:]):
         assert secret.lower() not in shown.lower(), shown
@@ -570,9 +581,11 @@ def test_wherever_a_server_repeats_the_key_it_is_taken_out(fault, caplog):
 @pytest.mark.parametrize(
     "fault", [LEAKS[name] for name in ("the status line", "a text", "a reason to finish", "context")]
 )
-def test_neither_the_table_nor_standard_error_nor_the_answers_file_holds_the_key(fault, tmp_path, monkeypatch, capsys):
+def test_neither_the_table_nor_standard_error_nor_the_answers_file_holds_the_key(
+    fault: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(http_model, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(connection, "_FIRST_PAUSE", 0.0)
     kept = tmp_path / "answers.jsonl"
     with ChatServer(always=fault) as server:
         sizes = ("--n", "1", "--tiers", "T0", "--answers", str(kept))
@@ -582,27 +595,27 @@ def test_neither_the_table_nor_standard_error_nor_the_answers_file_holds_the_key
     assert KEY not in shown and KEY[:10] not in shown, shown
 
 
-def test_models_that_a_server_offers_are_listed_without_the_key():
+def test_models_that_a_server_offers_are_listed_without_the_key() -> None:
     with ChatServer(models=("toy", f"x{KEY}", KEY.upper())) as server, pytest.raises(ModelError) as caught:
         load_http_model(server.url, environment={"OPENAI_API_KEY": KEY})
     assert str(caught.value).endswith("it offers toy, x[key], [key]")
 
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
-def test_reasoning_told_apart_is_part_of_the_text(field):
+def test_reasoning_told_apart_is_part_of_the_text(field: str) -> None:
     with ChatServer(message={field: "first a", "content": "a, b"}) as server:
         (completion,) = model_of(server).sample(requests_of(1))
     assert completion.text == "<think>\nfirst a\n</think>\na, b"
 
 
-def test_text_can_be_written_to_a_file():
+def test_text_can_be_written_to_a_file() -> None:
     with ChatServer(message={"content": "half \ud83d of a pair"}) as server:
         (completion,) = model_of(server).sample(requests_of(1))
     assert completion.text == "half ? of a pair"
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_the_text_ends_before_the_first_stop_string_wherever_the_server_stops(stops):
+def test_the_text_ends_before_the_first_stop_string_wherever_the_server_stops(stops: bool) -> None:
     requests = requests_of(6, stop=(" job", "after"), temperature=1.0)
     with ChatServer(stops=stops) as server, ChatServer() as plain:
         found = by_key(model_of(server).sample(requests))
@@ -617,28 +630,28 @@ def test_the_text_ends_before_the_first_stop_string_wherever_the_server_stops(st
         assert all(completion.log_probabilities is None for completion in cut)
 
 
-def test_the_policy_names_server_and_model():
+def test_the_policy_names_server_and_model() -> None:
     models = [HttpModel(f"http://{host}/v1", name) for host in ("a", "b") for name in ("x", "y")]
-    assert len({model.policy for model in models}) == 4
+    assert len({model.info().identity for model in models}) == 4
     assert repr(models[0]) == "HttpModel('http://a/v1', 'x')"
-    assert load_http_model("http://a/v1/#x", environment={}).policy == models[0].policy
+    assert load_http_model("http://a/v1/#x", environment={}).info() == models[0].info()
 
 
 @pytest.mark.parametrize(
     "url", ["", "localhost:8080", "ftp://a/v1#x", "http://#x", "http:///v1#x", "http://a:b/v1#x", "http://[::1/v1#x"]
 )
-def test_a_url_of_another_form_is_refused(url):
+def test_a_url_of_another_form_is_refused(url: str) -> None:
     with pytest.raises(ModelError, match=r"expected a URL of the form http://HOST:PORT/v1#MODEL.*, got '"):
         load_http_model(url)
 
 
 @pytest.mark.parametrize("url", [f"http://me:{KEY}@a/v1#x", f"http://{KEY}@a/v1#x", f"https://a/v1?key={KEY}#x"])
-def test_a_url_with_credentials_is_refused_unseen(url):
+def test_a_url_with_credentials_is_refused_unseen(url: str) -> None:
     with pytest.raises(ModelError, match=r"without user, password and query$"):
         load_http_model(url)
 
 
-def test_a_url_without_model_lists_what_the_server_offers():
+def test_a_url_without_model_lists_what_the_server_offers() -> None:
     with ChatServer() as server:
         with pytest.raises(ModelError) as caught:
             load_http_model(server.url, environment={})
@@ -653,6 +666,6 @@ def test_a_url_without_model_lists_what_the_server_offers():
 
 
 @pytest.mark.parametrize("options", [{"concurrency": 0}, {"attempts": 0}, {"timeout": 0.0}, {"timeout": float("nan")}])
-def test_too_few_of_anything_is_refused(options):
+def test_too_few_of_anything_is_refused(options: dict[str, int] | dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expected"):
         load_http_model("http://a/v1#x", environment={}, **options)

@@ -10,6 +10,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,16 @@ import pytest
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
-from gce.adapters.gguf_files import directory_of_gguf
-from gce.adapters.input_files import open_input, parse_json, read_input, read_standard_input
-from gce.adapters.record_files import read_records
-from gce.adapters.run_directory import RunDirectory
-from gce.adapters.scripted_model import scripted_by_file
+from gce.adapters.datasets.record_files import read_records
+from gce.adapters.models.formats.gguf_files import directory_of_gguf
+from gce.adapters.models.scripted import scripted_by_file
+from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.system.input_files import open_input, parse_json, read_input, read_standard_input
 from gce.app import cli
-from gce.app.config import RunConfig
-from gce.app.evaluate import learned_from
-from gce.app.resolve import MANY, say_if_many
+from gce.app.commands.generate import plain_problem
+from gce.app.settings.records import TrainSettings
+from gce.app.wiring.runs import find_adapter
+from gce.app.wiring.tasks import MANY, say_if_many
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, draw_problem
 from gce.domain.tasks.scheduling.instance import MOST, Job
@@ -60,7 +62,7 @@ def test_what_has_no_end_is_refused_before_it_is_read(endless: Path) -> None:
 @pytest.mark.parametrize(
     "reader", [read_records, scripted_by_file, lambda path: directory_of_gguf(path, path.parent / "cache")]
 )
-def test_every_reader_of_a_file_that_a_user_names_refuses_it(endless: Path, reader: Any) -> None:
+def test_every_reader_of_a_file_that_a_user_names_refuses_it(endless: Path, reader: Callable[..., Any]) -> None:
     with pytest.raises(GceError, match="cannot read"):
         reader(endless)
 
@@ -69,7 +71,7 @@ def test_a_checkpoint_that_leads_to_a_device_is_refused(tmp_path: Path) -> None:
     for name in ("adapters.safetensors", "optimizer.safetensors", "state.json"):
         (tmp_path / name).symlink_to("/dev/zero")
     with pytest.raises(BadInput, match="expected a regular file, got a device: give a run's checkpoints/last"):
-        learned_from(tmp_path)
+        find_adapter(tmp_path)
 
 
 def test_commands_refuse_what_has_no_end_in_one_line(endless: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +105,7 @@ def test_a_file_that_hides_its_size_is_bounded_while_it_is_read() -> None:
 
 
 def test_a_compressed_file_is_bounded_by_what_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gce.adapters.record_files.MOST_BYTES", 1000)
+    monkeypatch.setattr("gce.adapters.datasets.record_files.MOST_BYTES", 1000)
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(b" " * 10**6))
     assert path.stat().st_size < 1200
@@ -174,7 +176,7 @@ def test_a_problem_with_a_strange_value_is_bad_input_never_a_wrong_answer(
     drawn = draw_problem(TASKS["scheduling"], "grounded", "T2", "train", 0)
     answer = ", ".join(f"{label} {place}" for place, label in enumerate(drawn.instance.labels))
     (tmp_path / "answer").write_text(f"Answer: {answer}")
-    (tmp_path / "problem").write_text(put(to_plain(drawn), where, value))
+    (tmp_path / "problem").write_text(put(plain_problem(drawn), where, value))
     status = cli.main(["verify", str(tmp_path / "problem"), str(tmp_path / "answer")])
     err = capsys.readouterr().err
     is_label = where == "instance.jobs.0.label" and "u0000" not in value
@@ -213,7 +215,7 @@ def test_a_folder_that_cannot_be_read_is_one_line(
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
-    monkeypatch.setattr("gce.app.report.sections_of", denied)
+    monkeypatch.setattr("gce.app.commands.report.sections_of", denied)
     assert cli.main(["report", str(tmp_path)]) == 2
     assert capsys.readouterr() == ("", f"gce report: Permission denied: {tmp_path}\n")
 
@@ -226,7 +228,7 @@ def test_a_defect_is_a_traceback_and_no_status_that_means_something(
     def broken(*_: object) -> None:
         raise OverflowError("int too large to convert to float")
 
-    monkeypatch.setattr("gce.app.path.shipped_model_path", broken)
+    monkeypatch.setattr("gce.app.commands.path.shipped_model_path", broken)
     assert cli.main(["path"]) == cli.DEFECT == 70
     assert "OverflowError: int too large" in capsys.readouterr().err
 
@@ -237,7 +239,7 @@ def test_a_defect_is_a_traceback_and_no_status_that_means_something(
 def test_a_validity_card_that_is_damaged_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], card: str
 ) -> None:
-    with RunDirectory.create(tmp_path / "run", {"settings": to_plain(RunConfig())}):
+    with RunDirectory.create(tmp_path / "run", {"settings": to_plain(TrainSettings())}):
         pass
     (tmp_path / "run" / "validity.json").write_text(card)
     assert cli.main(["report", str(tmp_path / "run"), "--format", "md"]) == 2
@@ -258,7 +260,7 @@ def test_no_command_reads_a_file_in_another_way() -> None:
 def test_a_large_count_is_announced_before_problems_are_drawn(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gce.app.evaluate.draw_problems", lambda *_: ())
+    monkeypatch.setattr("gce.app.evaluation.run.draw_problems", lambda *_: ())
     cli.main(["evaluate", "--task", "toy_task:ADDITION", "--model", "toy_task:careless", "--n", "10000"])
     assert capsys.readouterr().err.startswith("--n 10,000: drawing so many problems of each tier takes 1 to 100 ms")
     say_if_many({"--n": MANY, "--pool": None})

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from gce.domain import advantages, buffer, sampling, statistics
+from gce.domain import advantages, buffer, statistics
+from gce.domain import curriculum as sampling
 
 FUNCTIONS = [
     getattr(module, name)
@@ -17,7 +20,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_an_option_is_given_by_name_and_anything_can_be(function):
+def test_an_option_is_given_by_name_and_anything_can_be(function: Callable[..., Any]) -> None:
     for parameter in inspect.signature(function).parameters.values():
         assert parameter.kind is not parameter.POSITIONAL_ONLY
         if parameter.default is not parameter.empty:

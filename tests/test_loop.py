@@ -9,40 +9,40 @@ from typing import Any
 
 import pytest
 from attrs import evolve, frozen
-from toy_task import ADDITION, WORKED, careless
+from present import present
+from setting_fields import with_fields
+from toy_task import ADDITION, WORKED, careless, on
 
-from gce.adapters.clocks import FakeClock
-from gce.adapters.memory_store import MemoryStore
-from gce.adapters.run_directory import RunDirectory
-from gce.adapters.scripted_model import ScriptedModel
-from gce.app.config import RunConfig
-from gce.app.examples import Worked, worked_answers
-from gce.app.loop import Run, RunState, begin, iterate, resume, why_stop
+from gce.adapters.evaluators.verifier import TaskVerifier
+from gce.adapters.models.scripted import ScriptedModel
+from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs.memory import MemoryRun
+from gce.adapters.system.clocks import FakeClock
+from gce.app.evaluation.demonstrations import Demonstration, demonstrations
+from gce.app.settings.records import TrainSettings
 from gce.app.terminal import Silent
-from gce.domain.sampling import TierHistory
+from gce.app.training.loop import iterate, why_stop
+from gce.app.training.state import Run, RunState, begin, resume
+from gce.domain.advantages import ALGORITHMS
+from gce.domain.completions import Completion, SampleRequest
+from gce.domain.curriculum import TierHistory
+from gce.domain.learning import ModelState, Trace, TrainingBatch, UpdateReport
+from gce.domain.measurements import IterationRecord, TierCount
+from gce.domain.problems import Problem, Split
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks import TaskTier, draw_problems, problem_of_key
-from gce.domain.types import (
-    Completion,
-    IterationRecord,
-    ModelState,
-    Problem,
-    SampleRequest,
-    Step,
-    TierCount,
-    Trace,
-    TrainingBatch,
-    UpdateReport,
-)
+from gce.domain.tasks import ProblemSource, TaskTier, draw_problems
+from gce.domain.traces import trace_of_record
+from gce.domain.verdicts import Step, Verdict
 from gce.errors import BadInput
-from gce.ports.store import Store
+from gce.ports.runs import RunWriter
 
-SMALL = RunConfig(
+SMALL = with_fields(
+    TrainSettings(),
     task="toy_task:ADDITION",
     preset="small",
     iterations=2,
     problems=4,
-    rollouts=6,
+    samples=6,
     sampling="uniform",
     per_problem=2,
     updates=3,
@@ -102,14 +102,15 @@ def six_kinds(request: SampleRequest) -> str:
     return texts[number_of(request) % 6]
 
 
-def problems(split: str, count: int) -> tuple[Problem, ...]:
+def problems(split: Split, count: int) -> tuple[Problem, ...]:
     tiers = [tier.name for tier in ADDITION.tiers("small")]
     return tuple(found for tier in tiers for found in draw_problems(ADDITION, "small", tier, split, count))
 
 
-def a_run(config: RunConfig, model: Any, store: Store | None = None, dev: tuple[Problem, ...] = ()) -> Run:
+def a_run(config: TrainSettings, model: Any, store: RunWriter | None = None, dev: tuple[Problem, ...] = ()) -> Run:
     clock = model.clock if isinstance(model, Listening) else FakeClock()
-    return Run(config, ADDITION, model, store or MemoryStore(), clock, Silent(), dev)
+    algorithm = ALGORITHMS[config.objective.algorithm]
+    return Run(config, ADDITION, TaskVerifier(ADDITION), algorithm, model, store or MemoryRun(), clock, Silent(), dev)
 
 
 @frozen
@@ -118,7 +119,7 @@ class Finished:
 
     state: RunState
     records: list[IterationRecord]
-    store: Store
+    store: RunWriter
     learned: ModelState
 
 
@@ -134,7 +135,7 @@ def timeless(records: Sequence[IterationRecord]) -> list[IterationRecord]:
     return [evolve(record, seconds={}) for record in records]
 
 
-def stored(store: Store) -> dict[str, list[dict[str, Any]]]:
+def stored(store: RunWriter) -> dict[str, list[dict[str, Any]]]:
     streams = {name: list(store.read(name)) for name in ("iterations", "rollouts", "traces")}
     for record in streams["iterations"]:
         record["seconds"] = {}
@@ -176,7 +177,7 @@ def test_counts_of_an_iteration_worked_by_hand() -> None:
 
 
 def test_the_buffer_takes_the_first_of_equal_traces_and_stops_at_the_cap() -> None:
-    found = finish(a_run(evolve(SMALL, iterations=1), Listening(six_kinds)))
+    found = finish(a_run(with_fields(SMALL, iterations=1), Listening(six_kinds)))
     texts = Counter(trace.completion.text.split()[0] for trace in found.state.buffer)
     assert texts == {"a": 4, "b": 4}
     assert all(number == 2 for number in Counter(trace.problem for trace in found.state.buffer).values())
@@ -186,9 +187,9 @@ def test_the_buffer_takes_the_first_of_equal_traces_and_stops_at_the_cap() -> No
 
 
 def test_without_cap_and_deduplication_every_right_answer_is_kept() -> None:
-    kept = evolve(SMALL, per_problem=None, deduplicate=False)
+    kept = with_fields(SMALL, per_problem=None, deduplicate=False)
     assert finish(a_run(kept, Listening(six_kinds))).records[0].buffer == {"T0": 8, "T1": 8}
-    unique = evolve(SMALL, per_problem=None)
+    unique = with_fields(SMALL, per_problem=None)
     assert finish(a_run(unique, Listening(six_kinds))).records[0].buffer == {"T0": 6, "T1": 6}
 
 
@@ -199,7 +200,7 @@ def test_the_record_that_is_stored_is_the_one_that_is_handed_out() -> None:
 
 def test_seconds_are_those_of_the_clock_by_stage() -> None:
     """24 samples of a second, 3 updates of ten, 3 dev problems of a second."""
-    run = a_run(evolve(SMALL, dev_every=2), Listening(six_kinds), dev=problems("dev", 1))
+    run = a_run(with_fields(SMALL, dev_every=2), Listening(six_kinds), dev=problems("dev", 1))
     first, second = finish(run).records
     assert first.seconds == {"sample": 24.0, "train": 30.0, "evaluate": 0.0}
     assert second.seconds == {"sample": 24.0, "train": 30.0, "evaluate": 3.0}
@@ -207,21 +208,21 @@ def test_seconds_are_those_of_the_clock_by_stage() -> None:
 
 def test_what_is_asked_follows_from_the_settings() -> None:
     model = Listening(six_kinds)
-    finish(a_run(evolve(SMALL, temperature=0.5, max_tokens=9, iterations=1), model))
+    finish(a_run(with_fields(SMALL, temperature=0.5, max_tokens=9, iterations=1), model))
     assert {(request.temperature, request.max_tokens) for request in model.asked} == {(0.5, 9)}
     assert len({request.seed for request in model.asked}) == len(model.asked) == 24
 
 
 def test_an_answer_cut_at_the_limit_is_counted_as_truncated() -> None:
     """Five bytes of "no idea" are not all of it, and "a \\n w1" loses its number."""
-    found = finish(a_run(evolve(SMALL, max_tokens=5, iterations=1), Listening(six_kinds)))
+    found = finish(a_run(with_fields(SMALL, max_tokens=5, iterations=1), Listening(six_kinds)))
     assert [count.truncated for count in found.records[0].tiers.values()] == [4, 4]
     assert [count.correct for count in found.records[0].tiers.values()] == [6, 6]
 
 
 def test_training_draws_fresh_problems_and_never_a_held_out_tier() -> None:
     model = Listening(six_kinds)
-    found = finish(a_run(evolve(SMALL, iterations=5), model, dev=problems("dev", 2)))
+    found = finish(a_run(with_fields(SMALL, iterations=5), model, dev=problems("dev", 2)))
     drawn = Counter((record["problem"], record["iteration"]) for record in found.store.read("rollouts"))
     assert len({problem for problem, _ in drawn}) == len(drawn) == 20
     assert {record["tier"] for record in found.store.read("rollouts")} == {"T0", "T1"}
@@ -232,7 +233,7 @@ def test_training_draws_fresh_problems_and_never_a_held_out_tier() -> None:
 
 def test_dev_problems_are_answered_greedily_every_few_iterations_and_at_the_end() -> None:
     model = Listening(lambda request: f"w{add(request)}" if "/T2/" in request.key else "w1")
-    run = a_run(evolve(SMALL, iterations=5, dev_every=2), model, dev=problems("dev", 3))
+    run = a_run(with_fields(SMALL, iterations=5, dev_every=2), model, dev=problems("dev", 3))
     records = finish(run).records
     assert [bool(record.dev) for record in records] == [False, True, False, True, True]
     assert (records[1].dev["T2"].n, records[1].dev["T2"].correct) == (3, 3)
@@ -243,7 +244,7 @@ def test_dev_problems_are_answered_greedily_every_few_iterations_and_at_the_end(
 def test_a_pool_revisits_its_problems_and_the_cap_holds_over_iterations() -> None:
     """Iterations 1 and 2 see the same two problems a tier, whose places in the buffer are then taken."""
     model = Listening(six_kinds)
-    found = finish(a_run(evolve(SMALL, pool=2), model))
+    found = finish(a_run(with_fields(SMALL, pool=2), model))
     by_iteration = [
         {record["problem"] for record in found.store.read("rollouts") if record["iteration"] == number}
         for number in (1, 2)
@@ -255,14 +256,14 @@ def test_a_pool_revisits_its_problems_and_the_cap_holds_over_iterations() -> Non
 
 
 def test_a_pool_smaller_than_a_tier_s_share_asks_each_problem_once_an_iteration() -> None:
-    found = finish(a_run(evolve(SMALL, pool=1, iterations=1), Listening(six_kinds)))
+    found = finish(a_run(with_fields(SMALL, pool=1, iterations=1), Listening(six_kinds)))
     assert [count.problems for count in found.records[0].tiers.values()] == [1, 1]
     assert found.state.rollouts == 12
 
 
 def test_the_adaptive_plan_goes_where_answers_are_undecided() -> None:
     """Ten problems, T0 always right and T1 always undecided: 5 and 5; then 2 each as a floor and 6 by 1/7 to 6/7."""
-    config = evolve(SMALL, sampling="adaptive", problems=10, rollouts=2, iterations=2)
+    config = with_fields(SMALL, sampling="adaptive", problems=10, samples=2, iterations=2)
     model = Listening(lambda request: f"w{add(request)}" if "/T0/" in request.key or number_of(request) else "no idea")
     found = finish(a_run(config, model))
     assert [{tier: count.problems for tier, count in record.tiers.items()} for record in found.records] == [
@@ -271,7 +272,7 @@ def test_the_adaptive_plan_goes_where_answers_are_undecided() -> None:
     ]
     assert found.records[0].tiers["T0"].all_right == 5
     assert found.state.history.undecided["T0"] == 0.0
-    assert finish(a_run(evolve(config, sampling="uniform"), model)).records[1].tiers["T0"].problems == 5
+    assert finish(a_run(with_fields(config, sampling="uniform"), model)).records[1].tiers["T0"].problems == 5
 
 
 def test_a_second_wave_goes_to_the_undecided_problem_with_seeds_of_its_own() -> None:
@@ -279,7 +280,7 @@ def test_a_second_wave_goes_to_the_undecided_problem_with_seeds_of_its_own() -> 
     model = Listening(
         lambda request: f"w{add(request)}" if "/T1/" in request.key or number_of(request) == 0 else "no idea"
     )
-    found = finish(a_run(evolve(SMALL, problems=2, rollouts=2, second_wave=2, iterations=1), model))
+    found = finish(a_run(with_fields(SMALL, problems=2, samples=2, second_wave=2, iterations=1), model))
     assert {tier: count.rollouts for tier, count in found.records[0].tiers.items()} == {"T0": 4, "T1": 2}
     assert [request.key.rpartition("/")[2] for request in model.asked] == ["0", "1", "0", "1", "2", "3"]
     assert len({request.seed for request in model.asked}) == 6
@@ -287,20 +288,20 @@ def test_a_second_wave_goes_to_the_undecided_problem_with_seeds_of_its_own() -> 
 
 def test_without_accumulation_the_buffer_holds_the_iteration_alone() -> None:
     model = Listening(six_kinds)
-    found = finish(a_run(evolve(SMALL, accumulate=False, iterations=3), model))
+    found = finish(a_run(with_fields(SMALL, accumulate=False, iterations=3), model))
     assert [record.buffer for record in found.records] == [{"T0": 4, "T1": 4}] * 3
     assert [{trace.iteration for trace in traces} for traces in model.taught] == [{n} for n in (1, 2, 3) for _ in "abc"]
 
 
 def test_without_accumulation_a_problem_that_comes_back_is_learned_again() -> None:
-    found = finish(a_run(evolve(SMALL, accumulate=False, pool=2), Listening(six_kinds)))
+    found = finish(a_run(with_fields(SMALL, accumulate=False, pool=2), Listening(six_kinds)))
     assert [record.admitted for record in found.records] == [8, 8]
 
 
 def test_epochs_pass_over_the_whole_buffer_instead_of_drawn_batches() -> None:
     """The reference's recipe: batches of one, each trace once an epoch."""
     model = Listening(six_kinds)
-    found = finish(a_run(evolve(SMALL, epochs=2, batch=1), model))
+    found = finish(a_run(with_fields(SMALL, epochs=2, batch=1), model))
     assert [record.updates for record in found.records] == [16, 32]
     taught = Counter(trace.key for (trace,) in model.taught)
     first = {record["key"] for record in found.store.read("traces") if record["iteration"] == 1}
@@ -320,7 +321,9 @@ def test_tiers_share_the_batches_as_the_weighting_says(weighting: str, least: in
         return f"{number} w{add(request)}" if number % 2 else "no idea"
 
     model = Listening(answer)
-    config = evolve(SMALL, per_problem=None, problems=16, updates=40, reuse=100.0, iterations=1, weighting=weighting)
+    config = with_fields(
+        SMALL, per_problem=None, problems=16, updates=40, reuse=100.0, iterations=1, weighting=weighting
+    )
     assert finish(a_run(config, model)).records[0].buffer == {"T0": 8, "T1": 24}
     places = Counter(trace.tier for traces in model.taught for trace in traces)
     assert places.total() == 160 and least <= places["T1"] <= most
@@ -343,13 +346,13 @@ def test_the_first_correct_iteration_of_each_tier_is_kept() -> None:
         number = int(request.key.partition("/")[0])
         return f"w{add(request)}" if number >= (2 if "/T1/" in request.key else 3) else "no idea"
 
-    assert finish(a_run(evolve(SMALL, iterations=4), Listening(late))).state.first_correct == {"T0": 3, "T1": 2}
+    assert finish(a_run(with_fields(SMALL, iterations=4), Listening(late))).state.first_correct == {"T0": 3, "T1": 2}
 
 
 def test_with_no_updates_the_model_stays_as_it_was() -> None:
     model = Listening(six_kinds)
     before = model.state()
-    found = finish(a_run(evolve(SMALL, updates=0), model))
+    found = finish(a_run(with_fields(SMALL, updates=0), model))
     assert (found.records[0].updates, found.records[0].loss, found.state.updates) == (0, None, 0)
     assert same_state(before, found.learned)
 
@@ -363,7 +366,7 @@ def test_no_finishing_order_of_rollouts_changes_a_run() -> None:
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_other_problems() -> None:
-    one, again, other = (finish(a_run(evolve(SMALL, seed=seed), careless(None, None))) for seed in (1, 1, 2))
+    one, again, other = (finish(a_run(with_fields(SMALL, seed=seed), careless(None, None))) for seed in (1, 1, 2))
     assert_same_end(one, again)
     mine, theirs = ({record["problem"] for record in run.store.read("rollouts")} for run in (one, other))
     assert not mine & theirs
@@ -372,7 +375,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_other_problems() -> N
 
 
 def test_looking_at_dev_problems_disturbs_nothing() -> None:
-    looking = finish(a_run(evolve(SMALL, dev_every=1), careless(None, None), dev=problems("dev", 4)))
+    looking = finish(a_run(with_fields(SMALL, dev_every=1), careless(None, None), dev=problems("dev", 4)))
     blind = finish(a_run(SMALL, careless(None, None)))
     assert all(record.dev for record in looking.records) and not any(record.dev for record in blind.records)
     assert same_state(looking.learned, blind.learned)
@@ -409,10 +412,10 @@ def dies_in(iteration: int, model: ScriptedModel, *, after: int = 5) -> Scripted
 )
 def test_a_killed_run_ends_as_one_that_was_not(killed_in: int, change: dict[str, Any]) -> None:
     """Killed in the middle of a wave, which is then drawn again whole."""
-    config = evolve(SMALL, iterations=4, dev_every=2, **change)
+    config = with_fields(SMALL, iterations=4, dev_every=2, **change)
     dev = problems("dev", 2)
     whole = finish(a_run(config, careless(None, None), dev=dev))
-    store = MemoryStore()
+    store = MemoryRun()
     with pytest.raises(Interrupted):
         finish(a_run(config, dies_in(killed_in, careless(None, None)), store, dev))
     assert len(list(store.read("iterations"))) == killed_in - 1
@@ -423,7 +426,7 @@ def test_a_killed_run_ends_as_one_that_was_not(killed_in: int, change: dict[str,
 
 @pytest.mark.parametrize("accumulate", [True, False])
 def test_a_finished_run_resumes_to_its_end(accumulate: bool) -> None:
-    config = evolve(SMALL, accumulate=accumulate)
+    config = with_fields(SMALL, accumulate=accumulate)
     whole = finish(a_run(config, careless(None, None)))
     again = finish(a_run(config, careless(None, None), whole.store))
     assert again.records == []
@@ -431,14 +434,14 @@ def test_a_finished_run_resumes_to_its_end(accumulate: bool) -> None:
 
 
 def test_more_iterations_may_be_asked_for_later() -> None:
-    longer = evolve(SMALL, iterations=4)
+    longer = with_fields(SMALL, iterations=4)
     store = finish(a_run(SMALL, careless(None, None))).store
     assert_same_end(finish(a_run(longer, careless(None, None), store)), finish(a_run(longer, careless(None, None))))
 
 
 def test_a_killed_run_in_a_directory_ends_as_one_in_memory_that_was_not(tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
-    config = evolve(SMALL, iterations=3)
+    config = with_fields(SMALL, iterations=3)
     whole = finish(a_run(config, careless(None, None)))
     path = tmp_path / "run"
     with RunDirectory.create(path, to_plain(config)) as store, pytest.raises(Interrupted):
@@ -452,10 +455,10 @@ def test_a_killed_run_of_a_real_model_ends_with_the_same_bytes(tmp_path: Path, d
     pytest.importorskip("mlx.core")
     from tiny_llama import write_tiny_llama
 
-    from gce.adapters.mlx_model import LoraSettings, load_mlx_model
+    from gce.adapters.models.backends.mlx.model import LoraSettings, load_mlx_model
 
     base = write_tiny_llama(tmp_path / "base", layers=2, hidden=16)
-    config = evolve(SMALL, iterations=3, problems=2, rollouts=4, updates=2, max_tokens=6)
+    config = with_fields(SMALL, iterations=3, problems=2, samples=4, updates=2, max_tokens=6)
 
     def model() -> Any:
         return load_mlx_model(base, lora=LoraSettings(rank=4, layers=(1,), dropout=dropout), seed=3, threads=1)
@@ -481,7 +484,7 @@ def test_a_killed_run_of_a_real_model_ends_with_the_same_bytes(tmp_path: Path, d
         with RunDirectory.create(tmp_path / "killed", {}) as killed, pytest.raises(Interrupted):
             finish(a_run(config, Mortal(), killed))
         with RunDirectory.open(tmp_path / "killed") as killed:
-            assert killed.last()[0] == 2
+            assert present(killed.last())[0] == 2
             assert_same_end(whole, finish(a_run(config, model(), killed)))
     names = ["adapters.safetensors", "optimizer.safetensors", "adapter_config.json", "state.json"]
     folders = (tmp_path / run / "checkpoints" / "last" for run in ("whole", "killed"))
@@ -491,7 +494,7 @@ def test_a_killed_run_of_a_real_model_ends_with_the_same_bytes(tmp_path: Path, d
 
 def test_few_traces_are_not_passed_over_more_often_than_asked() -> None:
     """With reuse 1 the updates read the buffer once, whatever their configured number."""
-    config = evolve(SMALL, updates=10, reuse=1.0, batch=4, iterations=1)
+    config = with_fields(SMALL, updates=10, reuse=1.0, batch=4, iterations=1)
     ended = finish(a_run(config, careless(None, None)))
     held = sum(ended.records[0].buffer.values())
     assert held > 0 and ended.records[0].updates == min(10, -(-held // 4))
@@ -514,7 +517,7 @@ class Learning(Listening):
 
 
 def learning(**settings: Any) -> tuple[Run, Finished]:
-    run = a_run(evolve(SMALL, dev_every=1, **settings), Learning(), dev=problems("dev", 2))
+    run = a_run(with_fields(SMALL, dev_every=1, **settings), Learning(), dev=problems("dev", 2))
     return run, finish(run)
 
 
@@ -522,7 +525,8 @@ def test_a_run_stops_when_dev_accuracy_is_reached() -> None:
     """One tier of three right after the first iteration, two after the second: 67 %."""
     run, found = learning(iterations=9, until=0.6)
     assert [round(sum(i.share for i in record.dev.values()) / 3, 2) for record in found.records] == [0.33, 0.67]
-    assert found.state.best == (2, pytest.approx(2 / 3))
+    iteration, share = present(found.state.best)
+    assert iteration == 2 and share == pytest.approx(2 / 3)
     assert why_stop(run, found.state) == "dev accuracy reached 60% in iteration 2"
 
 
@@ -535,7 +539,7 @@ def test_a_run_stops_when_dev_accuracy_no_longer_rises() -> None:
 
 def test_a_run_stops_before_its_time_is_over() -> None:
     """Each iteration takes 24 samples of a second and 3 updates of ten: two fit into 120 s, and a third would not."""
-    config = evolve(SMALL, iterations=9, minutes=2.0)
+    config = with_fields(SMALL, iterations=9, minutes=2.0)
     run = evolve(a_run(config, Listening(six_kinds)), seconds=120.0)
     found = finish(run)
     assert found.state.iteration == 2
@@ -549,9 +553,9 @@ def test_all_iterations_are_a_reason_to_stop() -> None:
 
 def test_a_resumed_run_stops_where_it_would_have() -> None:
     """Interrupted after each iteration: what was best, and for how long, is remembered."""
-    store, ends = MemoryStore(), []
+    store, ends = MemoryRun(), []
     for _ in range(6):
-        run = a_run(evolve(SMALL, iterations=9, patience=2, dev_every=1), Learning(), store, problems("dev", 2))
+        run = a_run(with_fields(SMALL, iterations=9, patience=2, dev_every=1), Learning(), store, problems("dev", 2))
         state = resume(run)
         if why_stop(run, state):
             break
@@ -565,20 +569,20 @@ def test_a_resumed_run_stops_where_it_would_have() -> None:
 
 
 def test_a_control_admits_every_rollout() -> None:
-    found = finish(a_run(evolve(SMALL, admission="all"), Listening(six_kinds)))
+    found = finish(a_run(with_fields(SMALL, admission="all"), Listening(six_kinds)))
     assert found.records[0].buffer == {"T0": 12, "T1": 12}, "equal ones and all of one problem included"
     assert [count.correct for count in found.records[0].tiers.values()] == [8, 8]
 
 
 def test_a_control_admits_as_many_as_were_right_but_not_those() -> None:
     """Eight of twelve a tier, drawn anew each iteration and the same in every run of the seed."""
-    config = evolve(SMALL, admission="shuffled", per_problem=None, deduplicate=False)
+    config = with_fields(SMALL, admission="shuffled", per_problem=None, deduplicate=False)
     found, again = (finish(a_run(config, Listening(six_kinds))) for _ in range(2))
     assert found.records[0].buffer == {"T0": 8, "T1": 8}
     right = [trace.verdicts[0].right for trace in found.state.buffer]
     assert len(right) == 32 and 0 < sum(right) < 32
     assert [trace.key for trace in found.state.buffer] == [trace.key for trace in again.state.buffer]
-    other = finish(a_run(evolve(config, seed=1), Listening(six_kinds)))
+    other = finish(a_run(with_fields(config, seed=1), Listening(six_kinds)))
     numbers = [[trace.key.rpartition("/")[2] for trace in each.state.buffer] for each in (found, other)]
     assert numbers[0] != numbers[1]
 
@@ -593,8 +597,13 @@ def test_only_right_answers_with_true_steps_are_learned_from() -> None:
         right = f"w{add(request)}"
         return [f"yes yes {right}", f"yes no {right}", right, "yes nothing"][number_of(request) % 4]
 
-    config = evolve(SMALL, iterations=1, rollouts=4, admission="reasoned")
-    ended = finish(evolve(a_run(config, ScriptedModel(answer)), task=evolve(ADDITION, check_steps=steps)))
+    config = with_fields(SMALL, iterations=1, samples=4, admission="reasoned")
+    ended = finish(
+        on(
+            a_run(config, ScriptedModel(answer)),
+            evolve(ADDITION, teaching=evolve(ADDITION.teaching, check_steps=steps)),
+        )
+    )
     texts = {record["text"].split()[0] for record in ended.store.read("rollouts") if record["admitted"]}
     assert texts == {"yes"}
     (record,) = ended.records
@@ -605,22 +614,22 @@ def test_only_right_answers_with_true_steps_are_learned_from() -> None:
 
 def test_a_control_plans_by_what_it_may_know() -> None:
     """T0 all right, T1 undecided: with all taken for right both tiers look decided, and get the same."""
-    config = evolve(SMALL, sampling="adaptive", problems=10, rollouts=2, iterations=2, admission="all")
+    config = with_fields(SMALL, sampling="adaptive", problems=10, samples=2, iterations=2, admission="all")
     model = Listening(lambda request: f"w{add(request)}" if "/T0/" in request.key or number_of(request) else "no idea")
     found = finish(a_run(config, model))
     assert [count.problems for count in found.records[1].tiers.values()] == [5, 5]
-    waved = finish(a_run(evolve(config, second_wave=10, iterations=1), Listening(lambda _: "no idea")))
+    waved = finish(a_run(with_fields(config, second_wave=10, iterations=1), Listening(lambda _: "no idea")))
     assert waved.state.rollouts == 30
     assert found.records[0].tiers["T1"].correct == 5, "what is shown stays what the verifier said"
 
 
 def test_shuffled_verdicts_decide_on_the_second_wave_too() -> None:
     """Every problem is half right. Shuffled, some look solved and get nothing more: not the same as in a true run."""
-    config = evolve(SMALL, problems=12, rollouts=2, second_wave=12, iterations=1)
+    config = with_fields(SMALL, problems=12, samples=2, second_wave=12, iterations=1)
     asked = []
     for admission in ("verified", "shuffled"):
         model = Listening(lambda request: f"w{add(request)}" if number_of(request) % 2 else "no idea")
-        finish(a_run(evolve(config, admission=admission), model))
+        finish(a_run(with_fields(config, admission=admission), model))
         asked.append({request.key.rpartition("/")[0] for request in model.asked if number_of(request) > 1})
     true, control = asked
     assert len(true) == 12 and control < true
@@ -633,15 +642,15 @@ def test_solved_problems_can_be_left_out_of_the_buffer() -> None:
     def answer(request: SampleRequest) -> str:
         return f"{number_of(request)} w{add(request)}" if "/T0/" in request.key or number_of(request) else "no idea"
 
-    config = evolve(SMALL, iterations=1)
+    config = with_fields(SMALL, iterations=1)
     assert finish(a_run(config, Listening(answer))).records[0].buffer == {"T0": 4, "T1": 4}
-    assert finish(a_run(evolve(config, drop_solved=True), Listening(answer))).records[0].buffer == {"T1": 4}
+    assert finish(a_run(with_fields(config, drop_solved=True), Listening(answer))).records[0].buffer == {"T1": 4}
 
 
 def test_wrong_rollouts_can_weigh_against() -> None:
     """Batches of four right traces, and four of the iteration's eight wrong ones at -0.25."""
     model = Listening(six_kinds)
-    finish(a_run(evolve(SMALL, algorithm="weighted", negative=0.25, iterations=1), model))
+    finish(a_run(with_fields(SMALL, algorithm="weighted", negative=0.25, iterations=1), model))
     assert model.weights == [(1.0,) * 4 + (-0.25,) * 4] * 3
     for traces in model.taught:
         assert [trace.verdicts[0].right for trace in traces] == [True] * 4 + [False] * 4
@@ -651,7 +660,7 @@ def test_wrong_rollouts_can_weigh_against() -> None:
 def test_group_relative_weights_of_this_iterations_rollouts() -> None:
     """Of six rollouts a problem four are right: weights sqrt(1/2) and -sqrt(2), with ratios clipped."""
     model = Listening(six_kinds)
-    finish(a_run(evolve(SMALL, algorithm="grpo", kl=0.01), model))
+    finish(a_run(with_fields(SMALL, algorithm="grpo", kl=0.01), model))
     assert [batch.clip for batch in model.batches] == [0.2] * 6
     assert [batch.kl for batch in model.batches] == [0.01] * 6
     for place, batch in enumerate(model.batches):
@@ -670,7 +679,7 @@ def test_rollouts_without_an_answer_do_not_count_for_weights() -> None:
                 yield none if "/T1/" in found.key else found
 
     model = Crowded(six_kinds)
-    finish(a_run(evolve(SMALL, algorithm="grpo", iterations=1), model))
+    finish(a_run(with_fields(SMALL, algorithm="grpo", iterations=1), model))
     assert {trace.tier for traces in model.taught for trace in traces} == {"T0"}
 
 
@@ -683,7 +692,7 @@ def test_decided_problems_are_left_out_of_reinforce_rej() -> None:
         )
 
     model = Listening(answer)
-    finish(a_run(evolve(SMALL, algorithm="reinforce-rej", iterations=1), model))
+    finish(a_run(with_fields(SMALL, algorithm="reinforce-rej", iterations=1), model))
     assert {trace.tier for traces in model.taught for trace in traces} == {"T1"}
     for batch in model.batches:
         assert [weight == 1.0 for weight in batch.weights] == [trace.verdicts[0].right for trace in batch.traces]
@@ -692,7 +701,7 @@ def test_decided_problems_are_left_out_of_reinforce_rej() -> None:
 
 def test_rejection_without_replay_learns_from_this_iteration_alone() -> None:
     model = Listening(six_kinds)
-    finish(a_run(evolve(SMALL, algorithm="raft++"), model))
+    finish(a_run(with_fields(SMALL, algorithm="raft++"), model))
     assert [{trace.iteration for trace in traces} for traces in model.taught] == [{1}] * 3 + [{2}] * 3
     assert all(trace.verdicts[0].right for traces in model.taught for trace in traces)
     assert model.weights == [(1.0,) * 4] * 6
@@ -700,7 +709,7 @@ def test_rejection_without_replay_learns_from_this_iteration_alone() -> None:
 
 def test_each_iteration_can_learn_from_the_base_again() -> None:
     """One update for each iteration so far, 1 + 2 + 3 in all; the last three alone are left in the model."""
-    config = evolve(SMALL, updates=1, iterations=3, restart=True)
+    config = with_fields(SMALL, updates=1, iterations=3, restart=True)
     model = Listening(six_kinds)
     start = model.state()
     found = finish(evolve(a_run(config, model), start=start))
@@ -723,7 +732,7 @@ def test_only_what_is_known_to_be_wrong_weighs_against() -> None:
                 yield evolve(completion, text="", finish_reason="error") if failed else completion
 
     model = Failing(six_kinds)
-    config = evolve(SMALL, algorithm="weighted", negative=0.25, iterations=1, batch=16, min_coverage=0.8)
+    config = with_fields(SMALL, algorithm="weighted", negative=0.25, iterations=1, batch=16, min_coverage=0.8)
     finish(a_run(config, model))
     assert {trace.key[-2:] for traces in model.taught for trace in traces[16:]} == {"/4"}
 
@@ -743,66 +752,66 @@ def shy(knows: Callable[[ScriptedModel], bool]) -> ScriptedModel:
 
 
 def bootstrapped(model: ScriptedModel, **settings: Any) -> Finished:
-    config = evolve(SMALL, **{"bootstrap": "few-shot", "shots": 2, "rollouts": 4, **settings})
-    worked = worked_answers(WORKED, "small", ADDITION.training_tiers("small"), 6)
-    return finish(evolve(a_run(config, model), task=WORKED, worked=worked))
+    config = with_fields(SMALL, **{"bootstrap": "few-shot", "shots": 2, "samples": 4, **settings})
+    worked = demonstrations(WORKED, TaskVerifier(WORKED), "small", ADDITION.training_tiers("small"), 6)
+    return finish(evolve(on(a_run(config, model), WORKED), worked=worked))
 
 
-def test_examples_are_shown_to_three_rollouts_of_four_and_not_learned_with():
+def test_examples_are_shown_to_three_rollouts_of_four_and_not_learned_with() -> None:
     found = bootstrapped(shy(lambda model: False))
     for record in found.records:
         for count in record.tiers.values():
             assert (count.shown, count.shown_correct) == (3 * count.rollouts // 4, 3 * count.rollouts // 4)
             assert count.correct == count.shown_correct
-    traces = list(found.store.read("traces"))
+    traces = [trace_of_record(record) for record in found.store.read("traces")]
     assert traces
     for trace in traces:
-        assert len(trace["messages"]) == 1, "the prompt alone"
-        assert trace["completion"]["prompt_token_ids"] is None and trace["completion"]["log_probabilities"] is None
-        assert trace["completion"]["token_ids"], "what was sampled is what is learned"
+        assert len(trace.messages) == 1, "the prompt alone"
+        assert trace.completion.prompt_token_ids is None and trace.completion.log_probabilities is None
+        assert trace.completion.token_ids, "what was sampled is what is learned"
     shown = {row["shown"] for row in found.store.read("rollouts") if row["right"]}
     assert shown == {True}
 
 
 @pytest.mark.parametrize(("rollouts", "shown"), [(2, 1), (3, 2), (4, 3), (5, 4), (8, 6)])
-def test_some_rollouts_of_every_problem_go_alone(rollouts: int, shown: int):
-    found = bootstrapped(shy(lambda model: False), rollouts=rollouts, iterations=1)
+def test_some_rollouts_of_every_problem_go_alone(rollouts: int, shown: int) -> None:
+    found = bootstrapped(shy(lambda model: False), samples=rollouts, iterations=1)
     for count in found.records[0].tiers.values():
         assert count.shown * rollouts == shown * count.rollouts
 
 
-def test_no_training_problem_is_a_worked_example():
+def test_no_training_problem_is_a_worked_example() -> None:
     """Of the addition problems of a tier there are few, so examples and problems would often be the same."""
     found = bootstrapped(shy(lambda model: False), iterations=4)
-    worked = worked_answers(WORKED, "small", ADDITION.training_tiers("small"), 6)
+    worked = demonstrations(WORKED, TaskVerifier(WORKED), "small", ADDITION.training_tiers("small"), 6)
     examples = {each.problem.digest for examples in worked.values() for each in examples}
-    trained = {problem_of_key(ADDITION, row["problem"]).digest for row in found.store.read("rollouts")}
+    trained = {ProblemSource(ADDITION).redraw(row["problem"]).digest for row in found.store.read("rollouts")}
     assert trained and not trained & examples
     with pytest.raises(BadInput, match="all problems of T0 are worked examples: take fewer"):
         first = draw_problems(ADDITION, "small", "T0", "train", 1, seed=SMALL.seed)[0]
-        pool = evolve(SMALL, pool=1, iterations=1)
-        finish(evolve(a_run(pool, shy(lambda model: False)), worked={"T0": (Worked(first, "w1", ()),)}))
+        pool = with_fields(SMALL, pool=1, iterations=1)
+        finish(evolve(a_run(pool, shy(lambda model: False)), worked={"T0": (Demonstration(first, "w1", ()),)}))
 
 
-def test_a_tier_that_gets_on_alone_is_shown_nothing_more():
+def test_a_tier_that_gets_on_alone_is_shown_nothing_more() -> None:
     found = bootstrapped(shy(lambda model: model.steps > 0), iterations=3)
     assert all(count.shown for count in found.records[0].tiers.values())
     assert all(count.shown for count in found.records[1].tiers.values()), "not yet known that it does"
     assert not any(count.shown for count in found.records[2].tiers.values())
 
 
-def test_without_the_setting_nothing_is_shown():
+def test_without_the_setting_nothing_is_shown() -> None:
     found = finish(a_run(SMALL, careless(SMALL, ADDITION)))
     assert not any(count.shown for record in found.records for count in record.tiers.values())
 
 
-def warmed_up(model: ScriptedModel, store: Store | None = None, **settings: Any) -> Run:
-    worked = worked_answers(WORKED, "small", ADDITION.training_tiers("small"), 6)
-    config = evolve(SMALL, **{"warm_up": 5, **settings})
-    return evolve(a_run(config, model, store, problems("dev", 1)), task=WORKED, worked=worked)
+def warmed_up(model: ScriptedModel, store: RunWriter | None = None, **settings: Any) -> Run:
+    worked = demonstrations(WORKED, TaskVerifier(WORKED), "small", ADDITION.training_tiers("small"), 6)
+    config = with_fields(SMALL, **{"warm_up": 5, **settings})
+    return evolve(on(a_run(config, model, store, problems("dev", 1)), WORKED), worked=worked)
 
 
-def test_a_warm_up_is_an_iteration_that_learns_worked_examples_and_samples_nothing():
+def test_a_warm_up_is_an_iteration_that_learns_worked_examples_and_samples_nothing() -> None:
     """Five steps of four; dev problems are looked at after it, whatever `dev_every` says."""
     model = Listening(six_kinds)
     run = warmed_up(model, iterations=1, dev_every=9)
@@ -821,24 +830,26 @@ def test_a_warm_up_is_an_iteration_that_learns_worked_examples_and_samples_nothi
 
 
 @pytest.mark.parametrize(("first", "rates"), [(None, [1, 1, 1, 1, 1]), (0.02, [10, 7.75, 5.5, 3.25, 1])])
-def test_the_learning_rate_of_a_warm_up_goes_in_a_line_to_that_of_the_run(first: float | None, rates: list[float]):
+def test_the_learning_rate_of_a_warm_up_goes_in_a_line_to_that_of_the_run(
+    first: float | None, rates: list[float]
+) -> None:
     model = Listening(six_kinds)
     finish(warmed_up(model, iterations=1, learning_rate=0.002, warm_up_rate=first))
     assert [batch.rate for batch in model.batches[:6]] == pytest.approx([*rates, 1])
 
 
-def test_a_warm_up_goes_with_a_divergence_from_the_base_and_with_ratios():
+def test_a_warm_up_goes_with_a_divergence_from_the_base_and_with_ratios() -> None:
     model = Listening(six_kinds)
     finish(warmed_up(model, algorithm="grpo", kl=0.1, iterations=1))
     assert [(batch.clip, batch.kl) for batch in model.batches[:6]] == [(None, 0.1)] * 5 + [(0.2, 0.1)]
 
 
-def test_a_long_warm_up_is_several_iterations_and_is_looked_at_once():
+def test_a_long_warm_up_is_several_iterations_and_is_looked_at_once() -> None:
     """Of 130 steps, 60, 60 and 10; no batch comes twice."""
     model = Listening(six_kinds)
     found = finish(warmed_up(model, iterations=1, warm_up=130, learning_rate=0.002, warm_up_rate=0.02))
     assert [record.updates for record in found.records[:3]] == [60, 60, 10]
-    assert why_stop(a_run(evolve(SMALL, iterations=1, warm_up=130), model), found.state) == (
+    assert why_stop(a_run(with_fields(SMALL, iterations=1, warm_up=130), model), found.state) == (
         "all 1 iterations after the warm-up are done"
     )
     assert [bool(record.dev) for record in found.records] == [False, False, True, True]
@@ -847,9 +858,9 @@ def test_a_long_warm_up_is_several_iterations_and_is_looked_at_once():
 
 
 @pytest.mark.parametrize("steps", [0, 3, 60, 61, 70, 71])
-def test_a_run_that_is_cut_off_around_its_warm_up_goes_on_to_the_same_end(steps: int):
+def test_a_run_that_is_cut_off_around_its_warm_up_goes_on_to_the_same_end(steps: int) -> None:
     """Of 70 steps: before the first, within and between its two parts, in the next iteration's first and second."""
-    settings = {"iterations": 2, "warm_up": 70, "warm_up_rate": 0.01}
+    settings: dict[str, Any] = {"iterations": 2, "warm_up": 70, "warm_up_rate": 0.01}
 
     class Cut(Listening):
         def update(self, batch: TrainingBatch) -> UpdateReport:
@@ -858,7 +869,7 @@ def test_a_run_that_is_cut_off_around_its_warm_up_goes_on_to_the_same_end(steps:
             return super().update(batch)
 
     whole = finish(warmed_up(Listening(six_kinds), **settings))
-    store, again = MemoryStore(), Listening(six_kinds)
+    store, again = MemoryRun(), Listening(six_kinds)
     with pytest.raises(Interrupted):
         finish(warmed_up(Cut(six_kinds), store, **settings))
     assert_same_end(finish(warmed_up(again, store, **settings)), whole)
@@ -866,37 +877,37 @@ def test_a_run_that_is_cut_off_around_its_warm_up_goes_on_to_the_same_end(steps:
     assert len(again.batches) == whole.state.updates - kept, "no part is learned twice"
 
 
-def test_a_warm_up_says_nothing_of_how_long_an_iteration_takes():
+def test_a_warm_up_says_nothing_of_how_long_an_iteration_takes() -> None:
     """50 s of 5 steps and 3 of dev; then 24 + 30 + 3: a limit of 90 s lets one such iteration begin, no second one."""
     run = evolve(warmed_up(Listening(six_kinds), iterations=8, minutes=1.5), seconds=90.0)
     assert len(finish(run).records) == 2
 
 
-def test_a_limit_of_minutes_begins_no_part_of_a_warm_up_that_would_exceed_it():
+def test_a_limit_of_minutes_begins_no_part_of_a_warm_up_that_would_exceed_it() -> None:
     """600 s a part of 60 steps, and 1,000 s: the second part would end at 1,200."""
     run = evolve(warmed_up(Listening(six_kinds), warm_up=130, minutes=17.0), seconds=1000.0)
     assert [record.updates for record in finish(run).records] == [60]
 
 
-def test_a_run_of_before_whose_warm_up_was_one_iteration_has_no_more_than_it_was_to_have():
+def test_a_run_of_before_whose_warm_up_was_one_iteration_has_no_more_than_it_was_to_have() -> None:
     """200 steps in iteration 1, and it counted as one of three."""
     run = warmed_up(Listening(six_kinds), iterations=3, warm_up=200)
-    old = evolve(begin(run.config), iteration=3, updates=230)
+    old = evolve(begin(run.settings), iteration=3, updates=230)
     assert why_stop(run, old) == "all 3 iterations are done"
     assert why_stop(run, evolve(old, iteration=2, updates=215)) == ""
 
 
-def test_rollouts_whose_prompt_does_not_fit_count_against_the_model():
+def test_rollouts_whose_prompt_does_not_fit_count_against_the_model() -> None:
     short = ScriptedModel(lambda request: "w1", context=10)
-    (record,) = finish(a_run(evolve(SMALL, iterations=1), short)).records
+    (record,) = finish(a_run(with_fields(SMALL, iterations=1), short)).records
     assert record.failed == {}
-    assert sum(count.rollouts for count in record.tiers.values()) == SMALL.problems * SMALL.rollouts
+    assert sum(count.rollouts for count in record.tiers.values()) == SMALL.rollouts.problems * SMALL.rollouts.samples
 
 
-def test_a_step_whose_traces_do_not_fit_is_none():
+def test_a_step_whose_traces_do_not_fit_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     watcher = Silent()
-    watcher.say = said.append  # type: ignore[method-assign]
+    monkeypatch.setattr(watcher, "say", said.append)
     run = warmed_up(Listening(lambda request: "w1", context=12), iterations=1)
     record = finish(evolve(run, watcher=watcher)).records[0]
     assert (record.updates, record.loss, record.gradient_norm, record.dropped) == (0, None, None, 20)
@@ -907,27 +918,30 @@ RUNGS = (TaskTier("T0", rung=True, max_tokens=3), TaskTier("T1"), TaskTier("T2",
 LADDER = evolve(ADDITION, presets={"small": RUNGS})
 
 
-def climbing(store: Store | None = None, iterations: int = 4) -> Run:
+def climbing(store: RunWriter | None = None, iterations: int = 4) -> Run:
     """Right on the rung from the second update on; the tier above comes once that is known."""
     model = Listening(lambda request: f"w{add(request)}" if model.steps > 0 or number_of(request) == 0 else "w")
-    config = evolve(SMALL, ladder=True, iterations=iterations)
-    return evolve(a_run(config, model, store), task=LADDER)
+    config = with_fields(SMALL, ladder=True, iterations=iterations)
+    return on(a_run(config, model, store), LADDER)
 
 
-def test_a_ladder_begins_below_and_goes_up_once_a_tenth_is_right():
+def test_a_ladder_begins_below_and_goes_up_once_a_tenth_is_right() -> None:
     run = climbing()
     found = finish(run)
     tiers = [tuple(record.tiers) for record in found.records]
     assert tiers[0] == ("T0",) and tiers[1] == ("T0", "T1"), tiers
+    assert isinstance(run.model, Listening)
     assert {request.max_tokens for request in run.model.asked if "/T0/" in request.key} == {3}, "a rung's own room"
-    without = finish(evolve(run, config=evolve(run.config, ladder=False), model=climbing().model, store=MemoryStore()))
+    without = finish(
+        evolve(run, settings=with_fields(run.settings, ladder=False), model=climbing().model, store=MemoryRun())
+    )
     assert {tier for record in without.records for tier in record.tiers} == {"T1"}
 
 
-def test_a_ladder_resumes_to_the_same_records(tmp_path: Path):
+def test_a_ladder_resumes_to_the_same_records(tmp_path: Path) -> None:
     pytest.importorskip("safetensors", reason="checkpoints are safetensors")
     whole = finish(climbing())
-    config = to_plain(climbing().config)
+    config = to_plain(climbing().settings)
     with RunDirectory.create(tmp_path / "run", config) as store:
         finish(climbing(store, iterations=2))
     with RunDirectory.open(tmp_path / "run") as store:
@@ -939,9 +953,74 @@ def test_a_ladder_resumes_to_the_same_records(tmp_path: Path):
     assert found.state.history == whole.state.history
 
 
-def test_records_of_runs_before_there_were_examples_are_read():
+def test_records_of_runs_before_there_were_examples_are_read() -> None:
     old = {"rollouts": 8, "correct": 1, "problems": 2, "all_right": 0, "all_wrong": 1, "truncated": 0, "unparsed": 0}
     assert from_plain(TierCount, {**old, "distinct": 1, "mean_tokens": 3.0}).shown == 0
     assert from_plain(TierHistory, {"problems": {"T0": 2.0}, "undecided": {"T0": 1.0}}).alone == {}
     completion = {"key": "k", "text": "t", "finish_reason": "stop", "policy": "p", "token_ids": [1, 2]}
     assert from_plain(Completion, completion).tokens == 2
+
+
+GRADES = {"w0": 0.0, "w4": 0.4, "w9": 0.9, "w10": 1.0}
+
+
+def graded(admission: str = "verified", admit_at: float = 1.0, algorithm: str = "raft") -> Finished:
+    """A run of one iteration on rewards 0, 0.4, 0.9 and 1 for the rollouts of each problem, in this order."""
+    order: dict[str, int] = {}
+
+    def answer(request: SampleRequest) -> str:
+        problem = request.key.rpartition("/")[0]
+        order[problem] = order.get(problem, -1) + 1
+        return list(GRADES)[order[problem] % 4]
+
+    def verify(_problem: Problem, completion: Completion, _evidence: object = None) -> tuple[Verdict, ...]:
+        grade = GRADES[completion.text]
+        return (Verdict("right" if grade == 1.0 else "wrong", grade, "grades", "1"),)
+
+    task = evolve(ADDITION, verify=verify, reward=lambda verdicts: verdicts[0].score, admit_at=admit_at)
+    config = with_fields(
+        SMALL, iterations=1, problems=2, samples=4, per_problem=None, admission=admission, algorithm=algorithm
+    )
+    return finish(on(a_run(config, ScriptedModel(answer)), task))
+
+
+@pytest.mark.parametrize(
+    ("admission", "admit_at", "positives"),
+    [
+        ("verified", 1.0, {"w10"}),
+        ("verified", 0.9, {"w9", "w10"}),
+        ("verified", 0.3, {"w4", "w9", "w10"}),
+        ("top:0.25", 1.0, {"w10"}),
+        ("top:0.5", 1.0, {"w9", "w10"}),
+        ("top:1", 1.0, {"w4", "w9", "w10"}),
+        ("all", 1.0, set(GRADES)),
+    ],
+)
+def test_positives_of_graded_rewards_enter_the_buffer(admission: str, admit_at: float, positives: set[str]) -> None:
+    """Of rewards 0, 0.4, 0.9 and 1: a quarter is one rollout, a half two, and one with reward 0 is never a positive."""
+    ended = graded(admission, admit_at)
+    traces = list(ended.store.read("traces"))
+    texts = {record["text"] for record in ended.store.read("rollouts") if record["admitted"]}
+    assert texts == positives
+    assert len(traces) == 2 * len(positives)
+
+
+def test_group_relative_weights_read_rewards_and_rejection_reads_positives() -> None:
+    """GRPO learns from the rewards' distances to their mean, so also from rollouts that are no positives."""
+    learned = {name: graded(algorithm=name).records[0].updates for name in ("grpo", "raft++", "reinforce-rej")}
+    assert all(learned.values())
+    best = graded("top:0.5").state.history
+    assert best.right == {"T0": 1.0, "T1": 1.0}, "the curriculum goes by what is right, not by the best of a group"
+    counts = graded().records[0].tiers["T0"]
+    assert (counts.correct, counts.problems, counts.all_right, counts.all_wrong) == (1, 1, 0, 0)
+
+
+def test_a_group_of_equal_rewards_is_decided_whatever_they_are() -> None:
+    task = evolve(
+        ADDITION,
+        verify=lambda *_: (Verdict("wrong", 0.4, "grades", "1"),),
+        reward=lambda verdicts: verdicts[0].score,
+    )
+    config = with_fields(SMALL, iterations=1, problems=2, samples=4)
+    counts = finish(on(a_run(config, ScriptedModel(lambda _: "w4")), task)).records[0].tiers["T0"]
+    assert (counts.problems, counts.all_right, counts.all_wrong) == (1, 0, 1)

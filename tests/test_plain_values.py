@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict, defaultdict
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,7 +35,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_a_value_comes_back_as_it_was(value):
+def test_a_value_comes_back_as_it_was(value: Any) -> None:
     text = to_text(value)
     assert text.isascii()
     again = from_text(text)
@@ -44,34 +45,34 @@ def test_a_value_comes_back_as_it_was(value):
 
 
 @given(PLAIN, PLAIN)
-def test_equal_text_means_equal_values(one, other):
+def test_equal_text_means_equal_values(one: Any, other: Any) -> None:
     if to_text(one) == to_text(other):
         assert one == other
 
 
-def test_values_that_python_calls_equal_are_told_apart_by_type():
+def test_values_that_python_calls_equal_are_told_apart_by_type() -> None:
     texts = {to_text(value) for value in (1, 1.0, True, "1", b"1", (1,), [1], {1}, frozenset({1}), {1: None}, 1 + 0j)}
     assert len(texts) == 11
 
 
-def test_a_set_has_one_text_and_a_dict_keeps_its_order():
+def test_a_set_has_one_text_and_a_dict_keeps_its_order() -> None:
     assert to_text({3, 1, 2}) == to_text({2, 3, 1}) == '{"set":[1,2,3]}'
     assert to_text({"b": 1, "a": 2}) == '{"dict":[["b",1],["a",2]]}'
 
 
-def test_numbers_that_json_lacks():
+def test_numbers_that_json_lacks() -> None:
     assert math.isnan(from_text(to_text(math.nan)))
     assert from_text(to_text([math.inf, -math.inf])) == [math.inf, -math.inf]
     assert to_text(-0.0) != to_text(0.0)
 
 
-def test_dictionaries_of_the_standard_library_are_dictionaries():
+def test_dictionaries_of_the_standard_library_are_dictionaries() -> None:
     for value in (Counter("aab"), OrderedDict(a=2, b=1), defaultdict(int, a=2, b=1)):
         assert from_text(to_text(value)) == {"a": 2, "b": 1}
 
 
 class Sly(int):
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> bool:
         return True
 
     __hash__ = int.__hash__
@@ -81,7 +82,7 @@ class SlyText(str):
     pass
 
 
-class SlyList(list):
+class SlyList(list[object]):
     pass
 
 
@@ -106,12 +107,12 @@ class SlyList(list):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_all_else_is_refused(value):
+def test_all_else_is_refused(value: Any) -> None:
     with pytest.raises(NotPlain):
         to_text(value)
 
 
-def test_depth_has_a_limit():
+def test_depth_has_a_limit() -> None:
     value: list[object] = []
     for _ in range(MOST_DEPTH - 1):
         value = [value]
@@ -138,6 +139,6 @@ def test_depth_has_a_limit():
         ),
     ],
 )
-def test_text_of_no_value_is_refused(text):
+def test_text_of_no_value_is_refused(text: str) -> None:
     with pytest.raises(NotPlain):
         from_text(text)

@@ -6,15 +6,17 @@ import itertools
 import string
 from collections import Counter
 from functools import cache
+from typing import Any
 
 import pytest
 from attrs import evolve
+from present import present
 
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.presets import CREW, GROUNDED, PAPER, PRESETS, RESOURCE_NAMES, Tier, draw_instance
-from gce.domain.types import Solution
+from gce.domain.tasks.scheduling.solution import Solution
 
 DRAWN = 40
 """Instances looked at for each tier."""
@@ -65,7 +67,7 @@ PAPER_LARGER_TABLE = {
     name: (11, edges, *PAPER_TABLE[name][2:])
     for name, edges in zip(list(PAPER_TABLE)[:8], (5, 4, 0, 0, 5, 0, 5, 7), strict=True)
 }
-TABLES = {
+TABLES: dict[str, dict[str, Any]] = {
     "grounded": GROUNDED_TABLE,
     "paper": PAPER_TABLE,
     "larger": LARGER_TABLE,
@@ -97,7 +99,7 @@ def total(instance: Instance) -> int:
 # The tables
 
 
-def test_there_are_six_tiers_and_t4_has_the_three_pairs():
+def test_there_are_six_tiers_and_t4_has_the_three_pairs() -> None:
     for every in PRESETS.values():
         tiers = [tier for tier in every if not tier.rung]
         assert [tier.name for tier in tiers] == ["T0", "T1", "T2", "T3", "T4", "T5"]
@@ -109,24 +111,24 @@ def test_there_are_six_tiers_and_t4_has_the_three_pairs():
         assert all(sub.families == set(sub.name.split("+")) for tier in every for sub in tier.subtypes)
 
 
-def test_rungs_of_two_and_three_jobs_come_before_the_tiers_but_not_in_larger():
+def test_rungs_of_two_and_three_jobs_come_before_the_tiers_but_not_in_larger() -> None:
     assert [[tier.name for tier in tiers if tier.rung] for tiers in PRESETS.values()] == [["L2", "L3"]] * 2 + [[]] * 2
     assert [tier.name for tier in PRESETS["grounded"]][:3] == ["L2", "L3", "T0"]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_the_tier_with_all_families_is_held_out(preset: str):
+def test_the_tier_with_all_families_is_held_out(preset: str) -> None:
     """T5 alone, and it is the only one that has all three."""
     assert [tier.name for tier in PRESETS[preset] if tier.held_out] == ["T5"]
     assert [name for name, tier in rows(PRESETS[preset]).items() if len(tier.families) == 3] == ["T5"]
 
 
-def test_the_default_preset_comes_first():
+def test_the_default_preset_comes_first() -> None:
     assert list(PRESETS) == ["grounded", "paper", "larger", "paper-larger"]
 
 
 @pytest.mark.parametrize(("preset", "table"), TABLES.items())
-def test_parameters_are_those_of_the_table(preset: str, table: dict[str, tuple]):
+def test_parameters_are_those_of_the_table(preset: str, table: dict[str, Any]) -> None:
     found = rows(PRESETS[preset])
     assert found.keys() == table.keys()
     for name, (jobs, edges, types, demands, capacities, durations, slack, deadlines, *hours) in table.items():
@@ -143,7 +145,7 @@ def test_parameters_are_those_of_the_table(preset: str, table: dict[str, tuple])
 
 
 @pytest.mark.parametrize(("preset", "row"), [(preset, row) for preset in PRESETS for row in rows(PRESETS[preset])])
-def test_drawn_numbers_keep_to_their_ranges_and_reach_the_ends(preset: str, row: str):
+def test_drawn_numbers_keep_to_their_ranges_and_reach_the_ends(preset: str, row: str) -> None:
     """Counts are exact; each range is filled from its lowest to its highest number."""
     jobs, edges, types, demands, capacities, durations, _, deadlines, *_ = TABLES[preset][row]
     instances = drawn(preset, row)
@@ -161,12 +163,12 @@ def test_drawn_numbers_keep_to_their_ranges_and_reach_the_ends(preset: str, row:
 
 
 @pytest.mark.parametrize(("preset", "row"), [(preset, row) for preset in PRESETS for row in rows(PRESETS[preset])])
-def test_every_problem_can_be_solved(preset: str, row: str):
+def test_every_problem_can_be_solved(preset: str, row: str) -> None:
     assert {solve(instance).status for instance in drawn(preset, row)} == {"optimal"}
 
 
 @pytest.mark.parametrize("row", PAPER_TABLE)
-def test_paper_horizon_deadlines_and_labels(row: str):
+def test_paper_horizon_deadlines_and_labels(row: str) -> None:
     """int(sum x slack) + 1; a deadline between the job's duration and nine tenths of that; edges along the alphabet."""
     jobs, slack, deadlines = PAPER_TABLE[row][0], PAPER_TABLE[row][6], PAPER_TABLE[row][7]
     for instance in drawn("paper", row):
@@ -174,20 +176,20 @@ def test_paper_horizon_deadlines_and_labels(row: str):
         assert "".join(instance.labels) == string.ascii_uppercase[:jobs]
         assert all(before < after for before, after in instance.precedence)
         for job in instance.jobs:
-            assert not deadlines or job.duration <= job.deadline <= int(0.9 * instance.horizon)
+            assert not deadlines or job.duration <= present(job.deadline) <= int(0.9 * present(instance.horizon))
 
 
 @pytest.mark.parametrize("row", GROUNDED_TABLE)
-def test_grounded_horizon_is_tied_to_the_optimum(row: str):
+def test_grounded_horizon_is_tied_to_the_optimum(row: str) -> None:
     """Optimal makespan without any horizon, stretched by the slack and rounded half up."""
     slack = GROUNDED_TABLE[row][6]
     for instance in drawn("grounded", row):
-        shortest = solve(evolve(instance, horizon=None)).makespan
+        shortest = present(solve(evolve(instance, horizon=None)).makespan)
         assert instance.horizon == shortest + int(shortest * slack + 0.5)
 
 
 @pytest.mark.parametrize("row", GROUNDED_TABLE)
-def test_one_after_another_is_too_long_unless_a_crew_forces_it(row: str):
+def test_one_after_another_is_too_long_unless_a_crew_forces_it(row: str) -> None:
     """With one unit crew nothing else is possible; otherwise the horizon lies below the sum of durations.
 
     One exception: jobs whose edges form a chain through all of them, where the chain itself forces it.
@@ -198,11 +200,11 @@ def test_one_after_another_is_too_long_unless_a_crew_forces_it(row: str):
         if crew or (len(instance.precedence) == len(instance.jobs) - 1 and max(ends) <= 1):
             assert instance.horizon == total(instance)
         else:
-            assert instance.horizon < total(instance)
+            assert present(instance.horizon) < total(instance)
 
 
 @pytest.mark.parametrize("row", [row for row, values in GROUNDED_TABLE.items() if values[7]])
-def test_grounded_deadlines_belong_to_last_jobs_and_differ(row: str):
+def test_grounded_deadlines_belong_to_last_jobs_and_differ(row: str) -> None:
     """A job that others wait for has none, all others have one, and no two are due at the same hour."""
     for instance in drawn("grounded", row):
         due = {job.label: job.deadline for job in instance.jobs}
@@ -212,7 +214,7 @@ def test_grounded_deadlines_belong_to_last_jobs_and_differ(row: str):
         assert len(set(hours)) == len(hours)
 
 
-def test_resources_have_names_of_their_own_in_grounded_tiers():
+def test_resources_have_names_of_their_own_in_grounded_tiers() -> None:
     """Two drawn from eight, in any order; the unit crew is called by its name."""
     names = Counter(resource.name for instance in drawn("grounded", "T5") for resource in instance.resources)
     assert set(names) == set(RESOURCE_NAMES)
@@ -225,7 +227,7 @@ def test_resources_have_names_of_their_own_in_grounded_tiers():
 
 
 @pytest.mark.parametrize("row", ["T1", "T4 sequencing+deadlines"])
-def test_labels_and_places_say_nothing_of_the_order(row: str):
+def test_labels_and_places_say_nothing_of_the_order(row: str) -> None:
     """Over 300 instances half the edges run from an earlier label to a later one; so they do in the prompt.
 
     At 1200 edges one standard deviation is 1.4 %.
@@ -238,7 +240,7 @@ def test_labels_and_places_say_nothing_of_the_order(row: str):
     assert 0.45 < along_prompt < 0.55
 
 
-def test_labels_come_from_the_whole_alphabet_in_any_order():
+def test_labels_come_from_the_whole_alphabet_in_any_order() -> None:
     """All 26 about equally often, and of two neighbours in a prompt the first is the earlier letter half the time."""
     instances = drawn("grounded", "T1", 300)
     neighbours = [pair for instance in instances for pair in itertools.pairwise(instance.labels)]
@@ -248,7 +250,7 @@ def test_labels_come_from_the_whole_alphabet_in_any_order():
     assert max(used.values()) < 2 * min(used.values())
 
 
-def test_deadlines_do_not_follow_labels_or_places():
+def test_deadlines_do_not_follow_labels_or_places() -> None:
     """Of two due jobs the one with the earlier label is due first about half the time, 15 pairs in each of 300."""
     pairs = [
         (one, two)
@@ -256,8 +258,10 @@ def test_deadlines_do_not_follow_labels_or_places():
         for index, one in enumerate(instance.jobs)
         for two in instance.jobs[index + 1 :]
     ]
-    by_label = sum((one.label < two.label) == (one.deadline < two.deadline) for one, two in pairs) / len(pairs)
-    by_place = sum(one.deadline < two.deadline for one, two in pairs) / len(pairs)
+    by_label = sum(
+        (one.label < two.label) == (present(one.deadline) < present(two.deadline)) for one, two in pairs
+    ) / len(pairs)
+    by_place = sum(present(one.deadline) < present(two.deadline) for one, two in pairs) / len(pairs)
     assert 0.45 < by_label < 0.55
     assert 0.45 < by_place < 0.55
 
@@ -265,7 +269,7 @@ def test_deadlines_do_not_follow_labels_or_places():
 # How they are drawn
 
 
-def test_t4_draws_its_pairs_evenly():
+def test_t4_draws_its_pairs_evenly() -> None:
     """About a third each of 150, by what the instances have."""
 
     def pair(instance: Instance) -> str:
@@ -282,7 +286,7 @@ def test_t4_draws_its_pairs_evenly():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_the_same_generator_gives_the_same_instance(preset: str):
+def test_the_same_generator_gives_the_same_instance(preset: str) -> None:
     for tier in PRESETS[preset]:
         one, two, other = (
             draw_instance(tier, preset, python_generator("again", preset, tier.name, index), solve)
@@ -292,10 +296,10 @@ def test_the_same_generator_gives_the_same_instance(preset: str):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_problems_do_not_depend_on_which_exact_solver_is_used(preset: str):
+def test_problems_do_not_depend_on_which_exact_solver_is_used(preset: str) -> None:
     """Only makespan and status are read, and those agree: branch and bound or CP-SAT, same instances."""
     pytest.importorskip("ortools")
-    from gce.adapters.cpsat import CpSatSolver
+    from gce.adapters.solvers.cpsat import CpSatSolver
 
     solver = CpSatSolver()
 
@@ -313,7 +317,7 @@ def test_problems_do_not_depend_on_which_exact_solver_is_used(preset: str):
             assert exact == cp_sat
 
 
-def test_a_draw_without_a_schedule_is_drawn_again():
+def test_a_draw_without_a_schedule_is_drawn_again() -> None:
     """A solver that refuses the first two instances: the third is taken, and the generator simply goes on."""
     for tier, preset in ((GROUNDED[-3], "grounded"), (PAPER[-3], "paper")):
         asked: list[Instance] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gce.app.models import shipped_model_path
+from gce.app.wiring.models import shipped_model_path
 from gce.domain.randomness import python_generator
 from pretraining import corpus
 from pretraining.corpus import STAGES, conversation, texts_for_tokens
@@ -25,7 +25,7 @@ TAUGHT = "b117fbb392158dae9a02a735bb4ad258c3159d03e60d83dd7a5379297e69e047"
 """SHA-256 over the first 700 examples of each stage."""
 
 
-def test_the_texts_are_those_that_the_shipped_model_was_taught_with():
+def test_the_texts_are_those_that_the_shipped_model_was_taught_with() -> None:
     """Number 605 of the second stage draws tiers that nothing fits."""
     texts = hashlib.sha256()
     for stage in STAGES:
@@ -36,20 +36,20 @@ def test_the_texts_are_those_that_the_shipped_model_was_taught_with():
 
 
 @pytest.mark.parametrize("seed", [SEED + 1, SEED + 2])
-def test_the_texts_of_the_tokenizer_and_of_the_measured_steps_can_be_drawn(seed):
+def test_the_texts_of_the_tokenizer_and_of_the_measured_steps_can_be_drawn(seed: int) -> None:
     for stage in STAGES:
         for index in range(100):
             assert conversation(stage, seed, index)[-1].role == "assistant"
 
 
-def test_a_tier_that_nothing_fits_is_left_for_another():
+def test_a_tier_that_nothing_fits_is_left_for_another() -> None:
     (stage,) = [stage for stage in STAGES if stage.name == "steps"]
     rng = python_generator(SEED, "tiers")
     found = [corpus._instance_of_a_tier(stage, rng) for _ in range(2000)]
     assert 0 < sum(instance is None for instance in found) < 100
 
 
-def test_no_text_is_drawn_from_the_rungs_below_the_tiers():
+def test_no_text_is_drawn_from_the_rungs_below_the_tiers() -> None:
     for stage in STAGES:
         rng = python_generator(SEED, "rungs", stage.name)
         names = {corpus._tier(stage, rng)[0].name for _ in range(500)}
@@ -57,7 +57,7 @@ def test_no_text_is_drawn_from_the_rungs_below_the_tiers():
 
 
 @pytest.mark.slow
-def test_the_tokenizer_made_again_is_the_shipped_one(tmp_path):
+def test_the_tokenizer_made_again_is_the_shipped_one(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     write_tokenizer(train_tokenizer(texts_for_tokens(SEED + 1), 1024), tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -65,7 +65,7 @@ def test_the_tokenizer_made_again_is_the_shipped_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_pretraining_at_a_small_scale_ends_with_a_model(tmp_path):
+def test_pretraining_at_a_small_scale_ends_with_a_model(tmp_path: Path) -> None:
     """Every stage, a pool of examples each, through the command line."""
     for package in ("torch", "transformers", "tokenizers", "safetensors"):
         pytest.importorskip(package)

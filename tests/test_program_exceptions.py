@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.adapters.runner_pool import RunnerPool
-from gce.adapters.sandbox_inside import be_candidate, be_tests
-from gce.adapters.sandbox_process import Role, Silent
-from gce.domain.types import Execution, Outcome
+from gce.adapters.sandboxes.inside import be_candidate, be_tests
+from gce.adapters.sandboxes.pool import RunnerPool
+from gce.adapters.sandboxes.process import Role, Silent
+from gce.domain.executions import Execution, Outcome
 
 
 class InThread:
@@ -37,14 +37,14 @@ class InThread:
         threading.Thread(target=live, daemon=True).start()
 
     def _hear(self) -> str:
-        text = self._heard.get()
+        text: str | None = self._heard.get()
         if text is None:
             raise EOFError
         return text
 
     def say(self, text: str = "") -> tuple[str, str]:
         self._heard.put(text)
-        said = self._said.get(timeout=20)
+        said: tuple[str, str] | None = self._said.get(timeout=20)
         if said is None:
             raise Silent("ended")
         return said

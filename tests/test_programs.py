@@ -7,24 +7,29 @@ import copy
 import random
 import re
 from hashlib import blake2b
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from present import present
 
 from attacks.program_tests import mutants
-from gce.adapters.scripted_runner import ScriptedRunner
+from gce.adapters.evaluators.verifier import TaskVerifier
+from gce.adapters.sandboxes.scripted import ScriptedRunner
+from gce.domain.completions import Completion
+from gce.domain.executions import Evidence, Outcome, OutcomeStatus
 from gce.domain.plain_values import from_text, to_text
+from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks import TASKS, NoProblem, Task, TaskTier, draw_problem, draw_problems, problem_of_key
+from gce.domain.tasks import TASKS, Drawn, NoProblem, ProblemSource, Task, TaskTier, draw_problem, draw_problems
 from gce.domain.tasks.programs.answer import MOST_CHARACTERS, fenced, read_program
 from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.tasks.programs.generate import draw_exercise, probes
 from gce.domain.tasks.programs.primitives import FAMILIES, draw_edge, draw_value
 from gce.domain.tasks.programs.records import exercise_of
-from gce.domain.types import Completion, Evidence, Message, Outcome, OutcomeStatus, Problem, Violation
+from gce.domain.verdicts import Violation
 
 PROGRAMS = TASKS["programs"]
 TIERS = ("P1", "P2", "P3", "P4", "P5")
@@ -56,7 +61,7 @@ def kind_of(text: str) -> str:
         fenced(f"{PROGRAM}\n\n# caf\u00e9 \u200b\ndef ff(x):\n    def f(y): return y\n    return f(x)"),
     ],
 )
-def test_one_program_is_read(text):
+def test_one_program_is_read(text: str) -> None:
     found = read_program(text, "f")
     assert isinstance(found, str)
     assert PROGRAM in found
@@ -97,7 +102,7 @@ def test_one_program_is_read(text):
         ("x" * (MOST_CHARACTERS + 1), "grammar"),
     ],
 )
-def test_anything_else_has_a_violation_of_its_own(text, kind):
+def test_anything_else_has_a_violation_of_its_own(text: str, kind: str) -> None:
     assert kind_of(text) == kind
 
 
@@ -107,7 +112,7 @@ PIECES = ("```", "python", "\n", "def f(x):", " return x", "x", "#", "\r", "\t")
 @given(
     st.lists(st.sampled_from(PIECES), max_size=20).map("".join) | st.text(alphabet="`\n def(x):pyton#1", max_size=80)
 )
-def test_any_text_is_a_program_or_a_violation(text):
+def test_any_text_is_a_program_or_a_violation(text: Any) -> None:
     found = read_program(text, "f")
     if isinstance(found, Violation):
         assert found.kind and found.message
@@ -123,7 +128,7 @@ def call(source: str, value: object) -> object:
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_the_code_of_a_step_does_what_the_generator_does(kind):
+def test_the_code_of_a_step_does_what_the_generator_does(kind: Any) -> None:
     for number, family in enumerate(FAMILIES[kind]):
         for seed in range(8):
             step = family(random.Random(1000 * number + seed))
@@ -135,7 +140,7 @@ def test_the_code_of_a_step_does_what_the_generator_does(kind):
 
 @settings(max_examples=60)
 @given(depth=st.integers(1, 5), seed=st.integers(0, 10**6))
-def test_a_drawn_function_is_what_its_solution_does(depth, seed):
+def test_a_drawn_function_is_what_its_solution_does(depth: int, seed: int) -> None:
     exercise = draw_exercise(depth, random.Random(seed))
     assert len(exercise.steps) == depth
     for argument, value in exercise.examples:
@@ -150,7 +155,7 @@ def test_a_drawn_function_is_what_its_solution_does(depth, seed):
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_a_step_with_another_number_is_total_too(kind):
+def test_a_step_with_another_number_is_total_too(kind: Any) -> None:
     """What is chosen by it is chosen from any value, and there is something to choose by."""
     rng, others = random.Random(3), 0
     values = [*probes(kind), *(draw_edge(kind, rng) for _ in range(200))]
@@ -164,7 +169,7 @@ def test_a_step_with_another_number_is_total_too(kind):
     assert others >= 50
 
 
-def test_one_token_changed_is_noticed_where_it_matters():
+def test_one_token_changed_is_noticed_where_it_matters() -> None:
     """All changes of a number, sign or name in sixty solutions; random calls alone let some of them pass."""
     passed, passed_before = [], 0
     for seed in range(60):
@@ -205,10 +210,10 @@ def outputs(exercise: Exercise, source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_no_answer_that_ignores_the_problem_passes_and_no_step_can_be_left_out(tier):
+def test_no_answer_that_ignores_the_problem_passes_and_no_step_can_be_left_out(tier: str) -> None:
     problems = draw_problems(PROGRAMS, "pipelines", tier, "dev", 12)
     training = draw_problems(PROGRAMS, "pipelines", tier, "train", 12)
-    policies = {**PROGRAMS.blind(training), **PROGRAMS.heuristics(training)}
+    policies = {**PROGRAMS.references.prompt_blind(training), **PROGRAMS.references.heuristics(training)}
     assert len(policies) == 12
     for name, policy in policies.items():
         right = 0
@@ -216,12 +221,18 @@ def test_no_answer_that_ignores_the_problem_passes_and_no_step_can_be_left_out(t
             text = policy(problem, random.Random(0))
             if text is not None:
                 program = read_program(text, "f")
+                assert isinstance(program, str)
                 right += outputs(problem.instance, program) == list(problem.instance.expected)
         # A step that matters on the probes may not on the calls; it does nearly always.
         assert right == len(problems) if name == "the solution" else right <= 1, name
 
 
-def test_problems_differ_by_behaviour_within_and_between_splits():
+def drawn(task: Task) -> Drawn:
+    assert isinstance(task.draw, Drawn)
+    return task.draw
+
+
+def test_problems_differ_by_behaviour_within_and_between_splits() -> None:
     digests: list[str] = []
     for split in ("train", "dev", "test"):
         found = [problem.digest for problem in draw_problems(PROGRAMS, "pipelines", "P1", split, 40)]
@@ -230,23 +241,25 @@ def test_problems_differ_by_behaviour_within_and_between_splits():
     assert len(set(digests)) == 120
 
 
-def test_a_problem_is_the_same_drawn_alone_or_behind_others():
+def test_a_problem_is_the_same_drawn_alone_or_behind_others() -> None:
     behind = draw_problems(PROGRAMS, "pipelines", "P2", "test", 8, seed=77)
-    alone = draw_problem(evolve(PROGRAMS, draws_as="programs"), "pipelines", "P2", "test", 7, seed=77)
+    alone = draw_problem(
+        evolve(PROGRAMS, draw=evolve(drawn(PROGRAMS), stream="programs")), "pipelines", "P2", "test", 7, seed=77
+    )
     assert alone == behind[7]
 
 
-def test_where_there_are_no_more_problems_those_that_there_are_come_again():
-    few = evolve(COUNTED, draw=lambda _preset, _tier, rng, _solve: rng.randrange(12))
+def test_where_there_are_no_more_problems_those_that_there_are_come_again() -> None:
+    few = COUNTED
     all_of_them = draw_problems(few, "fair", "one", "train", 50)
     assert len({problem.instance for problem in all_of_them}) == len(all_of_them) < 12
     n = len(all_of_them)
     # Asked for alone, far behind the last, in another process's order.
-    other = evolve(few, draw=lambda _preset, _tier, rng, _solve: rng.randrange(12))
+    other = evolve(few, name="other", draw=evolve(drawn(few), stream="counted"))
     assert draw_problem(other, "fair", "one", "train", 3 * n + 2).instance == all_of_them[2].instance
     again = draw_problem(few, "fair", "one", "train", n)
     assert again == all_of_them[0]
-    assert problem_of_key(few, again.key) == problem_of_key(few, f"counted/fair/train/one/0/{n}") == again
+    assert ProblemSource(few).redraw(again.key) == ProblemSource(few).redraw(f"counted/fair/train/one/0/{n}") == again
     with pytest.raises(NoProblem, match="2,000 draws gave no problem for the test split"):
         draw_problem(evolve(few, digest=lambda _instance: "0" * 32), "fair", "one", "test", 0)
 
@@ -254,25 +267,21 @@ def test_where_there_are_no_more_problems_those_that_there_are_come_again():
 COUNTED = Task(
     name="counted",
     presets={"fair": (TaskTier("one"),)},
-    draw=lambda _preset, _tier, rng, _solve: rng.randrange(12),
+    draw=Drawn(lambda _preset, _tier, rng, _solve: rng.randrange(12), distinct=True),
     prompt=lambda instance, _rng: (Message("user", str(instance)),),
     digest=lambda instance: blake2b(str(instance).encode(), digest_size=16).hexdigest(),
     verify=lambda _problem, _completion, _evidence: (),
     instance_type=int,
-    distinct=True,
 )
 
 
-def test_the_top_tier_is_held_out():
+def test_the_top_tier_is_held_out() -> None:
     assert PROGRAMS.training_tiers("pipelines") == ("P1", "P2", "P3", "P4")
     assert [tier.name for tier in PROGRAMS.tiers("pipelines")] == list(TIERS)
 
 
 PROBLEM = Problem(
-    "programs/pipelines/test/P1/0/0",
-    "programs",
-    "P1",
-    "test",
+    ProblemId("programs", "pipelines", "test", "P1", 0, 0),
     Exercise("Add one.", "f", calls=("[1]", "[2]"), expected=("2", "3")),
     PROGRAMS.prompt(Exercise("Add one.", "f", calls=("[1]",), expected=("2",)), random.Random(0)),
     "0" * 32,
@@ -280,12 +289,12 @@ PROBLEM = Problem(
 TESTED = evolve(PROBLEM, instance=Exercise("Add one.", "f", tests="assert f(1) == 2", preamble="import math"))
 
 
-def verdict(problem: Problem, *outcomes: Outcome, text: str = fenced(PROGRAM)):
+def verdict(problem: Problem, *outcomes: Outcome, text: str = fenced(PROGRAM)) -> Any:
     (found,) = PROGRAMS.judge(problem, completion(text), Evidence(outcomes))
     return found
 
 
-def test_every_value_has_to_be_the_expected_one():
+def test_every_value_has_to_be_the_expected_one() -> None:
     right = verdict(PROBLEM, Outcome("returned", "2"), Outcome("returned", "3"))
     assert (right.status, right.score, right.measures) == ("right", 1.0, {"calls": 2.0, "calls_right": 2.0})
     for outcomes in (
@@ -301,7 +310,7 @@ def test_every_value_has_to_be_the_expected_one():
         assert len(wrong.violations) == 1
 
 
-def test_a_violation_says_what_happened_and_not_what_is_right():
+def test_a_violation_says_what_happened_and_not_what_is_right() -> None:
     assert verdict(PROBLEM, Outcome("raised", "KeyError: 1"), Outcome("returned", "3")).violations == (
         Violation("raised", "the function raised KeyError: 1"),
     )
@@ -313,51 +322,53 @@ def test_a_violation_says_what_happened_and_not_what_is_right():
         assert violation.kind == status
 
 
-def test_tests_that_pass_are_right_and_values_alone_are_not():
+def test_tests_that_pass_are_right_and_values_alone_are_not() -> None:
     assert verdict(TESTED, Outcome("passed", "1")).right
     for status in ("failed", "returned", "raised", "ended", "time"):
         assert verdict(TESTED, Outcome(status, "2")).status == "wrong"
 
 
-def test_without_evidence_judging_fails():
+def test_without_evidence_judging_fails() -> None:
     (unasked,) = PROGRAMS.judge(PROBLEM, completion(fenced(PROGRAM)))
     assert (unasked.status, unasked.score, unasked.violations[0].kind) == ("failed", None, "no-evidence")
     for outcome in (Outcome("no-sandbox"), Outcome("broken", "SyntaxError")):
         assert verdict(TESTED, outcome).status == "failed"
 
 
-def test_what_is_no_program_is_unreadable_and_never_run():
+def test_what_is_no_program_is_unreadable_and_never_run() -> None:
     runner = ScriptedRunner(lambda _execution: Evidence((Outcome("returned", "2"), Outcome("returned", "3"))))
-    task = evolve(PROGRAMS, run=runner.run)
     answers = [(PROBLEM, completion(text)) for text in ("nothing", fenced(PROGRAM), "", PROGRAM, "no")]
-    found = [verdict.status for _, _, (verdict,) in task.judge_each(answers)]
+    found = [verdict.status for _, _, (verdict,) in TaskVerifier(PROGRAMS, runner).judge(answers)]
     assert found == ["unreadable", "right", "unreadable", "right", "unreadable"]
     assert [execution.source for execution in runner.asked] == [f"{PROGRAM}\n"] * 2
 
 
-def test_a_runner_that_ends_early_is_an_error_and_no_verdict():
-    task = evolve(
-        PROGRAMS, run=lambda executions: iter([Evidence((Outcome("returned", "2"),)) for _ in [*executions][:1]])
-    )
+def test_a_runner_that_ends_early_is_an_error_and_no_verdict() -> None:
+    class Hasty:
+        def run(self, executions: Any) -> Any:
+            return iter([Evidence((Outcome("returned", "2"),)) for _ in [*executions][:1]])
+
     with pytest.raises(ValueError, match="the runner ended before it had run"):
-        list(task.judge_each([(PROBLEM, completion(fenced(PROGRAM)))] * 2))
+        list(TaskVerifier(PROGRAMS, Hasty()).judge([(PROBLEM, completion(fenced(PROGRAM)))] * 2))
 
 
-def test_what_was_thought_is_not_run():
+def test_what_was_thought_is_not_run() -> None:
     runner = ScriptedRunner(lambda _execution: Evidence((Outcome("returned", "2"), Outcome("returned", "3"))))
-    task = evolve(PROGRAMS, run=runner.run)
-    assert task.judge(PROBLEM, completion(f"<think>{fenced('def f(x): 0')}</think>{fenced(PROGRAM)}"))[0].right
+    answer = completion(f"<think>{fenced('def f(x): 0')}</think>{fenced(PROGRAM)}")
+    ((_, _, (found,)),) = TaskVerifier(PROGRAMS, runner).judge([(PROBLEM, answer)])
+    assert found.right
     assert runner.asked[0].source == f"{PROGRAM}\n"
 
 
-def test_helpers_of_the_prompt_stand_before_the_answer_and_the_tests():
+def test_helpers_of_the_prompt_stand_before_the_answer_and_the_tests() -> None:
     runner = ScriptedRunner(lambda _execution: Evidence((Outcome("passed", "1"),)))
-    assert evolve(PROGRAMS, run=runner.run).judge(TESTED, completion(fenced(PROGRAM)))[0].right
+    ((_, _, (found,)),) = TaskVerifier(PROGRAMS, runner).judge([(TESTED, completion(fenced(PROGRAM)))])
+    assert found.right
     assert runner.asked[0].preamble == "import math"
     assert (runner.asked[0].source, runner.asked[0].tests) == (f"{PROGRAM}\n", "assert f(1) == 2")
 
 
-def test_feedback_holds_nothing_that_a_program_may_have_seen():
+def test_feedback_holds_nothing_that_a_program_may_have_seen() -> None:
     """What it raises it can fill with the arguments of hidden calls."""
     secret = "[31415]"
     for outcome in (
@@ -367,11 +378,13 @@ def test_feedback_holds_nothing_that_a_program_may_have_seen():
         Outcome("failed", f"AssertionError: expected {secret}"),
         Outcome("ended", secret),
     ):
-        told = PROGRAMS.feedback(verdict(PROBLEM, outcome))
+        told = PROGRAMS.teaching.feedback(verdict(PROBLEM, outcome))
         assert secret not in told
         assert told.endswith("Try again.")
-    assert "raised ValueError" in PROGRAMS.feedback(verdict(PROBLEM, Outcome("raised", f"ValueError: {secret}")))
-    told = PROGRAMS.feedback(verdict(PROBLEM, Outcome("unloadable", f"SyntaxError: {secret}")))
+    assert "raised ValueError" in PROGRAMS.teaching.feedback(
+        verdict(PROBLEM, Outcome("raised", f"ValueError: {secret}"))
+    )
+    told = PROGRAMS.teaching.feedback(verdict(PROBLEM, Outcome("unloadable", f"SyntaxError: {secret}")))
     assert told == "the program cannot be loaded: SyntaxError\nTry again."
 
 
@@ -380,7 +393,7 @@ def test_feedback_holds_nothing_that_a_program_may_have_seen():
     text=st.text() | st.builds("{}: {}".format, st.sampled_from(["ValueError", "Mine", "{text}", ""]), st.text()),
     tested=st.booleans(),
 )
-def test_feedback_is_one_of_few_sentences_whatever_a_program_says(status, text, tested):
+def test_feedback_is_one_of_few_sentences_whatever_a_program_says(status: Any, text: Any, tested: bool) -> None:
     """All that it may be is written in this repository, but for names of Python's own exceptions."""
     names = ["an exception", *(name for name, kind in vars(builtins).items() if is_exception(kind))]
     sentences = {
@@ -397,7 +410,7 @@ def test_feedback_is_one_of_few_sentences_whatever_a_program_says(status, text, 
         *(f"the program cannot be loaded: {name}" for name in names),
     }
     found = verdict(TESTED if tested else PROBLEM, Outcome(status, text))
-    *told, last = PROGRAMS.feedback(found).split("\n")
+    *told, last = PROGRAMS.teaching.feedback(found).split("\n")
     assert last == "Try again."
     assert found.right or (len(told) == 1 and told[0] in sentences | {"1 of 2 hidden calls returned a wrong value"})
 
@@ -406,7 +419,7 @@ def is_exception(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
-def test_an_exercise_has_calls_or_tests():
+def test_an_exercise_has_calls_or_tests() -> None:
     with pytest.raises(ValueError, match="hidden calls or hidden tests"):
         Exercise("x", "f")
     with pytest.raises(ValueError, match="a value for each of 1 calls, got 0"):
@@ -422,7 +435,7 @@ HUMAN_EVAL = {
     "canonical_solution": "    return math.isqrt(x)\n",
     "test": "def check(candidate):\n    assert candidate(poly(4)) == 2\n",
 }
-MBPP = {
+MBPP: dict[str, Any] = {
     "task_id": 600,
     "prompt": "Write a function to add one.",
     "code": "def helper(x):\r\n  return x\r\ndef add_one(x):\r\n  return helper(x) + 1",
@@ -432,7 +445,7 @@ MBPP = {
 PLAIN = {"prompt": "Add one.", "entry_point": "f", "tests": ["assert f(1) == 2"], "tier": "easy", "split": "train"}
 
 
-def test_records_of_each_schema_are_read():
+def test_records_of_each_schema_are_read() -> None:
     found = exercise_of(HUMAN_EVAL)
     assert (found.tier, found.split, found.exercise.entry_point) == ("all", "test", "root")
     assert found.exercise.preamble.endswith("def poly(x):\n    return x\n\n\n")
@@ -468,14 +481,16 @@ def test_records_of_each_schema_are_read():
         ({**HUMAN_EVAL, "test": None}, "expected a text for 'test', got nothing"),
     ],
 )
-def test_a_record_that_is_wrong_says_what_was_expected(record, message):
+def test_a_record_that_is_wrong_says_what_was_expected(record: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("(", "\\(")):
         exercise_of(record)
 
 
-def test_problems_of_a_file_are_a_fixed_set():
+def test_problems_of_a_file_are_a_fixed_set() -> None:
     other = PLAIN | {"prompt": "Add two.", "split": "test"}
-    task = PROGRAMS.of_records(evolve(PROGRAMS, name="programs@mine"), "mine", [PLAIN, other, other | {"tier": "hard"}])
+    task = present(drawn(PROGRAMS).of_records)(
+        evolve(PROGRAMS, name="programs@mine"), "mine", [PLAIN, other, other | {"tier": "hard"}]
+    )
     assert task.presets["mine"][0].name == "easy"
     assert [tier.held_out for tier in task.presets["mine"]] == [False, True]
     assert [len(draw_problems(task, "mine", "easy", split, 5)) for split in ("train", "test", "dev")] == [1, 1, 0]
@@ -484,4 +499,4 @@ def test_problems_of_a_file_are_a_fixed_set():
     with pytest.raises(ValueError, match="there are no dev problems"):
         draw_problem(task, "mine", "easy", "dev", 0)
     with pytest.raises(ValueError, match="record 2: expected 'tests'"):
-        PROGRAMS.of_records(PROGRAMS, "mine", [PLAIN, {}])
+        present(drawn(PROGRAMS).of_records)(PROGRAMS, "mine", [PLAIN, {}])

@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+from heap import heap_set_aside
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED, check_steps, order_text, worked_response
 from gce.domain.tasks.scheduling.verify import verify
-from gce.testing.scheduling import hostile_responses, instances
+from gce.testing.scheduling.strategies import hostile_responses, instances
 
 HOUSE = Instance(
     jobs=(Job("K", 3, (2, 1), 9), Job("B", 2, (1, 1)), Job("T", 4, (2, 2), 12), Job("M", 1, (1, 1), 5)),
@@ -58,13 +59,13 @@ def only_fault(old: str, new: str) -> tuple[str, str]:
 # What is written
 
 
-def test_a_trace_worked_by_hand():
+def test_a_trace_worked_by_hand() -> None:
     """M leaves at 1 so that B fits; K, then B, at 3 so that T has two workers and both machines."""
     assert worked_response(HOUSE, "MKT", deadlines=True) == WORKED
     assert verify(HOUSE, WORKED).right
 
 
-def test_without_resources_only_the_sequence_is_reasoned_about():
+def test_without_resources_only_the_sequence_is_reasoned_about() -> None:
     assert worked_response(HOUSE.without("resources"), "KBTM") == (
         "Order: K, B, T, M\n"
         "Job K takes K 3 start K 0 end K 3\n"
@@ -75,7 +76,7 @@ def test_without_resources_only_the_sequence_is_reasoned_about():
     )
 
 
-def test_a_chain_is_visited_from_its_end():
+def test_a_chain_is_visited_from_its_end() -> None:
     """C asks for B, B for A; each is visited again once its predecessor is planned."""
     chain = Instance([Job("C", 1), Job("B", 2), Job("A", 3)], [("A", "B"), ("B", "C")])
     assert worked_response(chain, "CBA") == (
@@ -91,14 +92,14 @@ def test_a_chain_is_visited_from_its_end():
     )
 
 
-def test_the_order_line_has_deadlines_of_jobs_that_have_one():
+def test_the_order_line_has_deadlines_of_jobs_that_have_one() -> None:
     instance = Instance([Job("A", 1, (), 3), Job("B", 1), Job("C", 0, (), 0)])
     assert order_text(instance, "CAB") == "Order: C, A, B"
     assert order_text(instance, "CAB", deadlines=True) == "Order: 0 C, 3 A"
     assert order_text(instance, "B", deadlines=True) == "Order: B"
 
 
-def test_jobs_put_off_follow_in_their_own_order():
+def test_jobs_put_off_follow_in_their_own_order() -> None:
     """C asks for A, which so is not put off; D and B wait until the order is gone through."""
     instance = Instance([Job("A", 1), Job("B", 2), Job("C", 3), Job("D", 4)], [("A", "C")])
     text = worked_response(instance, "DCBA", later=lambda label: label in "ABD")
@@ -120,7 +121,7 @@ def test_jobs_put_off_follow_in_their_own_order():
     assert statuses(instance, text) == ["true"] * 12
 
 
-def test_what_the_order_leaves_out_is_planned_all_the_same():
+def test_what_the_order_leaves_out_is_planned_all_the_same() -> None:
     assert worked_response(HOUSE.without("resources"), "M").split("\n")[2:6] == [
         "Rest",
         "Job K takes K 3 start K 0 end K 3",
@@ -129,7 +130,7 @@ def test_what_the_order_leaves_out_is_planned_all_the_same():
     ]
 
 
-def test_care_left_out_is_left_out_of_the_lines():
+def test_care_left_out_is_left_out_of_the_lines() -> None:
     """T overlooks the sequence, K what it needs; the capacity is not said."""
     text = worked_response(
         HOUSE,
@@ -157,7 +158,7 @@ def test_care_left_out_is_left_out_of_the_lines():
 
 @settings(max_examples=50)
 @given(instance=instances(), data=st.data())
-def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.DataObject):
+def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.DataObject) -> None:
     """A visit has `after`, and a plan `needs` and `left`, exactly where its job minds them."""
     labels = st.sets(st.sampled_from(instance.labels))
     no_sequence, no_resources = data.draw(labels), data.draw(labels)
@@ -189,7 +190,7 @@ def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.Dat
 # True steps
 
 
-def test_every_step_of_the_worked_trace_is_true_and_told_apart():
+def test_every_step_of_the_worked_trace_is_true_and_told_apart() -> None:
     """Twelve steps, word for word; the answer is none of them."""
     steps = check_steps(HOUSE, WORKED)
     assert [step.text for step in steps] == WORKED.split("\n")[:-1]
@@ -197,7 +198,7 @@ def test_every_step_of_the_worked_trace_is_true_and_told_apart():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_every_step_is_true_on_drawn_problems(preset: str):
+def test_every_step_is_true_on_drawn_problems(preset: str) -> None:
     """Sixty instances of each tier: in order of deadlines with them, and in any order without."""
     for tier in PRESETS[preset]:
         for index in range(15):
@@ -212,7 +213,7 @@ def test_every_step_is_true_on_drawn_problems(preset: str):
 
 
 @given(instance=instances(max_jobs=8), data=st.data())
-def test_every_step_is_true_on_any_instance(instance: Instance, data: st.DataObject):
+def test_every_step_is_true_on_any_instance(instance: Instance, data: st.DataObject) -> None:
     """Zero durations, unused resources, jobs without demand: nothing true is called false."""
     order = data.draw(st.permutations(instance.labels))
     put_off = data.draw(st.sets(st.sampled_from(instance.labels)))
@@ -222,19 +223,19 @@ def test_every_step_is_true_on_any_instance(instance: Instance, data: st.DataObj
     assert set(statuses(instance, urgent)) == {"true"}
 
 
-def test_spacing_and_empty_lines_do_not_matter():
+def test_spacing_and_empty_lines_do_not_matter() -> None:
     text = WORKED.replace("\n", "\r\n\n \t\n").replace(" takes ", "   takes\t")
     assert statuses(HOUSE, text) == ["true"] * 12
 
 
-def test_a_job_without_demand_may_leave_out_what_it_needs():
+def test_a_job_without_demand_may_leave_out_what_it_needs() -> None:
     """It holds nothing, so nothing is overlooked."""
     instance = Instance([Job("A", 2, [1]), Job("Z", 3, [0])], [], [Resource("crew", 1)])
     lines = "Job A takes A 2 needs A 1 from 0 left 0 start A 0 end A 2\nJob Z takes Z 3 start Z 0 end Z 3\n"
     assert statuses(instance, lines) == ["true", "true"]
 
 
-def test_waiting_longer_than_needed_is_no_falsehood():
+def test_waiting_longer_than_needed_is_no_falsehood() -> None:
     """M could start at 0 and starts at 2."""
     assert statuses(HOUSE, "Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 2 end M 3") == ["true"]
 
@@ -298,7 +299,7 @@ def test_waiting_longer_than_needed_is_no_falsehood():
         ("5 M, 9 K, 12 T", "", "there is no job ''"),
     ],
 )
-def test_each_kind_of_false_step_is_found_with_its_reason(old: str, new: str, reason: str):
+def test_each_kind_of_false_step_is_found_with_its_reason(old: str, new: str, reason: str) -> None:
     """One thing changed: that line is false, all others stay true."""
     assert only_fault(old, new) == ("false", reason)
 
@@ -312,50 +313,50 @@ def test_each_kind_of_false_step_is_found_with_its_reason(old: str, new: str, re
         (" out 1 M 1 1", "", "B does not fit into what is free"),
     ],
 )
-def test_a_job_taken_out_wrongly_is_found_where_it_happens(old: str, new: str, reason: str):
+def test_a_job_taken_out_wrongly_is_found_where_it_happens(old: str, new: str, reason: str) -> None:
     """Who is still running is then another question, so later lines may be false too; none before is."""
     steps = check_steps(HOUSE, WORKED.replace(old, new))
     assert [step.status for step in steps[:6]] == ["true"] * 5 + ["false"]
     assert steps[5].reason == reason
 
 
-def test_what_a_job_needs_cannot_be_left_out():
+def test_what_a_job_needs_cannot_be_left_out() -> None:
     """And what it did not take is not expected to come back."""
     text = "Job M takes M 1 start M 0 end M 1\nJob K takes K 3 needs K 2 1 from 0 left 1 1 start K 0 end K 3"
     steps = check_steps(HOUSE, text)
     assert [(step.status, step.reason) for step in steps] == [("false", "what M needs is overlooked"), ("true", "")]
 
 
-def test_a_job_cannot_start_before_the_job_planned_before_it():
+def test_a_job_cannot_start_before_the_job_planned_before_it() -> None:
     """Free units are counted for what runs from the last start on, so an earlier start proves nothing."""
     later = "Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 2 end M 3\n"
     text = later + "Job B takes B 2 needs B 1 1 from 2 left 1 0 start B 1 end B 3"
     assert check_steps(HOUSE, text)[1].reason == "B cannot start at 1"
 
 
-def test_a_job_that_needs_nothing_holds_up_no_other():
+def test_a_job_that_needs_nothing_holds_up_no_other() -> None:
     """A starts at 4 and says nothing of needs; B looks from 0 on."""
     instance = Instance([Job("A", 2, [0]), Job("B", 1, [1])], [], [Resource("crew", 1)])
     text = "Job A takes A 2 start A 4 end A 6\nJob B takes B 1 needs B 1 from 0 left 0 start B 0 end B 1"
     assert statuses(instance, text) == ["true", "true"]
 
 
-def test_after_the_rest_nothing_is_put_off():
+def test_after_the_rest_nothing_is_put_off() -> None:
     """Once it has begun, a job can only be planned."""
     steps = check_steps(HOUSE, "Job M later\nRest\nJob M later")
     assert [step.reason for step in steps] == ["", "", "nothing comes after the rest"]
 
 
-def test_a_predecessor_that_no_line_planned_has_no_end():
+def test_a_predecessor_that_no_line_planned_has_no_end() -> None:
     text = "Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 from 3 left 1 0 start T 3 end T 7"
     assert check_steps(HOUSE, text)[0].reason == "no line says that B ends at 3"
 
 
-def test_a_deadline_for_a_job_without_one_is_false():
+def test_a_deadline_for_a_job_without_one_is_false() -> None:
     assert check_steps(Instance([Job("A", 1)]), "Order: 5 A")[0].reason == "5 is not the deadline of A"
 
 
-def test_one_slip_counts_once():
+def test_one_slip_counts_once() -> None:
     """K is said to end at 4, wrongly; lines that go on from what was written are true."""
     slip = WORKED.replace("start K 0 end K 3", "start K 0 end K 4")
     slip = slip.replace("B 3, K 3; takes", "B 3, K 4; takes")
@@ -366,7 +367,7 @@ def test_one_slip_counts_once():
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_no_number_or_name_changes_unnoticed(data: st.DataObject):
+def test_no_number_or_name_changes_unnoticed(data: st.DataObject) -> None:
     """Any one number or label of a worked trace replaced by another: some step is no longer true."""
     seed = data.draw(st.integers(0, 40))
     rng = python_generator("changes", seed)
@@ -441,18 +442,18 @@ def test_no_number_or_name_changes_unnoticed(data: st.DataObject):
         ("Order: 5 6 M, K, B, T", "expected a number, got '5 6'"),
     ],
 )
-def test_unreadable_lines_say_what_was_expected(line: str, reason: str):
+def test_unreadable_lines_say_what_was_expected(line: str, reason: str) -> None:
     (step,) = check_steps(HOUSE, line)
     assert (step.text, step.status, step.reason) == (line, "unreadable", reason)
 
 
-def test_unreadable_lines_establish_nothing():
+def test_unreadable_lines_establish_nothing() -> None:
     """M goes out in a line that breaks off; the next line may still take it out."""
     broken = WORKED.replace("\nJob B for", "\nJob B for T takes B 2 needs B 1 1 from 0 out 1 M 1 1 left\nJob B for")
     assert statuses(HOUSE, broken) == ["true"] * 5 + ["unreadable"] + ["true"] * 7
 
 
-def test_a_resource_is_not_needed_where_there_is_none():
+def test_a_resource_is_not_needed_where_there_is_none() -> None:
     line = "Job K takes K 3 needs K 2 1 from 0 left 0 0 start K 0 end K 3"
     assert statuses(HOUSE.without("resources"), line) == ["unreadable"]
 
@@ -461,7 +462,7 @@ def test_a_resource_is_not_needed_where_there_is_none():
 
 
 @given(text=hostile_responses("KBTM"))
-def test_hostile_responses_are_judged_line_by_line(text: str):
+def test_hostile_responses_are_judged_line_by_line(text: str) -> None:
     """One step at most for each line, with a reason exactly where it is not true."""
     steps = check_steps(HOUSE, text)
     assert len(steps) <= text.count("\n") + 1
@@ -476,13 +477,13 @@ def test_hostile_responses_are_judged_line_by_line(text: str):
     ),
     instance=st.sampled_from([HOUSE, HOUSE.without("resources"), HOUSE.without("sequencing")]),
 )
-def test_words_of_the_grammar_in_any_order_never_raise(words: list[str], instance: Instance):
+def test_words_of_the_grammar_in_any_order_never_raise(words: list[str], instance: Instance) -> None:
     found = check_steps(instance, " ".join(words))
     assert {step.status for step in found} <= {"true", "false", "unreadable"}
 
 
 @given(words=st.lists(st.sampled_from(re.findall(r"\S+|\n", WORKED)), min_size=1, max_size=8), at=st.integers(0, 400))
-def test_words_put_into_a_trace_never_raise(words: list[str], at: int):
+def test_words_put_into_a_trace_never_raise(words: list[str], at: int) -> None:
     text = WORKED[:at] + " " + " ".join(words) + " " + WORKED[at:]
     found = check_steps(HOUSE, text)
     assert {step.status for step in found} <= {"true", "false", "unreadable"}
@@ -490,7 +491,7 @@ def test_words_put_into_a_trace_never_raise(words: list[str], at: int):
     assert [step.text for step in found] == steps
 
 
-def test_a_job_called_like_the_grammar_does_not_confuse_other_lines():
+def test_a_job_called_like_the_grammar_does_not_confuse_other_lines() -> None:
     """Only its own place as a predecessor cannot be read."""
     labels = ("out", "for", "later", "from", "Rest", "Job", "end")
     instance = Instance([Job(label, 1) for label in labels], [("Job", "end"), ("for", "Rest"), ("later", "from")])
@@ -519,17 +520,18 @@ def test_a_job_called_like_the_grammar_does_not_confuse_other_lines():
         "\ud800\x00\u202e",
     ],
 )
-def test_a_megabyte_is_judged_at_once(piece: str):
+def test_a_megabyte_is_judged_at_once(piece: str) -> None:
     """At most a second of processor time, whatever is repeated; all but the beginning is one unreadable step."""
     text = "Job M takes M 1 needs M 1 1 from 0" + piece * (1_000_000 // len(piece))
-    begun = time.process_time()
-    steps = check_steps(HOUSE, text)
-    assert time.process_time() - begun < 1.0
+    with heap_set_aside():
+        begun = time.process_time()
+        steps = check_steps(HOUSE, text)
+        assert time.process_time() - begun < 1.0
     assert steps[-1].reason == f"text after {LONGEST_CHECKED} characters is not checked"
     assert len(steps) <= LONGEST_CHECKED + 1
 
 
-def test_time_is_linear_where_a_job_is_planned_again_and_again():
+def test_time_is_linear_where_a_job_is_planned_again_and_again() -> None:
     """Ten times the lines take about ten times as long, with all jobs of a large project running."""
     labels = [f"J{index}" for index in range(50)]
     instance = Instance([Job(label, 1, [1]) for label in labels], [], [Resource("crew", 50)])
@@ -546,7 +548,7 @@ def test_time_is_linear_where_a_job_is_planned_again_and_again():
     assert seconds(2_000) < 40 * min(seconds(200) for _ in range(5))
 
 
-def test_the_answer_follows_from_the_lines():
+def test_the_answer_follows_from_the_lines() -> None:
     """The last line says the starts of the lines before it."""
     for index in range(20):
         rng = python_generator("answers", index)

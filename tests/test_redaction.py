@@ -7,13 +7,15 @@ import html
 import json
 import string
 import time
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gce.adapters.redaction import SHORTEST_SECRET, Redaction
+from gce.adapters.models.servers.redaction import SHORTEST_SECRET, Redaction
 
 PRINTABLE = "".join(each for each in string.printable if each.isprintable() and each != " ")
 keys = st.text(PRINTABLE, min_size=SHORTEST_SECRET, max_size=60)
@@ -47,7 +49,7 @@ WRITTEN = {
 @pytest.mark.parametrize("write", WRITTEN.values(), ids=WRITTEN)
 @given(key=keys)
 @settings(max_examples=30)
-def test_a_key_is_taken_out_however_it_is_written(write, key):
+def test_a_key_is_taken_out_however_it_is_written(write: Callable[..., Any], key: Any) -> None:
     found = Redaction(key).text(f"\u3010{write(key)}\u3011")
     assert "[key]" in found
     if "base64 over" not in str(write):
@@ -56,52 +58,52 @@ def test_a_key_is_taken_out_however_it_is_written(write, key):
 
 
 @given(keys, st.binary(max_size=9), st.binary(max_size=9))
-def test_base64_of_a_text_that_holds_the_key_gives_none_of_it_away(key, before, behind):
+def test_base64_of_a_text_that_holds_the_key_gives_none_of_it_away(key: Any, before: bytes, behind: bytes) -> None:
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         found = Redaction(key).text(encode(before + key.encode() + behind).decode())
         assert "[key]" in found
 
 
 @pytest.mark.parametrize("size", range(len(KEY) // 2, len(KEY)))
-def test_half_of_a_key_is_taken_out(size):
+def test_half_of_a_key_is_taken_out(size: int) -> None:
     redaction = Redaction(KEY)
     assert redaction.text(f"a {KEY[:size]}*****b c") == "a [key] c"
     assert KEY[-size:] not in redaction.text(f"a {KEY[-size:]} c")
 
 
 @given(keys, st.text(st.characters(exclude_categories=()), max_size=60))
-def test_a_text_without_the_key_stays_as_it_is(key, text):
+def test_a_text_without_the_key_stays_as_it_is(key: Any, text: str) -> None:
     if not set(key.lower()) & set(text.lower()) and not set(text) & set("%\\&") and not any(map(str.isalnum, text)):
         assert Redaction(key).text(text) == text
 
 
-def test_ordinary_answers_stay_as_they_are():
+def test_ordinary_answers_stay_as_they_are() -> None:
     text = "A takes 2, so B starts at 2. Skipped: 50%25 of 7 &amp; 3.\nAnswer: A 0, B 2, C 5"
     for key in (KEY, "sk-no-key-required", "not-needed", "token-abc123"):
         assert Redaction(key).text(text) == text
 
 
 @pytest.mark.parametrize("key", ["", "x", "0", "none", "EMPTY", "ollama", "Answer:"])
-def test_a_placeholder_is_left_alone(key):
+def test_a_placeholder_is_left_alone(key: str) -> None:
     assert Redaction(key).text(f"{key} Answer: A 0") == f"{key} Answer: A 0"
 
 
-def test_a_value_loses_the_key_in_names_and_texts_and_nothing_else():
+def test_a_value_loses_the_key_in_names_and_texts_and_nothing_else() -> None:
     value = {"a": [KEY, 3, None, True, 1.5], f"x{KEY}": {"b": f"y {KEY} z"}}
     assert Redaction(KEY).value(value) == {"a": ["[key]", 3, None, True, 1.5], "x[key]": {"b": "y [key] z"}}
 
 
-def test_what_shows_a_redaction_shows_no_key():
+def test_what_shows_a_redaction_shows_no_key() -> None:
     redaction = Redaction(KEY)
     assert KEY not in repr(redaction) + str(redaction) + repr(html.escape(str(redaction)))
 
 
 @pytest.mark.parametrize("key", [KEY, "s" * 40, "ab" * 100, "\\" * 20, "x\\n/" * 9])
 @pytest.mark.parametrize("unit", ["a", "s", "s ", "%73", "ab", "\\", "\\n", "&#0", "&#00000000", "x\\n", "\u200b", "/"])
-def test_time_grows_with_the_text(key, unit):
+def test_time_grows_with_the_text(key: str, unit: str) -> None:
     redaction = Redaction(key)
 
-    def seconds(size):
+    def seconds(size: Any) -> Any:
         text = (unit * size)[:size]
         began = time.process_time()
         redaction.text(text)

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from toy_task import ADDITION
 
-from gce.adapters.run_reader import RunReader
-from gce.app import cli, validity
-from gce.domain.tasks import TASKS, draw_problem
-from gce.domain.types import Message, Step
+from gce.adapters.runs.reader import DirectoryReader
+from gce.app import cli
+from gce.app.evaluation.validity import judge_steps
+from gce.domain.problems import Message
+from gce.domain.tasks import TASKS, Teaching, draw_problem
+from gce.domain.verdicts import Step
 from gce.errors import BadInput
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
@@ -113,16 +115,16 @@ def test_a_run_that_goes_on_is_reported_while_it_is_written(
     tmp_path: Path, titles: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After its first iteration, from inside the run: two of its sections know of one iteration."""
-    from gce.app import loop
+    from gce.app.training import loop
+    from gce.app.training.records import commit
 
     seen = []
-    commit = loop._commit
 
     def reporting(*arguments: Any) -> None:
         commit(*arguments)
         seen.append(titles(tmp_path / "run"))
 
-    monkeypatch.setattr(loop, "_commit", reporting)
+    monkeypatch.setattr(loop, "commit", reporting)
     assert cli.main(["train", *TOY, *SIZES, "--run-dir", str(tmp_path / "run")]) == 0
     first, second = seen
     assert "1 of 2 iterations" in first["Result"]["words"][1]
@@ -144,9 +146,9 @@ def test_several_runs_are_compared(ended: Path, tmp_path: Path, titles: Any) -> 
 def test_runs_of_one_name_are_told_apart_and_other_problems_are_not_compared(
     ended: Path, tmp_path: Path, titles: Any
 ) -> None:
-    from gce.app.report_sections import names_of
+    from gce.app.reports.contents import labels_of
 
-    assert names_of([Path("/a/seed-0"), Path("/b/seed-0"), Path("/b/seed-1")]) == ["a/seed-0", "b/seed-0", "b/seed-1"]
+    assert labels_of([Path("/a/seed-0"), Path("/b/seed-0"), Path("/b/seed-1")]) == ["a/seed-0", "b/seed-0", "b/seed-1"]
     for name, options in (("one/seed-0", ()), ("two/seed-0", ("--task", "toy_task:ONE_TIER"))):
         assert cli.main(["train", *TOY, *SIZES, *options, "--run-dir", str(tmp_path / name)]) == 0
     found = titles(tmp_path / "one/seed-0", tmp_path / "two/seed-0")
@@ -162,7 +164,7 @@ def test_runs_of_one_name_are_told_apart_and_other_problems_are_not_compared(
 def test_a_run_that_goes_on_after_its_end_is_not_reported_as_ended(
     tmp_path: Path, titles: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gce.app import train
+    from gce.app.training import run as training
 
     run = ["train", "--run-dir", str(tmp_path / "run")]
     assert cli.main([*run, *TOY, *SIZES]) == 0
@@ -172,7 +174,7 @@ def test_a_run_that_goes_on_after_its_end_is_not_reported_as_ended(
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train, "_print_result", killed)
+    monkeypatch.setattr(training, "result_lines", killed)
     assert cli.main([*run, "--resume", "--iterations", "3"]) == 130
     found = titles(tmp_path / "run")
     assert (
@@ -231,10 +233,10 @@ def test_a_warm_up_is_told(tmp_path: Path, titles: Any, capsys: pytest.CaptureFi
 def test_a_report_before_the_first_rollouts_has_no_empty_tables(
     tmp_path: Path, titles: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gce.app import loop
+    from gce.app.training import rollouts, updates
 
-    monkeypatch.setattr(loop, "WARM_UP_PART", 1)
-    monkeypatch.setattr(loop, "_draw", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(updates, "WARM_UP_PART", 1)
+    monkeypatch.setattr(rollouts, "_problems", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     start = ("--warm-up", "2", "--shots", "1", "--task", "toy_task:WORKED")
     assert cli.main(["train", *TOY, *SIZES, *start, "--run-dir", str(tmp_path / "run")]) == 130
     found = titles(tmp_path / "run")
@@ -311,22 +313,22 @@ def test_the_validity_card_of_a_toy_run(ended: Path, capsys: pytest.CaptureFixtu
 def test_steps_are_summed_up(statuses: list[Any], found: tuple[str, float | None]) -> None:
     from attrs import evolve
 
-    task = evolve(ADDITION, check_steps=lambda *_: tuple(Step("x", status) for status in statuses))
-    assert validity.judge_steps(task, draw_problem(ADDITION, "small", "T0", "test", 0), "") == found
+    task = evolve(ADDITION, teaching=Teaching(check_steps=lambda *_: tuple(Step("x", status) for status in statuses)))
+    assert judge_steps(task, draw_problem(ADDITION, "small", "T0", "test", 0), "") == found
 
 
 def test_a_wrong_step_in_scheduling_is_found_where_it_stands() -> None:
     task = TASKS["scheduling"]
     problem = draw_problem(task, "grounded", "T2", "test", 0)
-    text = task.worked(problem, None)
+    text = task.teaching.demonstration(problem, None)
     assert text is not None
-    assert validity.judge_steps(task, problem, text) == ("true", None)
+    assert judge_steps(task, problem, text) == ("true", None)
     lines = text.split("\n")
     broken = re.sub(r"end (\w) (\d+)$", lambda m: f"end {m[1]} {int(m[2]) + 1}", lines[2])
     wrong = "\n".join([*lines[:2], broken, *lines[3:]])
-    assert validity.judge_steps(task, problem, wrong) == ("false", 3 / (len(lines) - 1))
+    assert judge_steps(task, problem, wrong) == ("false", 3 / (len(lines) - 1))
     thought = f"<think>{wrong}</think>{text}"
-    assert validity.judge_steps(task, problem, thought) == ("true", None), "what was only thought is not judged"
+    assert judge_steps(task, problem, thought) == ("true", None), "what was only thought is not judged"
 
 
 def test_a_newer_verifier_judges_stored_answers_again(
@@ -340,11 +342,11 @@ def test_a_newer_verifier_judges_stored_answers_again(
     before = (ended / "run.sqlite").read_bytes()
     assert cli.main(["rescore", str(ended)]) == 0
     assert "0 verdicts changed" in capsys.readouterr().out
-    strict = evolve(ADDITION, admit=lambda _: False)
+    strict = evolve(ADDITION, reward=lambda _: 0.0)
     monkeypatch.setattr(toy_task, "ADDITION", strict)
     assert cli.main(["rescore", str(ended), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    with RunReader(ended) as reader:
+    with DirectoryReader(ended) as reader:
         rollouts = list(reader.read("rollouts"))
         answers = reader.answers("test-before") + reader.answers("test-after")
     assert found["judged"] == len(rollouts) + len(answers) == 20 + 24
@@ -372,20 +374,23 @@ def test_what_is_no_run_is_refused_in_one_line(
 
 def test_a_damaged_database_is_refused(ended: Path, tmp_path: Path) -> None:
     (tmp_path / "run.sqlite").write_bytes(b"not a database" * 100)
-    with pytest.raises(Exception, match=r"run\.sqlite"), RunReader(tmp_path):
+    with pytest.raises(Exception, match=r"run\.sqlite"), DirectoryReader(tmp_path):
         pass
     with sqlite3.connect(tmp_path / "other.sqlite") as db:
         db.execute("CREATE TABLE t (x)")
     (tmp_path / "other.sqlite").rename(tmp_path / "run.sqlite")
-    with pytest.raises(Exception, match="expected a run of layout 2 or older, got application 0"), RunReader(tmp_path):
+    with (
+        pytest.raises(Exception, match="expected a run of layout 2 or older, got application 0"),
+        DirectoryReader(tmp_path),
+    ):
         pass
-    with pytest.raises(BadInput, match=r"found no run\.sqlite"), RunReader(tmp_path / "none"):
+    with pytest.raises(BadInput, match=r"found no run\.sqlite"), DirectoryReader(tmp_path / "none"):
         pass
 
 
 def test_a_reader_changes_nothing_and_takes_no_lock(ended: Path) -> None:
     names = sorted(path.name for path in ended.iterdir())
-    with RunReader(ended) as one, RunReader(ended) as other:
+    with DirectoryReader(ended) as one, DirectoryReader(ended) as other:
         assert list(one.read("iterations")) == list(other.read("iterations"))
         assert list(one.read("nothing")) == [] and one.answers("nothing") == []
     assert sorted(path.name for path in ended.iterdir()) == names

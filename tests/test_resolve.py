@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import toy_task
 
-from gce.app.resolve import find_preset, find_task, find_tiers
+from gce.app.wiring.tasks import find_preset, find_task, find_tiers
 from gce.domain.tasks import TASKS
 from gce.errors import BadInput
 

@@ -1,10 +1,8 @@
-"""A run directory keeps to the Store port, lies on disk as documented and has one writer at a time."""
+"""A run directory keeps to the Runs port, lies on disk as documented and has one writer at a time."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import itertools
 import json
 import os
 import shutil
@@ -12,7 +10,9 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +23,14 @@ from permissions import unwritable
 
 pytest.importorskip("safetensors")
 
-from gce.adapters.memory_store import MemoryStore
-from gce.adapters.run_directory import STEPS, RunDirectory
-from gce.domain.types import ModelState
+from present import present
+
+from gce.adapters.runs.directories import DirectoryRuns
+from gce.adapters.runs.directory import STEPS, RunDirectory
+from gce.adapters.runs.memory import MemoryRun
+from gce.domain.learning import ModelState
 from gce.errors import BadInput, MissingExtra
-from gce.testing.store_contract import assert_same_state, check_store, example_state
+from gce.testing.contracts.runs import assert_same_state, check_runs, example_state
 
 CONFIG = {"preset": "grounded", "seed": 7, "tiers": ["T0", "T1"]}
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -35,17 +38,17 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @pytest.fixture
-def tmp_path():
+def tmp_path() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         yield Path(folder)
 
 
 @pytest.fixture
-def root(tmp_path):
+def root(tmp_path: Path) -> Any:
     return tmp_path / "run"
 
 
-def committed(root, iterations=3, **options):
+def committed(root: Path, iterations: int = 3, **options: Any) -> Any:
     """A run with some commits, closed."""
     with RunDirectory.create(root, CONFIG, **options) as run:
         for iteration in range(iterations):
@@ -55,11 +58,11 @@ def committed(root, iterations=3, **options):
     return root
 
 
-def names(folder):
+def names(folder: Path) -> list[Any]:
     return sorted(os.listdir(folder))
 
 
-def run_python(code, *arguments):
+def run_python(code: str, *arguments: Any) -> Any:
     """Start another process with this package on its path."""
     paths = [path for path in sys.path if path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
@@ -73,7 +76,7 @@ def run_python(code, *arguments):
     )
 
 
-def finish(process, send=None):
+def finish(process: Any, send: Any = None) -> tuple[Any, Any, Any]:
     out, err = process.communicate(send, timeout=60)
     return process.returncode, out, err
 
@@ -81,17 +84,8 @@ def finish(process, send=None):
 # The port.
 
 
-def test_a_run_directory_keeps_to_the_port(tmp_path):
-    numbers = itertools.count()
-
-    def reopen(run):
-        run.close()
-        return runs.enter_context(RunDirectory.open(run.path))
-
-    with contextlib.ExitStack() as runs:
-        check_store(
-            lambda: runs.enter_context(RunDirectory.create(tmp_path / f"run{next(numbers)}", CONFIG)), reopen=reopen
-        )
+def test_run_directories_keep_to_the_port(tmp_path: Path) -> None:
+    check_runs(DirectoryRuns(), within=str(tmp_path))
 
 
 class Killed(BaseException):
@@ -104,42 +98,42 @@ class SameAsMemory(RuleBasedStateMachine):
     streams = st.sampled_from(["rollouts", "iterations", "two words", "records", "Zoë"])
     records = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=5) | st.none(), max_size=3)
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.home = tempfile.TemporaryDirectory(dir=MEMORY)
-        self.killed_at = None
+        self.killed_at: str | None = None
         self.path = Path(self.home.name) / "run"
         self.run = RunDirectory.create(self.path, CONFIG, on_step=self.on_step)
-        self.fake = MemoryStore()
+        self.fake = MemoryRun()
         self.next = 0
 
-    def on_step(self, step):
+    def on_step(self, step: Any) -> None:
         if step == self.killed_at:
             self.killed_at = None
             raise Killed
 
-    def teardown(self):
+    def teardown(self) -> None:
         self.run.close()
         self.home.cleanup()
 
     @rule(stream=streams, record=records)
-    def append(self, stream, record):
+    def append(self, stream: str, record: Any) -> None:
         self.run.append(stream, record)
         self.fake.append(stream, record)
 
     @rule(stream=streams, value=st.sampled_from([float("nan"), b"x", {1: 2}]))
-    def append_what_is_not_plain(self, stream, value):
+    def append_what_is_not_plain(self, stream: str, value: Any) -> None:
         for store in (self.run, self.fake):
             with pytest.raises(TypeError):
                 store.append(stream, {"value": value})
 
     @rule(record=records)
-    def hold(self, record):
+    def hold(self, record: Any) -> None:
         self.run.hold(record)
         self.fake.hold(record)
 
     @rule(record=records)
-    def die_before_holding(self, record):
+    def die_before_holding(self, record: Any) -> None:
         self.killed_at = "hold"
         with pytest.raises(Killed):
             self.run.hold(record)
@@ -148,7 +142,7 @@ class SameAsMemory(RuleBasedStateMachine):
         self.run = RunDirectory.open(self.path, on_step=self.on_step)
 
     @rule(gap=st.integers(0, 3), seed=st.none() | st.integers(0, 3), loop=records)
-    def commit(self, gap, seed, loop):
+    def commit(self, gap: Any, seed: int, loop: Any) -> None:
         state = None if seed is None else example_state(seed)
         for store in (self.run, self.fake):
             store.commit(self.next + gap, state, loop)
@@ -156,19 +150,19 @@ class SameAsMemory(RuleBasedStateMachine):
 
     @precondition(lambda self: self.next)
     @rule(back=st.integers(1, 3))
-    def commit_an_old_iteration(self, back):
+    def commit_an_old_iteration(self, back: Any) -> None:
         for store in (self.run, self.fake):
             with pytest.raises(ValueError, match="expected an iteration"):
                 store.commit(self.next - back, None, {})
 
     @rule()
-    def restart(self):
+    def restart(self) -> None:
         self.run.close()
         self.run = RunDirectory.open(self.path, on_step=self.on_step)
         self.fake = self.fake.reopen()
 
     @rule(step=st.sampled_from(STEPS[1:]), again=st.sampled_from([None, "head", "link"]), loop=records)
-    def die_in_a_commit(self, step, again, loop):
+    def die_in_a_commit(self, step: Any, again: Any, loop: Any) -> None:
         self.killed_at = step
         with pytest.raises(Killed):
             self.run.commit(self.next, example_state(9), loop)
@@ -184,10 +178,10 @@ class SameAsMemory(RuleBasedStateMachine):
         self.run = RunDirectory.open(self.path, on_step=self.on_step)
 
     @invariant()
-    def same(self):
+    def same(self) -> None:
         found, expected = self.run.last(), self.fake.last()
         assert (found is None) == (expected is None)
-        if found:
+        if found and expected:
             assert (found[0], found[2]) == (expected[0], expected[2])
             assert_same_state(found[1], expected[1])
         for stream in ("rollouts", "iterations", "two words", "records", "Zoë"):
@@ -205,7 +199,7 @@ TestSameAsMemory.settings = settings(
 # What lies on disk.
 
 
-def test_a_checkpoint_is_what_mlx_lm_reads(root):
+def test_a_checkpoint_is_what_mlx_lm_reads(root: Path) -> None:
     committed(root)
     last = root / "checkpoints" / "last"
     assert names(last) == ["adapter_config.json", "adapters.safetensors", "optimizer.safetensors", "state.json"]
@@ -218,7 +212,7 @@ def test_a_checkpoint_is_what_mlx_lm_reads(root):
     assert np.array_equal(np.array(arrays[key]), example_state(2).arrays["adapter." + key])
 
 
-def test_last_is_a_relative_link_to_the_newest_checkpoint(root, tmp_path):
+def test_last_is_a_relative_link_to_the_newest_checkpoint(root: Path, tmp_path: Path) -> None:
     committed(root)
     assert os.readlink(root / "checkpoints" / "last") == "iteration-0002"
     moved = root.rename(tmp_path / "moved")
@@ -229,17 +223,17 @@ def test_last_is_a_relative_link_to_the_newest_checkpoint(root, tmp_path):
     assert os.readlink(moved / "checkpoints" / "last") == "iteration-0004"
 
 
-def test_a_copy_that_followed_links_goes_on(root, tmp_path):
+def test_a_copy_that_followed_links_goes_on(root: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(committed(root), tmp_path / "copy")
     assert not (copy / "checkpoints" / "last").is_symlink()
     with RunDirectory.open(copy) as run:
-        assert run.last()[0] == 2
+        assert present(run.last())[0] == 2
         run.commit(3, example_state(3), {})
     assert os.readlink(copy / "checkpoints" / "last") == "iteration-0003"
     assert names(copy / "checkpoints") == ["iteration-0002", "iteration-0003", "last"]
 
 
-def test_the_checkpoint_hash_can_be_recomputed_with_sha256sum(root):
+def test_the_checkpoint_hash_can_be_recomputed_with_sha256sum(root: Path) -> None:
     committed(root)
     folder = root / "checkpoints" / "iteration-0002"
     lines = "".join(f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names(folder))
@@ -248,7 +242,7 @@ def test_the_checkpoint_hash_can_be_recomputed_with_sha256sum(root):
     assert stored[-1] == ("iteration-0002", hashlib.sha256(lines.encode()).hexdigest())
 
 
-def test_equal_runs_give_equal_checkpoints_and_digests(tmp_path):
+def test_equal_runs_give_equal_checkpoints_and_digests(tmp_path: Path) -> None:
     heads = []
     for number in range(2):
         root = committed(tmp_path / str(number))
@@ -259,14 +253,14 @@ def test_equal_runs_give_equal_checkpoints_and_digests(tmp_path):
 
 
 @pytest.mark.parametrize(("keep", "kept"), [(1, [5]), (2, [4, 5]), (9, [0, 1, 2, 3, 4, 5])])
-def test_only_the_newest_checkpoints_are_kept(root, keep, kept):
+def test_only_the_newest_checkpoints_are_kept(root: Path, keep: int, kept: list[int]) -> None:
     committed(root, 6, keep=keep)
     assert names(root / "checkpoints") == [*(f"iteration-{each:04d}" for each in kept), "last"]
     with RunDirectory.open(root) as run:
         assert run.checkpoints == tuple(kept)
 
 
-def test_a_pinned_checkpoint_stays_until_it_is_let_go(root):
+def test_a_pinned_checkpoint_stays_until_another_is_pinned(root: Path) -> None:
     with RunDirectory.create(root, CONFIG) as run:
         for iteration in range(3):
             run.commit(iteration, example_state(), {})
@@ -276,15 +270,17 @@ def test_a_pinned_checkpoint_stays_until_it_is_let_go(root):
     with RunDirectory.open(root) as run:
         run.commit(3, example_state(), {})
         assert run.checkpoints == (0, 2, 3), "pins are kept over a restart"
-        run.unpin(0)
-        run.unpin(77)
+        run.pin(2)
+        run.pin(77)
         run.commit(4, example_state(), {})
-        assert run.checkpoints == (3, 4)
-        with pytest.raises(ValueError, match=r"kept \(3, 4\), got 0"):
-            run.pin(0)
+        run.commit(5, example_state(), {})
+        assert run.checkpoints == (2, 4, 5)
+        run.pin(0)
+        run.commit(6, example_state(), {})
+        assert run.checkpoints == (2, 5, 6), "what is gone cannot be pinned"
 
 
-def test_commits_without_a_state_do_not_push_checkpoints_out(root):
+def test_commits_without_a_state_do_not_push_checkpoints_out(root: Path) -> None:
     with RunDirectory.create(root, CONFIG) as run:
         run.commit(0, example_state(), {})
         for iteration in range(1, 5):
@@ -292,7 +288,7 @@ def test_commits_without_a_state_do_not_push_checkpoints_out(root):
         assert run.checkpoints == (0,)
 
 
-def test_other_programs_query_views_named_like_streams(root):
+def test_other_programs_query_views_named_like_streams(root: Path) -> None:
     with RunDirectory.create(root, CONFIG) as run:
         for stream in ("rollouts", "iterations", "records", "two words", "Zoë", "sqlite_x", "order", "rollouts"):
             run.append(stream, {"tier": "T1", "stream": stream})
@@ -306,14 +302,14 @@ def test_other_programs_query_views_named_like_streams(root):
         database.close()
 
 
-def test_the_config_comes_back(root):
+def test_the_config_comes_back(root: Path) -> None:
     with RunDirectory.create(root, CONFIG) as run:
         assert run.config == CONFIG and list(run.config) == list(CONFIG)
     with RunDirectory.open(root) as run:
         assert run.config == CONFIG
 
 
-def test_answers_are_replaced_whole(root):
+def test_answers_are_replaced_whole(root: Path) -> None:
     with RunDirectory.create(root, CONFIG) as run:
         run.write_answers("test-after", [{"text": "a"}])
         run.write_answers("test-after", [{"text": "b\u2028"}, {"right": True}])
@@ -324,7 +320,7 @@ def test_answers_are_replaced_whole(root):
         assert (root / "test-after.jsonl").read_bytes().count(b"\n") == 2
 
 
-def test_the_summary_is_replaced_whole(root):
+def test_the_summary_is_replaced_whole(root: Path) -> None:
     with RunDirectory.create(root, CONFIG) as run:
         run.write_summary({"seconds": 1})
         run.write_summary({"seconds": 2.5, "before": {"T0": {"n": 200}}})
@@ -338,7 +334,7 @@ def test_the_summary_is_replaced_whole(root):
 # Starting, going on, ending.
 
 
-def test_create_makes_missing_parents_and_takes_an_empty_directory(tmp_path):
+def test_create_makes_missing_parents_and_takes_an_empty_directory(tmp_path: Path) -> None:
     RunDirectory.create(tmp_path / "a" / "b" / "run", CONFIG).close()
     (tmp_path / "empty").mkdir()
     RunDirectory.create(tmp_path / "empty", CONFIG).close()
@@ -346,7 +342,7 @@ def test_create_makes_missing_parents_and_takes_an_empty_directory(tmp_path):
         assert run.last() is None
 
 
-def test_create_refuses_an_existing_run(root):
+def test_create_refuses_an_existing_run(root: Path) -> None:
     committed(root)
     before = (root / "run.sqlite").read_bytes()
     with pytest.raises(BadInput, match=r"holds a run already: give --resume .* or another --run-dir"):
@@ -355,7 +351,7 @@ def test_create_refuses_an_existing_run(root):
 
 
 @pytest.mark.parametrize("name", ["thesis.tex", "checkpoints/iteration-0001"])
-def test_create_refuses_a_directory_with_something_in_it(root, name):
+def test_create_refuses_a_directory_with_something_in_it(root: Path, name: str) -> None:
     (root / name).parent.mkdir(parents=True)
     (root / name).write_text("mine")
     with pytest.raises(BadInput, match=r"expected a new or empty directory.*--run-dir"):
@@ -363,7 +359,7 @@ def test_create_refuses_a_directory_with_something_in_it(root, name):
     assert [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()] == [name]
 
 
-def test_create_refuses_where_it_cannot_write(tmp_path):
+def test_create_refuses_where_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(BadInput, match=r"cannot start a run.*Not a directory.*--run-dir"):
@@ -371,7 +367,7 @@ def test_create_refuses_where_it_cannot_write(tmp_path):
     assert names(tmp_path) == ["file"]
 
 
-def test_create_and_open_refuse_a_directory_without_permission():
+def test_create_and_open_refuse_a_directory_without_permission() -> None:
     with unwritable(lambda closed: RunDirectory.create(closed / "run", CONFIG).close()) as closed:
         with pytest.raises(BadInput, match=r"cannot start a run in .*closed/new: Permission denied"):
             RunDirectory.create(closed / "new", CONFIG)
@@ -381,29 +377,29 @@ def test_create_and_open_refuse_a_directory_without_permission():
 
 @pytest.mark.parametrize("step", ["write_file", "sync_directory", "RunDatabase"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), sqlite3.OperationalError("disk is full")])
-def test_a_failed_start_leaves_nothing(tmp_path, monkeypatch, step, error):
-    def fail(*_):
+def test_a_failed_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: Any) -> None:
+    def fail(*_: Any) -> None:
         (tmp_path / "a" / "run" / "run.sqlite-wal").write_text("")
         raise error
 
-    monkeypatch.setattr(f"gce.adapters.run_directory.{step}", fail)
+    monkeypatch.setattr(f"gce.adapters.runs.directory.{step}", fail)
     if step == "RunDatabase":
-        fail.start = lambda *_: "digest"
+        monkeypatch.setattr(fail, "start", lambda *_: "digest", raising=False)
         monkeypatch.setattr("os.replace", lambda *_: None)
     with pytest.raises(BadInput, match=r"cannot start a run in .*(No space left on device|disk is full): give another"):
         RunDirectory.create(tmp_path / "a" / "run", CONFIG)
     assert names(tmp_path) == []
 
 
-def test_a_new_run_is_on_the_disk_before_it_is_used(root, monkeypatch):
+def test_a_new_run_is_on_the_disk_before_it_is_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced = set()
     monkeypatch.setattr("os.fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
     RunDirectory.create(root, CONFIG).close()
     assert {path.stat().st_ino for path in (root.parent, root, root / "head.json")} <= synced
 
 
-def test_two_that_start_at_once_do_not_share_a_run(root, monkeypatch):
-    def flock(*_):
+def test_two_that_start_at_once_do_not_share_a_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: Any) -> None:
         (root / "run.sqlite").write_text("the other was faster")
 
     monkeypatch.setattr("fcntl.flock", flock)
@@ -412,8 +408,8 @@ def test_two_that_start_at_once_do_not_share_a_run(root, monkeypatch):
     assert (root / "run.sqlite").read_text() == "the other was faster"
 
 
-def test_an_interrupted_start_can_be_started_again(root, monkeypatch):
-    def die(*_):
+def test_an_interrupted_start_can_be_started_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*_: Any) -> None:
         raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
@@ -426,7 +422,7 @@ def test_an_interrupted_start_can_be_started_again(root, monkeypatch):
         assert run.last() is None
 
 
-def test_what_an_interrupted_start_left_is_not_used(root):
+def test_what_an_interrupted_start_left_is_not_used(root: Path) -> None:
     root.mkdir()
     for name in ("run.sqlite.tmp", "run.sqlite.tmp-journal", "head.json", "head.json.tmp"):
         (root / name).write_bytes(b"half")
@@ -436,7 +432,7 @@ def test_what_an_interrupted_start_left_is_not_used(root):
     assert names(root) == ["checkpoints", "head.json", "lock", "run.sqlite"]
 
 
-def test_bad_configs_and_limits_are_refused_before_anything_is_made(root):
+def test_bad_configs_and_limits_are_refused_before_anything_is_made(root: Path) -> None:
     with pytest.raises(TypeError, match=r"config\.rate: expected a finite number"):
         RunDirectory.create(root, {"rate": float("inf")})
     with pytest.raises(ValueError, match="at least 1 checkpoint, got 0"):
@@ -444,14 +440,14 @@ def test_bad_configs_and_limits_are_refused_before_anything_is_made(root):
     assert not root.exists()
 
 
-def test_open_refuses_where_there_is_no_run(tmp_path):
+def test_open_refuses_where_there_is_no_run(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(BadInput, match=r"expected a run in .*, found none: .*--run-dir"):
             RunDirectory.open(path)
     assert names(tmp_path) == []
 
 
-def test_a_closed_run_says_so(root):
+def test_a_closed_run_says_so(root: Path) -> None:
     run = RunDirectory.create(root, CONFIG)
     run.close()
     run.close()
@@ -468,7 +464,7 @@ def test_a_closed_run_says_so(root):
             call()
 
 
-def test_without_safetensors_a_state_is_refused_and_the_rest_works(root, monkeypatch):
+def test_without_safetensors_a_state_is_refused_and_the_rest_works(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     with RunDirectory.create(root, CONFIG) as run:
         with pytest.raises(MissingExtra, match=r"pip install '\.\[mlx\]'"):
@@ -477,10 +473,10 @@ def test_without_safetensors_a_state_is_refused_and_the_rest_works(root, monkeyp
         assert run.last() == (0, None, {})
 
 
-def test_a_state_without_an_adapter_config_is_kept_too(root):
+def test_a_state_without_an_adapter_config_is_kept_too(root: Path) -> None:
     with RunDirectory.create(root, CONFIG) as run:
         run.commit(0, ModelState(arrays={"adapter.x": np.ones(2)}), {})
-        assert_same_state(run.last()[1], ModelState(arrays={"adapter.x": np.ones(2)}))
+        assert_same_state(present(run.last())[1], ModelState(arrays={"adapter.x": np.ones(2)}))
     assert "adapter_config.json" not in names(root / "checkpoints" / "last")
 
 
@@ -488,14 +484,14 @@ def test_a_state_without_an_adapter_config_is_kept_too(root):
 
 HOLD = """
 import sys
-from gce.adapters.run_directory import RunDirectory
+from gce.adapters.runs.directory import RunDirectory
 run = RunDirectory.open(sys.argv[1])
 print("holds", flush=True)
 sys.stdin.read()
 """
 OPEN = """
 import sys
-from gce.adapters.run_directory import RunDirectory
+from gce.adapters.runs.directory import RunDirectory
 from gce.errors import BadInput
 try:
     print(RunDirectory.open(sys.argv[1]).last()[0])
@@ -504,7 +500,7 @@ except BadInput as exc:
 """
 
 
-def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(root):
+def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(root: Path) -> None:
     committed(root)
     holder = run_python(HOLD, root)
     assert holder.stdout.readline() == "holds\n"
@@ -515,7 +511,7 @@ def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(root):
     holder.kill()
     finish(holder)
     with RunDirectory.open(root) as run:
-        assert run.last()[0] == 2
+        assert present(run.last())[0] == 2
         status, _, err = finish(run_python(OPEN, root))
         assert status == 1 and f"in use by process {os.getpid()}" in err and "Traceback" not in err
         with pytest.raises(BadInput, match="in use"):
@@ -536,7 +532,7 @@ print(*count(), flush=True)
 """
 
 
-def test_another_process_reads_while_the_run_goes_on(root):
+def test_another_process_reads_while_the_run_goes_on(root: Path) -> None:
     """A reader in the midst of a long query neither waits for commits nor holds them up."""
     with RunDirectory.create(root, CONFIG) as run:
         run.append("rollouts", {})
@@ -547,4 +543,4 @@ def test_another_process_reads_while_the_run_goes_on(root):
             run.append("rollouts", {})
             run.commit(iteration, example_state(), {})
         assert finish(reader, "go\n")[1] == "1 0\n3 2\n"
-        assert run.last()[0] == 2
+        assert present(run.last())[0] == 2

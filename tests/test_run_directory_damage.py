@@ -12,19 +12,23 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("safetensors")
 
-from gce.adapters.durable_files import write_file
-from gce.adapters.run_database import RunDatabase, reading_failed
-from gce.adapters.run_directory import STEPS, RunDirectory
-from gce.adapters.run_reader import RunReader
-from gce.domain.types import ModelState
+from present import present
+
+from gce.adapters.runs.database import RunDatabase, reading_failed
+from gce.adapters.runs.directory import STEPS, RunDirectory
+from gce.adapters.runs.reader import DirectoryReader
+from gce.adapters.system.durable_files import write_file
+from gce.domain.learning import ModelState
 from gce.errors import BadInput, DamagedStore, GceError
-from gce.testing.store_contract import assert_same_state, example_state
+from gce.testing.contracts.runs import assert_same_state, example_state
 
 CONFIG = {"preset": "grounded", "seed": 7}
 FILES = ["adapter_config.json", "adapters.safetensors", "optimizer.safetensors", "state.json"]
@@ -35,12 +39,12 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @pytest.fixture
-def tmp_path():
+def tmp_path() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         yield Path(folder)
 
 
-def fill(run, iterations, *, hold=True):
+def fill(run: Any, iterations: Any, *, hold: bool = True) -> None:
     for iteration in iterations:
         for number in range(5):
             run.append("rollouts", {"iteration": iteration, "text": f"job {number} " * 20})
@@ -51,7 +55,7 @@ def fill(run, iterations, *, hold=True):
 
 
 @pytest.fixture(scope="module")
-def whole():
+def whole() -> Iterator[Any]:
     """A closed run with commits 0 to 2; tests copy it."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         root = Path(folder) / "run"
@@ -65,29 +69,30 @@ def whole():
 
 
 @pytest.fixture
-def copy(whole, tmp_path):
+def copy(whole: Path, tmp_path: Path) -> Path:
     return shutil.copytree(whole, tmp_path / "run", symlinks=True)
 
 
-def reading(root):
+def reading(root: Path) -> tuple[Any, Any]:
     """Everything that a run says, in comparable form."""
     with RunDirectory.open(root) as run:
-        iteration, state, loop = run.last()
+        iteration, state, loop = present(run.last())
+        assert state is not None
         arrays = {name: (str(array.dtype), array.shape, array.tobytes()) for name, array in state.arrays.items()}
         streams = [list(run.read(stream)) for stream in ("rollouts", "iterations")]
         return json.dumps([iteration, loop, state.settings, run.config, streams]), arrays
 
 
-def flip(path, offset, bit=0):
+def flip(path: Any, offset: Any, bit: int = 0) -> None:
     content = bytearray(path.read_bytes())
     content[offset] ^= 1 << bit
     path.write_bytes(content)
 
 
-def is_as_of(root, iteration):
+def is_as_of(root: Path, iteration: int) -> None:
     """Assert that the run stands whole at this commit and goes on from there."""
     with RunDirectory.open(root) as run:
-        found, state, loop = run.last()
+        found, state, loop = present(run.last())
         assert (found, loop["next"]) == (iteration, iteration + 1)
         assert_same_state(state, example_state(iteration))
         assert [record["iteration"] for record in run.read("iterations")] == list(range(iteration + 1))
@@ -95,7 +100,7 @@ def is_as_of(root, iteration):
         allowed = {"last", *(f"iteration-{each:04d}" for each in range(iteration + 1))}
         assert set(os.listdir(root / "checkpoints")) <= allowed, "nothing uncommitted is left"
         fill(run, [iteration + 1])
-        assert run.last()[0] == iteration + 1
+        assert present(run.last())[0] == iteration + 1
     assert set(os.listdir(root)) - set(REPORTS) == {"checkpoints", "head.json", "lock", "run.sqlite"}
 
 
@@ -124,7 +129,7 @@ for name in os.listdir(sys.argv[1]):
 """
 
 
-def test_a_process_killed_at_any_step_leaves_the_last_commit(whole, tmp_path):
+def test_a_process_killed_at_any_step_leaves_the_last_commit(whole: Path, tmp_path: Path) -> None:
     """Each step once, each file of the checkpoint, and the two steps that `open` itself takes (count 1)."""
     points = {(step, 1) for step in STEPS} | {("file", count) for count in range(1, 5)} | {("head", 2), ("link", 2)}
     for step, count in points:
@@ -137,7 +142,7 @@ def test_a_process_killed_at_any_step_leaves_the_last_commit(whole, tmp_path):
         is_as_of(tmp_path / f"{step}-{count}", 3 if (step, count) in durable else 2)
 
 
-def test_a_write_ahead_log_torn_at_any_length_leaves_a_commit(tmp_path):
+def test_a_write_ahead_log_torn_at_any_length_leaves_a_commit(tmp_path: Path) -> None:
     """Power fails while SQLite writes: `head.json` is not written yet, and the log ends anywhere."""
     root = tmp_path / "run"
     with RunDirectory.create(root, CONFIG) as run:
@@ -147,28 +152,30 @@ def test_a_write_ahead_log_torn_at_any_length_leaves_a_commit(tmp_path):
         crashed = shutil.copytree(root, tmp_path / "crashed", symlinks=True)
     length = (crashed / "run.sqlite-wal").stat().st_size
     (crashed / "head.json").write_bytes(head)
-    seen = set()
+    seen: set[int | None] = set()
     for number, size in enumerate(range(length, 0, -length // 12)):
         torn = shutil.copytree(crashed, tmp_path / str(number), symlinks=True)
         os.truncate(torn / "run.sqlite-wal", size)
         try:
             with RunDirectory.open(torn) as run:
-                seen.add(run.last()[0])
-                assert [record["iteration"] for record in run.read("iterations")] == list(range(run.last()[0] + 1))
+                seen.add(present(run.last())[0])
+                assert [record["iteration"] for record in run.read("iterations")] == list(
+                    range(present(run.last())[0] + 1)
+                )
         except DamagedStore as exc:  # commit 0, which had been confirmed, is cut off too
             assert "head.json says that 0 was committed" in str(exc)
             seen.add(None)
     assert seen == {1, 0, None}
 
 
-def test_files_are_on_the_disk_before_the_row_that_names_them(copy, monkeypatch):
+def test_files_are_on_the_disk_before_the_row_that_names_them(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced, real = set(), os.fsync
 
-    def fsync(descriptor):
+    def fsync(descriptor: Any) -> None:
         synced.add(os.fstat(descriptor).st_ino)
         real(descriptor)
 
-    def on_step(step):
+    def on_step(step: Any) -> None:
         home = copy / "checkpoints"
         if step == "rename":
             temporary = home / "iteration-0003.tmp"
@@ -180,7 +187,7 @@ def test_files_are_on_the_disk_before_the_row_that_names_them(copy, monkeypatch)
             assert {(copy / "head.json").stat().st_ino, copy.stat().st_ino} <= synced
             seen.append(step)
 
-    seen = []
+    seen: list[Any] = []
     with RunDirectory.open(copy, on_step=on_step) as run:
         assert run._database._value("PRAGMA synchronous") == 2, "SQLite syncs at every commit"
         assert run._database._value("PRAGMA journal_mode") == "wal"
@@ -192,21 +199,21 @@ def test_files_are_on_the_disk_before_the_row_that_names_them(copy, monkeypatch)
 # Errors in writing.
 
 
-def full_disk(step, times=1):
+def full_disk(step: Any, times: int = 1) -> tuple[Any, Any]:
     left = [0]
 
-    def on_step(name):
+    def on_step(name: Any) -> None:
         if name == step and left[0] > 0:
             left[0] -= 1
             raise OSError(errno.ENOSPC, "No space left on device", "/disk")
 
-    def arm():
+    def arm() -> None:
         left[0] = times
 
     return on_step, arm
 
 
-def test_a_full_disk_is_one_line_and_what_is_to_be_held_can_be_tried_again(copy):
+def test_a_full_disk_is_one_line_and_what_is_to_be_held_can_be_tried_again(copy: Path) -> None:
     on_step, arm = full_disk("hold")
     with RunDirectory.open(copy, on_step=on_step) as run:
         arm()
@@ -218,7 +225,7 @@ def test_a_full_disk_is_one_line_and_what_is_to_be_held_can_be_tried_again(copy)
 
 
 @pytest.mark.parametrize("step", STEPS[1:5])
-def test_a_full_disk_is_one_line_and_the_commit_can_be_tried_again(copy, step):
+def test_a_full_disk_is_one_line_and_the_commit_can_be_tried_again(copy: Path, step: str) -> None:
     on_step, arm = full_disk(step)
     with RunDirectory.open(copy, on_step=on_step) as run:
         arm()
@@ -229,7 +236,7 @@ def test_a_full_disk_is_one_line_and_the_commit_can_be_tried_again(copy, step):
             r"make room .* --resume",
             str(caught.value),
         )
-        assert run.last()[0] == 2
+        assert present(run.last())[0] == 2
         assert len(list(run.read("iterations"))) == 3
         assert not list(copy.glob("checkpoints/*.tmp")), "a full disk gets its room back"
         run.commit(3, example_state(3), {"next": 4})
@@ -238,13 +245,13 @@ def test_a_full_disk_is_one_line_and_the_commit_can_be_tried_again(copy, step):
 
 
 @pytest.mark.parametrize("step", STEPS[5:])
-def test_a_full_disk_after_the_commit_is_a_warning(copy, step):
+def test_a_full_disk_after_the_commit_is_a_warning(copy: Path, step: str) -> None:
     on_step, arm = full_disk(step)
     with RunDirectory.open(copy, on_step=on_step) as run:
         arm()
         with pytest.warns(RuntimeWarning, match="iteration 3 is committed to .*, but No space left on device"):
             fill(run, [3])
-        assert run.last()[0] == 3
+        assert present(run.last())[0] == 3
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             fill(run, [4])
@@ -252,27 +259,29 @@ def test_a_full_disk_after_the_commit_is_a_warning(copy, step):
     is_as_of(copy, 4)
 
 
-def test_an_interrupted_commit_can_be_done_again_without_reopening(copy):
+def test_an_interrupted_commit_can_be_done_again_without_reopening(copy: Path) -> None:
     """Control-C in the midst of a checkpoint: none of its files gets into the next one."""
 
-    def on_step(step):
+    def on_step(step: Any) -> None:
         seen.append(step)
         if seen.count("file") == 2:
             raise KeyboardInterrupt
 
-    seen = []
+    seen: list[Any] = []
     with RunDirectory.open(copy, on_step=on_step) as run:
         with pytest.raises(KeyboardInterrupt):
             fill(run, [3])
         bare = ModelState(arrays=example_state(3).arrays)
         run.commit(3, bare, {"next": 4})
         assert sorted(os.listdir(copy / "checkpoints" / "last")) == FILES[1:]
-        assert_same_state(run.last()[1], bare)
+        assert_same_state(present(run.last())[1], bare)
         assert len(list(run.read("iterations"))) == 4
 
 
-def test_a_checkpoint_that_cannot_be_deleted_whole_is_never_seen_half_gone(copy, monkeypatch):
-    def fail(path, **_):
+def test_a_checkpoint_that_cannot_be_deleted_whole_is_never_seen_half_gone(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Any, **_: Any) -> None:
         (path / "state.json").unlink()
         raise OSError(errno.EBUSY, "Device or resource busy")
 
@@ -303,13 +312,13 @@ for name in os.listdir(sys.argv[1]):
 """
 
 
-def test_a_limit_on_the_size_of_files_leaves_the_last_commit(whole, tmp_path):
+def test_a_limit_on_the_size_of_files_leaves_the_last_commit(whole: Path, tmp_path: Path) -> None:
     """The real thing: the kernel refuses to write past so many bytes, in a checkpoint's file or in SQLite's log."""
     sizes = [0, 1, 100, 350, 1000, 5000]
     for size in sizes:
         shutil.copytree(whole, tmp_path / str(size), symlinks=True)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", LIMITED, tmp_path, os.path.dirname(__file__)]
+    command = [sys.executable, "-c", LIMITED, str(tmp_path), os.path.dirname(__file__)]
     lines = subprocess.run(command, env=environment, check=True, timeout=100, capture_output=True, text=True).stdout
     assert len(lines.splitlines()) == len(sizes)
     assert all(line.startswith("cannot commit iteration 3 to ") for line in lines.splitlines())
@@ -318,11 +327,11 @@ def test_a_limit_on_the_size_of_files_leaves_the_last_commit(whole, tmp_path):
         is_as_of(tmp_path / str(size), 2)
 
 
-def test_a_summary_that_cannot_be_written_leaves_the_old_one(copy, monkeypatch):
+def test_a_summary_that_cannot_be_written_leaves_the_old_one(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with RunDirectory.open(copy) as run:
         run.write_summary({"seconds": 1})
 
-        def fail(_):
+        def fail(_: Any) -> None:
             raise OSError(errno.EIO, "Input/output error")
 
         monkeypatch.setattr("os.fsync", fail)
@@ -336,7 +345,7 @@ def test_a_summary_that_cannot_be_written_leaves_the_old_one(copy, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [*NEWEST, "head.json"])
-def test_a_changed_bit_in_a_file_is_found_and_named(copy, name):
+def test_a_changed_bit_in_a_file_is_found_and_named(copy: Path, name: str) -> None:
     size = (copy / name).stat().st_size
     for number, offset in enumerate({0, 1, size // 3, size // 2, size - 2, size - 1}):
         flip(copy / name, offset, number % 8)
@@ -348,7 +357,7 @@ def test_a_changed_bit_in_a_file_is_found_and_named(copy, name):
 
 @pytest.mark.parametrize("name", [*NEWEST, "head.json", "run.sqlite"])
 @pytest.mark.parametrize("left", [0, 1, 0.5])
-def test_a_truncated_or_missing_file_is_found_and_named(copy, name, left):
+def test_a_truncated_or_missing_file_is_found_and_named(copy: Path, name: str, left: float) -> None:
     size = (copy / name).stat().st_size
     os.truncate(copy / name, int(size * left) if left < 1 else size - 1)
     with pytest.raises(DamagedStore, match=re.escape(name)):
@@ -359,14 +368,14 @@ def test_a_truncated_or_missing_file_is_found_and_named(copy, name, left):
             RunDirectory.open(copy)
 
 
-def test_damage_done_while_the_run_is_open_is_found_by_last(copy):
+def test_damage_done_while_the_run_is_open_is_found_by_last(copy: Path) -> None:
     with RunDirectory.open(copy) as run:
         flip(copy / NEWEST[1], 200)
         with pytest.raises(DamagedStore, match=r"iteration-0002/adapters\.safetensors does not match its hash"):
             run.last()
 
 
-def test_a_changed_bit_in_the_database_is_found_or_touches_nothing(whole, copy):
+def test_a_changed_bit_in_the_database_is_found_or_touches_nothing(whole: Path, copy: Path) -> None:
     """Bits of a database that hold nothing may change; whatever is read must be as it was written."""
     expected = reading(whole)
     content = (whole / "run.sqlite").read_bytes()
@@ -386,7 +395,7 @@ def test_a_changed_bit_in_the_database_is_found_or_touches_nothing(whole, copy):
     assert found > len(places) / 4
 
 
-def test_damage_that_only_later_writes_would_meet_is_found(copy):
+def test_damage_that_only_later_writes_would_meet_is_found(copy: Path) -> None:
     """The list of free room in a page is wrong: all can be read, but what is written next could go anywhere."""
     flip(copy / "run.sqlite", 4096 + 1)
     with pytest.raises(DamagedStore, match=r"run\.sqlite: .*free space"):
@@ -400,7 +409,7 @@ def test_damage_that_only_later_writes_would_meet_is_found(copy):
         *(b"CREATE VIEW", b"three and one"),
     ],
 )
-def test_a_changed_bit_in_any_kind_of_row_is_found(copy, part):
+def test_a_changed_bit_in_any_kind_of_row_is_found(copy: Path, part: bytes) -> None:
     content = (copy / "run.sqlite").read_bytes()
     places = [match.start() for match in re.finditer(re.escape(part.rstrip(b"{")), content)]
     assert places
@@ -411,13 +420,13 @@ def test_a_changed_bit_in_any_kind_of_row_is_found(copy, part):
         (copy / "run.sqlite").write_bytes(content)
 
 
-def alter(root, statement):
+def alter(root: Path, statement: str) -> None:
     with sqlite3.connect(root / "run.sqlite") as database:
         database.execute(statement)
     database.close()
 
 
-def test_what_is_held_survives_and_damage_to_it_is_found(copy):
+def test_what_is_held_survives_and_damage_to_it_is_found(copy: Path) -> None:
     with RunDirectory.open(copy) as run:
         assert [record["wave"] for record in run.held()] == ["three and one", "three and two"]
     for statement in (
@@ -434,10 +443,10 @@ def test_what_is_held_survives_and_damage_to_it_is_found(copy):
             run.hold({"wave": "three and two"})
 
 
-def test_damage_to_what_is_known_of_reports_is_found(copy):
+def test_damage_to_what_is_known_of_reports_is_found(copy: Path) -> None:
     alter(copy, "UPDATE written SET hash = 'x' WHERE name = 'summary.json'")
     with (
-        RunReader(copy) as reader,
+        DirectoryReader(copy) as reader,
         pytest.raises(DamagedStore, match=r"run\.sqlite: what it says of summary\.json does"),
     ):
         reader.summary()
@@ -446,9 +455,9 @@ def test_damage_to_what_is_known_of_reports_is_found(copy):
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_changed_bit_in_a_report_is_found_when_it_is_read(copy, name):
-    def read():
-        with RunReader(copy) as reader:
+def test_a_changed_bit_in_a_report_is_found_when_it_is_read(copy: Path, name: str) -> None:
+    def read() -> Any:
+        with DirectoryReader(copy) as reader:
             return reader.answers("test-after") if name.endswith("jsonl") else reader.summary()
 
     assert read() == ([{"text": "job 1"}] if name.endswith("jsonl") else None)
@@ -463,20 +472,22 @@ def test_a_changed_bit_in_a_report_is_found_when_it_is_read(copy, name):
 
 
 @pytest.mark.parametrize(("replaced", "text"), [(False, "job 1"), (True, "job 2")])
-def test_a_report_whose_replacement_was_cut_off_is_the_old_or_the_new_one(copy, monkeypatch, replaced, text):
-    def cut(path, content):
+def test_a_report_whose_replacement_was_cut_off_is_the_old_or_the_new_one(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool, text: str
+) -> None:
+    def cut(path: Any, content: Any) -> None:
         if replaced:
             write_file(path, content)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gce.adapters.run_directory.write_file", cut)
+    monkeypatch.setattr("gce.adapters.runs.directory.write_file", cut)
     with RunDirectory.open(copy) as run, pytest.raises(KeyboardInterrupt):
         run.write_answers("test-after", [{"text": "job 2"}])
-    with RunReader(copy) as reader:
+    with DirectoryReader(copy) as reader:
         assert reader.answers("test-after") == [{"text": text}]
 
 
-def test_a_stream_damaged_while_the_run_is_open_is_not_read_short(copy):
+def test_a_stream_damaged_while_the_run_is_open_is_not_read_short(copy: Path) -> None:
     with RunDirectory.open(copy) as run:
         alter(copy, "DELETE FROM records WHERE stream = 'rollouts' AND sequence = 3")
         with pytest.raises(DamagedStore, match=r"run\.sqlite: records of 'rollouts' are damaged"):
@@ -496,7 +507,9 @@ def test_a_stream_damaged_while_the_run_is_open_is_not_read_short(copy):
         (sqlite3.SQLITE_CORRUPT, DamagedStore, "put back a copy"),
     ],
 )
-def test_what_sqlite_cannot_read_is_damage_only_where_nothing_else_explains_it(copy, monkeypatch, code, kind, advice):
+def test_what_sqlite_cannot_read_is_damage_only_where_nothing_else_explains_it(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[GceError], advice: str
+) -> None:
     exc = sqlite3.OperationalError("of several\nlines")
     exc.sqlite_errorcode = code
     found = reading_failed(copy / "run.sqlite", exc)
@@ -527,7 +540,7 @@ def test_what_sqlite_cannot_read_is_damage_only_where_nothing_else_explains_it(c
         "DROP VIEW rollouts",
     ],
 )
-def test_a_row_changed_behind_our_back_is_found(copy, statement):
+def test_a_row_changed_behind_our_back_is_found(copy: Path, statement: str) -> None:
     alter(copy, statement)
     if statement.endswith("WHERE 0"):
         is_as_of(copy, 2)  # the control: nothing changed, nothing found
@@ -536,7 +549,7 @@ def test_a_row_changed_behind_our_back_is_found(copy, statement):
         RunDirectory.open(copy)
 
 
-def test_commits_missing_at_the_end_are_found(copy):
+def test_commits_missing_at_the_end_are_found(copy: Path) -> None:
     alter(copy, "DELETE FROM records WHERE iteration = 2")
     alter(copy, "DELETE FROM commits WHERE iteration = 2")
     with pytest.raises(
@@ -546,7 +559,7 @@ def test_commits_missing_at_the_end_are_found(copy):
     assert (copy / "checkpoints" / "iteration-0002").is_dir(), "a damaged run is left as it is"
 
 
-def test_a_copy_without_the_write_ahead_log_is_found(tmp_path):
+def test_a_copy_without_the_write_ahead_log_is_found(tmp_path: Path) -> None:
     root = tmp_path / "run"
     with RunDirectory.create(root, CONFIG) as run:
         fill(run, range(2))
@@ -556,7 +569,7 @@ def test_a_copy_without_the_write_ahead_log_is_found(tmp_path):
         RunDirectory.open(copy)
 
 
-def test_a_changed_bit_in_the_write_ahead_log_is_found(tmp_path):
+def test_a_changed_bit_in_the_write_ahead_log_is_found(tmp_path: Path) -> None:
     root = tmp_path / "run"
     with RunDirectory.create(root, CONFIG) as run:
         fill(run, range(3))
@@ -575,7 +588,7 @@ def test_a_changed_bit_in_the_write_ahead_log_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("name", NEWEST)
-def test_the_offered_iteration_is_a_way_out(copy, name):
+def test_the_offered_iteration_is_a_way_out(copy: Path, name: str) -> None:
     flip(copy / name, 20)
     with pytest.raises(DamagedStore) as caught:
         RunDirectory.open(copy)
@@ -586,7 +599,7 @@ def test_the_offered_iteration_is_a_way_out(copy, name):
     is_as_of(copy, 1)
 
 
-def test_a_damaged_record_of_the_newest_iteration_offers_the_one_before(copy):
+def test_a_damaged_record_of_the_newest_iteration_offers_the_one_before(copy: Path) -> None:
     alter(copy, "UPDATE records SET body = '{}' WHERE iteration = 2 AND stream = 'iterations'")
     with pytest.raises(DamagedStore, match=r"what iteration 2 committed does not match its digest.*--discard-after 1"):
         RunDirectory.open(copy)
@@ -596,7 +609,7 @@ def test_a_damaged_record_of_the_newest_iteration_offers_the_one_before(copy):
     is_as_of(copy, 1)
 
 
-def test_a_damaged_head_offers_the_newest_iteration(copy):
+def test_a_damaged_head_offers_the_newest_iteration(copy: Path) -> None:
     flip(copy / "head.json", 3)
     with pytest.raises(DamagedStore, match=r"head\.json.*--discard-after 2"):
         RunDirectory.open(copy)
@@ -604,7 +617,7 @@ def test_a_damaged_head_offers_the_newest_iteration(copy):
     is_as_of(copy, 2)
 
 
-def test_without_an_intact_checkpoint_nothing_is_offered(copy):
+def test_without_an_intact_checkpoint_nothing_is_offered(copy: Path) -> None:
     for number in (1, 2):
         flip(copy / f"checkpoints/iteration-000{number}/state.json", 5)
     with pytest.raises(DamagedStore, match="no iteration is intact") as caught:
@@ -612,7 +625,7 @@ def test_without_an_intact_checkpoint_nothing_is_offered(copy):
     assert "--discard-after" not in str(caught.value)
 
 
-def test_discarding_what_is_not_there_is_refused(copy):
+def test_discarding_what_is_not_there_is_refused(copy: Path) -> None:
     before = (copy / "run.sqlite").read_bytes()
     for iteration in (5, 0):  # The checkpoint of 0 was deleted as old.
         with pytest.raises(BadInput, match=f"whose checkpoint is kept, 1, 2, got {iteration}"):
@@ -621,7 +634,7 @@ def test_discarding_what_is_not_there_is_refused(copy):
     is_as_of(copy, 2)
 
 
-def test_a_whole_run_can_go_back_too(copy):
+def test_a_whole_run_can_go_back_too(copy: Path) -> None:
     """What was written after a later iteration goes; of what was written before, the hash stays."""
     with RunDirectory.open(copy, discard_after=1) as run:
         assert not (copy / "summary.json").exists() and not (copy / "test-after.jsonl").exists()
@@ -629,15 +642,20 @@ def test_a_whole_run_can_go_back_too(copy):
         fill(run, [2])
     RunDirectory.open(copy, discard_after=1).close()
     flip(copy / "test-before.jsonl", 3)
-    with RunReader(copy) as reader, pytest.raises(DamagedStore, match=r"test-before\.jsonl is not as it was written"):
+    with (
+        DirectoryReader(copy) as reader,
+        pytest.raises(DamagedStore, match=r"test-before\.jsonl is not as it was written"),
+    ):
         reader.answers("test-before")
     (copy / "test-before.jsonl").unlink()
     is_as_of(copy, 1)
 
 
 @pytest.mark.parametrize("method", ["written_after", "discard_after"])
-def test_going_back_that_was_cut_off_went_back_or_did_not(copy, monkeypatch, method):
-    def cut(*_):
+def test_going_back_that_was_cut_off_went_back_or_did_not(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def cut(*_: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
@@ -647,7 +665,7 @@ def test_going_back_that_was_cut_off_went_back_or_did_not(copy, monkeypatch, met
 
 
 @pytest.mark.parametrize(("part", "kept"), [(b"three and one", 2), (b'"iteration":2,"loss"', 1)])
-def test_a_bit_that_makes_text_no_text_is_found_as_any_other(copy, part, kept):
+def test_a_bit_that_makes_text_no_text_is_found_as_any_other(copy: Path, part: bytes, kept: int) -> None:
     content = (copy / "run.sqlite").read_bytes()
     flip(copy / "run.sqlite", content.rindex(part) + 3, bit=7)
     with pytest.raises(DamagedStore, match=f"digest: .* --resume --discard-after {kept}"):
@@ -656,25 +674,27 @@ def test_a_bit_that_makes_text_no_text_is_found_as_any_other(copy, part, kept):
     is_as_of(copy, kept)
 
 
-def test_a_report_of_an_older_layout_whose_replacement_was_cut_off_is_still_read(copy, monkeypatch):
+def test_a_report_of_an_older_layout_whose_replacement_was_cut_off_is_still_read(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     alter(copy, "DELETE FROM written")
 
-    def cut(_path, _content):
+    def cut(_path: Any, _content: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gce.adapters.run_directory.write_file", cut)
+    monkeypatch.setattr("gce.adapters.runs.directory.write_file", cut)
     with RunDirectory.open(copy) as run, pytest.raises(KeyboardInterrupt):
         run.write_answers("test-after", [{"text": "job 2"}])
-    with RunReader(copy) as reader:
+    with DirectoryReader(copy) as reader:
         assert reader.answers("test-after") == [{"text": "job 1"}]
 
 
-def test_a_report_that_is_replaced_while_it_is_read_is_not_damaged(copy, monkeypatch):
+def test_a_report_that_is_replaced_while_it_is_read_is_not_damaged(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between a look at the file and one at its hash."""
     hashes, left = RunDatabase.hashes, [1]
-    with RunDirectory.open(copy) as run, RunReader(copy) as reader:
+    with RunDirectory.open(copy) as run, DirectoryReader(copy) as reader:
 
-        def replaced(database, name):
+        def replaced(database: Any, name: Any) -> Any:
             if left.pop() if left else 0:
                 run.write_answers("test-after", [{"text": "job 2"}])
             return hashes(database, name)
@@ -683,7 +703,7 @@ def test_a_report_that_is_replaced_while_it_is_read_is_not_damaged(copy, monkeyp
         assert reader.answers("test-after") == [{"text": "job 2"}]
 
 
-def test_writing_the_same_again_adds_nothing(copy):
+def test_writing_the_same_again_adds_nothing(copy: Path) -> None:
     with RunDirectory.open(copy) as run:
         for _ in range(3):
             run.write_answers("test-after", [{"text": "job 1"}])
@@ -691,7 +711,7 @@ def test_writing_the_same_again_adds_nothing(copy):
         assert database.execute("SELECT count(*) FROM written WHERE name = 'test-after.jsonl'").fetchone() == (1,)
 
 
-def test_what_was_discarded_can_be_written_again(tmp_path):
+def test_what_was_discarded_can_be_written_again(tmp_path: Path) -> None:
     """A stream that began after the iteration gone back to, and a link to a checkpoint that is no more."""
     root = tmp_path / "run"
     with RunDirectory.create(root, CONFIG) as run:
@@ -701,11 +721,11 @@ def test_what_was_discarded_can_be_written_again(tmp_path):
         assert os.listdir(root / "checkpoints") == []
         assert list(run.read("rollouts")) == []
         fill(run, [1])
-        assert run.last()[0] == 1
+        assert present(run.last())[0] == 1
         assert run.checkpoints == (1,)
 
 
-def test_files_that_are_not_ours_are_left_alone(copy):
+def test_files_that_are_not_ours_are_left_alone(copy: Path) -> None:
     (copy / "notes.txt").write_text("mine")
     (copy / "checkpoints" / "best").mkdir()
     (copy / "checkpoints" / "iteration-0007.tmp").mkdir()

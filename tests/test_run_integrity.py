@@ -17,14 +17,17 @@ import pytest
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
-from gce.adapters import run_directory
-from gce.adapters.checkpoint_reader import read_committed, run_of
-from gce.adapters.run_directory import RunDirectory
-from gce.adapters.run_reader import RunReader
+from present import present
+
+from gce.adapters.runs import directory as run_directory
+from gce.adapters.runs.directories import run_of
+from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs.reader import DirectoryReader
+from gce.adapters.system.durable_files import write_file
 from gce.app import cli
-from gce.app.reading import UNVERIFIED
+from gce.app.wiring.runs import UNVERIFIED
 from gce.errors import DamagedStore
-from gce.testing.store_contract import example_state
+from gce.testing.contracts.runs import assert_same_state, example_state
 
 OLD = Path(__file__).parent / "runs" / "layout-1"
 TOY = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless")
@@ -112,9 +115,8 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def changed(value: Any, path: tuple[Any, ...]) -> Any:
     """The same with another value there."""
     if not path:
-        return {bool: lambda v: not v, int: lambda v: v + 1, float: lambda v: v + 0.5}.get(type(value), lambda v: "x")(
-            value
-        )
+        other: dict[type, Any] = {bool: lambda v: not v, int: lambda v: v + 1, float: lambda v: v + 0.5}
+        return other.get(type(value), lambda v: "x")(value)
     copy = dict(value) if isinstance(value, dict) else list(value)
     copy[path[0]] = changed(value[path[0]], path[1:])
     return copy
@@ -146,10 +148,10 @@ def test_any_field_of_any_record_that_is_edited_is_refused(whole: Path, tmp_path
                 where = (stream, sequence)
                 edit(copy, "UPDATE records SET body = ? WHERE stream = ? AND sequence = ?", other, *where)
                 with pytest.raises(DamagedStore, match="does not match its digest: put back"):
-                    RunReader(copy)
+                    DirectoryReader(copy)
                 edit(copy, "UPDATE records SET body = ? WHERE stream = ? AND sequence = ?", body, *where)
                 tried += 1
-    with RunReader(copy) as reader:
+    with DirectoryReader(copy) as reader:
         assert reader.summary() is not None
     assert tried > 200
 
@@ -208,7 +210,7 @@ def test_the_last_iteration_cut_out_whole_is_missed_by_its_head(run: Path, capsy
     edit(run, "DELETE FROM records WHERE iteration = 3")
     edit(run, "DELETE FROM commits WHERE iteration = 3")
     with pytest.raises(DamagedStore, match=r"ends with iteration 2, but head\.json says that 3 was committed"):
-        RunReader(run)
+        DirectoryReader(run)
     refused(run, capsys)
 
 
@@ -268,14 +270,14 @@ def test_any_value_of_a_report_that_is_edited_is_refused(
         for way in list(leaves(json.loads(part)))[:: 1 + len(content) // 2000]:
             other = json.dumps(changed(json.loads(part), way))
             path.write_text("".join([*parts[:place], other + "\n", *parts[place + 1 :]]))
-            with pytest.raises(DamagedStore, match="is not as it was written"), RunReader(run) as reader:
+            with pytest.raises(DamagedStore, match="is not as it was written"), DirectoryReader(run) as reader:
                 read_beside(reader, name)
             tried += 1
     assert tried > 20
     refused(run, capsys, *FILES[name])
 
 
-def read_beside(reader: RunReader, name: str) -> object:
+def read_beside(reader: DirectoryReader, name: str) -> object:
     if name == "validity.json":
         return reader.card()
     return reader.summary() if name == "summary.json" else reader.answers(name.removesuffix(".jsonl"))
@@ -288,7 +290,7 @@ def test_answers_added_left_out_swapped_or_of_the_other_test_are_refused(name: s
     (other,) = {"test-after.jsonl", "test-before.jsonl"} - {name}
     for content in (lines[1:], lines[:-1], [*lines, lines[0]], lines[::-1], [], [(run / other).read_text()]):
         path.write_text("".join(content))
-        with pytest.raises(DamagedStore, match="is not as it was written"), RunReader(run) as reader:
+        with pytest.raises(DamagedStore, match="is not as it was written"), DirectoryReader(run) as reader:
             reader.answers(name.removesuffix(".jsonl"))
 
 
@@ -313,7 +315,7 @@ def test_a_card_of_an_older_version_is_read_as_it_is(run: Path) -> None:
     card = json.loads((run / "validity.json").read_text())
     del card["sha256"]
     (run / "validity.json").write_text(json.dumps(card))
-    with RunReader(run) as reader:
+    with DirectoryReader(run) as reader:
         assert reader.card() == card
 
 
@@ -347,7 +349,7 @@ def bit_flipped(run: Path) -> None:
     path.write_bytes(content)
 
 
-DAMAGE = {
+DAMAGE: dict[str, Callable[[Path], Any]] = {
     "weights of two iterations swapped": lambda run: swapped(run, "adapters.safetensors"),
     "states of two iterations swapped": lambda run: swapped(run, "state.json"),
     "folders swapped": folders_swapped,
@@ -372,23 +374,31 @@ def test_a_checkpoint_that_is_not_the_iteration_s_own_is_refused(
             assert "iteration-0003" in capsys.readouterr().err
 
 
+def assert_newest(last: Path) -> None:
+    """Assert that `last` is read as the state of iteration 3, whatever lies there."""
+    run = last.parent.parent
+    name, iteration = run_of(last) or ("", 0)
+    with DirectoryReader(name, verify=False) as reader, DirectoryReader(run) as whole:
+        assert_same_state(reader.checkpoint(iteration)[1], whole.checkpoint(3)[1])
+
+
 def test_last_is_the_newest_that_was_committed_wherever_it_points(run: Path) -> None:
     """Also where it is a folder, as in a copy that followed links."""
     last = run / "checkpoints" / "last"
-    newest = read_committed(run)
-    assert newest[0] == 3
+    with DirectoryReader(run) as reader:
+        assert reader.checkpoint()[0] == 3
     last.unlink()
     last.symlink_to("iteration-0002")
-    assert run_of(last) == (run, None)
-    assert read_committed(*run_of(last)) == newest
+    assert run_of(last) == (str(run), None)
+    assert_newest(last)
     last.unlink()
     shutil.copytree(run / "checkpoints" / "iteration-0002", last)
-    assert read_committed(*run_of(last)) == newest
+    assert_newest(last)
 
 
 def test_a_name_outside_that_links_into_a_run_is_verified_too(run: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").symlink_to(run / "checkpoints" / "iteration-0003")
-    assert run_of(tmp_path / "mine") == (run, 3)
+    assert run_of(tmp_path / "mine") == (str(run), 3)
     shutil.copytree(run / "checkpoints" / "iteration-0003", tmp_path / "copied")
     assert run_of(tmp_path / "copied") is None
 
@@ -401,7 +411,7 @@ def test_a_run_is_readable_at_every_step_of_a_commit(tmp_path: Path) -> None:
 
     def look(step: str) -> None:
         if (tmp_path / "run" / "run.sqlite").exists():
-            with RunReader(tmp_path / "run") as reader:
+            with DirectoryReader(tmp_path / "run") as reader:
                 seen.append((step, len(list(reader.read("numbers")))))
 
     with RunDirectory.create(tmp_path / "run", {"settings": {}}, on_step=look) as run:
@@ -418,11 +428,11 @@ def test_a_reader_keeps_to_what_was_committed_when_it_was_opened(tmp_path: Path)
     with RunDirectory.create(tmp_path / "run", {"settings": {}}) as run:
         run.append("numbers", {"n": 1})
         run.commit(1, None, {})
-        with RunReader(tmp_path / "run") as reader:
+        with DirectoryReader(tmp_path / "run") as reader:
             run.append("numbers", {"n": 2})
             run.commit(2, None, {})
             assert list(reader.read("numbers")) == [{"n": 1}]
-        with RunReader(tmp_path / "run") as reader:
+        with DirectoryReader(tmp_path / "run") as reader:
             assert list(reader.read("numbers")) == [{"n": 1}, {"n": 2}]
 
 
@@ -433,17 +443,17 @@ def test_a_run_that_goes_back_stays_readable(tmp_path: Path, monkeypatch: pytest
         for iteration in range(1, 4):
             run.append("numbers", {"n": iteration})
             run.commit(iteration, None, {})
-    written, seen = run_directory.write_file, []
+    seen: list[int] = []
 
     def write(target: Path, content: bytes) -> None:
-        written(target, content)
-        with RunReader(path) as reader:
+        write_file(target, content)
+        with DirectoryReader(path) as reader:
             seen.append(len(list(reader.read("numbers"))))
 
     monkeypatch.setattr(run_directory, "write_file", write)
     RunDirectory.open(path, discard_after=1).close()
     assert seen == [3]
-    with RunReader(path) as reader:
+    with DirectoryReader(path) as reader:
         assert len(list(reader.read("numbers"))) == 1
 
 
@@ -452,7 +462,7 @@ def test_nobody_who_reads_beside_a_writer_finds_damage(tmp_path: Path) -> None:
 
     def read() -> None:
         while not ended.is_set():
-            with RunReader(path) as reader:
+            with DirectoryReader(path) as reader:
                 found.append(len(list(reader.read("numbers"))))
 
     with RunDirectory.create(path, {"settings": {}}) as run:
@@ -472,17 +482,17 @@ def test_nobody_who_reads_beside_a_writer_finds_damage(tmp_path: Path) -> None:
 def test_an_old_run_is_verified_by_its_chain_and_its_reports_once_it_went_on(tmp_path: Path) -> None:
     """Its layout kept no hashes of reports; what it held when it was brought up to date counts as written."""
     old = shutil.copytree(OLD, tmp_path / "run", symlinks=True)
-    with RunReader(old) as reader:
-        summary = reader.summary()
+    with DirectoryReader(old) as reader:
+        summary = present(reader.summary())
     (old / "summary.json").write_text(json.dumps(summary | {"rollouts": 10**6}))
-    with RunReader(old) as reader:
-        assert reader.summary()["rollouts"] == 10**6, "nothing says otherwise"
+    with DirectoryReader(old) as reader:
+        assert present(reader.summary())["rollouts"] == 10**6, "nothing says otherwise"
     RunDirectory.open(old).close()
-    with RunReader(old) as reader:
-        assert reader.summary()["rollouts"] == 10**6
+    with DirectoryReader(old) as reader:
+        assert present(reader.summary())["rollouts"] == 10**6
     (old / "summary.json").write_text(json.dumps(summary))
-    with pytest.raises(DamagedStore, match="is not as it was written"), RunReader(old) as reader:
+    with pytest.raises(DamagedStore, match="is not as it was written"), DirectoryReader(old) as reader:
         reader.summary()
     edit(old, "UPDATE records SET body = replace(body, 'right', 'wrong') WHERE stream = 'rollouts'")
     with pytest.raises(DamagedStore, match="does not match its digest"):
-        RunReader(old)
+        DirectoryReader(old)

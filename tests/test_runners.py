@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -14,19 +15,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.adapters import bubblewrap, sandbox_view
-from gce.adapters.bubblewrap import start_bubblewrap
-from gce.adapters.namespaces import start_namespaces
-from gce.adapters.runner_pool import STARTS, RunnerPool
-from gce.adapters.sandbox_inside import MOST_SAID
-from gce.adapters.sandbox_process import SandboxProcess, Silent
-from gce.adapters.unsafe_local import start_unsafe_local
-from gce.app import runners
+from gce.adapters.sandboxes import view as sandbox_view
+from gce.adapters.sandboxes.bubblewrap import start_bubblewrap
+from gce.adapters.sandboxes.inside import MOST_SAID
+from gce.adapters.sandboxes.namespaces import start_namespaces
+from gce.adapters.sandboxes.pool import STARTS, RunnerPool
+from gce.adapters.sandboxes.process import SandboxProcess, Silent
+from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
+from gce.app.wiring import sandboxes as runners
+from gce.domain.executions import Execution, Outcome
 from gce.domain.plain_values import to_text
-from gce.domain.types import Execution, Outcome
 from gce.errors import BadInput
-from gce.testing.hostile_programs import ATTACKS
-from gce.testing.runner_contract import attack_runner, check_runner
+from gce.testing.contracts.runner import attack_runner, check_runner
+from gce.testing.sandboxes.hostile_programs import ATTACKS
 
 ONE = (to_text([1]),)
 PATIENCE = 4.0
@@ -67,7 +68,7 @@ def test_the_attacks_can_succeed(tmp_path: Path) -> None:
     )
     attacks = [attack for attack in ATTACKS if attack.name.removeprefix("reach: ") in harmless]
     with RunnerPool(start_unsafe_local) as runner, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("gce.testing.runner_contract.ATTACKS", attacks)
+        patched.setattr("gce.testing.contracts.runner.ATTACKS", attacks)
         tried = attack_runner(runner, tmp_path)
     escaped = {line.partition(":")[2].partition(":")[0].strip() for line in tried.escaped}
     assert escaped >= {"a secret's file", "a server here"}
@@ -102,8 +103,8 @@ def test_a_sandbox_ends_with_the_process_that_made_it(start: Callable[[], Sandbo
     """SIGKILL leaves no time to tidy up."""
     name = "bubblewrap" if start is start_bubblewrap else "namespaces"
     code = (
-        "import threading, time\nfrom gce.adapters.runner_pool import RunnerPool\n"
-        f"from gce.adapters.{name} import start_{name}\nfrom gce.domain.types import Execution\n"
+        "import threading, time\nfrom gce.adapters.sandboxes.pool import RunnerPool\n"
+        f"from gce.adapters.sandboxes.{name} import start_{name}\nfrom gce.domain.executions import Execution\n"
         f"runner = RunnerPool(start_{name}, workers=1)\n"
         "source = 'import time, os\\ndef f(x): os.fork(); time.sleep(543.21)'\n"
         "threading.Thread(target=lambda: list(runner.run([Execution(source, \"f\", ('[1]',), seconds=60)]))).start()\n"
@@ -152,7 +153,7 @@ def test_installed_packages_and_homes_are_out_of_view() -> None:
 
 def test_where_no_sandbox_holds_the_reasons_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(bubblewrap.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(BadInput, match=r"bubblewrap .*; namespaces .*pip install '\.\[programs\]'.*unsafe-local"):
         runners.find_runner("auto")
 

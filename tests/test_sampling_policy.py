@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.domain.sampling import (
+from gce.domain.curriculum import (
+    Policy,
     TierHistory,
     climbed,
     needs_examples,
@@ -18,12 +20,12 @@ from gce.domain.sampling import (
     second_wave,
     undecided_share,
 )
-from gce.domain.types import TierCount
+from gce.domain.measurements import TierCount
 
 TIERS = ("T0", "T1", "T2", "T3", "T4")
 
 
-def count(problems, all_right, all_wrong):
+def count(problems: Any, all_right: Any, all_wrong: Any) -> TierCount:
     return TierCount(
         rollouts=8 * problems,
         correct=0,
@@ -37,7 +39,7 @@ def count(problems, all_right, all_wrong):
     )
 
 
-def fared(right, *, shown=0, shown_right=0):
+def fared(right: Any, *, shown: int = 0, shown_right: int = 0) -> Any:
     """Eight rollouts of two problems."""
     return evolve(count(2, 0, 0), rollouts=8, correct=right, shown=shown, shown_correct=shown_right)
 
@@ -46,7 +48,7 @@ COUNTS = st.tuples(*[st.integers(0, 20)] * 3).map(lambda parts: count(sum(parts)
 HISTORIES = st.lists(st.dictionaries(st.sampled_from([*TIERS, "T5"]), COUNTS), max_size=3)
 
 
-def told(iterations, **options):
+def told(iterations: Any, **options: Any) -> Any:
     history = TierHistory()
     for counts in iterations:
         history = remember(history, counts, **options)
@@ -54,18 +56,18 @@ def told(iterations, **options):
 
 
 class TestHistory:
-    def test_the_share_is_counted_and_smoothed(self):
+    def test_the_share_is_counted_and_smoothed(self) -> None:
         history = told([{"T0": count(8, 6, 1), "T1": count(8, 0, 0)}])
         assert undecided_share(history, "T0") == pytest.approx(2 / 10)
         assert undecided_share(history, "T1") == pytest.approx(9 / 10)
         assert undecided_share(history, "T2") == 0.5
 
-    def test_older_iterations_weigh_less(self):
+    def test_older_iterations_weigh_less(self) -> None:
         """10 open problems at weight 1/2, then 10 decided ones: (5 + 1) / (15 + 2)."""
         history = told([{"T0": count(10, 0, 0)}, {"T0": count(10, 10, 0)}], decay=0.5)
         assert undecided_share(history, "T0") == pytest.approx(6 / 17)
 
-    def test_two_iterations_by_hand(self):
+    def test_two_iterations_by_hand(self) -> None:
         """Half of 4 problems, 1 of them decided, and of 16 rollouts; then 2 problems with 8, and a tier that is new."""
         first = evolve(count(4, 1, 0), rollouts=16, correct=6, shown=4, shown_correct=2)
         second = evolve(count(2, 0, 1), rollouts=8, correct=3, shown=2, shown_correct=1)
@@ -78,70 +80,70 @@ class TestHistory:
             alone_right={"T0": 4.0, "T1": 2.0},
         )
 
-    def test_without_options_half_is_left_after_two_iterations(self):
+    def test_without_options_half_is_left_after_two_iterations(self) -> None:
         history = told([{"T0": fared(4)}, {}, {}])
         assert history.right["T0"] == pytest.approx(0.49 * 4)
 
-    def test_a_tier_not_sampled_is_slowly_forgotten(self):
+    def test_a_tier_not_sampled_is_slowly_forgotten(self) -> None:
         history = told([{"T0": count(10, 10, 0)}] + [{}] * 30)
         assert undecided_share(history, "T0") == pytest.approx(0.5, abs=1e-3)
 
-    def test_memory_can_be_switched_off_and_kept_for_ever(self):
+    def test_memory_can_be_switched_off_and_kept_for_ever(self) -> None:
         iterations = [{"T0": count(10, 0, 0)}, {"T0": count(10, 10, 0)}]
         assert undecided_share(told(iterations, decay=0.0), "T0") == pytest.approx(1 / 12)
         assert undecided_share(told(iterations, decay=1.0), "T0") == pytest.approx(11 / 22)
 
-    def test_the_history_given_stays_what_it_was(self):
+    def test_the_history_given_stays_what_it_was(self) -> None:
         history = told([{"T0": count(10, 0, 0)}])
         remember(history, {"T0": count(10, 10, 0)})
         assert history == told([{"T0": count(10, 0, 0)}])
 
     @pytest.mark.parametrize("decay", [-0.1, 1.1, math.nan])
-    def test_a_decay_is_a_share(self, decay):
+    def test_a_decay_is_a_share(self, decay: float) -> None:
         with pytest.raises(ValueError, match="expected a decay in"):
             remember(TierHistory(), {}, decay=decay)
 
-    def test_more_decided_problems_than_problems_are_refused(self):
+    def test_more_decided_problems_than_problems_are_refused(self) -> None:
         with pytest.raises(ValueError, match="T0: expected at most 3 problems all right or all wrong, got 2 and 2"):
             remember(TierHistory(), {"T0": count(3, 2, 2)})
 
 
 class TestPlan:
-    def test_without_history_it_is_even_and_the_rest_goes_to_earlier_tiers(self):
+    def test_without_history_it_is_even_and_the_rest_goes_to_earlier_tiers(self) -> None:
         assert plan(TierHistory(), TIERS, problems=22) == {"T0": 5, "T1": 5, "T2": 4, "T3": 4, "T4": 4}
 
-    def test_undecided_tiers_get_the_rest_by_hand(self):
+    def test_undecided_tiers_get_the_rest_by_hand(self) -> None:
         """Shares 0.1 and 0.9, floor 0.25 * 20 / 2 = 2.5, so 3 each; 14 left: 1.4 and 12.6."""
         history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 0)}])
         assert plan(history, ("T0", "T1"), problems=20) == {"T0": 4, "T1": 16}
 
-    def test_uniform_is_even_whatever_the_history(self):
+    def test_uniform_is_even_whatever_the_history(self) -> None:
         history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 0)}])
         assert plan(history, ("T0", "T1"), problems=21, policy="uniform") == {"T0": 11, "T1": 10}
 
-    def test_as_many_problems_as_tiers_are_one_each(self):
+    def test_as_many_problems_as_tiers_are_one_each(self) -> None:
         history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 0)}])
         assert plan(history, TIERS, problems=5) == dict.fromkeys(TIERS, 1)
 
-    def test_there_may_be_hundreds_of_tiers(self):
+    def test_there_may_be_hundreds_of_tiers(self) -> None:
         names = [f"T{index}" for index in range(300)]
         assert plan(TierHistory(), names, problems=300) == dict.fromkeys(names, 1)
 
-    def test_a_floor_that_is_whole_is_not_rounded_up(self):
+    def test_a_floor_that_is_whole_is_not_rounded_up(self) -> None:
         """0.07 * 200 / 2 is 7, and a little more in floating point."""
         history = told([{"T0": count(10_000, 10_000, 0), "T1": count(10_000, 0, 0)}])
         assert plan(history, ("T0", "T1"), problems=200, floor=0.07) == {"T0": 7, "T1": 193}
 
-    def test_what_is_left_goes_to_the_largest_remainders(self):
+    def test_what_is_left_goes_to_the_largest_remainders(self) -> None:
         """One each; 3 left by shares 1/10, 6/10 and 6/10 of 13/10: 0.23, 1.38 and 1.38, a tie for the earlier one."""
         history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 3), "T2": count(8, 3, 0)}])
         assert plan(history, ("T0", "T1", "T2"), problems=6, floor=0.0) == {"T0": 1, "T1": 3, "T2": 2}
 
-    def test_always_right_and_always_wrong_count_the_same(self):
+    def test_always_right_and_always_wrong_count_the_same(self) -> None:
         history = told([{"T0": count(8, 8, 0), "T1": count(8, 0, 8)}])
         assert plan(history, ("T0", "T1"), problems=20) == {"T0": 10, "T1": 10}
 
-    def test_the_floor_by_hand_for_a_tier_that_teaches_nothing(self):
+    def test_the_floor_by_hand_for_a_tier_that_teaches_nothing(self) -> None:
         """An even share of 20 for two tiers is 10; a quarter of it 2.5, rounded up."""
         history = told([{"T0": count(10_000, 10_000, 0), "T1": count(10_000, 0, 0)}])
         assert plan(history, ("T0", "T1"), problems=20) == {"T0": 3, "T1": 17}
@@ -149,10 +151,10 @@ class TestPlan:
         assert plan(history, ("T0", "T1"), problems=21, floor=1.0) == {"T0": 10, "T1": 11}
 
     @given(HISTORIES, st.lists(st.sampled_from(TIERS), min_size=1, unique=True), st.data())
-    def test_it_adds_up_and_keeps_the_floor(self, iterations, tiers, data):
+    def test_it_adds_up_and_keeps_the_floor(self, iterations: Any, tiers: list[Any], data: st.DataObject) -> None:
         problems = data.draw(st.integers(len(tiers), 300))
         floor = data.draw(st.floats(0, 1))
-        policy = data.draw(st.sampled_from(["adaptive", "uniform"]))
+        policy: Policy = data.draw(st.sampled_from(["adaptive", "uniform"]))
         planned = plan(told(iterations), tiers, problems=problems, policy=policy, floor=floor)
         assert list(planned) == tiers
         assert sum(planned.values()) == problems
@@ -160,7 +162,7 @@ class TestPlan:
         assert all(share >= max(1, min(even, floor * problems / len(tiers) - 1e-9)) for share in planned.values())
 
     @given(HISTORIES, st.integers(5, 300))
-    def test_a_tier_with_more_undecided_problems_never_gets_less(self, iterations, problems):
+    def test_a_tier_with_more_undecided_problems_never_gets_less(self, iterations: Any, problems: int) -> None:
         history = told(iterations)
         planned = plan(history, TIERS, problems=problems)
         for tier in TIERS:
@@ -169,13 +171,13 @@ class TestPlan:
                     assert planned[tier] >= planned[other]
 
     @given(HISTORIES, st.integers(5, 300))
-    def test_uniform_does_not_look_at_the_history(self, iterations, problems):
+    def test_uniform_does_not_look_at_the_history(self, iterations: Any, problems: int) -> None:
         planned = plan(told(iterations), TIERS, problems=problems, policy="uniform")
         assert planned == plan(TierHistory(), TIERS, problems=problems, policy="uniform")
         assert max(planned.values()) - min(planned.values()) <= 1
 
     @given(HISTORIES, st.integers(5, 300))
-    def test_tiers_that_are_not_asked_for_do_not_matter(self, iterations, problems):
+    def test_tiers_that_are_not_asked_for_do_not_matter(self, iterations: Any, problems: int) -> None:
         without = [{tier: counts for tier, counts in one.items() if tier != "T5"} for one in iterations]
         planned = plan(told(iterations), TIERS, problems=problems)
         assert planned == plan(told(without), TIERS, problems=problems)
@@ -193,7 +195,7 @@ class TestPlan:
             ({"policy": "greedy"}, "expected policy adaptive or uniform, got 'greedy'"),
         ],
     )
-    def test_what_cannot_be_planned_is_refused(self, arguments, message):
+    def test_what_cannot_be_planned_is_refused(self, arguments: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
             plan(TierHistory(), **{"tiers": TIERS, "problems": 20, **arguments})
 
@@ -204,30 +206,37 @@ GROUPS = st.dictionaries(
 
 
 class TestSecondWave:
-    def test_undecided_first_then_all_wrong_never_all_right(self):
+    def test_undecided_first_then_all_wrong_never_all_right(self) -> None:
         groups = {"easy": (True,) * 4, "hard": (False,) * 4, "open": (True, False, False, True)}
         assert second_wave(groups, 3) == {"open": 3}
         assert second_wave(groups, 6) == {"open": 4, "hard": 2}
         assert second_wave(groups, 100) == {"open": 4, "hard": 4}
         assert second_wave({"easy": (True,) * 4}, 5) == {}
 
-    def test_rollouts_go_round_and_rarely_right_problems_come_first(self):
+    def test_rollouts_go_round_and_rarely_right_problems_come_first(self) -> None:
         groups = {"often": (True, True, False), "rare": (True, False, False), "rare too": (False, True, False)}
         assert second_wave(groups, 4) == {"rare": 2, "rare too": 1, "often": 1}
 
-    def test_the_limit_sends_rollouts_on(self):
+    def test_rewards_that_differ_come_first_by_their_mean(self) -> None:
+        """Means 0.2, 0.65 and 0.95; then what is 0.4 throughout, and 0.9 throughout only where that is not enough."""
+        groups = {"top": (0.9, 1), "low": (0, 0.4), "half": (0.4, 0.9), "same": (0.4, 0.4), "good": (0.9, 0.9)}
+        assert list(second_wave(groups, 3)) == ["low", "half", "top"]
+        assert list(second_wave(groups, 10)) == ["low", "half", "top", "same", "good"]
+        assert list(second_wave(groups, 10, admit_at=0.9)) == ["low", "half", "top", "same"]
+
+    def test_the_limit_sends_rollouts_on(self) -> None:
         groups = {"hard": (False,) * 4, "open": (True, False)}
         assert second_wave(groups, 10, limit=7) == {"open": 7, "hard": 3}
 
-    def test_a_limit_in_the_hundreds_holds(self):
+    def test_a_limit_in_the_hundreds_holds(self) -> None:
         assert second_wave({"hard": (False,)}, 400, limit=300) == {"hard": 300}
 
-    def test_a_limit_of_nothing_gives_nothing(self):
+    def test_a_limit_of_nothing_gives_nothing(self) -> None:
         groups = {"hard": (False,) * 4, "open": (True, False)}
         assert second_wave(groups, 10, limit=0) == second_wave(groups, 0) == {}
 
     @given(GROUPS, st.integers(0, 100), st.one_of(st.none(), st.integers(0, 12)))
-    def test_all_rollouts_are_given_while_there_is_room(self, groups, rollouts, limit):
+    def test_all_rollouts_are_given_while_there_is_room(self, groups: Any, rollouts: int, limit: int) -> None:
         extra = second_wave(groups, rollouts, limit=limit)
         room = {
             problem: len(verdicts) if limit is None else limit
@@ -238,14 +247,14 @@ class TestSecondWave:
         assert all(0 < given <= room[problem] for problem, given in extra.items())
 
     @given(GROUPS, st.integers(0, 100))
-    def test_no_all_wrong_problem_is_served_while_an_undecided_one_has_room(self, groups, rollouts):
+    def test_no_all_wrong_problem_is_served_while_an_undecided_one_has_room(self, groups: Any, rollouts: int) -> None:
         extra = second_wave(groups, rollouts)
         undecided = [problem for problem, verdicts in groups.items() if any(verdicts) and not all(verdicts)]
         if any(not any(groups[problem]) for problem in extra):
             assert all(extra[problem] == len(groups[problem]) for problem in undecided)
 
     @given(GROUPS, st.integers(0, 100))
-    def test_inside_a_kind_nobody_is_two_ahead_of_one_with_room(self, groups, rollouts):
+    def test_inside_a_kind_nobody_is_two_ahead_of_one_with_room(self, groups: Any, rollouts: int) -> None:
         extra = second_wave(groups, rollouts, limit=20)
         for kind in (True, False):
             served = [p for p, verdicts in groups.items() if any(verdicts) is kind and not all(verdicts)]
@@ -260,41 +269,43 @@ class TestSecondWave:
             ({}, 1, -1, "expected numbers from 0, got rollouts 1 and limit -1"),
         ],
     )
-    def test_what_makes_no_sense_is_refused(self, groups, rollouts, limit, message):
+    def test_what_makes_no_sense_is_refused(
+        self, groups: dict[str, Any], rollouts: int, limit: int | None, message: str
+    ) -> None:
         with pytest.raises(ValueError, match=message):
             second_wave(groups, rollouts, limit=limit)
 
 
 class TestWeakModels:
-    def test_a_ladder_is_climbed_tier_by_tier(self):
+    def test_a_ladder_is_climbed_tier_by_tier(self) -> None:
         """One of eight is more than a tenth; nothing known is nothing right."""
         assert climbed(TierHistory(), TIERS) == ("T0",)
         history = told([{"T0": fared(1), "T1": fared(0), "T2": fared(8)}])
         assert climbed(history, TIERS) == ("T0", "T1")
         assert climbed(told([{tier: fared(1) for tier in TIERS}]), TIERS) == TIERS
 
-    def test_a_tenth_of_the_rollouts_is_enough_to_climb(self):
+    def test_a_tenth_of_the_rollouts_is_enough_to_climb(self) -> None:
         """One of ten climbs, one of eleven does not; where nothing is said to be right, nothing was."""
         assert climbed(TierHistory(rollouts={"T0": 10.0}, right={"T0": 1.0}), TIERS) == ("T0", "T1")
         assert climbed(TierHistory(rollouts={"T0": 11.0}, right={"T0": 1.0}), TIERS) == ("T0",)
         assert climbed(TierHistory(rollouts={"T0": 8.0}), TIERS) == ("T0",)
 
-    def test_a_tier_that_no_longer_holds_closes_those_above_it(self):
+    def test_a_tier_that_no_longer_holds_closes_those_above_it(self) -> None:
         assert climbed(told([{"T0": fared(1)}, {"T0": fared(0)}]), TIERS) == ("T0",)
 
-    def test_examples_are_needed_until_a_fifth_is_right_without_them(self):
+    def test_examples_are_needed_until_a_fifth_is_right_without_them(self) -> None:
         assert needs_examples(TierHistory(), "T0")
         assert needs_examples(told([{"T0": fared(7, shown=6, shown_right=6)}] * 1), "T0") is False
         assert needs_examples(told([{"T0": fared(6, shown=6, shown_right=6)}]), "T0")
         assert needs_examples(told([{"T0": fared(8, shown=8, shown_right=8)}]), "T0"), "none was alone"
 
-    def test_a_fifth_of_the_rollouts_is_enough_to_do_without_examples(self):
+    def test_a_fifth_of_the_rollouts_is_enough_to_do_without_examples(self) -> None:
         """Two of ten is, two of eleven is not; where nothing is said to be right, nothing was."""
         assert not needs_examples(TierHistory(alone={"T0": 10.0}, alone_right={"T0": 2.0}), "T0")
         assert needs_examples(TierHistory(alone={"T0": 11.0}, alone_right={"T0": 2.0}), "T0")
         assert needs_examples(TierHistory(alone={"T0": 1.0}), "T0")
 
     @given(HISTORIES)
-    def test_what_is_climbed_is_a_beginning_and_never_empty(self, iterations):
+    def test_what_is_climbed_is_a_beginning_and_never_empty(self, iterations: Any) -> None:
         found = climbed(told(iterations), TIERS)
         assert found and found == TIERS[: len(found)]

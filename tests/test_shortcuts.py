@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
-from gce.domain.shortcuts import PolicyScore, best_by_group, score_policies
+from gce.adapters.evaluators.verifier import TaskVerifier
+from gce.domain.baselines import PolicyScore, best_by_group, score_policies
+from gce.domain.completions import Completion
+from gce.domain.executions import Evidence
+from gce.domain.measurements import Interval
+from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.statistics import wilson
-from gce.domain.tasks import TASKS, Task, TaskTier, draw_problem
-from gce.domain.types import Completion, Evidence, Interval, Message, Problem, Verdict
+from gce.domain.tasks import TASKS, Audit, Task, TaskTier, draw_problem
+from gce.domain.verdicts import Verdict
 
 
 def parity(problem: Problem, completion: Completion, _evidence: Evidence | None) -> tuple[Verdict, ...]:
@@ -28,14 +34,20 @@ PARITY = Task(
     digest=lambda instance: f"{instance:032x}",
     verify=parity,
     instance_type=int,
-    group=lambda instance: "digit" if instance < 10 else "",
+    audit=Audit(group=lambda instance: "digit" if instance < 10 else ""),
 )
 """A task of a user's own: numbers, odd or even."""
+JUDGE = TaskVerifier(PARITY).judge
 
 
 def numbers(tier: str, *values: int) -> list[Problem]:
     return [
-        Problem(f"{tier}/{value}", "parity", tier, "test", value, PARITY.prompt(value, random.Random(0)), str(value))
+        Problem(
+            ProblemId("parity", "by hand", "test", tier, 0, value),
+            value,
+            PARITY.prompt(value, random.Random(0)),
+            str(value),
+        )
         for value in values
     ]
 
@@ -48,18 +60,18 @@ def shares(scores: tuple[PolicyScore, ...]) -> dict[tuple[str, str], tuple[int, 
     return {(score.policy, score.group): (score.share.correct, score.share.n) for score in scores}
 
 
-def test_shares_are_counted_by_tier_in_the_order_given():
+def test_shares_are_counted_by_tier_in_the_order_given() -> None:
     problems = [*numbers("large", 11, 12, 13), *numbers("small", 2, 4, 5)]
-    scores = score_policies(PARITY, {"odd": odd}, problems)
+    scores = score_policies(PARITY, JUDGE, {"odd": odd}, problems)
     assert shares(scores) == {("odd", "large"): (2, 3), ("odd", "small"): (1, 3)}
     assert [score.tier for score in scores] == ["large", "small"]
     assert scores[0].share == wilson(2, 3)
 
 
-def test_subtypes_are_counted_beside_their_tier():
+def test_subtypes_are_counted_beside_their_tier() -> None:
     """Digits form a subtype of either tier; larger numbers belong to none."""
     problems = [*numbers("large", 1, 11, 12), *numbers("small", 2, 3, 5)]
-    scores = score_policies(PARITY, {"odd": odd}, problems, subtypes=True)
+    scores = score_policies(PARITY, JUDGE, {"odd": odd}, problems, subtypes=True)
     assert shares(scores) == {
         ("odd", "large"): (2, 3),
         ("odd", "large digit"): (1, 1),
@@ -69,7 +81,7 @@ def test_subtypes_are_counted_beside_their_tier():
     assert {score.group: score.tier for score in scores}["large digit"] == "large"
 
 
-def test_problems_to_which_a_policy_does_not_apply_are_left_out():
+def test_problems_to_which_a_policy_does_not_apply_are_left_out() -> None:
     """Neither right nor wrong; a policy that applies to nothing has no row."""
 
     def only_small(problem: Problem, rng: random.Random) -> str | None:
@@ -77,20 +89,20 @@ def test_problems_to_which_a_policy_does_not_apply_are_left_out():
 
     problems = [*numbers("large", 11), *numbers("small", 2, 3)]
     policies = {"small": only_small, "never": lambda problem, rng: None}
-    assert shares(score_policies(PARITY, policies, problems)) == {("small", "small"): (1, 2)}
+    assert shares(score_policies(PARITY, JUDGE, policies, problems)) == {("small", "small"): (1, 2)}
 
 
-def test_what_could_not_be_judged_is_outside_the_share():
+def test_what_could_not_be_judged_is_outside_the_share() -> None:
     policies = {"mute": lambda problem, rng: "I do not know" if problem.instance == 1 else "even"}
-    (score,) = score_policies(PARITY, policies, numbers("small", 1, 2, 3))
+    (score,) = score_policies(PARITY, JUDGE, policies, numbers("small", 1, 2, 3))
     assert (score.share.correct, score.share.n, score.share.failed) == (1, 2, 1)
 
 
-def test_each_draw_has_its_own_generator():
+def test_each_draw_has_its_own_generator() -> None:
     """Named by seed, policy and problem: the same whatever else is asked, and in whatever order."""
     seen: dict[tuple[str, str], float] = {}
 
-    def note(name):
+    def note(name: Any) -> Any:
         def policy(problem: Problem, rng: random.Random) -> str:
             seen[name, problem.key] = rng.random()
             return "odd"
@@ -98,16 +110,16 @@ def test_each_draw_has_its_own_generator():
         return policy
 
     problems = numbers("small", 1, 2, 3)
-    score_policies(PARITY, {"a": note("a"), "b": note("b")}, problems)
+    score_policies(PARITY, JUDGE, {"a": note("a"), "b": note("b")}, problems)
     first = dict(seen)
-    score_policies(PARITY, {"b": note("b")}, problems[::-1])
+    score_policies(PARITY, JUDGE, {"b": note("b")}, problems[::-1])
     assert seen == first
     assert len(set(first.values())) == 6
-    score_policies(PARITY, {"a": note("a")}, problems, seed=1)
+    score_policies(PARITY, JUDGE, {"a": note("a")}, problems, seed=1)
     assert seen != first
 
 
-def test_the_best_of_a_group_is_the_first_of_the_largest_shares():
+def test_the_best_of_a_group_is_the_first_of_the_largest_shares() -> None:
     def score(policy: str, group: str, correct: int, n: int) -> PolicyScore:
         return PolicyScore(policy, group, group, Interval(n, correct, 0.0, 1.0))
 
@@ -117,13 +129,13 @@ def test_the_best_of_a_group_is_the_first_of_the_largest_shares():
     assert best_by_group([]) == {}
 
 
-@pytest.mark.parametrize("policies", ["blind", "heuristics"])
-def test_scheduling_says_which_policies_it_has(policies: str):
+@pytest.mark.parametrize("policies", ["prompt_blind", "heuristics"])
+def test_scheduling_says_which_policies_it_has(policies: str) -> None:
     """Each applies to one of three problems at least, and what it answers is judged by the task's verifier."""
     task = TASKS["scheduling"]
     problems = [draw_problem(task, "grounded", tier, "train", 0) for tier in ("T0", "T2", "T5")]
-    found = getattr(task, policies)(problems)
-    scores = score_policies(task, found, problems)
+    found = getattr(task.references, policies)(problems)
+    scores = score_policies(task, TaskVerifier(task).judge, found, problems)
     assert {score.policy for score in scores} == set(found)
     for score in scores:
         (problem,) = [problem for problem in problems if problem.tier == score.tier]

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from attrs import evolve
+from present import present
 
-from gce.app import cli, train
-from gce.app.config import RunConfig, with_recipe
-from gce.app.study import STUDIES, Condition, Effect, Finished, check_stored, effects, finished, settings_of
+from gce.adapters.runs.directories import DirectoryRuns
+from gce.app import cli
+from gce.app.settings.records import StoppingSettings, TrainSettings
+from gce.app.settings.values import with_recipe
+from gce.app.studies.conditions import STUDIES, Condition, check_stored, values_of
+from gce.app.studies.study import Effect, Finished, effects, finished
+from gce.app.training import run as training
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
-from gce.errors import BadInput
+from gce.errors import BadInput, SettingError
 
 TOY = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless")
 SMALL = ("--problems", "4", "--rollouts", "2", "--iterations", "1", "--updates", "1", "--test", "3")
 
-CONDITIONS = {"full": Condition("all"), "half": Condition("less", {"layers": 2}, "full")}
+CONDITIONS = {"full": Condition("all"), "half": Condition("less", {"lora.layers": 2}, "full")}
 
 
 def run(condition: str, seed: int, right: str) -> Finished:
@@ -48,6 +57,27 @@ def test_differences_are_paired_by_seed_and_problem() -> None:
     assert half.difference.low < -0.375 < half.difference.high
 
 
+def test_a_study_over_two_processes_is_the_same_study(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("safetensors")  # Runs are kept in directories.
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
+    arguments = ["ablate", *TOY, *SMALL, "--conditions", "full,shuffled", "--seeds", "0", "--json"]
+    found = []
+    for processes in ("1", "2"):
+        assert cli.main([*arguments, "--dir", str(tmp_path / processes), "--processes", processes]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1]
+    assert len(found[0]["effects"]) == 2 and not found[0]["missing"]
+
+
+def test_an_error_of_a_setting_crosses_processes_whole() -> None:
+    error = SettingError("optimizer.batch", "from 1", 0, "{optimizer.batch} must be from 1, got 0")
+    again = copy.copy(error)
+    assert (str(again), again.setting, again.got) == (str(error), "optimizer.batch", 0)
+    assert again.said(lambda name: f"<{name}>") == "<optimizer.batch> must be from 1, got 0"
+
+
 def test_problems_that_only_one_has_are_left_out() -> None:
     """Another number of test problems: the first ones are shared."""
     (_, half) = effects([run("full", 0, "111/11"), run("half", 0, "10/1")], CONDITIONS)
@@ -64,7 +94,7 @@ def test_what_is_still_to_come_counts_when_p_is_adjusted() -> None:
     runs = [run("raft", 0, "1" * 30), run("grpo", 0, "0" * 7 + "1" * 23)]
     found = {effect.condition: effect for effect in effects(runs, STUDIES["algorithms"])}
     assert found["grpo"].p == pytest.approx(0.0156, abs=0.005)
-    assert found["grpo"].adjusted == pytest.approx(4 * found["grpo"].p)
+    assert found["grpo"].adjusted == pytest.approx(4 * present(found["grpo"].p))
 
 
 def test_an_effect_is_clear_when_it_is_significant_and_every_seed_agrees() -> None:
@@ -80,23 +110,26 @@ def test_an_effect_is_clear_when_it_is_significant_and_every_seed_agrees() -> No
 def test_conditions_are_settings_that_exist_and_compare_with_one_another(study: str) -> None:
     conditions = STUDIES[study]
     for name, condition in conditions.items():
-        settings = settings_of(condition, {"test": 10}, 3)
+        settings = values_of(condition, {"evaluation.test": 10}, 3)
         assert settings is not None
         config = with_recipe("gce", settings)
-        assert (config.seed, config.test) == (3, 10)
+        assert (config.seed, config.evaluation.test) == (3, 10)
         assert not condition.against or condition.against in conditions, name
-    assert with_recipe("gce", settings_of(STUDIES["ablations"]["no-reasoning"], {}, 0) or {}).task == (
+    assert with_recipe("gce", values_of(STUDIES["ablations"]["no-reasoning"], {}, 0) or {}).task == (
         "scheduling-answer-only"
     )
-    assert settings_of(Condition("", {}, variant="answer-only"), {"task": "toy_task:ADDITION"}, 0) is None
+    assert values_of(Condition("", {}, variant="answer-only"), {"task": "toy_task:ADDITION"}, 0) is None
 
 
 def test_a_run_made_before_a_setting_existed_has_its_default() -> None:
-    wanted = to_plain(RunConfig(iterations=2))
-    older = {name: value for name, value in wanted.items() if name not in ("bootstrap", "ladder", "concurrency")}
+    wanted = TrainSettings(stopping=StoppingSettings(iterations=2))
+    older = to_plain(wanted)
+    for section, name in (("demonstrations", "bootstrap"), ("curriculum", "ladder"), ("model", "concurrency")):
+        del older[section][name]
     check_stored(older, wanted, Path("study"))
-    with pytest.raises(BadInput, match="study was made with ladder False, expected True"):
-        check_stored(older, {**wanted, "ladder": True}, Path("study"))
+    with_ladder = evolve(wanted, curriculum=evolve(wanted.curriculum, ladder=True))
+    with pytest.raises(BadInput, match=r"study was made with curriculum.ladder False, expected True"):
+        check_stored(older, with_ladder, Path("study"))
 
 
 def test_a_study_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +144,7 @@ def test_a_study_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.Capture
 
     others = [*arguments, "--seeds", "0,1", "--iterations", "3"]
     assert cli.main(others) == 2
-    assert "was made with iterations 1, expected 3: give another --dir" in capsys.readouterr().err
+    assert "was made with --iterations 1, expected 3: give another --dir" in capsys.readouterr().err
     assert cli.main([*arguments, "--seeds", "0", "--test", "5", "--threads", "1"]) == 0, "these change nothing learned"
     capsys.readouterr()
 
@@ -125,7 +158,7 @@ def test_a_study_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "study/full/seed-1/summary.json").unlink()
     assert cli.main([*arguments, "--seeds", "0,1"]) == 0
     assert "[3/4] full, seed 1" in capsys.readouterr().err
-    assert len(finished(tmp_path / "study", STUDIES["ablations"])) == 4
+    assert len(finished(DirectoryRuns(), str(tmp_path / "study"), STUDIES["ablations"])) == 4
 
 
 def test_a_run_that_another_process_holds_is_left_to_it(
@@ -133,15 +166,15 @@ def test_a_run_that_another_process_holds_is_left_to_it(
 ) -> None:
     pytest.importorskip("safetensors", reason="checkpoints are safetensors")
     inner = ["ablate", *TOY, *SMALL, "--dir", str(tmp_path), "--conditions", "full", "--seeds", "0"]
-    finish: Callable[..., object] = train._train
+    finish: Callable[..., object] = training._finished
 
     def meanwhile(*arguments: object, **more: object) -> object:
-        monkeypatch.setattr(train, "_train", finish)
+        monkeypatch.setattr(training, "_finished", finish)
         assert cli.main(inner) == 1
         assert "left to another process" in capsys.readouterr().err
         return finish(*arguments, **more)
 
-    monkeypatch.setattr(train, "_train", meanwhile)
+    monkeypatch.setattr(training, "_finished", meanwhile)
     assert cli.main(inner) == 0
 
 
@@ -158,8 +191,8 @@ def test_a_condition_that_the_task_has_not_is_left_out(tmp_path: Path, capsys: p
         (("--seeds", "a"), "--seeds: expected a whole number from 0 to"),
         (("--conditions", "half"), "has no condition 'half'"),
         (("--iterations", "0"), "--iterations: expected a whole number from 1 to"),
-        (("--study", "algorithms", "--algorithm", "grpo"), "conditions differ in algorithm: leave out --algorithm"),
-        (("--admission", "all"), "conditions differ in admission: leave out --admission"),
+        (("--study", "algorithms", "--algorithm", "grpo"), "conditions differ in --algorithm: leave out --algorithm"),
+        (("--admission", "all"), "conditions differ in --admission: leave out --admission"),
         (("--test", "0"), "a study needs --test from 2, got 0"),
     ],
 )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.domain.targeting import choose_layers, normalised_activation
-from gce.domain.types import LayerActivation
+from gce.domain.layer_selection import Strategy, choose_layers, normalised_activation
+from gce.domain.learning import LayerActivation
 
 STATISTICS = st.floats(0, 1e6)
 MODELS = st.lists(st.tuples(STATISTICS, STATISTICS), min_size=1, max_size=12).map(
@@ -26,29 +27,31 @@ MODEL = [
 
 
 @pytest.mark.parametrize(("count", "layers"), [(1, (0,)), (2, (0, 2)), (3, (0, 1, 2)), (4, (0, 1, 2, 3))])
-def test_probing_takes_the_blocks_that_change_most_ties_to_the_lower(count, layers):
+def test_probing_takes_the_blocks_that_change_most_ties_to_the_lower(count: int, layers: tuple[int, ...]) -> None:
     assert choose_layers(MODEL, count) == layers
 
 
-def test_probing_is_not_misled_by_depth():
+def test_probing_is_not_misled_by_depth() -> None:
     """The largest outputs are blocks 2 and 3, as they always are; the largest changes are 0 and 2."""
     largest_outputs = sorted(sorted(range(4), key=lambda layer: MODEL[layer].mean_square)[-2:])
     assert largest_outputs == [2, 3]
     assert choose_layers(MODEL, 2, strategy="probe") == (0, 2)
 
 
-def test_a_block_without_output_changes_nothing():
+def test_a_block_without_output_changes_nothing() -> None:
     assert normalised_activation(LayerActivation(0, 0.0, 0.0)) == 0.0
 
 
-def test_the_plain_strategies():
+def test_the_plain_strategies() -> None:
     assert choose_layers(MODEL, 2, strategy="last") == (2, 3)
     assert choose_layers(MODEL, 99, strategy="all") == (0, 1, 2, 3)
     assert choose_layers(list(reversed(MODEL)), 2, strategy="last") == (2, 3)
 
 
 @given(MODELS, st.sampled_from(["probe", "last", "random"]), st.integers(0, 2**63 - 1), st.data())
-def test_as_many_blocks_as_asked_ascending_whatever_the_order_given(model, strategy, key, data):
+def test_as_many_blocks_as_asked_ascending_whatever_the_order_given(
+    model: Any, strategy: Strategy, key: int, data: st.DataObject
+) -> None:
     count = data.draw(st.integers(1, len(model)))
     layers = choose_layers(model, count, strategy=strategy, key=key)
     assert len(layers) == count
@@ -58,7 +61,7 @@ def test_as_many_blocks_as_asked_ascending_whatever_the_order_given(model, strat
 
 
 @given(MODELS, st.data())
-def test_no_block_left_out_changes_more_than_one_chosen(model, data):
+def test_no_block_left_out_changes_more_than_one_chosen(model: Any, data: st.DataObject) -> None:
     chosen = choose_layers(model, data.draw(st.integers(1, len(model))))
     scores = [normalised_activation(activation) for activation in model]
     left_out = [score for layer, score in enumerate(scores) if layer not in chosen]
@@ -66,7 +69,7 @@ def test_no_block_left_out_changes_more_than_one_chosen(model, data):
 
 
 @given(MODELS, st.integers(-20, 20), st.data())
-def test_the_unit_of_activations_does_not_matter(model, exponent, data):
+def test_the_unit_of_activations_does_not_matter(model: Any, exponent: int, data: st.DataObject) -> None:
     scale = 2.0**exponent
     count = data.draw(st.integers(1, len(model)))
     scaled = [
@@ -77,7 +80,7 @@ def test_the_unit_of_activations_does_not_matter(model, exponent, data):
     assert tiny or choose_layers(scaled, count) == choose_layers(model, count)
 
 
-def test_random_blocks_depend_on_the_key_and_on_nothing_else():
+def test_random_blocks_depend_on_the_key_and_on_nothing_else() -> None:
     model = [LayerActivation(layer, 1.0, 1.0) for layer in range(8)]
     choices = [choose_layers(model, 3, strategy="random", key=key) for key in range(300)]
     assert choices == [
@@ -90,24 +93,24 @@ def test_random_blocks_depend_on_the_key_and_on_nothing_else():
 
 @pytest.mark.parametrize("count", [0, -1, 5])
 @pytest.mark.parametrize("strategy", ["probe", "last", "random"])
-def test_a_count_that_the_model_does_not_have_is_refused(count, strategy):
+def test_a_count_that_the_model_does_not_have_is_refused(count: int, strategy: Strategy) -> None:
     with pytest.raises(ValueError, match=f"expected a count from 1 to the model's 4 blocks, got {count}"):
         choose_layers(MODEL, count, strategy=strategy)
 
 
-def test_an_unknown_strategy_is_refused_by_name():
+def test_an_unknown_strategy_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="expected strategy probe, last, random or all, got 'first'"):
-        choose_layers(MODEL, 1, strategy="first")
+        choose_layers(MODEL, 1, strategy="first")  # type: ignore[arg-type]  # refused
 
 
 @pytest.mark.parametrize("model", [[], [MODEL[0], MODEL[0]]])
-def test_every_block_is_given_once(model):
+def test_every_block_is_given_once(model: Any) -> None:
     with pytest.raises(ValueError, match="expected statistics of every block once"):
         choose_layers(model, 1, strategy="all")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
 @pytest.mark.parametrize("name", ["mean_square", "update_mean_square"])
-def test_statistics_that_cannot_be_are_refused(name, value):
+def test_statistics_that_cannot_be_are_refused(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"block 1: expected a finite {name} from 0, got"):
         choose_layers([MODEL[0], evolve(MODEL[1], **{name: value})], 1)

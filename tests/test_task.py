@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections import Counter
 from hashlib import blake2b
+from typing import Any
 
 import pytest
-from attrs import evolve
+from attrs import evolve, fields
 from hypothesis import given
 from hypothesis import strategies as st
+from present import present
 
 import gce
+from gce.domain.completions import Completion
+from gce.domain.problems import Message, ProblemId, Split
 from gce.domain.randomness import python_generator
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks import TASKS, Task, TaskTier, draw_problem, draw_problems, judge, problem_of_key
+from gce.domain.tasks import (
+    TASKS,
+    Listed,
+    NoProblem,
+    ProblemSource,
+    Task,
+    TaskTier,
+    draw_problem,
+    draw_problems,
+    judge,
+)
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.canonical import canonical_digest
 from gce.domain.tasks.scheduling.dispatch import predecessors_first
@@ -25,8 +40,9 @@ from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.reasoning import worked_response
 from gce.domain.tasks.scheduling.wording import UNSEEN, prompt_text
-from gce.domain.tasks.task import SPLITS, NoProblem, without_thinking
-from gce.domain.types import Completion, Message, Split, Verdict, Violation
+from gce.domain.tasks.source import SPLITS, quarter
+from gce.domain.tasks.task import without_thinking
+from gce.domain.verdicts import Verdict, Violation
 
 SCHEDULING = TASKS["scheduling"]
 
@@ -43,33 +59,32 @@ COIN = Task(
 
 
 def answer(problem: gce.Problem) -> str:
-    return render(solve(problem.instance).starts)
+    return render(present(solve(problem.instance).starts))
 
 
 # What a task has
 
 
-def test_only_what_is_required_has_to_be_given():
-    """The rest has defaults that do nothing: no steps, no facts, no groups, no policies; all right is admitted."""
+def test_only_what_is_required_has_to_be_given() -> None:
+    """The rest has defaults that do nothing: no steps, no groups, no policies; all right is worth 1."""
     problem = draw_problem(COIN, "fair", "one", "train", 0)
     right, wrong = (
         Verdict("right", 1.0, "a", "1"),
         Verdict("wrong", 0.0, "b", "1", {}, (Violation("odd", "It is odd."),)),
     )
     assert COIN.request(problem, Completion("key", "head", "stop", "policy")) is None
-    assert COIN.check_steps(problem, "anything") == ()
-    assert COIN.feedback(wrong) == "It is odd.\nTry again."
-    assert [COIN.admit(verdicts) for verdicts in ((right,), (right, right), (right, wrong), ())] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-    assert COIN.admit((right, Verdict("failed", None, "c", "1"))) is False
-    assert (COIN.facts(3), COIN.group(3), COIN.blind(()), COIN.heuristics(())) == ({}, "", {}, {})
+    assert COIN.teaching.check_steps(problem, "anything") == ()
+    assert COIN.teaching.feedback(wrong) == "It is odd.\nTry again."
+    assert [COIN.reward(verdicts) for verdicts in ((right,), (right, right), (right, wrong), ())] == [1, 1, 0, 0]
+    assert COIN.reward((right, Verdict("failed", None, "c", "1"))) is None
+    assert (COIN.audit.group(3), COIN.references.prompt_blind(()), COIN.references.heuristics(())) == ("", {}, {})
 
 
-def test_training_leaves_out_what_is_held_out():
+def test_a_task_is_small() -> None:
+    assert len(fields(Task)) <= 14
+
+
+def test_training_leaves_out_what_is_held_out() -> None:
     assert [tier.name for tier in COIN.tiers("fair")] == ["one", "hard"]
     assert COIN.training_tiers("fair") == ("one",)
     for preset in SCHEDULING.presets:
@@ -81,16 +96,16 @@ def test_training_leaves_out_what_is_held_out():
 # Drawing problems
 
 
-def test_a_problem_says_where_it_came_from():
+def test_a_problem_says_where_it_came_from() -> None:
     problem = draw_problem(SCHEDULING, "grounded", "T1", "dev", 7, seed=3)
     assert problem.key == "scheduling/grounded/dev/T1/3/7"
     assert (problem.task, problem.tier, problem.split) == ("scheduling", "T1", "dev")
     assert problem.digest == canonical_digest(problem.instance)
-    assert problem.facts == {"jobs": 5, "horizon": problem.instance.horizon}
+    assert problem.id == ProblemId("scheduling", "grounded", "dev", "T1", 3, 7) == ProblemId.parse(problem.key)
     assert [message.role for message in problem.prompt] == ["user"]
 
 
-def test_many_are_drawn_one_by_one():
+def test_many_are_drawn_one_by_one() -> None:
     """The first ten hold the first five, however many are asked for."""
     ten = draw_problems(SCHEDULING, "grounded", "T0", "train", 10)
     assert draw_problems(SCHEDULING, "grounded", "T0", "train", 5) == ten[:5]
@@ -98,7 +113,7 @@ def test_many_are_drawn_one_by_one():
     assert draw_problems(SCHEDULING, "grounded", "T0", "train", 0) == ()
 
 
-def test_seed_split_tier_and_number_give_other_problems():
+def test_seed_split_tier_and_number_give_other_problems() -> None:
     problem = draw_problem(SCHEDULING, "grounded", "T2", "train", 0)
     others = [
         draw_problem(SCHEDULING, "grounded", "T2", "train", 1),
@@ -110,7 +125,7 @@ def test_seed_split_tier_and_number_give_other_problems():
 
 
 @pytest.mark.parametrize(("preset", "tier"), [("grounded", "T0"), ("grounded", "T1"), ("paper", "T0"), ("paper", "T1")])
-def test_no_problem_is_in_two_splits(preset: str, tier: str):
+def test_no_problem_is_in_two_splits(preset: str, tier: str) -> None:
     """The smallest spaces, where chance would not keep them apart: within one split problems do come again."""
     found = {
         split: {problem.digest for problem in draw_problems(SCHEDULING, preset, tier, split, 150)}
@@ -123,7 +138,7 @@ def test_no_problem_is_in_two_splits(preset: str, tier: str):
         assert len(found["train"]) < 150
 
 
-def test_splits_own_quarters_of_the_digests():
+def test_splits_own_quarters_of_the_digests() -> None:
     """Train two, dev one, test one."""
     found = {
         split: Counter(int(draw_problem(COIN, "fair", "one", split, index).instance) for index in range(40))
@@ -133,7 +148,7 @@ def test_splits_own_quarters_of_the_digests():
     assert min(found["train"].values()) > 5
 
 
-def test_a_task_whose_digests_never_reach_a_split_is_told_so():
+def test_a_task_whose_digests_never_reach_a_split_is_told_so() -> None:
     """All digests alike: train problems come, test problems never do."""
     stuck = evolve(COIN, digest=lambda instance: "0" * 32)
     assert draw_problem(stuck, "fair", "one", "train", 0).digest == "0" * 32
@@ -141,7 +156,7 @@ def test_a_task_whose_digests_never_reach_a_split_is_told_so():
         draw_problem(stuck, "fair", "one", "test", 0)
 
 
-def test_the_wording_is_drawn_after_the_problem():
+def test_the_wording_is_drawn_after_the_problem() -> None:
     """Problems are the same whatever a prompt draws."""
     plain = evolve(SCHEDULING, prompt=lambda instance, rng: (Message("user", "Plan."),))
     for index in range(5):
@@ -149,7 +164,7 @@ def test_the_wording_is_drawn_after_the_problem():
         assert (one.instance, one.digest) == (two.instance, two.digest)
 
 
-def test_an_exact_solver_may_be_given():
+def test_an_exact_solver_may_be_given() -> None:
     """It is asked for each draw; here a wrapper around the one used otherwise."""
     asked: list[Instance] = []
 
@@ -174,7 +189,7 @@ print(json.dumps([
 """
 
 
-def test_problems_are_the_same_in_every_process():
+def test_problems_are_the_same_in_every_process() -> None:
     """Under two settings of PYTHONHASHSEED, and here."""
     here = [
         to_plain(draw_problem(SCHEDULING, preset, tier.name, "test", 3, seed=5))
@@ -192,29 +207,29 @@ def test_problems_are_the_same_in_every_process():
 # Scheduling as a task
 
 
-def test_scheduling_puts_its_pieces_together():
+def test_scheduling_puts_its_pieces_together() -> None:
     problem = draw_problem(SCHEDULING, "grounded", "T5", "dev", 0)
     completion = Completion("key", answer(problem), "stop", "policy")
     (verdict,) = SCHEDULING.verify(problem, completion, None)
-    assert verdict.right and SCHEDULING.admit((verdict,))
+    assert verdict.right and SCHEDULING.reward((verdict,)) == 1.0
     assert SCHEDULING.request(problem, completion) is None
-    assert SCHEDULING.feedback(verdict) == "The answer is right: it keeps every constraint.\nTry again."
+    assert SCHEDULING.teaching.feedback(verdict) == "The answer is right: it keeps every constraint.\nTry again."
     order = predecessors_first(problem.instance, problem.instance.labels)
     text = worked_response(problem.instance, order)
-    steps = SCHEDULING.check_steps(problem, text)
+    steps = SCHEDULING.teaching.check_steps(problem, text)
     assert {step.status for step in steps} == {"true"} and len(steps) == 12
     assert SCHEDULING.instance_type is Instance
     assert from_plain(SCHEDULING.instance_type, json.loads(json.dumps(to_plain(problem.instance)))) == problem.instance
 
 
-def test_groups_are_named_by_their_families():
+def test_groups_are_named_by_their_families() -> None:
     """T4 has three; the others are named for what they hold."""
     groups = {
-        SCHEDULING.group(problem.instance) for problem in draw_problems(SCHEDULING, "grounded", "T4", "train", 20)
+        SCHEDULING.audit.group(problem.instance) for problem in draw_problems(SCHEDULING, "grounded", "T4", "train", 20)
     }
     assert groups == {"sequencing+resources", "resources+deadlines", "sequencing+deadlines"}
     named = {
-        tier: SCHEDULING.group(draw_problem(SCHEDULING, "grounded", tier, "train", 0).instance)
+        tier: SCHEDULING.audit.group(draw_problem(SCHEDULING, "grounded", tier, "train", 0).instance)
         for tier in ("T0", "T1", "T2", "T3", "T5")
     }
     assert named == {
@@ -226,20 +241,14 @@ def test_groups_are_named_by_their_families():
     }
 
 
-def test_facts_are_numbers():
-    instance = draw_problem(SCHEDULING, "grounded", "T0", "train", 0).instance
-    assert SCHEDULING.facts(instance) == {"jobs": 4, "horizon": instance.horizon}
-    assert SCHEDULING.facts(evolve(instance, horizon=None)) == {"jobs": 4, "horizon": -1.0}
-
-
-def test_every_tier_has_a_limit_for_blind_answers():
-    assert SCHEDULING.blind_limits == {"T0": 0.25, "*": 0.10}
+def test_every_tier_has_a_limit_for_blind_answers() -> None:
+    assert SCHEDULING.references.limits == {"T0": 0.25, "*": 0.10}
 
 
 # The way in
 
 
-def test_judging_takes_a_problem_and_a_text():
+def test_judging_takes_a_problem_and_a_text() -> None:
     problem = draw_problem(SCHEDULING, "grounded", "T2", "train", 0)
     assert judge(problem, answer(problem)).right
     wrong = judge(problem, render(dict.fromkeys(problem.instance.labels, 0)))
@@ -247,13 +256,13 @@ def test_judging_takes_a_problem_and_a_text():
     assert judge(problem, "I do not know.").violations[0].kind == "missing-answer"
 
 
-def test_judging_knows_the_shipped_tasks_only():
+def test_judging_knows_the_shipped_tasks_only() -> None:
     problem = draw_problem(COIN, "fair", "one", "train", 0)
     with pytest.raises(KeyError, match="coin"):
         judge(problem, "head")
 
 
-def test_the_package_offers_all_of_it():
+def test_the_package_offers_all_of_it() -> None:
     """Every name of `gce.__all__` is there, and nothing else."""
     assert gce.judge is judge
     assert gce.draw_problem is draw_problem
@@ -265,14 +274,14 @@ def test_the_package_offers_all_of_it():
         _ = gce.solve_everything
 
 
-def test_the_lines_in_the_package_docstring_run():
+def test_the_lines_in_the_package_docstring_run() -> None:
     """Draw, judge, admit."""
     problem = gce.draw_problem(gce.TASKS["scheduling"], "grounded", "T2", "train", 0)
     assert gce.judge(problem, "Answer: A 0").status == "wrong"
     assert sum(gce.composition(gce.admit(gce.empty(), [])).values()) == 0
 
 
-def test_the_reworded_task_is_the_same_but_for_its_words():
+def test_the_reworded_task_is_the_same_but_for_its_words() -> None:
     one, other = TASKS["scheduling"], TASKS["scheduling-reworded"]
     assert other.presets == one.presets and other.verify is one.verify
     said, reworded = (draw_problem(task, "grounded", "T5", "test", 0) for task in (one, other))
@@ -283,7 +292,7 @@ def test_the_reworded_task_is_the_same_but_for_its_words():
     assert judge(reworded, "Answer: A 0").status == "wrong"
 
 
-def test_the_relabelled_task_is_the_same_but_for_its_labels():
+def test_the_relabelled_task_is_the_same_but_for_its_labels() -> None:
     """Small letters in the same words; what is right for one is right for the other once relabelled."""
     other = TASKS["scheduling-relabelled"]
     for tier in ("T1", "T5"):
@@ -291,30 +300,30 @@ def test_the_relabelled_task_is_the_same_but_for_its_labels():
         assert relabelled.digest == said.digest
         assert list(relabelled.instance.labels) == [label.lower() for label in said.instance.labels]
         assert relabelled.prompt[0].content.lower() == said.prompt[0].content.lower()
-        text = SCHEDULING.worked(said, solve)
+        text = present(SCHEDULING.teaching.demonstration(said, solve))
         assert judge(said, text).right
-        assert judge(relabelled, other.worked(relabelled, solve)).right
+        assert judge(relabelled, present(other.teaching.demonstration(relabelled, solve))).right
 
 
-def test_the_answer_only_task_asks_for_one_line():
+def test_the_answer_only_task_asks_for_one_line() -> None:
     problem = draw_problem(TASKS["scheduling-answer-only"], "grounded", "T2", "test", 0)
     assert problem.instance == draw_problem(SCHEDULING, "grounded", "T2", "test", 0).instance
     assert problem.prompt[0].content.split("\n")[-1].startswith("Write one line only")
-    text = TASKS["scheduling-answer-only"].worked(problem, solve)
+    text = present(TASKS["scheduling-answer-only"].teaching.demonstration(problem, solve))
     assert "\n" not in text and judge(problem, text).right
 
 
-def test_shifts_are_tasks_and_presets_that_exist():
-    for name, preset in SCHEDULING.shifts.values():
+def test_shifts_are_tasks_and_presets_that_exist() -> None:
+    for name, preset in SCHEDULING.audit.shifts.values():
         assert TASKS[name].tiers(preset or "paper")
-    assert [name for name, task in TASKS.items() if task.shifts] == ["scheduling"]
+    assert [name for name, task in TASKS.items() if task.audit.shifts] == ["scheduling"]
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
-def test_a_problem_is_found_again_by_its_key(task):
+def test_a_problem_is_found_again_by_its_key(task: Task) -> None:
     preset = next(iter(task.presets))
     problem = draw_problem(task, preset, task.tiers(preset)[-1].name, "dev", 3, seed=5)
-    assert problem_of_key(task, problem.key) == problem
+    assert ProblemSource(task).redraw(problem.key) == problem
 
 
 @pytest.mark.parametrize(
@@ -328,21 +337,23 @@ def test_a_problem_is_found_again_by_its_key(task):
         "scheduling/grounded/dev/T9/0/0",
     ],
 )
-def test_a_key_of_no_problem_is_refused(key):
+def test_a_key_of_no_problem_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match="expected a key of task scheduling"):
-        problem_of_key(SCHEDULING, key)
+        ProblemSource(SCHEDULING).redraw(key)
 
 
-def test_a_rung_has_less_room_and_nobody_more_than_was_asked_for():
+def test_a_rung_has_less_room_and_nobody_more_than_was_asked_for() -> None:
     large, rung = (draw_problem(SCHEDULING, "paper", tier, "train", 0) for tier in ("T0", "L2"))
-    assert SCHEDULING.room(large) == 640
-    assert SCHEDULING.room(large, 900) == 900
-    assert SCHEDULING.room(rung) == SCHEDULING.room(rung, 900) == 160
-    assert SCHEDULING.room(rung, 50) == 50
-    assert SCHEDULING.room(evolve(rung, key="by hand")) == 640, "of no preset that is known"
+    assert SCHEDULING.token_budget(large) == 640
+    assert SCHEDULING.token_budget(large, 900) == 900
+    assert SCHEDULING.token_budget(rung) == SCHEDULING.token_budget(rung, 900) == 160
+    assert SCHEDULING.token_budget(rung, 50) == 50
+    assert SCHEDULING.token_budget(evolve(rung, id=evolve(rung.id, preset="by hand"))) == 640, (
+        "of no preset that is known"
+    )
 
 
-def test_rungs_are_for_training_where_a_ladder_is_asked_for_and_never_tested():
+def test_rungs_are_for_training_where_a_ladder_is_asked_for_and_never_tested() -> None:
     assert SCHEDULING.training_tiers("grounded", ladder=True) == ("L2", "L3", "T0", "T1", "T2", "T3", "T4")
     assert SCHEDULING.training_tiers("larger", ladder=True) == SCHEDULING.training_tiers("larger")
     assert all(tier.name.startswith("T") for preset in SCHEDULING.presets for tier in SCHEDULING.tiers(preset))
@@ -361,14 +372,14 @@ def test_rungs_are_for_training_where_a_ladder_is_asked_for_and_never_tested():
         ("", ""),
     ],
 )
-def test_what_a_model_thinks_is_not_its_answer(text: str, said: str):
+def test_what_a_model_thinks_is_not_its_answer(text: str, said: str) -> None:
     assert without_thinking(text) == said
 
 
-def test_thinking_is_not_judged_and_cannot_answer():
+def test_thinking_is_not_judged_and_cannot_answer() -> None:
     """The worked answer alone is right; thought it is nothing, and beside a thought answer it is the only one."""
     problem = draw_problem(SCHEDULING, "grounded", "T0", "train", 0)
-    right = SCHEDULING.worked(problem, None)
+    right = present(SCHEDULING.teaching.demonstration(problem, None))
     answered = {
         right: "right",
         f"<think>{right}</think>": "wrong",
@@ -409,9 +420,8 @@ def test_as_many_problems_are_drawn_as_differ(kinds: int, count: int, split: Spl
         draw=lambda _preset, _tier, rng, _solve: rng.randrange(kinds),
         digest=lambda instance: blake2b(str(instance).encode(), digest_size=16).hexdigest(),
         prompt=lambda instance, _rng: (Message("user", str(instance)),),
-        facts=lambda _instance: {},
     )
-    owned = {kind for kind in range(kinds) if int(few.digest(kind)[:8], 16) % 4 in SPLITS[split]}
+    owned = {kind for kind in range(kinds) if quarter(few.digest(kind)) in SPLITS[split]}
     if not owned:
         with pytest.raises(NoProblem):
             draw_problems(few, "grounded", "T0", split, count)
@@ -422,7 +432,88 @@ def test_as_many_problems_are_drawn_as_differ(kinds: int, count: int, split: Spl
 
 
 def test_a_problem_that_a_file_has_twice_is_evaluated_once() -> None:
-    twice = evolve(COIN, listed=lambda _preset, _tier, _split: (1, 2, 1, 3))
+    twice = evolve(COIN, draw=Listed(lambda _preset, _tier, _split: (1, 2, 1, 3)))
     drawn = draw_problems(twice, "fair", "one", "test", 9)
     assert [(problem.instance, problem.key[-1]) for problem in drawn] == [(1, "0"), (2, "1"), (3, "3")]
     assert len(draw_problems(twice, "fair", "one", "train", 9)) == 4
+
+
+# Identities and digests
+
+
+@given(
+    st.builds(
+        ProblemId,
+        st.from_regex(r"[a-z@./:-]{1,20}", fullmatch=True),
+        st.from_regex(r"[^/]{0,9}", fullmatch=True),
+        st.sampled_from(["train", "dev", "test"]),
+        st.from_regex(r"[^/]{0,9}", fullmatch=True),
+        st.integers(),
+        st.integers(0),
+    )
+)
+def test_an_identity_is_read_as_it_is_printed(name: ProblemId) -> None:
+    assert ProblemId.parse(str(name)) == name
+
+
+def test_a_tasks_name_may_hold_slashes_and_a_file() -> None:
+    name = ProblemId.parse("programs@data/mine.jsonl/mine/test/all/0/12")
+    assert (name.task, name.preset, name.within_task) == ("programs@data/mine.jsonl", "mine", "mine/test/all/0/12")
+
+
+@pytest.mark.parametrize("text", ["", "a", "a/b/train/T0/0", "a/b/exam/T0/0/0", "a/b/dev/T0/0/x", "a/b/dev/T0/00/1"])
+def test_what_is_printed_otherwise_is_no_identity(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a problem as task/preset/split/tier/seed/index, got"):
+        ProblemId.parse(text)
+
+
+def test_a_tiers_name_holds_no_slash() -> None:
+    with pytest.raises(ValueError):
+        ProblemId("coin", "fair", "dev", "a/b", 0, 0)
+
+
+def test_a_digest_may_be_any_text() -> None:
+    """Of sums by name: what is not hexadecimal is hashed; a hexadecimal one is read by its first eight digits."""
+    sums = evolve(
+        COIN,
+        draw=lambda _preset, _tier, rng, _solve: (rng.randrange(9), rng.randrange(9)),
+        digest=lambda instance: f"{min(instance)}+{max(instance)}",
+        instance_type=tuple,
+    )
+    found = {
+        split: {problem.digest for problem in draw_problems(sums, "fair", "one", split, 100)}
+        for split in ("train", "dev", "test")
+    }
+    assert len(found["train"] | found["dev"] | found["test"]) == sum(map(len, found.values())) > 40
+    assert all(quarter(digest) in SPLITS[split] for split in found for digest in found[split])
+    assert [quarter(f"{number:08x}ffff") for number in range(5)] == [0, 1, 2, 3, 0]
+    assert {quarter(text) for text in ("", "5+4", "abc", "\ud800", "Zürich")} <= {0, 1, 2, 3}
+
+
+# A source of problems
+
+
+def test_a_source_draws_what_is_drawn_without_one() -> None:
+    """In any order: what it has drawn says how soon it is done, never what comes."""
+    source = ProblemSource(SCHEDULING)
+    for index in (7, 2, 25, 0):
+        assert source.draw("paper", "T0", "test", index) == draw_problem(SCHEDULING, "paper", "T0", "test", index)
+
+
+def test_problems_are_drawn_in_linear_time() -> None:
+    """Of a space far larger than what is drawn, each costs the draws that fall into its split, about four."""
+    draws = []
+
+    def draw(_preset: str, _tier: str, rng: random.Random, _solve: Any) -> int:
+        draws.append(0)
+        return rng.randrange(2**32)
+
+    wide = evolve(COIN, draw=draw)
+    assert len(draw_problems(wide, "fair", "one", "test", 200)) == 200
+    assert len(draws) < 2_000
+
+
+def test_two_sources_share_nothing() -> None:
+    one, other = ProblemSource(COIN), ProblemSource(COIN)
+    one.first("fair", "one", "dev", 9)
+    assert other.draw("fair", "one", "dev", 0) == one.draw("fair", "one", "dev", 0)

@@ -12,20 +12,24 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import toy_task
 from attrs import evolve
 
+from gce.domain.executions import Execution
+from gce.domain.problems import Message
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import wilson
-from gce.domain.tasks import TASKS, Relation, Task, TaskTier, draw_problem
-from gce.domain.types import Evidence, Message, Verdict
-from gce.testing.bench import Overdue, alarm_clock
-from gce.testing.responses import HOSTILE, NOTHING_SAID, long_texts, mutated, noise, renumbered
-from gce.testing.scheduling_checkers import accepts
-from gce.testing.task_check import TaskReport, check_task
+from gce.domain.tasks import TASKS, Audit, References, Relation, Task, TaskTier, Teaching, draw_problem
+from gce.domain.verdicts import Verdict
+from gce.testing.scheduling.checkers import accepts
+from gce.testing.verifiers.bench import Overdue, alarm_clock
+from gce.testing.verifiers.check import TaskReport, check_task
+from gce.testing.verifiers.responses import HOSTILE, NOTHING_SAID, long_texts, mutated, noise, renumbered
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -34,14 +38,14 @@ custom = importlib.import_module("custom_task")
 sys.path.remove(str(EXAMPLES))
 
 
-def attack(task: Task, **options) -> TaskReport:
+def attack(task: Task, **options: Any) -> TaskReport:
     return check_task(task, **{"problems": 4, "responses": 400, "seconds": 0.3, "accepts": fuzz.accepts} | options)
 
 
 # Planted bugs
 
 
-def test_the_sound_verifier_of_the_example_is_clean():
+def test_the_sound_verifier_of_the_example_is_clean() -> None:
     report = attack(fuzz.SOUND)
     assert report.ok and not report.not_checked, report
     assert all(report.tried.values())
@@ -50,7 +54,7 @@ def test_the_sound_verifier_of_the_example_is_clean():
 
 
 @pytest.mark.parametrize(("task", "expected"), fuzz.PLANTED.values(), ids=fuzz.PLANTED)
-def test_a_planted_bug_is_found_by_its_check(task: Task, expected: str):
+def test_a_planted_bug_is_found_by_its_check(task: Task, expected: str) -> None:
     report = attack(task)
     assert expected in report.found, report
     assert not report.ok
@@ -58,7 +62,7 @@ def test_a_planted_bug_is_found_by_its_check(task: Task, expected: str):
 
 
 @pytest.mark.slow
-def test_the_example_prints_each_bug_with_the_check_that_found_it():
+def test_the_example_prints_each_bug_with_the_check_that_found_it() -> None:
     ran = subprocess.run(
         [sys.executable, str(EXAMPLES / "fuzz_my_verifier.py")], capture_output=True, text=True, timeout=300
     )
@@ -71,7 +75,7 @@ def test_the_example_prints_each_bug_with_the_check_that_found_it():
 
 
 @pytest.mark.parametrize("preset", TASKS["scheduling"].presets)
-def test_the_shipped_task_is_clean(preset: str):
+def test_the_shipped_task_is_clean(preset: str) -> None:
     report = check_task(TASKS["scheduling"], preset=preset, problems=1, responses=300, accepts=accepts)
     assert report.ok, report
     assert (report.exploits.n, report.false_rejects.n > 20) == (300, True)
@@ -81,19 +85,19 @@ def test_the_shipped_task_is_clean(preset: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_every_shipped_task_is_clean(name: str):
+def test_every_shipped_task_is_clean(name: str) -> None:
     report = check_task(TASKS[name], accepts=accepts)
     assert report.ok, report
 
 
 @pytest.mark.parametrize("task", [toy_task.ADDITION, custom.SORTING], ids=["addition", "sorting"])
-def test_tasks_of_one_s_own_are_clean_as_far_as_can_be_told(task: Task):
+def test_tasks_of_one_s_own_are_clean_as_far_as_can_be_told(task: Task) -> None:
     report = check_task(task, problems=2)
     assert report.ok, report
     assert [reason.partition(":")[0] for reason in report.not_checked] == ["relations", "hedging", "exploits"]
 
 
-def test_an_answer_of_one_s_own_task_ends_where_the_response_ends():
+def test_an_answer_of_one_s_own_task_ends_where_the_response_ends() -> None:
     """Nothing may hide behind 200 spaces."""
     problem = draw_problem(custom.SORTING, "letters", "nine", "test", 0)
     answer = custom.write(custom.in_order(problem.instance))
@@ -104,11 +108,11 @@ def test_an_answer_of_one_s_own_task_ends_where_the_response_ends():
 # What a report says
 
 
-def completion(text: str):
+def completion(text: str) -> Any:
     return fuzz.Completion("k", text, "stop", policy="")
 
 
-def task_of(verify, **fields) -> Task:
+def task_of(verify: Any, **fields: Any) -> Task:
     """Say the number; right answers are the number alone."""
     return Task(
         name="echo",
@@ -118,7 +122,7 @@ def task_of(verify, **fields) -> Task:
         digest=lambda instance: f"{instance * 2654435761 % 2**32:08x}",
         verify=verify,
         instance_type=int,
-        heuristics=lambda _training: {"says it": lambda problem, _rng: str(problem.instance)},
+        references=References(heuristics=lambda _: {"says it": lambda problem, _rng: str(problem.instance)}),
         **fields,
     )
 
@@ -127,21 +131,21 @@ def verdict(right: bool) -> tuple[Verdict, ...]:
     return (Verdict("right" if right else "wrong", float(right), "echo", "1"),)
 
 
-def exactly(problem, text: str) -> bool:
+def exactly(problem: Any, text: str) -> bool:
     return text == str(problem.instance)
 
 
 EXACT = task_of(lambda problem, given, _evidence: verdict(exactly(problem, given.text)))
 
 
-def test_the_same_seed_gives_the_same_report_and_another_seed_another():
+def test_the_same_seed_gives_the_same_report_and_another_seed_another() -> None:
     loose = evolve(EXACT, verify=lambda problem, given, _: verdict(str(problem.instance) in given.text))
     one, again, other = (check_task(loose, responses=200, seed=seed, accepts=exactly) for seed in (0, 0, 1))
     assert evolve(one, seconds=0.0) == evolve(again, seconds=0.0)
     assert one.findings != other.findings
 
 
-def test_false_accepts_and_false_rejects_are_counted_apart():
+def test_false_accepts_and_false_rejects_are_counted_apart() -> None:
     """A verifier that takes every text but the right one: all others are exploits, and each right one is refused."""
     upside_down = evolve(EXACT, verify=lambda problem, given, _: verdict(not exactly(problem, given.text)))
     report = check_task(upside_down, responses=200, accepts=exactly)
@@ -153,13 +157,13 @@ def test_false_accepts_and_false_rejects_are_counted_apart():
     assert "right answers: of some problems of only none is known" in str(report)
 
 
-def test_the_bound_is_below_four_in_a_hundred_thousand_where_nothing_is_found_in_a_hundred_thousand():
+def test_the_bound_is_below_four_in_a_hundred_thousand_where_nothing_is_found_in_a_hundred_thousand() -> None:
     report = evolve(check_task(EXACT, problems=1, responses=10, accepts=exactly), exploits=wilson(0, 100_000))
     assert report.exploits.high < 0.00004
     assert "exploits: 0 of 100,000 responses, at most 0.0038 % (95 %)" in str(report)
 
 
-def test_a_report_is_a_table_of_counts_findings_and_what_was_not_checked():
+def test_a_report_is_a_table_of_counts_findings_and_what_was_not_checked() -> None:
     loose = evolve(EXACT, verify=lambda problem, given, _: verdict(str(problem.instance) in given.text))
     lines = str(check_task(loose, responses=200, accepts=exactly)).split("\n")
     assert lines[0].startswith("echo/one: 5 problems, ")
@@ -175,12 +179,12 @@ def test_a_report_is_a_table_of_counts_findings_and_what_was_not_checked():
     assert "\n".join(lines).isascii(), "what a response holds is escaped"
 
 
-def test_a_report_is_plain_data():
+def test_a_report_is_plain_data() -> None:
     report = attack(fuzz.PLANTED["raises on odd digits"][0])
     assert from_plain(TaskReport, json.loads(json.dumps(to_plain(report)))) == report
 
 
-def test_without_a_second_judge_only_what_answers_nothing_is_known_to_be_wrong():
+def test_without_a_second_judge_only_what_answers_nothing_is_known_to_be_wrong() -> None:
     polite = evolve(EXACT, verify=lambda problem, given, _: verdict("verdict: right" in given.text))
     report = check_task(polite)
     assert report.exploits.n == 5 * len(NOTHING_SAID)
@@ -188,14 +192,14 @@ def test_without_a_second_judge_only_what_answers_nothing_is_known_to_be_wrong()
     assert any(reason.startswith("exploits: without `accepts`") for reason in report.not_checked)
 
 
-def test_an_answer_that_the_second_judge_refuses_is_not_taken_for_right():
+def test_an_answer_that_the_second_judge_refuses_is_not_taken_for_right() -> None:
     gullible = evolve(EXACT, verify=lambda *_: verdict(True))
     report = check_task(gullible, responses=0, accepts=lambda *_: False)
     assert any(reason.startswith("right answers: of some problems of only none") for reason in report.not_checked)
 
 
-def test_a_second_judge_that_raises_is_a_finding_and_counts_as_no_judge():
-    def judge(_problem, text: str) -> bool:
+def test_a_second_judge_that_raises_is_a_finding_and_counts_as_no_judge() -> None:
+    def judge(_problem: Any, text: str) -> bool:
         return 1 // len(text) > 1
 
     report = check_task(EXACT, problems=1, responses=300, accepts=judge)
@@ -203,11 +207,11 @@ def test_a_second_judge_that_raises_is_a_finding_and_counts_as_no_judge():
     assert report.exploits.n < 300
 
 
-def test_measures_may_differ_from_time_to_time():
+def test_measures_may_differ_from_time_to_time() -> None:
     """They may be seconds; scores and violations may not differ."""
     times = iter(range(10**9))
 
-    def timed(problem, given, _):
+    def timed(problem: Any, given: Any, _: Any) -> tuple[Any]:
         (found,) = verdict(exactly(problem, given.text))
         return (evolve(found, measures={"seconds": float(next(times))}),)
 
@@ -216,13 +220,13 @@ def test_measures_may_differ_from_time_to_time():
     assert "determinism" in check_task(scored, responses=0).found
 
 
-def test_a_relation_that_is_broken_names_itself_and_one_that_never_applies_is_listed():
+def test_a_relation_that_is_broken_names_itself_and_one_that_never_applies_is_listed() -> None:
     longer = Relation(lambda problem, text, _rng: (problem, text + " "), "the verdict stays")
     never = Relation(lambda _problem, _text, _rng: None, "wrong stays wrong")
     larger = Relation(lambda problem, text, _rng: (evolve(problem, instance=problem.instance + 1), text),
                       "right becomes wrong")  # fmt: skip
     relations = {"a space more": longer, "never": never, "one more": larger}
-    report = check_task(evolve(EXACT, relations=relations), responses=0, accepts=exactly)
+    report = check_task(evolve(EXACT, audit=Audit(relations=relations)), responses=0, accepts=exactly)
     assert {finding.kind for finding in report.findings if finding.check == "relations"} == {"a space more"}
     assert "relations: 'never' never applied" in report.not_checked
 
@@ -235,9 +239,10 @@ def test_a_relation_that_is_broken_names_itself_and_one_that_never_applies_is_li
         ("right becomes wrong", lambda problem, text: text),
     ],
 )
-def test_a_relation_of_each_kind_can_be_broken(holds, change):
+def test_a_relation_of_each_kind_can_be_broken(holds: Any, change: Callable[..., Any]) -> None:
     relation = Relation(lambda problem, text, _rng: (problem, change(problem, text)), holds)
-    assert set(check_task(evolve(EXACT, relations={"this": relation}), responses=0).found) == {"relations"}
+    broken = evolve(EXACT, audit=Audit(relations={"this": relation}))
+    assert set(check_task(broken, responses=0).found) == {"relations"}
 
 
 @pytest.mark.parametrize(
@@ -250,21 +255,21 @@ def test_a_relation_of_each_kind_can_be_broken(holds, change):
         (0, "Not this; more than 7 and less than 70 it is", ""),
     ],
 )
-def test_feedback_that_holds_the_answer_is_found_however_short_it_is(digits: int, feedback: str, found: str):
+def test_feedback_that_holds_the_answer_is_found_however_short_it_is(digits: int, feedback: str, found: str) -> None:
     """Twice the number is asked for, so that no answer stands in its prompt."""
 
-    def answer(problem) -> str:
+    def answer(problem: Any) -> str:
         return f"{2 * problem.instance:0{digits}}"
 
-    def verify(problem, given, _):
+    def verify(problem: Any, given: Any, _: Any) -> Any:
         right = given.text == answer(problem)
         return tuple(evolve(one, evaluator=answer(problem)) for one in verdict(right))
 
     twice = evolve(
         EXACT,
         verify=verify,
-        heuristics=lambda _training: {"doubles": lambda problem, _rng: answer(problem)},
-        feedback=lambda one: feedback.format(one.evaluator),
+        references=References(heuristics=lambda _: {"doubles": lambda problem, _rng: answer(problem)}),
+        teaching=Teaching(feedback=lambda one: feedback.format(one.evaluator)),
     )
     report = check_task(twice, problems=10, responses=0)
     assert report.ok == (not found)
@@ -272,7 +277,7 @@ def test_feedback_that_holds_the_answer_is_found_however_short_it_is(digits: int
     assert not found or any(found in finding.message for finding in report.findings)
 
 
-def test_padding_that_makes_a_wrong_answer_right_is_a_hedge():
+def test_padding_that_makes_a_wrong_answer_right_is_a_hedge() -> None:
     credulous = evolve(
         EXACT, verify=lambda problem, given, _: verdict(exactly(problem, given.text) or "I am sure" in given.text)
     )
@@ -280,26 +285,26 @@ def test_padding_that_makes_a_wrong_answer_right_is_a_hedge():
     assert ("hedging", "padding") in {(finding.check, finding.kind) for finding in report.findings}
 
 
-def test_a_changed_problem_gets_its_own_prompt_and_digest():
+def test_a_changed_problem_gets_its_own_prompt_and_digest() -> None:
     seen = []
 
-    def verify(problem, given, _):
+    def verify(problem: Any, given: Any, _: Any) -> Any:
         seen.append((problem.instance, problem.prompt[0].content, problem.digest))
         return verdict(exactly(problem, given.text))
 
     other = Relation(lambda problem, text, _rng: (evolve(problem, instance=7), text), "right becomes wrong")
-    check_task(evolve(EXACT, verify=verify, relations={"seven": other}), problems=1, responses=0)
+    check_task(evolve(EXACT, verify=verify, audit=Audit(relations={"seven": other})), problems=1, responses=0)
     assert all((said, digest) == (f"Say {found}.", EXACT.digest(found)) for found, said, digest in seen)
     assert 7 in {found for found, _, _ in seen}
 
 
-def test_evidence_that_a_task_asks_for_is_said_to_be_missing():
-    asks = evolve(EXACT, request=lambda _problem, _completion: Evidence("seconds"))
+def test_evidence_that_a_task_asks_for_is_said_to_be_missing() -> None:
+    asks = evolve(EXACT, request=lambda _problem, _completion: Execution("", "seconds"))
     assert any(reason.startswith("evidence: ") for reason in check_task(asks, responses=0).not_checked)
 
 
-def test_a_verifier_that_hangs_ends_the_battery_after_three_responses():
-    def verify(problem, given, _):
+def test_a_verifier_that_hangs_ends_the_battery_after_three_responses() -> None:
+    def verify(problem: Any, given: Any, _: Any) -> Any:
         while "9" * 50 in given.text:
             pass
         return verdict(exactly(problem, given.text))
@@ -310,7 +315,7 @@ def test_a_verifier_that_hangs_ends_the_battery_after_three_responses():
     assert report.not_checked[-1].startswith("since the verifier hangs, the rest of totality, time, ")
 
 
-def test_the_alarm_of_others_is_put_back():
+def test_the_alarm_of_others_is_put_back() -> None:
     before = signal.signal(signal.SIGPROF, lambda *_: None)
     mine = signal.getsignal(signal.SIGPROF)
     try:
@@ -323,7 +328,7 @@ def test_the_alarm_of_others_is_put_back():
         signal.signal(signal.SIGPROF, before)
 
 
-def test_it_runs_in_any_thread():
+def test_it_runs_in_any_thread() -> None:
     """Where no alarm can be set."""
     found = []
     thread = threading.Thread(target=lambda: found.append(check_task(EXACT, problems=1, responses=10)))
@@ -343,10 +348,10 @@ def coarse(_readings: random.Random) -> float:
 
 
 @pytest.mark.parametrize("clock", [jumpy, coarse])
-def test_linear_time_is_not_accused_whatever_the_clock(clock):
+def test_linear_time_is_not_accused_whatever_the_clock(clock: Callable[..., Any]) -> None:
     """A verifier that looks at every character."""
 
-    def slowly(problem, given, _):
+    def slowly(problem: Any, given: Any, _: Any) -> Any:
         return verdict(sum(character == "\x01" for character in given.text) == 0 and exactly(problem, given.text))
 
     readings = random.Random(0)
@@ -355,7 +360,7 @@ def test_linear_time_is_not_accused_whatever_the_clock(clock):
 
 
 @pytest.mark.parametrize("options", [{"problems": 0}, {"responses": -1}])
-def test_numbers_that_make_no_sense_are_refused(options: dict[str, int]):
+def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected problems from 1 and responses from 0"):
         check_task(EXACT, **options)
     with pytest.raises(KeyError):
@@ -365,7 +370,7 @@ def test_numbers_that_make_no_sense_are_refused(options: dict[str, int]):
 # What responses are made of
 
 
-def test_mutations_are_drawn_from_the_generator_alone_and_hardly_ever_leave_the_text():
+def test_mutations_are_drawn_from_the_generator_alone_and_hardly_ever_leave_the_text() -> None:
     text = "First A.\nAnswer: A 0, B 12"
     one, again = ([mutated(text, ["Answer: A 1"], random.Random(seed)) for seed in range(300)] for _ in range(2))
     assert one == again
@@ -376,30 +381,30 @@ def test_mutations_are_drawn_from_the_generator_alone_and_hardly_ever_leave_the_
             mutated(empty, [""], random.Random(seed))
 
 
-def test_a_number_changes_into_a_number():
+def test_a_number_changes_into_a_number() -> None:
     found = {renumbered("A 3", random.Random(seed)) for seed in range(300)}
     assert {"A 2", "A 4"} <= found and all(text.removeprefix("A ").isdigit() for text in found)
     assert renumbered("none", random.Random(0)).startswith("none ")
 
 
 @pytest.mark.parametrize("answer", ["Answer: A 0, B 2", "one\ntwo words", "7", ""])
-def test_long_texts_are_as_long_as_asked_for(answer: str):
+def test_long_texts_are_as_long_as_asked_for(answer: str) -> None:
     for name, text in long_texts(answer, 6_400).items():
         assert 3_200 <= len(text) <= 13_000 or name == "spaces inside an answer", name
 
 
-def test_hostile_texts_hold_what_breaks_careless_readers():
+def test_hostile_texts_hold_what_breaks_careless_readers() -> None:
     everything = "".join(HOSTILE) + "".join(noise(random.Random(seed)) for seed in range(200))
     for character in "\x00\ud800\u200b\u202e\u0301\u0661\uff11\u00b2":
         assert character in everything
     assert "" in HOSTILE and any(text.isdigit() and len(text) > 4_300 for text in HOSTILE)
 
 
-def test_an_alarm_in_a_callback_of_the_collector_is_not_lost():
+def test_an_alarm_in_a_callback_of_the_collector_is_not_lost() -> None:
     """What is raised there is swallowed; so it rings again, where it is heard."""
     heard = []
 
-    def busy(_phase, _info):
+    def busy(_phase: Any, _info: Any) -> None:
         end = time.process_time() + 0.02
         while time.process_time() < end:
             pass
@@ -422,7 +427,7 @@ def test_an_alarm_in_a_callback_of_the_collector_is_not_lost():
     assert gc.get_freeze_count() == 0
 
 
-def test_what_could_not_be_judged_is_in_no_rate_and_is_said():
+def test_what_could_not_be_judged_is_in_no_rate_and_is_said() -> None:
     """A second judge that calls everything right finds no false reject where the verifier could not judge."""
     report = check_task(toy_task.UNSURE, problems=2, responses=40, accepts=lambda _problem, _text: True)
     assert report.false_rejects.n == report.exploits.n == 0

@@ -13,20 +13,10 @@ from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gce.app.terminal import (
-    Silent,
-    Terminal,
-    accuracy_rows,
-    interval_cell,
-    percent,
-    put,
-    put_json,
-    rollout_rows,
-    share_cell,
-    table,
-)
+from gce.app.tables import accuracy_rows, interval_cell, percent, rollout_rows, share_cell, table
+from gce.app.terminal import Silent, Terminal, put, put_json
+from gce.domain.measurements import Interval, IterationRecord, TierCount
 from gce.domain.statistics import wilson
-from gce.domain.types import Interval, IterationRecord, TierCount
 
 
 def counted(rollouts: int, correct: int) -> TierCount:
@@ -98,7 +88,7 @@ def test_whatever_is_put_is_a_line_each_without_what_is_not_seen(lines: list[str
     for encoding in ("utf-8", "ascii", "latin-1"):
         stream = io.TextIOWrapper(io.BytesIO(), encoding, newline="\n")
         put(*lines, stream=stream)
-        shown = stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+        shown = stream.buffer.getvalue().decode(encoding)
         assert shown.count("\n") == len(lines)
         assert not unseen(shown.replace("\n", ""))
 

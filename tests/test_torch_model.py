@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,21 +17,22 @@ pytest.importorskip("mlx.core")
 from test_mlx_model import PROMPTS, TOO_LONG, batch_of, requests_of  # noqa: E402
 from tiny_llama import write_tiny_llama  # noqa: E402
 
-from gce.adapters.lora import LoraSettings, OptimizerSettings  # noqa: E402
-from gce.adapters.mlx_model import load_mlx_model  # noqa: E402
-from gce.adapters.torch_decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
-from gce.adapters.torch_model import load_torch_model  # noqa: E402
-from gce.domain.types import SampleRequest  # noqa: E402
+from gce.adapters.models.backends.mlx.model import load_mlx_model  # noqa: E402
+from gce.adapters.models.backends.torch.decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
+from gce.adapters.models.backends.torch.model import load_torch_model  # noqa: E402
+from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings  # noqa: E402
+from gce.adapters.models.local.token_sequences import Example, Objective  # noqa: E402
+from gce.domain.completions import SampleRequest  # noqa: E402
 from gce.errors import ModelError  # noqa: E402
-from gce.testing.model_contract import assert_same_arrays, check_model  # noqa: E402
+from gce.testing.contracts.model import assert_same_arrays, check_model  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return write_tiny_llama(tmp_path_factory.mktemp("model"), layers=3, words=20, context=64)
 
 
-def loaded(load, directory, *layers, **lora):
+def loaded(load: Any, directory: Path, *layers: Any, **lora: Any) -> Any:
     return load(
         directory,
         device="cpu",
@@ -37,19 +42,19 @@ def loaded(load, directory, *layers, **lora):
     )
 
 
-def on_torch(directory, *layers, **lora):
+def on_torch(directory: Path, *layers: Any, **lora: Any) -> Any:
     return loaded(load_torch_model, directory, *layers, **lora)
 
 
-def on_mlx(directory, *layers, **lora):
+def on_mlx(directory: Path, *layers: Any, **lora: Any) -> Any:
     return loaded(load_mlx_model, directory, *layers, **lora)
 
 
-def test_it_keeps_to_the_port(directory):
+def test_it_keeps_to_the_port(directory: Path) -> None:
     check_model(lambda: on_torch(directory, 0, 2), prompts=PROMPTS, too_long=TOO_LONG)
 
 
-def test_both_backends_start_equal_find_texts_as_likely_and_learn_alike(directory):
+def test_both_backends_start_equal_find_texts_as_likely_and_learn_alike(directory: Path) -> None:
     """After three updates adapters are equal within 2e-4, but for one number in a thousand: AdamW makes a step of a
     gradient that is nothing but rounding, too.
     """
@@ -69,7 +74,44 @@ def test_both_backends_start_equal_find_texts_as_likely_and_learn_alike(director
         )
 
 
-def test_both_backends_draw_the_same_tokens(directory):
+SEVERAL_TURNS = [
+    Example((5, 6, 7, 8, 9, 10, 11), 2, 0.5, factors=(1.0, 0.0, 0.0, 2.0, 1.0)),
+    Example((5, 6, 7, 12), 3, -1.0),
+    Example((5, 6, 7, 8, 9), 2, 1.0, factors=(1.0, 1.0, 0.0)),
+]
+
+
+def test_the_loss_of_several_turns_is_the_one_by_hand_and_its_gradient_that_of_mlx(directory: Path) -> None:
+    """3 + 1 + 2 trained tokens, their log-probabilities from the whole model's logits."""
+    one, other = on_torch(directory, 0, 2).engine, on_mlx(directory, 0, 2).engine
+    expected = 0.0
+    for example in SEVERAL_TURNS:
+        with torch.no_grad():
+            logits = one.model(torch.tensor([example.tokens])).logits[0].double()
+        for place, factor in enumerate(example.factors or (1.0,), start=example.start):
+            found = logits[place - 1].log_softmax(dim=-1)[example.tokens[place]].item()
+            expected -= example.weight * factor * found / 6
+    loss, norm = one.step(SEVERAL_TURNS, Objective(), rate=1.0)
+    assert loss == pytest.approx(expected, abs=1e-5)
+    assert (loss, norm) == pytest.approx(other.step(SEVERAL_TURNS, Objective(), rate=1.0), rel=1e-4)
+
+
+def test_a_token_that_is_not_trained_has_no_gradient(directory: Path) -> None:
+    """The last token is read by nobody: with factor 0 the model learns the same to the bit, without a factor not."""
+
+    def learned(end: int, *factors: float) -> tuple[Any, Any]:
+        engine = on_torch(directory, 0, 2).engine
+        return engine.step(
+            [Example((7, 8, 9, 10, end), 2, 1.0, factors=factors)], Objective(), rate=1.0
+        ), engine.state()
+
+    (one, state), (other, other_state) = (learned(end, 1.0, 1.0, 0.0) for end in (11, 12))
+    assert one == other
+    assert_same_arrays(state, other_state)
+    assert learned(11)[0] != learned(12)[0]
+
+
+def test_both_backends_draw_the_same_tokens(directory: Path) -> None:
     """From the same numbers between 0 and 1; where two tokens are as likely as rounding can tell they may differ."""
     requests = requests_of(12)
     one, other = ({c.key: c for c in make(directory).sample(requests)} for make in (on_torch, on_mlx))
@@ -81,12 +123,12 @@ def test_both_backends_draw_the_same_tokens(directory):
         assert found.update_mean_square == pytest.approx(expected.update_mean_square, rel=1e-4)
 
 
-def test_a_checkpoint_goes_on_in_the_other_backend(directory):
+def test_a_checkpoint_goes_on_in_the_other_backend(directory: Path) -> None:
     one, other = on_mlx(directory, 1), on_torch(directory)
     batch = batch_of(one)
     one.update(batch)
     other.restore(one.state())
-    assert other.layers == (1,)
+    assert other.info().adapted_layers == (1,)
     assert_same_arrays(other.state(), one.state())
     assert other.update(batch).loss == pytest.approx(one.update(batch).loss, rel=1e-4)
     back = on_mlx(directory)
@@ -95,7 +137,7 @@ def test_a_checkpoint_goes_on_in_the_other_backend(directory):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
-def test_same_seed_same_bytes_with_and_without_sampling_in_between(directory, dropout):
+def test_same_seed_same_bytes_with_and_without_sampling_in_between(directory: Path, dropout: float) -> None:
     quiet, busy = (on_torch(directory, 1, dropout=dropout) for _ in range(2))
     batch = batch_of(quiet)
     for _ in range(2):
@@ -104,28 +146,29 @@ def test_same_seed_same_bytes_with_and_without_sampling_in_between(directory, dr
         busy.activation_statistics(PROMPTS)
         assert busy.update(batch) == quiet.update(batch)
     assert_same_arrays(busy.state(), quiet.state())
-    assert busy.policy == quiet.policy
+    assert busy.info() == quiet.info()
 
 
-def test_rows_and_single_sequences_give_the_same(directory, monkeypatch):
+def test_rows_and_single_sequences_give_the_same(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = on_torch(directory)
     assert isinstance(decoder_maker(model.engine.model)(2, [(4, 5)]), BatchDecoder)
     rows = {c.key: c.token_ids for c in model.sample(requests_of(12))}
     monkeypatch.setattr(
-        "gce.adapters.torch_model.decoder_maker", lambda twin: lambda _rows, _prompts: SequenceDecoder(twin)
+        "gce.adapters.models.backends.torch.model.decoder_maker",
+        lambda twin: lambda _rows, _prompts: SequenceDecoder(twin),
     )
     single = {c.key: c.token_ids for c in on_torch(directory).sample(requests_of(12))}
     assert rows == single
 
 
-def test_a_model_with_sliding_windows_is_decoded_one_at_a_time(directory):
+def test_a_model_with_sliding_windows_is_decoded_one_at_a_time(directory: Path) -> None:
     model = on_torch(directory).engine.model
     model.config.layer_types = ["sliding_attention", "full_attention", "full_attention"]
     model.config.sliding_window = 4
     assert isinstance(decoder_maker(model)(2, [(4, 5)]), SequenceDecoder)
 
 
-def written(directory, tmp_path, name, config, make):
+def written(directory: Path, tmp_path: Path, name: Any, config: Any, make: Any) -> Any:
     """A small model of another kind, with the tokenizer of the tiny Llama."""
     import shutil
 
@@ -151,7 +194,7 @@ SMALL = {
 }
 
 
-def test_scaled_logits_and_eager_attention_keep_to_the_port(directory, tmp_path):
+def test_scaled_logits_and_eager_attention_keep_to_the_port(directory: Path, tmp_path: Path) -> None:
     """Granite divides its logits; GPT-Neo attends with a kernel of its own, and locally in every other block."""
     from transformers import GPTNeoConfig, GPTNeoForCausalLM, GraniteConfig, GraniteForCausalLM
 
@@ -164,9 +207,9 @@ def test_scaled_logits_and_eager_attention_keep_to_the_port(directory, tmp_path)
     check_model(lambda: on_torch(local, 0), prompts=PROMPTS, too_long=TOO_LONG)
 
 
-def test_half_precision_keeps_what_was_learned_when_it_samples(directory):
+def test_half_precision_keeps_what_was_learned_when_it_samples(directory: Path) -> None:
     """Sampled at the log-probabilities that the model with its adapter has, though the base is bfloat16."""
-    from gce.adapters.torch_model import TorchEngine
+    from gce.adapters.models.backends.torch.model import TorchEngine
 
     model = on_torch(directory)
     half = TorchEngine(
@@ -181,7 +224,7 @@ def test_half_precision_keeps_what_was_learned_when_it_samples(directory):
     batch = batch_of(on_mlx(directory))
     for _ in range(3):
         model.update(batch)
-    merged = half._merged()
+    merged = half._adapter.merged()
     kept = [m for m in merged.modules() if type(m).__name__ == "Linear" and hasattr(m, "lora_A")]
     assert len(kept) == len(half.modules), "no adapter was rounded into its base"
     for completion in model.sample(requests_of(4)):
@@ -193,7 +236,7 @@ def test_half_precision_keeps_what_was_learned_when_it_samples(directory):
         assert array.dtype in (np.float32, np.uint64), name
 
 
-def test_a_model_without_linears_to_adapt_is_one_line(directory, tmp_path):
+def test_a_model_without_linears_to_adapt_is_one_line(directory: Path, tmp_path: Path) -> None:
     """GPT-2 has convolutions in their place."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -204,7 +247,7 @@ def test_a_model_without_linears_to_adapt_is_one_line(directory, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_attaching_again_starts_over_and_leaves_the_base_as_it_was(directory):
+def test_attaching_again_starts_over_and_leaves_the_base_as_it_was(directory: Path) -> None:
     model, fresh = on_torch(directory, 0), on_torch(directory, 2)
     base = model.log_probabilities(PROMPTS[0], "w1 w2")
     model.update(batch_of(model))
@@ -213,7 +256,7 @@ def test_attaching_again_starts_over_and_leaves_the_base_as_it_was(directory):
     assert model.log_probabilities(PROMPTS[0], "w1 w2") == base
 
 
-def test_stop_strings_end_the_text_in_both_backends(directory):
+def test_stop_strings_end_the_text_in_both_backends(directory: Path) -> None:
     for make in (on_torch, on_mlx):
         model = make(directory)
         (free,) = model.sample([SampleRequest("k", PROMPTS[0], 3, 0.0, 12)])
@@ -226,10 +269,11 @@ def test_stop_strings_end_the_text_in_both_backends(directory):
 
 
 @pytest.mark.slow
-def test_on_a_language_model_both_backends_find_texts_as_likely(capsys):
+def test_on_a_language_model_both_backends_find_texts_as_likely(capsys: pytest.CaptureFixture[str]) -> None:
     """Within 1e-3 nats a token in the mean, in float32, on worked answers of every tier."""
-    from gce.app.examples import worked_answers
-    from gce.app.models import model_directory
+    from gce.adapters.evaluators.verifier import TaskVerifier
+    from gce.app.evaluation.demonstrations import demonstrations
+    from gce.app.wiring.models import model_directory
     from gce.domain.tasks import TASKS
 
     try:
@@ -237,7 +281,7 @@ def test_on_a_language_model_both_backends_find_texts_as_likely(capsys):
     except ModelError as error:
         pytest.skip(str(error))
     task = TASKS["scheduling"]
-    worked = worked_answers(task, "grounded", ["T0", "T2", "T3", "T4"], 2)
+    worked = demonstrations(task, TaskVerifier(task), "grounded", ["T0", "T2", "T3", "T4"], 2)
     asked = [(each.problem.prompt, each.text) for examples in worked.values() for each in examples]
     scores = []
     for load in (load_torch_model, load_mlx_model):
@@ -257,7 +301,7 @@ def test_on_a_language_model_both_backends_find_texts_as_likely(capsys):
         (lambda d: (d / "tokenizer_config.json").write_text('{"eos_token": "<end>"}'), "chat template"),
     ],
 )
-def test_what_is_no_model_is_one_line(tmp_path, damage, said):
+def test_what_is_no_model_is_one_line(tmp_path: Path, damage: Callable[..., Any], said: str) -> None:
     directory = write_tiny_llama(tmp_path / "model", layers=1)
     damage(directory)
     with pytest.raises(ModelError, match=said) as caught:

@@ -13,13 +13,17 @@ import pytest
 from attrs import evolve
 from toy_task import ADDITION
 
-from gce.adapters.run_directory import RunDirectory
-from gce.adapters.run_reader import RunReader
+from gce.adapters.datasets.atif import read_atif
+from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs.reader import DirectoryReader
 from gce.app import cli
-from gce.app.config import RunConfig
-from gce.app.resolve import stored_problem
+from gce.app.settings.records import TrainSettings
+from gce.app.wiring.tasks import stored_problem
+from gce.domain.learning import Trace
+from gce.domain.problems import Message
 from gce.domain.serialization import to_plain
-from gce.domain.types import Message
+from gce.domain.tasks import ProblemSource
+from gce.domain.traces import trace_digest, trace_of_record
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
@@ -51,8 +55,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
 
 
+def stored_traces(run: Path) -> list[Trace]:
+    return [trace_of_record(record) for record in stored(run, "traces")]
+
+
 def stored(run: Path, stream: str) -> list[dict[str, Any]]:
-    with RunReader(run) as reader:
+    with DirectoryReader(run) as reader:
         return list(reader.read(stream))
 
 
@@ -73,14 +81,14 @@ def test_every_trace_is_a_conversation_that_ends_with_the_models_answer(
 ) -> None:
     assert gce("traces", run) == 0
     found = lines(run / "export/jsonl/train.jsonl")
-    traces = stored(run, "traces")
+    traces = stored_traces(run)
     assert len(found) == len(traces) > 20
     for line, trace in zip(found, traces, strict=True):
         assert list(line) == FIELDS
-        answer = {"role": "assistant", "content": trace["completion"]["text"]}
-        assert line["messages"] == [*trace["messages"], answer]
-        assert [line[name] for name in FIELDS[1:4]] == [trace[name] for name in FIELDS[1:4]]
-        assert line["policy"] == trace["completion"]["policy"]
+        answer = {"role": "assistant", "content": trace.completion.text}
+        assert line["messages"] == [*to_plain(trace.messages), answer]
+        assert [line[name] for name in FIELDS[1:4]] == [trace.problem, trace.tier, trace.iteration]
+        assert line["policy"] == trace.completion.policy
     problems = len({line["problem"] for line in found})
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"{run}/export/jsonl/train.jsonl: {len(found)} traces of {problems} problems"
@@ -105,7 +113,9 @@ def test_all_right_rollouts_come_with_the_prompt_that_their_model_was_shown(run:
     found = lines(out)
     assert [line["messages"][-1]["content"] for line in found] == [rollout["text"] for rollout in right]
     for line in found:
-        assert line["messages"][:-1] == to_plain(stored_problem(ADDITION, {"problem": line["problem"]}).prompt)
+        assert line["messages"][:-1] == to_plain(
+            stored_problem(ProblemSource(ADDITION), {"problem": line["problem"]}).prompt
+        )
 
 
 def test_only_the_tiers_that_are_asked_for_are_written(run: Path, tmp_path: Path) -> None:
@@ -118,8 +128,8 @@ def test_a_control_run_gives_its_right_answers_alone(tmp_path: Path) -> None:
     """With shuffled verdicts the buffer holds wrong answers, and the data set does not."""
     root = trained(tmp_path / "run", "--admission", "shuffled")
     right = {rollout["key"] for rollout in stored(root, "rollouts") if rollout["right"]}
-    traces = stored(root, "traces")
-    expected = [trace["completion"]["text"] for trace in traces if trace["key"] in right]
+    traces = stored_traces(root)
+    expected = [trace.completion.text for trace in traces if trace.key in right]
     assert 0 < len(expected) < len(traces)
     assert gce("traces", root, "--out", tmp_path / "out.jsonl") == 0
     assert [line["messages"][-1]["content"] for line in lines(tmp_path / "out.jsonl")] == expected
@@ -164,6 +174,28 @@ def test_mlx_lm_reads_a_file_as_chats(run: Path) -> None:
     assert train[0] == lines(run / "export/jsonl/train.jsonl")[0]
 
 
+def test_trajectories_hold_the_traces_that_the_buffer_took(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gce("traces", run, "--to", "atif") == 0
+    found = list(read_atif(run / "export/atif/train.jsonl"))
+    right = {rollout["key"] for rollout in stored(run, "rollouts") if rollout["right"]}
+    assert found == [trace for trace in stored_traces(run) if trace.key in right] and len(found) > 20
+    assert "read_atif" in capsys.readouterr().out
+
+
+def test_trajectories_of_rollouts_that_the_buffer_refused_have_their_text_alone(tmp_path: Path) -> None:
+    root = trained(tmp_path / "few", "--drop-solved", "--per-problem", "1")
+    assert gce("traces", root, "--all", "--to", "atif", "--out", tmp_path / "all.jsonl") == 0
+    found = list(read_atif(tmp_path / "all.jsonl"))
+    kept = {trace.key: trace for trace in stored_traces(root)}
+    assert [trace.key for trace in found] == [each["key"] for each in stored(root, "rollouts") if each["right"]]
+    assert len(found) > len(kept) > 0
+    for trace in found:
+        problem = stored_problem(ProblemSource(ADDITION), {"problem": trace.problem})
+        assert trace.messages == problem.prompt and trace.verdicts
+        assert trace.digest == trace_digest(problem, trace.completion.text)
+        assert trace == kept.get(trace.key, trace) and (trace.key in kept) == (trace.completion.token_ids is not None)
+
+
 # The split
 
 
@@ -178,7 +210,7 @@ def test_no_problem_is_on_both_sides_not_even_under_another_key(
     sides = [lines(root / f"export/jsonl/{split}.jsonl") for split in ("train", "valid")]
     assert sum(map(len, sides)) == sum(rollout["right"] for rollout in stored(root, "rollouts"))
     keys = [{line["problem"] for line in side} for side in sides]
-    digests = [{stored_problem(coarse, {"problem": key}).digest for key in side} for side in keys]
+    digests = [{stored_problem(ProblemSource(coarse), {"problem": key}).digest for key in side} for side in keys]
     assert all(len(names) > len(found) > 0 for names, found in zip(keys, digests, strict=True))
     assert not digests[0] & digests[1]
 
@@ -221,7 +253,7 @@ def test_a_run_without_right_answers_says_so_in_one_line(tmp_path: Path, capsys:
 def test_a_run_that_has_just_begun_and_no_run_at_all_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with RunDirectory.create(tmp_path / "run", {"settings": to_plain(RunConfig())}):
+    with RunDirectory.create(tmp_path / "run", {"settings": to_plain(TrainSettings())}):
         assert "0 rollouts, 0 right" in refusal(capsys, tmp_path / "run")
     assert "found no run.sqlite" in refusal(capsys, tmp_path)
 

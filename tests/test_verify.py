@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from present import present
 
+from gce.domain.problems import Problem, ProblemId
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.verify import EVALUATOR, KINDS, MAX_VIOLATIONS, VERSION, feedback, judge, verify
-from gce.domain.types import Problem, Verdict, Violation
-from gce.testing import scheduling_checkers
-from gce.testing.scheduling import (
+from gce.domain.verdicts import Verdict, Violation
+from gce.testing.scheduling import checkers as scheduling_checkers
+from gce.testing.scheduling.checkers import accepts, cp_sat_accepts, faults, read
+from gce.testing.scheduling.strategies import (
     flawed_schedules,
     hostile_responses,
     loose_renderings,
@@ -23,7 +27,6 @@ from gce.testing.scheduling import (
     renderings,
     scheduled_instances,
 )
-from gce.testing.scheduling_checkers import accepts, cp_sat_accepts, faults, read
 
 # A and C together hold the crew of 2, B needs all of it and follows A; every bound is tight for A 0, C 0, B 2.
 HOUSE = Instance(
@@ -33,12 +36,12 @@ RIGHT = {"A": 0, "B": 2, "C": 0}
 LINE = "Answer: A 0, B 2, C 0"
 
 
-def kinds(found):
+def kinds(found: Any) -> Any:
     return Counter(violation.kind for violation in found)
 
 
 @st.composite
-def cases(draw):
+def cases(draw: Any) -> tuple[Any, Any]:
     """An instance with any schedule: right, one violation away, or random."""
     case = draw(scheduled_instances() | flawed_schedules())
     starts = draw(st.just(case.starts) | random_schedules(case.instance))
@@ -48,7 +51,7 @@ def cases(draw):
 # What one line says of a schedule
 
 
-def test_a_right_answer_scores_one_and_reports_its_makespan():
+def test_a_right_answer_scores_one_and_reports_its_makespan() -> None:
     assert verify(HOUSE, "A first, then B.\n" + LINE) == Verdict("right", 1.0, EVALUATOR, VERSION, {"makespan": 5.0})
 
 
@@ -74,14 +77,14 @@ def test_a_right_answer_scores_one_and_reports_its_makespan():
         ({"A": 0, "B": 2, "C": 0, "Z": 0}, Violation("unknown", "There is no job Z.", ("Z",))),
     ],
 )
-def test_each_violation_carries_the_numbers_that_prove_it(starts, violation):
+def test_each_violation_carries_the_numbers_that_prove_it(starts: dict[str, int], violation: Violation) -> None:
     found = judge(HOUSE, starts)
     assert violation in found
     assert verify(HOUSE, render(starts)).violations == found
     assert verify(HOUSE, render(starts)).score == 0.0
 
 
-def test_a_job_given_twice_is_a_duplicate_even_with_one_value():
+def test_a_job_given_twice_is_a_duplicate_even_with_one_value() -> None:
     verdict = verify(HOUSE, "Answer: A 0, B 2, C 0, A 0")
     assert verdict.violations == (
         Violation("duplicate", "Job A has 2 starts; each job has exactly one.", ("A",), 2, 1),
@@ -89,7 +92,7 @@ def test_a_job_given_twice_is_a_duplicate_even_with_one_value():
     assert verdict.measures == {"violations_duplicate": 1.0}
 
 
-def test_all_violations_are_reported_in_the_documented_order():
+def test_all_violations_are_reported_in_the_documented_order() -> None:
     verdict = verify(HOUSE, "Answer: B 1, C 3, B 1, Z 0, Z 1, Y 9")
     assert [violation.kind for violation in verdict.violations] == ["duplicate", "missing", "unknown", "unknown"]
     every = evolve(HOUSE, horizon=3)
@@ -104,7 +107,7 @@ def test_all_violations_are_reported_in_the_documented_order():
     assert [KINDS.index(violation.kind) for violation in found] == sorted(KINDS.index(v.kind) for v in found)
 
 
-def test_capacity_is_checked_in_units_not_jobs():
+def test_capacity_is_checked_in_units_not_jobs() -> None:
     crew = (Resource("crew", 3),)
     heavy = Instance((Job("A", 2, (2,)), Job("B", 2, (2,))), resources=crew)
     light = Instance((Job("A", 2, (1,)), Job("B", 2, (1,)), Job("C", 2, (1,))), resources=crew)
@@ -112,7 +115,7 @@ def test_capacity_is_checked_in_units_not_jobs():
     assert judge(light, {"A": 0, "B": 0, "C": 0}) == ()
 
 
-def test_capacity_reports_the_first_moment_of_the_worst_overload_of_each_resource():
+def test_capacity_reports_the_first_moment_of_the_worst_overload_of_each_resource() -> None:
     jobs = [Job(label, 2, (1, units)) for label, units in zip("ABCDE", (0, 2, 2, 0, 0), strict=True)]
     instance = Instance(jobs, resources=(Resource("crew", 1), Resource("crane", 3)))
     found = judge(instance, {"A": 0, "B": 1, "C": 2, "D": 2, "E": 9})
@@ -120,7 +123,7 @@ def test_capacity_reports_the_first_moment_of_the_worst_overload_of_each_resourc
     assert found[0].message == "At time 2 jobs B, C and D together hold 3 units of crew, which has 1."
 
 
-def test_who_holds_a_resource_is_who_runs_at_that_moment_and_needs_it():
+def test_who_holds_a_resource_is_who_runs_at_that_moment_and_needs_it() -> None:
     """At time 3 A has ended, C begins later and D needs none; E and F run."""
     jobs = [Job(label, 2, (units,)) for label, units in zip("ABCDEF", (2, 2, 2, 0, 1, 2), strict=True)]
     instance = Instance(jobs, resources=(Resource("crew", 2),))
@@ -137,18 +140,18 @@ def test_who_holds_a_resource_is_who_runs_at_that_moment_and_needs_it():
         (27, "J0, J1, J2, J3, J4, J5, J6, J7, J8, J9, J10, J11 and 15 more"),
     ],
 )
-def test_a_message_lists_twelve_jobs_at_most(count, listed):
+def test_a_message_lists_twelve_jobs_at_most(count: int, listed: str) -> None:
     instance = Instance([Job(f"J{index}", 1, (1,)) for index in range(count)], resources=(Resource("crew", 1),))
     (violation,) = judge(instance, dict.fromkeys(instance.labels, 0))
     assert violation.message == f"At time 0 jobs {listed} together hold {count} units of crew, which has 1."
 
 
 @pytest.mark.parametrize(("length", "shown"), [(40, "x" * 40), (41, "x" * 37 + "...")])
-def test_a_long_name_of_an_unknown_job_is_cut(length, shown):
+def test_a_long_name_of_an_unknown_job_is_cut(length: int, shown: str) -> None:
     assert judge(HOUSE, {**RIGHT, "x" * length: 0}) == (Violation("unknown", f"There is no job {shown}.", (shown,)),)
 
 
-def test_bounds_are_as_tight_for_large_numbers():
+def test_bounds_are_as_tight_for_large_numbers() -> None:
     """Beyond 256 equal numbers are no longer one object."""
     crew = (Resource("crew", 2_000),)
     jobs = (Job("A", 2_000, (1_000,)), Job("B", 3_000, (2_000,), 5_000), Job("C", 4_000, (0,)))
@@ -163,19 +166,19 @@ def test_bounds_are_as_tight_for_large_numbers():
     assert judge(Instance((Job("A", 0),)), {"A": 999_999}) == ()
 
 
-def test_a_project_in_which_nothing_was_started_ends_in_time():
+def test_a_project_in_which_nothing_was_started_ends_in_time() -> None:
     instance = Instance((Job("A", 0),), horizon=0)
     assert kinds(judge(instance, {})) == {"missing": 1}
 
 
-def test_touching_intervals_do_not_overlap():
+def test_touching_intervals_do_not_overlap() -> None:
     instance = Instance((Job("A", 2, (1,)), Job("B", 2, (1,))), resources=(Resource("crew", 1),))
     assert judge(instance, {"A": 0, "B": 2}) == ()
     assert judge(instance, {"A": 2, "B": 0}) == ()
     assert kinds(judge(instance, {"A": 0, "B": 1})) == {"capacity": 1}
 
 
-def test_a_job_without_duration_holds_nothing_and_still_has_its_place():
+def test_a_job_without_duration_holds_nothing_and_still_has_its_place() -> None:
     instance = Instance(
         (Job("A", 3, (1,)), Job("B", 0, (1,), 3)), (("A", "B"),), resources=(Resource("crew", 1),), horizon=3
     )
@@ -186,7 +189,7 @@ def test_a_job_without_duration_holds_nothing_and_still_has_its_place():
 
 
 @pytest.mark.parametrize("start", [-1, 1_000_000, pytest.param(10**5_000, id="huge"), 3.0, True, None, "0"])
-def test_a_start_that_the_grammar_could_not_write_is_a_grammar_violation(start):
+def test_a_start_that_the_grammar_could_not_write_is_a_grammar_violation(start: Any) -> None:
     found = judge(HOUSE, {**RIGHT, "A": start})
     assert found == (Violation("grammar", "The start of A is not a whole number from 0 to 999999.", ("A",)),)
 
@@ -195,24 +198,24 @@ def test_a_start_that_the_grammar_could_not_write_is_a_grammar_violation(start):
 
 
 @pytest.mark.parametrize("text", ["A 0, B 2, C 0", "Answer: A -> 0, B -> 2, C -> 0", "**Answer:** A=0, B=2, C=0."])
-def test_a_right_schedule_in_another_form_is_wrong_and_counted_as_meant(text):
+def test_a_right_schedule_in_another_form_is_wrong_and_counted_as_meant(text: str) -> None:
     verdict = verify(HOUSE, text)
     assert verdict.status == "wrong"
     assert verdict.measures["meant"] == 1.0
 
 
 @pytest.mark.parametrize("text", ["Answer: A -> 0, B -> 1, C -> 0", "Answer: A -> 0, B -> 2", "no idea", ""])
-def test_a_wrong_schedule_in_another_form_is_not_meant(text):
+def test_a_wrong_schedule_in_another_form_is_not_meant(text: str) -> None:
     assert verify(HOUSE, text).measures["meant"] == 0.0
 
 
-def test_only_what_the_grammar_refused_has_a_meaning_to_guess():
+def test_only_what_the_grammar_refused_has_a_meaning_to_guess() -> None:
     assert "meant" not in verify(HOUSE, LINE).measures
     assert "meant" not in verify(HOUSE, "Answer: A 0, B 1, C 0").measures
 
 
 @given(st.data())
-def test_a_right_schedule_is_meant_in_every_loose_form_and_never_rewarded(data):
+def test_a_right_schedule_is_meant_in_every_loose_form_and_never_rewarded(data: st.DataObject) -> None:
     case = data.draw(scheduled_instances(min_jobs=2))
     verdict = verify(case.instance, data.draw(loose_renderings(case.starts)))
     assert (verdict.status, verdict.measures["meant"]) == ("wrong", 1.0)
@@ -222,14 +225,14 @@ def test_a_right_schedule_is_meant_in_every_loose_form_and_never_rewarded(data):
 
 
 @given(cases())
-def test_the_event_sweep_agrees_with_a_walk_over_every_time_step(case):
+def test_the_event_sweep_agrees_with_a_walk_over_every_time_step(case: Any) -> None:
     instance, starts = case
     found = judge(instance, starts)
     assert {(v.kind, v.jobs, v.found, v.bound) for v in found} == faults(instance, starts)
 
 
 @given(cases(), st.data())
-def test_a_part_of_a_schedule_is_judged_as_far_as_it_goes(case, data):
+def test_a_part_of_a_schedule_is_judged_as_far_as_it_goes(case: Any, data: st.DataObject) -> None:
     instance, starts = case
     part = {label: start for label, start in starts.items() if data.draw(st.booleans())}
     found = judge(instance, part)
@@ -237,28 +240,28 @@ def test_a_part_of_a_schedule_is_judged_as_far_as_it_goes(case, data):
 
 
 @given(cases())
-def test_cp_sat_with_fixed_starts_agrees(case):
+def test_cp_sat_with_fixed_starts_agrees(case: Any) -> None:
     pytest.importorskip("ortools")
     instance, starts = case
     assert (judge(instance, starts) == ()) == cp_sat_accepts(instance, starts)
 
 
 @given(scheduled_instances(), st.data())
-def test_schedules_right_by_construction_are_right(case, data):
+def test_schedules_right_by_construction_are_right(case: Any, data: st.DataObject) -> None:
     verdict = verify(case.instance, data.draw(renderings(case.starts)))
     assert verdict.right
     assert verdict.measures == {"makespan": case.instance.makespan(case.starts)}
 
 
 @given(flawed_schedules(), st.data())
-def test_schedules_one_violation_away_show_exactly_that_violation(case, data):
+def test_schedules_one_violation_away_show_exactly_that_violation(case: Any, data: st.DataObject) -> None:
     verdict = verify(case.instance, data.draw(renderings(case.starts)))
     assert kinds(verdict.violations) == {case.kind: 1}
     assert verdict.measures[f"violations_{case.kind}"] == 1.0
 
 
 @st.composite
-def almost_right(draw):
+def almost_right(draw: Any) -> tuple[Any, Any]:
     """A right response after one edit at any place, or with something hostile before or behind it."""
     case = draw(scheduled_instances(max_jobs=3))
     text = draw(renderings(case.starts))
@@ -278,7 +281,7 @@ def almost_right(draw):
 
 @settings(max_examples=200)
 @given(almost_right())
-def test_a_response_is_right_when_an_independent_reader_and_checker_accept_it_and_only_then(case):
+def test_a_response_is_right_when_an_independent_reader_and_checker_accept_it_and_only_then(case: Any) -> None:
     instance, text = case
     verdict = verify(instance, text)
     entries = read(text)
@@ -290,11 +293,11 @@ def test_a_response_is_right_when_an_independent_reader_and_checker_accept_it_an
     assert verdict.right == accepted
 
 
-def test_the_second_judge_says_where_its_checkers_disagree(monkeypatch):
+def test_the_second_judge_says_where_its_checkers_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     house = evolve(HOUSE, horizon=6)
     monkeypatch.setattr(scheduling_checkers, "sweep_accepts", lambda *_: False)
     with pytest.raises(AssertionError, match="the walk and the sweep disagree"):
-        accepts(Problem("k", "scheduling", "T5", "test", house, (), ""), "Answer: A 0, B 2, C 1")
+        accepts(Problem(ProblemId("scheduling", "by hand", "test", "T5", 0, 0), house, (), ""), "Answer: A 0, B 2, C 1")
 
 
 # Metamorphic relations
@@ -304,7 +307,7 @@ fewer = settings(max_examples=50)
 
 @fewer
 @given(cases(), st.permutations("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-def test_relabelling_leaves_the_verdict_unchanged(case, names):
+def test_relabelling_leaves_the_verdict_unchanged(case: Any, names: Any) -> None:
     instance, starts = case
     name = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", names, strict=True))
     renamed = Instance(
@@ -319,7 +322,7 @@ def test_relabelling_leaves_the_verdict_unchanged(case, names):
 
 @fewer
 @given(cases(), st.data())
-def test_the_order_of_jobs_edges_resources_and_entries_does_not_matter(case, data):
+def test_the_order_of_jobs_edges_resources_and_entries_does_not_matter(case: Any, data: st.DataObject) -> None:
     instance, starts = case
     order = data.draw(st.permutations(range(len(instance.resources))))
     jobs = data.draw(st.permutations([evolve(job, demands=[job.demands[i] for i in order]) for job in instance.jobs]))
@@ -334,7 +337,7 @@ def test_the_order_of_jobs_edges_resources_and_entries_does_not_matter(case, dat
 
 @fewer
 @given(cases(), st.integers(2, 1_000))
-def test_scaling_time_scales_the_proof_and_keeps_the_verdict(case, factor):
+def test_scaling_time_scales_the_proof_and_keeps_the_verdict(case: Any, factor: int) -> None:
     instance, starts = case
     scaled = evolve(
         instance,
@@ -348,13 +351,14 @@ def test_scaling_time_scales_the_proof_and_keeps_the_verdict(case, factor):
     )
     found = judge(scaled, {label: start * factor for label, start in starts.items()})
     assert [(v.kind, v.jobs, v.found) for v in found] == [
-        (v.kind, v.jobs, v.found if v.kind == "capacity" else v.found * factor) for v in judge(instance, starts)
+        (v.kind, v.jobs, v.found if v.kind == "capacity" else present(v.found) * factor)
+        for v in judge(instance, starts)
     ]
 
 
 @fewer
 @given(cases())
-def test_a_redundant_edge_leaves_the_verdict_unchanged(case):
+def test_a_redundant_edge_leaves_the_verdict_unchanged(case: Any) -> None:
     instance, starts = case
     extra = {
         (before, last)
@@ -368,7 +372,7 @@ def test_a_redundant_edge_leaves_the_verdict_unchanged(case):
 
 @fewer
 @given(cases(), st.data())
-def test_shrinking_a_capacity_never_makes_a_wrong_schedule_right(case, data):
+def test_shrinking_a_capacity_never_makes_a_wrong_schedule_right(case: Any, data: st.DataObject) -> None:
     instance, starts = case
     least = [max(job.demands[index] for job in instance.jobs) for index in range(len(instance.resources))]
     resources = [
@@ -388,7 +392,9 @@ def test_shrinking_a_capacity_never_makes_a_wrong_schedule_right(case, data):
         ("B", 3, "horizon", HOUSE.without("deadlines")),
     ],
 )
-def test_moving_one_start_across_a_tight_constraint_flips_the_verdict(job, start, kind, instance):
+def test_moving_one_start_across_a_tight_constraint_flips_the_verdict(
+    job: str, start: int, kind: str, instance: Instance
+) -> None:
     assert judge(instance, RIGHT) == ()
     assert kinds(judge(instance, {**RIGHT, job: start})) == {kind: 1}
 
@@ -399,7 +405,7 @@ any_str = st.text(st.characters(exclude_categories=()), max_size=200)
 
 
 @given(any_str | hostile_responses(HOUSE.labels))
-def test_any_text_gets_a_verdict_and_a_feedback(text):
+def test_any_text_gets_a_verdict_and_a_feedback(text: Any) -> None:
     verdict = verify(HOUSE, text)
     assert verdict.status in ("right", "wrong")
     assert verdict.score == (1.0 if verdict.right else 0.0)
@@ -410,7 +416,7 @@ def test_any_text_gets_a_verdict_and_a_feedback(text):
     assert feedback(verdict).replace("\n", "").isprintable()
 
 
-def test_violations_listed_are_bounded_and_counted_all():
+def test_violations_listed_are_bounded_and_counted_all() -> None:
     verdict = verify(HOUSE, LINE + "".join(f", {'x' * 90}{index} 0" for index in range(1_000)))
     assert len(verdict.violations) == MAX_VIOLATIONS
     assert verdict.measures == {"makespan": 5.0, "violations_unknown": 1_000.0}
@@ -418,7 +424,7 @@ def test_violations_listed_are_bounded_and_counted_all():
     assert feedback(verdict).endswith("\n- There are 950 more faults.")
 
 
-def test_time_does_not_grow_with_the_times():
+def test_time_does_not_grow_with_the_times() -> None:
     instance = Instance(
         (Job("A", 10**12, (1,)), Job("B", 10**12, (1,))), (("A", "B"),), (Resource("crew", 1),), horizon=10**13
     )
@@ -451,7 +457,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
-def test_a_megabyte_of_anything_is_judged_in_linear_time(text):
+def test_a_megabyte_of_anything_is_judged_in_linear_time(text: str) -> None:
     """A quadratic step would take hours; the bound leaves room for a slow machine."""
     began = time.process_time()
     verdict = verify(HOUSE, text)
@@ -459,7 +465,7 @@ def test_a_megabyte_of_anything_is_judged_in_linear_time(text):
     assert verdict.right == text.startswith(LINE)
 
 
-def test_many_jobs_take_little_more_than_linear_time():
+def test_many_jobs_take_little_more_than_linear_time() -> None:
     count = 5_000
     instance = Instance(
         [Job(f"J{index}", 1, (1,)) for index in range(count)],
@@ -478,7 +484,7 @@ def test_many_jobs_take_little_more_than_linear_time():
 # Feedback
 
 
-def test_feedback_says_what_is_wrong():
+def test_feedback_says_what_is_wrong() -> None:
     assert feedback(verify(HOUSE, "Answer: A 0, B 1, C 2")) == (
         "The answer is wrong:\n"
         "- Job B starts at 1, but job A, which it must follow, ends at 2.\n"
@@ -488,6 +494,6 @@ def test_feedback_says_what_is_wrong():
     assert feedback(Verdict("failed", None, EVALUATOR, VERSION)) == "The answer could not be judged."
 
 
-def test_feedback_on_a_verdict_without_counts_says_what_it_lists():
+def test_feedback_on_a_verdict_without_counts_says_what_it_lists() -> None:
     verdict = Verdict("wrong", 0.0, EVALUATOR, VERSION, {}, (Violation("missing", "Job C has no start.", ("C",)),))
     assert feedback(verdict) == "The answer is wrong:\n- Job C has no start."

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from attrs import asdict, evolve, field, frozen
 from hypothesis import given
 from hypothesis import strategies as st
+from present import present
 
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling.answer import parse
@@ -19,8 +21,8 @@ from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import ANSWER_ONLY, TAUGHT, UNSEEN, prompt_text
-from gce.domain.types import Violation
-from gce.testing.scheduling import instances
+from gce.domain.verdicts import Violation
+from gce.testing.scheduling.strategies import instances
 
 HOUSE = Instance(
     jobs=(Job("K", 3, (2, 1), 9), Job("B", 2, (1, 1)), Job("T", 4, (2, 2), 12), Job("M", 1, (1, 1), 5)),
@@ -33,15 +35,15 @@ HOUSE = Instance(
 class First(random.Random):
     """Draws the first of everything and shuffles nothing."""
 
-    def choice(self, seq):
+    def choice(self, seq: Any) -> Any:
         return seq[0]
 
-    def shuffle(self, x):
+    def shuffle(self, x: Any) -> None:
         pass
 
 
 class Last(First):
-    def choice(self, seq):
+    def choice(self, seq: Any) -> Any:
         return seq[-1]
 
 
@@ -92,7 +94,10 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     ),
     "answer": tuple(map(re.escape, TAUGHT.answer)),
 }
-ITEM = {
+Patterns = dict[str, tuple[str, ...]]
+
+
+ITEM: Patterns = {
     "durations": (r"(\w+) (\d+)", r"(\w+) (\d+)", r"(\w+) takes (\d+)"),
     "sequence": (r"(\w+) after ([\w, ]+)", r"(\w+) waits for ([\w, ]+)", r"(\w+) : ([\w, ]+)"),
     "resources": (r"(\w+)((?: \d+)+)",) * 3,
@@ -111,15 +116,12 @@ UNSEEN_PATTERNS: dict[str, tuple[str, ...]] = {
     "horizon": (r"Finish everything no later than hour (?P<hour>\d+)\.",),
     "answer": tuple(map(re.escape, UNSEEN.answer)),
 }
-UNSEEN_ITEM = {
+UNSEEN_ITEM: Patterns = {
     "durations": (r"(\w+) (\d+)",),
     "sequence": (r"(\w+) cannot begin until ([\w, ]+) have finished",),
     "resources": (r"(\w+)((?: \d+)+)",),
     "deadlines": (r"(\w+) (\d+)",),
 }
-
-
-Patterns = dict[str, tuple[str, ...]]
 
 
 def read(prompt: str, wordings: Patterns = PATTERNS, items: Patterns = ITEM) -> Told:
@@ -175,11 +177,11 @@ def check_told(instance: Instance, prompt: str, wordings: Patterns = PATTERNS, i
 
 
 @given(instance=instances(max_jobs=8), rng=st.randoms(use_true_random=False))
-def test_unseen_words_say_the_same(instance: Instance, rng: random.Random):
+def test_unseen_words_say_the_same(instance: Instance, rng: random.Random) -> None:
     check_told(instance, prompt_text(instance, rng, phrases=UNSEEN), UNSEEN_PATTERNS, UNSEEN_ITEM)
 
 
-def test_no_sentence_of_the_unseen_words_is_taught():
+def test_no_sentence_of_the_unseen_words_is_taught() -> None:
     """Labels and numbers aside, no clause of four words or more is in both."""
 
     def clauses(prompts: list[str]) -> set[str]:
@@ -194,13 +196,13 @@ def test_no_sentence_of_the_unseen_words_is_taught():
 
 
 @given(instance=instances(max_jobs=8), rng=st.randoms(use_true_random=False))
-def test_a_prompt_states_every_constraint_and_no_other(instance: Instance, rng: random.Random):
+def test_a_prompt_states_every_constraint_and_no_other(instance: Instance, rng: random.Random) -> None:
     """Read back line by line: the numbers and labels of the instance, of any mixture of families."""
     check_told(instance, prompt_text(instance, rng))
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_prompts_of_drawn_problems_say_it_all(preset: str):
+def test_prompts_of_drawn_problems_say_it_all(preset: str) -> None:
     for tier in PRESETS[preset]:
         for index in range(10):
             rng = python_generator("prompts", preset, tier.name, index)
@@ -208,7 +210,7 @@ def test_prompts_of_drawn_problems_say_it_all(preset: str):
             check_told(instance, prompt_text(instance, rng))
 
 
-def test_each_wording_says_the_same_and_all_are_drawn():
+def test_each_wording_says_the_same_and_all_are_drawn() -> None:
     """Three hundred prompts of one instance: every wording of every section turns up, and each is read back right."""
     seen = set()
     for index in range(300):
@@ -221,7 +223,7 @@ def test_each_wording_says_the_same_and_all_are_drawn():
 # Spelled out
 
 
-def test_a_prompt_in_its_first_wording():
+def test_a_prompt_in_its_first_wording() -> None:
     assert prompt_text(HOUSE, First()) == "\n".join(
         [
             "Plan these jobs. Times are whole hours, counted from 0.",
@@ -236,7 +238,7 @@ def test_a_prompt_in_its_first_wording():
     )
 
 
-def test_a_prompt_in_its_last_wording():
+def test_a_prompt_in_its_last_wording() -> None:
     assert prompt_text(HOUSE, Last()) == "\n".join(
         [
             "Make a schedule for the jobs below, in whole hours from hour 0 on.",
@@ -251,7 +253,7 @@ def test_a_prompt_in_its_last_wording():
     )
 
 
-def test_what_an_instance_lacks_is_not_mentioned():
+def test_what_an_instance_lacks_is_not_mentioned() -> None:
     """Durations alone: an introduction, the durations, how to answer."""
     bare = evolve(HOUSE.without("sequencing").without("resources").without("deadlines"), horizon=None)
     assert [section for section, _ in read(prompt_text(bare, First())).wordings] == ["intro", "durations", "answer"]
@@ -266,13 +268,13 @@ def test_what_an_instance_lacks_is_not_mentioned():
         (lambda instance: evolve(instance, horizon=None), "horizon"),
     ],
 )
-def test_a_family_that_is_dropped_takes_its_line_along(drop: Callable[[Instance], Instance], section: str):
+def test_a_family_that_is_dropped_takes_its_line_along(drop: Callable[[Instance], Instance], section: str) -> None:
     whole = prompt_text(HOUSE, First()).split("\n")
     place = list(PATTERNS).index(section)
     assert prompt_text(drop(HOUSE), First()).split("\n") == whole[:place] + whole[place + 1 :]
 
 
-def test_a_deadline_or_horizon_of_0_is_stated():
+def test_a_deadline_or_horizon_of_0_is_stated() -> None:
     prompt = prompt_text(Instance([Job("A", 0, (), 0)], horizon=0), First())
     assert read(prompt).deadlines == {"A": 0}
     assert read(prompt).horizon == [0]
@@ -281,21 +283,21 @@ def test_a_deadline_or_horizon_of_0_is_stated():
 # How it is drawn
 
 
-def test_the_same_generator_gives_the_same_prompt():
+def test_the_same_generator_gives_the_same_prompt() -> None:
     """And different ones do not all."""
     prompts = [prompt_text(HOUSE, python_generator("same", index)) for index in range(20)]
     assert prompts == [prompt_text(HOUSE, python_generator("same", index)) for index in range(20)]
     assert len(set(prompts)) > 15
 
 
-def test_the_order_of_the_sequence_is_drawn():
+def test_the_order_of_the_sequence_is_drawn() -> None:
     """Both orders of its two entries turn up, so the order of entries says nothing."""
     prompts = [prompt_text(HOUSE, python_generator("sequence", index)) for index in range(40)]
-    starts = {re.search(r": (\w+) (?:after|waits for|:) ", prompt)[1] for prompt in prompts}
+    starts = {present(re.search(r": (\w+) (?:after|waits for|:) ", prompt))[1] for prompt in prompts}
     assert starts == {"B", "T"}
 
 
-def test_only_numbers_and_labels_move_with_the_instance():
+def test_only_numbers_and_labels_move_with_the_instance() -> None:
     """Two instances of one shape and one generator: the same wordings, whatever the numbers."""
     other = evolve(HOUSE, jobs=[evolve(job, duration=job.duration + 7) for job in HOUSE.jobs], horizon=40)
     for index in range(20):
@@ -306,7 +308,7 @@ def test_only_numbers_and_labels_move_with_the_instance():
 # How to answer
 
 
-def test_the_form_shown_is_no_answer():
+def test_the_form_shown_is_no_answer() -> None:
     """Whoever copies the last line of the prompt gets the grammar's refusal, in every wording."""
     for line in (*TAUGHT.answer, *UNSEEN.answer, ANSWER_ONLY):
         assert line.count("Answer:") == 1
@@ -315,7 +317,7 @@ def test_the_form_shown_is_no_answer():
         assert not verify(HOUSE, shown).right
 
 
-def test_answering_at_once_can_be_asked_for():
+def test_answering_at_once_can_be_asked_for() -> None:
     *before, last = prompt_text(HOUSE, First(), answer_only=True).split("\n")
     assert last == ANSWER_ONLY
     assert before == prompt_text(HOUSE, First()).split("\n")[:-1]
@@ -324,7 +326,7 @@ def test_answering_at_once_can_be_asked_for():
 # Later turns
 
 
-def test_the_constraints_restated():
+def test_the_constraints_restated() -> None:
     assert constraint_list(HOUSE) == (
         "Job K takes 3 needs 2 1 by 9\n"
         "Job B takes 2 needs 1 1 after M\n"
@@ -337,7 +339,7 @@ def test_the_constraints_restated():
 
 
 @given(instance=instances())
-def test_the_list_of_constraints_leaves_nothing_out(instance: Instance):
+def test_the_list_of_constraints_leaves_nothing_out(instance: Instance) -> None:
     """One line a job, then the capacities and the horizon where there are some."""
     lines = constraint_list(instance).split("\n")
     for job, line in zip(instance.jobs, lines, strict=False):
@@ -349,13 +351,13 @@ def test_the_list_of_constraints_leaves_nothing_out(instance: Instance):
     assert len(lines) == len(instance.jobs) + bool(instance.resources) + (instance.horizon is not None)
 
 
-def test_a_second_try_repeats_what_was_wrong():
+def test_a_second_try_repeats_what_was_wrong() -> None:
     said = feedback(verify(HOUSE, "Answer: K 0, B 1, T 3, M 1"))
     assert try_again(said) == said + "\nTry again."
     assert "Job B starts at 1, but job M, which it must follow, ends at 2." in try_again(said)
 
 
-def test_no_turn_but_the_prompt_has_the_word_that_marks_an_answer():
+def test_no_turn_but_the_prompt_has_the_word_that_marks_an_answer() -> None:
     """A call that showed the form could be echoed as an answer."""
     for call in (LIST_CALL, DRAFT_CALL, ANSWER_CALL, try_again("Wrong.")):
         assert "answer:" not in call.lower()

@@ -71,8 +71,8 @@ def write_tiny_llama(
     kind = importlib.import_module(f"mlx_lm.models.{family}")
     model = kind.Model(kind.ModelArgs.from_dict(full))
     weights = {}
-    for path, array in tree_flatten(model.parameters()):
-        noise = draw.standard_normal(array.shape) * scale
+    for path, array in dict(tree_flatten(model.parameters())).items():
+        noise: np.ndarray[Any, Any] = draw.standard_normal(array.shape) * scale
         weights[path] = mx.array((1 + noise if "norm" in path else noise).astype(np.float32))
     mx.save_safetensors(str(directory / "model.safetensors"), weights, {"format": "mlx"})
     return directory

@@ -12,10 +12,11 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from gce.app.evaluation import stored_outcome
-from gce.app.terminal import accuracy_rows
+from gce.app.evaluation.scoring import stored_outcome
+from gce.app.tables import accuracy_rows
+from gce.domain.measurements import Interval
 from gce.domain.outcomes import rate
-from gce.domain.types import Interval, Status
+from gce.domain.verdicts import Status
 
 
 def rows_of(path: Path) -> dict[str, dict[str, Interval]]:

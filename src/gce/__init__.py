@@ -5,6 +5,8 @@
     verdict = gce.judge(problem, "Answer: ...")
     buffer = gce.admit(gce.empty(), [gce.trace_of(problem, "Answer: ...", verdict)])
 
+    result = gce.train(task="scheduling", model="gce-tiny", stopping={"iterations": 1})
+
 Everything is loaded when it is first used: importing this package costs next to nothing.
 """
 
@@ -14,48 +16,77 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gce.adapters.datasets.atif import atif_of_trace, read_atif, trace_of_atif
+    from gce.app.evaluation.run import evaluate
+    from gce.app.settings.records import TrainSettings
+    from gce.app.training.run import resume, train
+    from gce.domain.advantages import ALGORITHMS, Algorithm
     from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty
+    from gce.domain.completions import Completion, SampleRequest
+    from gce.domain.executions import Evidence
+    from gce.domain.learning import Trace, TrainingBatch, Turn
+    from gce.domain.measurements import Interval
+    from gce.domain.metrics import METRICS, Metric
+    from gce.domain.problems import Message, Problem, ProblemId, ToolCall
     from gce.domain.statistics import wilson
-    from gce.domain.tasks import TASKS, Task, TaskTier, draw_problem, draw_problems, judge
-    from gce.domain.traces import trace_of
-    from gce.domain.types import (
-        Completion,
-        Evidence,
-        Interval,
-        Message,
-        Problem,
-        SampleRequest,
-        Trace,
-        TrainingBatch,
-        Verdict,
-        Violation,
+    from gce.domain.strategies import STRATEGIES, Strategy
+    from gce.domain.tasks import (
+        TASKS,
+        Audit,
+        ProblemSource,
+        References,
+        Task,
+        TaskTier,
+        Teaching,
+        draw_problem,
+        draw_problems,
+        judge,
     )
+    from gce.domain.traces import trace_of, trace_of_conversation
+    from gce.domain.verdicts import Verdict, Violation
     from gce.errors import BadInput, DamagedStore, GceError, MissingExtra, ModelError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
+    "gce.adapters.datasets.atif": ("atif_of_trace", "read_atif", "trace_of_atif"),
+    "gce.app.evaluation.run": ("evaluate",),
+    "gce.app.settings.records": ("TrainSettings",),
+    "gce.app.training.run": ("resume", "train"),
+    "gce.domain.advantages": ("ALGORITHMS", "Algorithm"),
     "gce.domain.buffer": ("Buffer", "BufferSettings", "admit", "composition", "draw", "empty"),
     "gce.domain.statistics": ("wilson",),
-    "gce.domain.tasks": ("TASKS", "Task", "TaskTier", "draw_problem", "draw_problems", "judge"),
-    "gce.domain.traces": ("trace_of",),
-    "gce.domain.types": (
-        "Completion",
-        "Evidence",
-        "Interval",
-        "Message",
-        "Problem",
-        "SampleRequest",
-        "Trace",
-        "TrainingBatch",
-        "Verdict",
-        "Violation",
+    "gce.domain.tasks": (
+        "TASKS",
+        "Audit",
+        "ProblemSource",
+        "References",
+        "Task",
+        "TaskTier",
+        "Teaching",
+        "draw_problem",
+        "draw_problems",
+        "judge",
     ),
+    "gce.domain.traces": ("trace_of", "trace_of_conversation"),
+    "gce.domain.completions": ("Completion", "SampleRequest"),
+    "gce.domain.executions": ("Evidence",),
+    "gce.domain.learning": ("Trace", "TrainingBatch", "Turn"),
+    "gce.domain.measurements": ("Interval",),
+    "gce.domain.problems": ("Message", "Problem", "ProblemId", "ToolCall"),
+    "gce.domain.metrics": ("METRICS", "Metric"),
+    "gce.domain.strategies": ("STRATEGIES", "Strategy"),
+    "gce.domain.verdicts": ("Verdict", "Violation"),
     "gce.errors": ("BadInput", "DamagedStore", "GceError", "MissingExtra", "ModelError"),
 }
 
 __all__ = [
+    "ALGORITHMS",
+    "METRICS",
+    "STRATEGIES",
     "TASKS",
+    "Algorithm",
+    "Audit",
     "BadInput",
     "Buffer",
     "BufferSettings",
@@ -65,24 +96,40 @@ __all__ = [
     "GceError",
     "Interval",
     "Message",
+    "Metric",
     "MissingExtra",
     "ModelError",
     "Problem",
+    "ProblemId",
+    "ProblemSource",
+    "References",
     "SampleRequest",
+    "Strategy",
     "Task",
     "TaskTier",
+    "Teaching",
+    "ToolCall",
     "Trace",
+    "TrainSettings",
     "TrainingBatch",
+    "Turn",
     "Verdict",
     "Violation",
     "admit",
+    "atif_of_trace",
     "composition",
     "draw",
     "draw_problem",
     "draw_problems",
     "empty",
+    "evaluate",
     "judge",
+    "read_atif",
+    "resume",
     "trace_of",
+    "trace_of_atif",
+    "trace_of_conversation",
+    "train",
     "wilson",
 ]
 

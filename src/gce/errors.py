@@ -3,7 +3,8 @@
     GceError                 one clear line for a person; the command line prints it and exits with its status
     ├── MissingExtra         a package that is not installed, with the pip command that installs it
     ├── BadInput             something a user gave: a name, a file, a number
-    │   └── RunInUse         a run that another process works on
+    │   ├── RunInUse         a run that another process works on
+    │   └── SettingError     a setting's value that cannot be used, alone or beside another's
     ├── LowCoverage          too many answers failed to be given or judged for a rate to be trusted
     ├── DamagedStore         a run directory whose contents do not match their hashes
     └── ModelError           a model that cannot be loaded or used as asked
@@ -13,7 +14,21 @@ Invalid arguments to functions raise ValueError.
 
 from __future__ import annotations
 
-__all__ = ["BadInput", "DamagedStore", "GceError", "LowCoverage", "MissingExtra", "ModelError", "RunInUse", "one_line"]
+import re
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "BadInput",
+    "DamagedStore",
+    "GceError",
+    "LowCoverage",
+    "MissingExtra",
+    "ModelError",
+    "RunInUse",
+    "SettingError",
+    "one_line",
+]
 
 
 def one_line(error: object, limit: int = 300) -> str:
@@ -34,6 +49,33 @@ class BadInput(GceError):
 
 class RunInUse(BadInput):
     """A run that another process works on."""
+
+
+class SettingError(BadInput):
+    """A setting's value that cannot be used, alone or beside another's.
+
+    Settings have their full names, as "optimizer.learning_rate". In `message` and `expected` a name in braces stands
+    for a setting, so that a command line can put its option there.
+    """
+
+    def __init__(self, setting: str, expected: str, got: object, message: str) -> None:
+        self.setting = setting
+        self.expected = _named(expected, str)
+        self.got = got
+        self._message = message
+        super().__init__(_named(message, str))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As an executor hands errors from process to process."""
+        return type(self), (self.setting, self.expected, self.got, self._message)
+
+    def said(self, name_of: Callable[[str], str]) -> str:
+        """The message, with settings called by what `name_of` makes of their names."""
+        return _named(self._message, name_of)
+
+
+def _named(text: str, name_of: Callable[[str], str]) -> str:
+    return re.sub(r"\{([a-z_.]+)\}", lambda found: name_of(found[1]), text)
 
 
 class LowCoverage(GceError):
@@ -57,3 +99,7 @@ class MissingExtra(GceError):
         super().__init__(f"{package} is not installed: run  pip install '.[{extra}]'  in the checkout of gce")
         self.package = package
         self.extra = extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As an executor hands errors from process to process."""
+        return type(self), (self.package, self.extra)

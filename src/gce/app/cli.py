@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from gce.app.options import Parser
 from gce.app.terminal import put
 from gce.domain.tasks import NoProblem
-from gce.errors import GceError, one_line
+from gce.errors import GceError, SettingError, one_line
 
 __all__ = ["main"]
 
@@ -49,8 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = " ".join(["gce", *(each for each in arguments[:1] if each in COMMANDS)])
     try:
         parsed = _parsed(arguments)
-        status = importlib.import_module(f"gce.app.{parsed.command}").run(parsed)
+        status = importlib.import_module(f"gce.app.commands.{parsed.command}").run(parsed)
         sys.stdout.flush()
+    except SettingError as error:
+        from gce.app.settings.command_line import flag_of
+
+        put(f"{name}: {error.said(flag_of)}", error=True)
+        return error.status
     except (GceError, NoProblem) as error:
         put(f"{name}: {error}", error=True)
         return error.status if isinstance(error, GceError) else 2
@@ -84,7 +89,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     for name, text in COMMANDS.items():
         subparser = commands.add_parser(name, help=text)
         if arguments[:1] == [name]:
-            importlib.import_module(f"gce.app.{name}").add_arguments(subparser)
+            importlib.import_module(f"gce.app.commands.{name}").add_arguments(subparser)
     parsed: argparse.Namespace
     parsed, others = parser.parse_known_args(arguments)
     if others:

@@ -1,6 +1,6 @@
 """What options and settings may be: a few kinds of values with their bounds, and the parser that refuses in one line.
 
-A kind reads text, as what argparse calls a type, and says whether a Python value is one (`takes`, for `RunConfig`), by
+A kind reads text, as what argparse calls a type, and says whether a Python value is one (`takes`, for settings), by
 the same bounds. Every option that takes a value has a kind. Knows no command and no setting.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -32,6 +32,7 @@ __all__ = [
     "NAMES",
     "PATH",
     "PROBLEMS",
+    "PROBLEMS_BY_TIER",
     "PROBLEMS_FROM_0",
     "PROBLEMS_PRINTED",
     "RANK",
@@ -43,13 +44,18 @@ __all__ = [
     "SEED",
     "SEEDS",
     "SHARE",
+    "SHARE_ABOVE_0",
     "SHARE_BELOW_1",
     "SHOTS",
+    "SWITCH",
     "TEMPERATURE",
     "THREADS",
     "TOKENS",
     "UPDATES",
+    "ByName",
     "Choice",
+    "ChoiceOrOwn",
+    "ChoiceOrShare",
     "Count",
     "Kind",
     "Listed",
@@ -57,6 +63,7 @@ __all__ = [
     "Number",
     "Parser",
     "PathName",
+    "Switch",
     "refusal",
 ]
 
@@ -162,20 +169,35 @@ class Number:
         return (from_low and to_high) or (self.or_0 and value == 0)
 
 
-@frozen
-class Name:
-    """A name, which may be a path: text that is not blank."""
+class _Text:
+    """What kinds share whose values are texts, taken as they were written."""
+
+    __slots__ = ()
 
     @property
     def expected(self) -> str:
         """See `Kind`."""
-        return f"a name or path of 1 to {_MOST_BYTES:,} bytes that is not blank and has no control characters"
+        raise NotImplementedError
 
     def __call__(self, text: str) -> str:
         """See `Kind`."""
         if self.takes(text):
             return text
         raise _refused(self, text)
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`."""
+        raise NotImplementedError
+
+
+@frozen
+class Name(_Text):
+    """A name, which may be a path: text that is not blank."""
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return f"a name or path of 1 to {_MOST_BYTES:,} bytes that is not blank and has no control characters"
 
     def takes(self, value: object) -> bool:
         """See `Kind`."""
@@ -197,7 +219,7 @@ class PathName(Name):
 
 
 @frozen
-class Choice:
+class Choice(_Text):
     """One of a few names."""
 
     names: Sequence[str]
@@ -207,15 +229,49 @@ class Choice:
         """See `Kind`."""
         return f"one of {', '.join(self.names)}"
 
-    def __call__(self, text: str) -> str:
-        """See `Kind`."""
-        if self.takes(text):
-            return text
-        raise _refused(self, text)
-
     def takes(self, value: object) -> bool:
         """See `Kind`."""
         return isinstance(value, str) and value in self.names
+
+
+@frozen
+class ChoiceOrOwn(_Text):
+    """One of a few names, or one's own as module:ATTR."""
+
+    names: Sequence[str]
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return f"one of {', '.join(self.names)}, or your own as module:ATTR"
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`."""
+        return isinstance(value, str) and (value in self.names or (":" in value and NAME.takes(value)))
+
+
+@frozen
+class ChoiceOrShare(_Text):
+    """One of a few names, or a prefix and a share after it, as `top:0.25`."""
+
+    names: Sequence[str]
+    prefix: str
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return f"one of {', '.join(self.names)}, or {self.prefix}SHARE with {SHARE_ABOVE_0.expected}"
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`."""
+        return isinstance(value, str) and (value in self.names or self.share(value) is not None)
+
+    def share(self, value: str) -> float | None:
+        """The share that a value names; None where it names none."""
+        try:
+            return SHARE_ABOVE_0(value.removeprefix(self.prefix)) if value.startswith(self.prefix) else None
+        except argparse.ArgumentTypeError:
+            return None
 
 
 @frozen
@@ -249,6 +305,52 @@ class Listed:
         return all(map(self.item.takes, value)) and len(set(value)) == len(value)
 
 
+@frozen
+class Switch:
+    """True or false."""
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return "true or false"
+
+    def __call__(self, text: str) -> bool:
+        """See `Kind`."""
+        if text not in ("true", "false"):
+            raise _refused(self, text)
+        return text == "true"
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`."""
+        return isinstance(value, bool)
+
+
+@frozen
+class ByName:
+    """Values of a kind by name, written as NAME=VALUE,NAME=VALUE."""
+
+    item: Kind
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return f"values by name, each {self.item.expected}"
+
+    def __call__(self, text: str) -> dict[str, Any]:
+        """See `Kind`."""
+        pairs = [each.partition("=") for each in text.split(",")]
+        values = {name: self.item(value) for name, _, value in pairs}
+        if len(values) < len(pairs) or not self.takes(values):
+            raise _refused(self, text)
+        return values
+
+    def takes(self, value: object) -> bool:
+        """See `Kind`. A mapping that is not empty."""
+        if not isinstance(value, Mapping) or not value:
+            return False
+        return all(NAME.takes(name) and self.item.takes(each) for name, each in value.items())
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are errors of `gce`: one line, without the usage before it."""
 
@@ -271,6 +373,7 @@ class Parser(argparse.ArgumentParser):
 
 NAME = Name()
 NAMES = Listed(NAME)
+SWITCH = Switch()
 PATH = PathName()
 
 SEED = Count(0, 2**63 - 1)
@@ -280,6 +383,7 @@ SEEDS = Listed(SEED)
 PROBLEMS = Count(1, 10_000)
 """A tier, or an iteration. 10,000 already make a 95 % interval at most two points wide, and minutes to draw."""
 PROBLEMS_FROM_0 = Count(0, PROBLEMS.high)
+PROBLEMS_BY_TIER = ByName(PROBLEMS)
 FITTED = PROBLEMS
 """Training problems that a prompt-blind baseline is fitted to."""
 PROBLEMS_PRINTED = Count(1, 1_000_000)
@@ -314,6 +418,7 @@ REQUESTS = Count(1, 1_000)
 """Under way at a time: each needs an open file, and a process usually gets 1,024 of them."""
 
 SHARE = Number(0.0, 1.0)
+SHARE_ABOVE_0 = Number(0.0, 1.0, above=True)
 SHARE_BELOW_1 = Number(0.0, 1.0, below=True)
 TEMPERATURE = Number(1e-6, 100.0, or_0=True)
 """0 is greedy. Logits divided by less than a millionth overflow float32; above 100, tokens are drawn at random."""

@@ -1,6 +1,6 @@
 """The weight of each sampled trace in the loss, from the rewards of one problem's rollouts (a group).
 
-The loss is the same for all methods (`gce.domain.types.TrainingBatch`): they differ in the weights, in whether these
+The loss is the same for all methods (`gce.domain.learning.TrainingBatch`): they differ in the weights, in whether these
 are multiplied by clipped importance ratios, and in whether traces of earlier iterations are learned from. A reward is
 in [0, 1]: 1 is right, 0 is wrong, what lies between is partly right; the loop gives 1 to what it admits and 0 to the
 rest. Knows nothing of traces or models.
@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from attrs import frozen
+
+from gce.domain.admission import mixed
 
 __all__ = ["ALGORITHMS", "Algorithm", "drop_decided", "group_relative", "rejection", "signed", "weighted"]
 
@@ -77,9 +79,11 @@ def group_relative(rewards: Sequence[float], *, eps: float = 1e-6) -> tuple[floa
 
 
 def drop_decided(
-    groups: Mapping[str, Sequence[float]], *, all_right: bool = True, all_wrong: bool = True
+    groups: Mapping[str, Sequence[float]], *, all_right: bool = True, all_wrong: bool = True, admit_at: float = 1.0
 ) -> dict[str, tuple[float, ...]]:
-    """The groups without those whose rewards are all 1 or all 0: nothing in them tells a good rollout from a bad one.
+    """The groups with a mixed outcome: where all rewards are the same, nothing tells a good rollout from a bad one.
+
+    A group of equal rewards is all right where they are at least `admit_at`, else all wrong; either kind may stay.
 
     DAPO's dynamic sampling and Reinforce-Rej drop both kinds; most of GRPO's gain over RAFT comes from dropping the
     all-wrong ones. A group without rewards is dropped. Order stays.
@@ -92,33 +96,38 @@ def drop_decided(
     kept: dict[str, tuple[float, ...]] = {}
     for problem, rewards in groups.items():
         _check_rewards(rewards)
-        right = all_right and all(reward >= 1.0 for reward in rewards)
-        wrong = all_wrong and all(reward <= 0.0 for reward in rewards)
-        if rewards and not right and not wrong:
+        stays = bool(rewards) and not (all_right if min(rewards) >= admit_at else all_wrong)
+        if mixed(rewards) or stays:
             kept[problem] = tuple(rewards)
     return kept
 
 
 @frozen
 class Algorithm:
-    """A way to learn from rollouts."""
+    """A way to learn from rollouts: an entry of `ALGORITHMS`."""
 
+    name: str
     weigh: Callable[[Sequence[float]], tuple[float, ...]] | None
     """With it batches come from the iteration's rollouts, weighed group by group (0 leaves one out), with importance
     ratios that are clipped. None: batches come from the replay buffer, whose traces are right and weigh 1."""
+    graded: bool = False
+    """Whether it weighs rewards as they are; else 1 for a positive and 0 for any other."""
     drops_decided: bool = False
-    """Whether problems whose rollouts were all right or all wrong are left out."""
+    """Whether problems without a mixed outcome are left out."""
     opposes: bool = False
     """Whether to each batch from the buffer as many of the iteration's wrong rollouts are added, with a weight below
     0."""
 
 
 ALGORITHMS: Mapping[str, Algorithm] = {
-    "raft": Algorithm(None),
-    "raft++": Algorithm(rejection),
-    "grpo": Algorithm(group_relative),
-    "reinforce-rej": Algorithm(signed, drops_decided=True),
-    "weighted": Algorithm(None, opposes=True),
+    each.name: each
+    for each in (
+        Algorithm("raft", None),
+        Algorithm("raft++", rejection),
+        Algorithm("grpo", group_relative, graded=True),
+        Algorithm("reinforce-rej", signed, drops_decided=True),
+        Algorithm("weighted", None, opposes=True),
+    )
 }
 """By name.
 

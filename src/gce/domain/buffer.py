@@ -1,6 +1,6 @@
 """The replay buffer as a value: which traces may be trained on, and which of them the next batch holds.
 
-Knows traces by their digest, problem, tier and iteration. Does not know why a trace was let in (the task's `admit`
+Knows traces by their digest, problem, tier and iteration. Does not know why a trace was let in (`gce.domain.admission`
 says that), what is learned from it, or where it is stored: a buffer is rebuilt by admitting its traces in order.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from attrs import Factory, define, field, frozen
 
-from gce.domain.types import Trace
+from gce.domain.learning import Trace
 
 if TYPE_CHECKING:
     from numpy.random import Generator

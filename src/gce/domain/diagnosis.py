@@ -11,8 +11,8 @@ from math import pi
 
 from attrs import frozen
 
-from gce.domain.statistics import difference, wilson
-from gce.domain.types import Interval, IterationRecord, TierCount
+from gce.domain.measurements import Interval, IterationRecord, TierCount
+from gce.domain.statistics import difference, interval
 
 __all__ = ["PATIENCE", "Fall", "add_counts", "diagnose", "falls", "first_gains", "run_counts"]
 
@@ -123,7 +123,7 @@ def first_gains(
         found[tier] = None
         for number, (iteration, share) in enumerate(looks, 1):
             confidence = 1 - level / len(before) * 6 / (pi * number) ** 2
-            now, then = (wilson(each.correct, each.n, confidence=confidence) for each in (share, base))
+            now, then = (interval(each.correct, each.n, confidence=confidence) for each in (share, base))
             if difference(now, then).low > 0:
                 found[tier] = iteration
                 break

@@ -1,24 +1,27 @@
 """What came of asking a model one problem, and the rates over it: one rule for every table, record and decision.
 
-An answer is `right`, `wrong`, `unreadable` (the model's fault, as `wrong` is: in every denominator, with reward 0,
-counted apart) or `failed`: the sandbox, the server or the verifier could not do its part. What failed is outside every
-rate, is tried again, and is never learned from; it lowers the coverage, and nothing else does.
+An answer is `right` (its reward is at least the task's `admit_at`), `wrong`, `unreadable` (the model's fault, as
+`wrong` is: in every denominator, with reward 0, counted apart) or `failed`: the sandbox, the server or the verifier
+could not do its part. What failed is outside every rate, is tried again, and is never learned from; it lowers the
+coverage, and nothing else does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
 from attrs import evolve
 
-from gce.domain.statistics import wilson
-from gce.domain.types import Completion, Interval, Status, Verdict
+from gce.domain.completions import Completion
+from gce.domain.measurements import Interval
+from gce.domain.statistics import DEFAULT_INTERVAL, interval
+from gce.domain.verdicts import Status, Verdict
 
-__all__ = ["admitted", "coverage", "outcome", "rate"]
+__all__ = ["coverage", "outcome", "rate"]
 
 
 def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool) -> Status:
-    """The outcome of an answer with these verdicts; `right` is whether the task admits it."""
+    """The outcome of an answer with these verdicts; `right` is whether its reward is high enough for the task."""
     statuses = {verdict.status for verdict in verdicts}
     if completion.finish_reason == "error" or "failed" in statuses:
         return "failed"
@@ -27,16 +30,11 @@ def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool)
     return "unreadable" if "unreadable" in statuses else "wrong"
 
 
-def admitted(admit: Callable[[Sequence[Verdict]], bool], verdicts: Sequence[Verdict]) -> bool:
-    """Whether the task admits an answer with these verdicts; it is not asked where judging failed."""
-    return not any(verdict.status == "failed" for verdict in verdicts) and admit(verdicts)
-
-
-def rate(outcomes: Iterable[Status]) -> Interval:
-    """The share that is right of those that did not fail, with its Wilson interval."""
+def rate(outcomes: Iterable[Status], *, method: str = DEFAULT_INTERVAL, confidence: float = 0.95) -> Interval:
+    """The share that is right of those that did not fail, with its interval."""
     found = list(outcomes)
     failed = found.count("failed")
-    share = wilson(found.count("right"), len(found) - failed)
+    share = interval(found.count("right"), len(found) - failed, method=method, confidence=confidence)
     return evolve(share, unreadable=found.count("unreadable"), failed=failed)
 
 

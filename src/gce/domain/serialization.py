@@ -18,7 +18,7 @@ import attrs
 if TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["RENAMED", "from_plain", "to_plain"]
+__all__ = ["OMIT_DEFAULT", "RENAMED", "from_plain", "to_plain"]
 
 Record = TypeVar("Record")
 Hook = Callable[[Any, Any], Any]
@@ -26,12 +26,15 @@ Hook = Callable[[Any, Any], Any]
 RENAMED: Mapping[str, str] = {"no_verdict": "failed"}
 """What a choice was called in records of earlier versions, to what it is called now."""
 
+OMIT_DEFAULT: Mapping[str, bool] = {"omit_default": True}
+"""Metadata of a field that is not written where it has its default."""
+
 
 def to_plain(record: Any) -> Any:
     """`record` as dicts, lists, text, numbers, booleans and None: equal to what JSON makes of it and gives back.
 
-    Every field is written, those at their default too, in the order of the class. What is neither a record, a mapping
-    nor a sequence stays as it is, so what JSON does not know is refused where it is written.
+    Every field is written in the order of the class, those at their default too unless marked `OMIT_DEFAULT`. What is
+    neither a record, a mapping nor a sequence stays as it is, so JSON refuses what it does not know.
     """
     return _converter().unstructure(record)
 
@@ -60,6 +63,7 @@ def from_plain(cls: type[Record], data: Any) -> Record:
 def _converter() -> Converter:
     from cattrs import Converter
     from cattrs.cols import is_mapping, mapping_structure_factory
+    from cattrs.gen import make_dict_unstructure_fn, override
 
     converter = Converter(forbid_extra_keys=True, unstruct_collection_overrides={tuple: list})
     scalars: tuple[tuple[type, str], ...] = ((str, "text"), (bool, "true or false"), (int, "a whole number"))
@@ -76,11 +80,21 @@ def _converter() -> Converter:
     def tuple_hook(cls: Any) -> Hook:
         return _tuple_of(cls, converter)
 
+    def plain_hook(cls: Any) -> Callable[[Any], Any]:
+        attrs.resolve_types(cls)
+        omitted: dict[str, Any] = {name: override(omit_if_default=True) for name in _omitted(cls)}
+        return make_dict_unstructure_fn(cls, converter, **omitted)
+
     converter.register_structure_hook_factory(is_mapping, mapping_hook)
     converter.register_structure_hook_factory(attrs.has, record_hook)
     converter.register_structure_hook_factory(_made_from(tuple), tuple_hook)
     converter.register_structure_hook_factory(_made_from(Literal), _one_of)
+    converter.register_unstructure_hook_factory(lambda cls: attrs.has(cls) and bool(_omitted(cls)), plain_hook)
     return converter
+
+
+def _omitted(cls: Any) -> list[str]:
+    return [field.name for field in attrs.fields(cls) if field.metadata.get("omit_default")]
 
 
 def _made_from(origin: Any) -> Callable[[Any], bool]:

@@ -7,23 +7,28 @@ generator is exact up to rounding, or a closed formula; nothing needs scipy.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from gce.domain.types import Interval
+from gce.domain.measurements import Interval
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
 __all__ = [
+    "DEFAULT_INTERVAL",
+    "INTERVALS",
     "Estimate",
+    "clustered_mean",
     "clustered_standard_error",
     "difference",
     "holm",
+    "interval",
     "mcnemar",
     "mean_difference",
+    "mean_of_problems",
     "mean_of_tiers",
     "mean_pass_at_k",
     "paired_difference",
@@ -34,6 +39,9 @@ __all__ = [
 ]
 
 
+DEFAULT_INTERVAL = "wilson"
+
+
 @frozen
 class Estimate:
     """A number made from several shares, with its confidence interval."""
@@ -41,6 +49,21 @@ class Estimate:
     value: float
     low: float
     high: float
+
+
+def interval(correct: int, n: int, *, method: str = DEFAULT_INTERVAL, confidence: float = 0.95) -> Interval:
+    """A share with its confidence interval by a method of `INTERVALS`. With n = 0 it is all of [0, 1].
+
+    Raises:
+        ValueError: `correct` outside [0, n], a confidence outside (0, 1), or no such method.
+    """
+    _check_count(correct, n)
+    _normal_quantile(confidence)
+    limits = _limits(method)
+    if n == 0:
+        return Interval(n=0, correct=0, low=0.0, high=1.0)
+    low, high = limits(correct / n, n, confidence)
+    return Interval(n=n, correct=correct, low=low, high=high)
 
 
 def wilson(correct: int, n: int, *, confidence: float = 0.95) -> Interval:
@@ -53,12 +76,7 @@ def wilson(correct: int, n: int, *, confidence: float = 0.95) -> Interval:
     Raises:
         ValueError: `correct` outside [0, n], or a confidence outside (0, 1).
     """
-    _check_count(correct, n)
-    z = _normal_quantile(confidence)
-    if n == 0:
-        return Interval(n=0, correct=0, low=0.0, high=1.0)
-    low, high = _score_interval(correct / n, n, z)
-    return Interval(n=n, correct=correct, low=low, high=high)
+    return interval(correct, n, method="wilson", confidence=confidence)
 
 
 def difference(after: Interval, before: Interval) -> Estimate:
@@ -129,20 +147,51 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
     return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
 
 
-def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int, *, confidence: float = 0.95) -> Estimate:
-    """`pass_at_k` averaged over problems, each given as (samples, correct ones).
-
-    The interval is Wilson's for as many trials as there are problems, however many samples each has: values between 0
-    and 1 vary at most as much as zeros and ones of the same mean, so it is too wide rather than too narrow.
+def mean_pass_at_k(
+    counts: Sequence[tuple[int, int]], k: int, *, method: str = DEFAULT_INTERVAL, confidence: float = 0.95
+) -> Estimate:
+    """`pass_at_k` averaged over problems, each given as (samples, correct ones): see `mean_of_problems`.
 
     Raises:
-        ValueError: no problem, or as `pass_at_k`.
+        ValueError: as `mean_of_problems` and `pass_at_k`.
     """
-    if not counts:
+    values = [pass_at_k(n, correct, k) for n, correct in counts]
+    return mean_of_problems(values, method=method, confidence=confidence)
+
+
+def mean_of_problems(values: Sequence[float], *, method: str = DEFAULT_INTERVAL, confidence: float = 0.95) -> Estimate:
+    """The mean of a value in [0, 1] of each problem.
+
+    The interval is that of a share of as many trials as there are problems, however many samples each value is made
+    from: values between 0 and 1 vary at most as much as zeros and ones of the same mean, so it is too wide rather than
+    too narrow.
+
+    Raises:
+        ValueError: no problem, a confidence outside (0, 1), or no such method.
+    """
+    if not values:
         raise ValueError("expected at least one problem, got none")
-    value = math.fsum(pass_at_k(n, correct, k) for n, correct in counts) / len(counts)
-    low, high = _score_interval(value, len(counts), _normal_quantile(confidence))
+    value = math.fsum(values) / len(values)
+    low, high = _limits(method)(value, len(values), confidence)
     return Estimate(value, low, high)
+
+
+def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = 0.95) -> Estimate:
+    """The mean of all values, with the normal interval for values of one cluster (one problem) that hang together.
+
+    Of one cluster alone the interval has no limits. See `clustered_standard_error`.
+
+    Raises:
+        ValueError: no values, or a confidence outside (0, 1).
+    """
+    values = [value for cluster in clusters for value in cluster]
+    if not values:
+        raise ValueError("expected at least one value, got none")
+    z, value = _normal_quantile(confidence), math.fsum(values) / len(values)
+    if len(clusters) < 2:
+        return Estimate(value, -math.inf, math.inf)
+    reach = z * clustered_standard_error(values, [place for place, each in enumerate(clusters) for _ in each])
+    return Estimate(value, value - reach, value + reach)
 
 
 def clustered_standard_error(values: Sequence[float], clusters: Sequence[Hashable]) -> float:
@@ -295,13 +344,57 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
-def _score_interval(share: float, n: int, z: float) -> tuple[float, float]:
-    """Wilson's limits for a share of n trials."""
+def _limits(method: str) -> Callable[[float, int, float], tuple[float, float]]:
+    if method not in INTERVALS:
+        raise ValueError(f"expected one of {', '.join(INTERVALS)}, got {method!r}")
+    return INTERVALS[method]
+
+
+def _score_interval(share: float, n: int, confidence: float) -> tuple[float, float]:
+    """See `wilson`."""
+    z = _normal_quantile(confidence)
     centre = share + z * z / (2 * n)
     reach = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
     # At the ends the formula gives 0 and 1 up to rounding; the interval must hold the share itself.
     return 0.0 if share == 0.0 else (centre - reach) / scale, 1.0 if share == 1.0 else (centre + reach) / scale
+
+
+def _exact_interval(share: float, n: int, confidence: float) -> tuple[float, float]:
+    """Covers at least as often as it says, at every share. A count that is not whole takes the limits of both sides.
+
+    Source: Clopper and Pearson (1934), Biometrika 26:404.
+    """
+    _normal_quantile(confidence)
+    tail = (1 - confidence) / 2
+    least, most = math.floor(share * n + 1e-9), math.ceil(share * n - 1e-9)
+    return _least_share(least, n, tail), 1.0 - _least_share(n - most, n, tail)
+
+
+def _least_share(count: int, n: int, tail: float) -> float:
+    """The share at which `count` or more of n trials are right with probability `tail`: a quantile of Beta(count, ...).
+
+    By bisection, to the last bit that a float has.
+    """
+    import numpy as np  # slow to import, and `import gce` does not need it
+
+    if not count:
+        return 0.0
+    # The logarithms of the binomial coefficients of n over `count` to n, from n downwards.
+    right = np.arange(n, count - 1, -1.0)
+    ways = np.concatenate([[0.0], np.cumsum(np.log(right[:-1] / np.arange(1.0, n - count + 1)))])
+    low, high = 0.0, 1.0
+    while low < (middle := (low + high) / 2) < high:
+        chance = np.exp(ways + right * math.log(middle) + (n - right) * math.log1p(-middle)).sum()
+        low, high = (low, middle) if chance > tail else (middle, high)
+    return low
+
+
+INTERVALS: Mapping[str, Callable[[float, int, float], tuple[float, float]]] = {
+    "wilson": _score_interval,
+    "clopper-pearson": _exact_interval,
+}
+"""(share, n, confidence) -> limits."""
 
 
 def _linear(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from gce.domain.types import Evidence, Execution
+from gce.domain.executions import Evidence, Execution
 
 __all__ = ["Runner"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.types import Solution
+from gce.domain.tasks.scheduling.solution import Solution
 
 __all__ = ["Solver"]
 

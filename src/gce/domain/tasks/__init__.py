@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gce.domain.completions import Completion
+from gce.domain.problems import Problem
+from gce.domain.tasks.drawing import NoProblem
+from gce.domain.tasks.parts import Audit, Policy, References, Relation, Teaching
 from gce.domain.tasks.programs.task import PROGRAMS
+from gce.domain.tasks.reward import Scored
 from gce.domain.tasks.scheduling.task import ANSWER_ONLY, BRIEF, RELABELLED, REWORDED, SCHEDULING
-from gce.domain.tasks.task import (
-    NoProblem,
-    Policy,
-    Relation,
-    Task,
-    TaskTier,
-    draw_problem,
-    draw_problems,
-    problem_of_key,
-)
-from gce.domain.types import Completion, Problem, Verdict
+from gce.domain.tasks.source import ProblemSource, draw_problem, draw_problems
+from gce.domain.tasks.task import Drawn, Listed, Task, TaskTier
+from gce.domain.verdicts import Verdict
 
 __all__ = [
     "TASKS",
+    "Audit",
+    "Drawn",
+    "Listed",
     "NoProblem",
     "Policy",
+    "ProblemSource",
+    "References",
     "Relation",
+    "Scored",
     "Task",
     "TaskTier",
+    "Teaching",
     "draw_problem",
     "draw_problems",
     "judge",
-    "problem_of_key",
 ]
 
 TASKS: Mapping[str, Task] = {

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from gce.domain.text import plain
-from gce.domain.types import Violation
+from gce.domain.verdicts import Violation
 
 __all__ = ["MOST_CHARACTERS", "fenced", "read_program"]
 

@@ -13,8 +13,8 @@ from typing import Any, get_args
 
 from attrs import frozen
 
+from gce.domain.problems import Split
 from gce.domain.tasks.programs.exercise import Exercise
-from gce.domain.types import Split
 
 __all__ = ["Listed", "exercise_of"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from gce.domain.problems import Problem
+from gce.domain.tasks.parts import Relation
 from gce.domain.tasks.programs.answer import fenced, read_program
-from gce.domain.tasks.task import Relation
-from gce.domain.types import Problem, Violation
+from gce.domain.verdicts import Violation
 
 __all__ = ["RELATIONS"]
 

@@ -10,14 +10,15 @@ from typing import Any
 
 from attrs import evolve
 
-from gce.domain.tasks.programs.blind import blind_policies, heuristic_policies, solved
+from gce.domain.problems import Message, Split
+from gce.domain.tasks.parts import Audit, References, Teaching
+from gce.domain.tasks.programs.baselines import heuristic_policies, prompt_blind_baselines, solved
 from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.tasks.programs.generate import draw_exercise
 from gce.domain.tasks.programs.records import exercise_of
 from gce.domain.tasks.programs.relations import RELATIONS
 from gce.domain.tasks.programs.verify import feedback, request, verify
-from gce.domain.tasks.task import Task, TaskTier
-from gce.domain.types import Message, Split
+from gce.domain.tasks.task import Drawn, Listed, Task, TaskTier
 
 __all__ = ["PROGRAMS"]
 
@@ -46,10 +47,6 @@ def _digest(exercise: Exercise) -> str:
     return blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _facts(exercise: Exercise) -> dict[str, float]:
-    return {"steps": len(exercise.steps), "calls": len(exercise.calls)}
-
-
 def _of_records(task: Task, preset: str, records: Sequence[Any]) -> Task:
     """The same over functions from a file: a tier for each that they name, all held out where none is for training."""
     listed: dict[tuple[str, Split], list[Exercise]] = defaultdict(list)
@@ -63,35 +60,33 @@ def _of_records(task: Task, preset: str, records: Sequence[Any]) -> Task:
     return evolve(
         task,
         presets={preset: tuple(TaskTier(tier, held_out=(tier, "train") not in listed) for tier in tiers)},
-        listed=lambda _preset, tier, split: listed.get((tier, split), ()),
-        distinct=False,
-        blind_limits={},
+        draw=Listed(lambda _preset, tier, split: listed.get((tier, split), ())),
+        references=evolve(task.references, limits={}),
     )
 
 
 PROGRAMS = Task(
     name="programs",
     presets={"pipelines": tuple(TaskTier(tier, held_out=tier == "P5") for tier in DEPTHS)},
-    draw=_draw,
+    draw=Drawn(_draw, distinct=True, of_records=_of_records),
     prompt=_prompt,
     digest=_digest,
     verify=verify,
-    request=request,
     instance_type=Exercise,
-    distinct=True,
-    of_records=_of_records,
-    feedback=feedback,
-    worked=lambda problem, _solve: solved(problem.instance),
-    calls=(
-        "Do not answer yet. List what the function has to do, and what it returns for an empty argument.",
-        "Now draft the function and go through one example with it.",
-        "Now give the whole function alone, in one block that begins with ```python and ends with ```.",
-    ),
-    facts=_facts,
-    blind=blind_policies,
-    heuristics=heuristic_policies,
+    request=request,
     max_tokens=320,
-    blind_limits={"*": 0.05},
-    hidden=frozenset({"calls", "expected", "tests", "preamble", "seconds"}),
-    relations=RELATIONS,
+    teaching=Teaching(
+        demonstration=lambda problem, _solve: solved(problem.instance),
+        feedback=feedback,
+        calls=(
+            "Do not answer yet. List what the function has to do, and what it returns for an empty argument.",
+            "Now draft the function and go through one example with it.",
+            "Now give the whole function alone, in one block that begins with ```python and ends with ```.",
+        ),
+    ),
+    references=References(prompt_blind=prompt_blind_baselines, heuristics=heuristic_policies, limits={"*": 0.05}),
+    audit=Audit(
+        hidden=frozenset({"calls", "expected", "tests", "preamble", "seconds"}),
+        relations=RELATIONS,
+    ),
 )

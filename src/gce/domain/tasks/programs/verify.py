@@ -11,9 +11,12 @@ import builtins
 
 from attrs import evolve
 
+from gce.domain.completions import Completion
+from gce.domain.executions import Evidence, Execution, Outcome
+from gce.domain.problems import Problem
 from gce.domain.tasks.programs.answer import read_program
 from gce.domain.tasks.programs.exercise import Exercise
-from gce.domain.types import Completion, Evidence, Execution, Outcome, Problem, Verdict, Violation
+from gce.domain.verdicts import Verdict, Violation
 
 __all__ = ["EVALUATOR", "VERSION", "feedback", "request", "verify"]
 

@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterator, Mapping
 from attrs import frozen
 
 from gce.domain.text import plain
-from gce.domain.types import Violation
+from gce.domain.verdicts import Violation
 
 __all__ = ["MAX_START", "Answer", "diagnose", "parse", "render"]
 

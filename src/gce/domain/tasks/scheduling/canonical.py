@@ -30,9 +30,7 @@ def canonical_digest(instance: Instance) -> str:
 
 
 def _digest(instance: Instance, order: tuple[int, ...]) -> str:
-    names = {
-        job.label: _name(job.duration, job.deadline, [job.demands[index] for index in order]) for job in instance.jobs
-    }
+    names = {job.label: _name(*job.numbers(order)) for job in instance.jobs}
     around = [(label, instance.predecessors(label), instance.successors(label)) for label in instance.labels]
     for _ in instance.jobs if instance.precedence else ():
         names = {

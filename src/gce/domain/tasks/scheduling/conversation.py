@@ -6,6 +6,7 @@ Simulation (three calls, only the last is judged) lists the constraints, drafts 
 from __future__ import annotations
 
 from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.wording import needs
 
 __all__ = ["ANSWER_CALL", "DRAFT_CALL", "LIST_CALL", "constraint_list", "try_again"]
 
@@ -25,7 +26,7 @@ def constraint_list(instance: Instance) -> str:
     for job in instance.jobs:
         parts = [f"Job {job.label} takes {job.duration}"]
         if instance.resources:
-            parts.append("needs " + " ".join(map(str, job.demands)))
+            parts.append(f"needs {needs(job)}")
         if before := instance.predecessors(job.label):
             parts.append("after " + " ".join(before))
         if job.deadline is not None:

@@ -10,13 +10,12 @@ there are resources; without resources each job starts as soon as its predecesso
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from heapq import heappop, heappush
 from itertools import accumulate
-from operator import add, gt, sub
 
 from attrs import frozen
 
 from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.profile import Frontier, Release
 
 __all__ = [
     "Line",
@@ -42,7 +41,7 @@ class Line:
     """Predecessors with the hours at which they end."""
     earliest: int
     """The first hour looked at: predecessors have ended, and the last job before that minds resources has started."""
-    outs: tuple[tuple[str, int, tuple[int, ...]], ...]
+    outs: tuple[Release, ...]
     """Jobs that end before this one starts, with their ends and the units free once they are out."""
     start: int
     end: int
@@ -141,9 +140,7 @@ def dispatch_lines(
     """
     lines: list[Line] = []
     ends: dict[str, int] = {}
-    running: list[str] = []
-    free = tuple(resource.capacity for resource in instance.resources)
-    now = 0
+    frontier = Frontier(instance)
     for label in order:
         job = instance.job(label)
         before = instance.predecessors(label) if minds_sequence(label) else ()
@@ -153,24 +150,11 @@ def dispatch_lines(
             ends[label] = ready + job.duration
             lines.append(Line(label, job.duration, None, after, ready, (), ready, ends[label], None))
             continue
-        outs: list[tuple[str, int, tuple[int, ...]]] = []
-        earliest = max(now, ready)
-        while running:
-            fits = not any(map(gt, job.demands, free))
-            if fits and now >= ready:
-                break
-            first = min(running, key=ends.__getitem__)
-            if fits and ends[first] > ready:
-                break
-            running.remove(first)
-            now = ends[first]
-            free = tuple(map(add, free, instance.job(first).demands))
-            outs.append((first, ends[first], free))
-        now = max(now, ready)
-        running.append(label)
-        free = tuple(map(sub, free, job.demands))
-        ends[label] = now + job.duration
-        lines.append(Line(label, job.duration, job.demands, after, earliest, tuple(outs), now, ends[label], free))
+        earliest = max(frontier.now, ready)
+        outs = tuple(frontier.start(job, ready))
+        ends[label] = frontier.now + job.duration
+        line = Line(label, job.duration, job.demands, after, earliest, outs, frontier.now, ends[label], frontier.free)
+        lines.append(line)
     return lines
 
 
@@ -181,24 +165,16 @@ def dispatch(instance: Instance, order: Sequence[str]) -> dict[str, int]:
     """
     starts: dict[str, int] = {}
     ends: dict[str, int] = {}
-    running: list[tuple[int, int, tuple[int, ...]]] = []
-    free = [resource.capacity for resource in instance.resources]
-    now = 0
-    for place, label in enumerate(order):
+    frontier = Frontier(instance)
+    for label in order:
         job = instance.job(label)
         start = 0
         for before in instance.predecessors(label):
             if ends.get(before, 0) > start:
                 start = ends[before]
-        if free:
-            start = max(start, now)
-            while running and (running[0][0] <= start or any(map(gt, job.demands, free))):
-                end, _, demands = heappop(running)
-                free = list(map(add, free, demands))
-                start = max(start, end)
-            free = list(map(sub, free, job.demands))
-            heappush(running, (start + job.duration, place, job.demands))
-            now = start
+        if job.demands:
+            frontier.start(job, start)
+            start = frontier.now
         starts[label] = start
         ends[label] = start + job.duration
     return starts

@@ -19,7 +19,7 @@ from bisect import insort
 from collections.abc import Callable
 
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.types import Solution
+from gce.domain.tasks.scheduling.solution import Solution
 
 __all__ = ["MAX_JOBS", "solve"]
 
@@ -40,7 +40,8 @@ def solve(instance: Instance, *, node_limit: int = 2_000_000, stop: Callable[[],
     """
     if len(instance.jobs) > MAX_JOBS:
         raise ValueError(
-            f"expected at most {MAX_JOBS} jobs, got {len(instance.jobs)}: use CP-SAT (gce.adapters.cpsat.CpSatSolver)"
+            f"expected at most {MAX_JOBS} jobs, got {len(instance.jobs)}: use CP-SAT "
+            "(gce.adapters.solvers.cpsat.CpSatSolver)"
         )
     project = _Project(instance)
     if project.infeasible:

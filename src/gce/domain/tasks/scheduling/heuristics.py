@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from gce.domain.tasks.scheduling.instance import Instance, Job
+from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.profile import first_fit, fits
 
 __all__ = [
     "HEURISTICS",
     "critical_path_length",
     "earliest_deadline_order",
     "earliest_starts",
-    "fits",
     "latest_finish_order",
     "latest_finish_times",
     "parallel_schedule",
@@ -64,7 +64,7 @@ def serial_schedule(instance: Instance, order: Sequence[str]) -> dict[str, int]:
     while waiting:
         label = next(label for label in waiting if all(before in starts for before in instance.predecessors(label)))
         waiting.remove(label)
-        starts[label] = _earliest_fit(instance, label, starts)
+        starts[label] = first_fit(instance, instance.job(label), _earliest_start(instance, label, starts), starts)
     return {label: starts[label] for label in instance.labels}
 
 
@@ -129,36 +129,6 @@ def _check_order(instance: Instance, order: Sequence[str]) -> None:
 
 def _earliest_start(instance: Instance, label: str, starts: dict[str, int]) -> int:
     return max((starts[before] + instance.job(before).duration for before in instance.predecessors(label)), default=0)
-
-
-def _earliest_fit(instance: Instance, label: str, starts: dict[str, int]) -> int:
-    """The earliest start that respects precedence and leaves every placed job its resources.
-
-    A job that has to wait starts when another one ends, so only those times are tried.
-    """
-    job = instance.job(label)
-    earliest = _earliest_start(instance, label, starts)
-    ends = {starts[placed] + instance.job(placed).duration for placed in starts}
-    times = [earliest, *sorted(end for end in ends if end > earliest)]
-    return next(time for time in times if fits(instance, job, time, starts))
-
-
-def fits(instance: Instance, job: Job, time: int, starts: dict[str, int]) -> bool:
-    """Whether `job` can run from `time` on beside the jobs placed so far; one that takes no time holds nothing.
-
-    What is held rises only when a job starts, so only `time` and the starts while it runs need a look.
-    """
-    beside = [
-        (start, start + other.duration, other.demands)
-        for label, start in starts.items()
-        if start < time + job.duration and time < start + (other := instance.job(label)).duration
-    ]
-    moments = {max(time, start) for start, _, _ in beside}
-    return job.duration == 0 or all(
-        job.demands[r] + sum(demands[r] for start, end, demands in beside if start <= moment < end) <= resource.capacity
-        for moment in moments
-        for r, resource in enumerate(instance.resources)
-    )
 
 
 def _can_start(instance: Instance, label: str, now: int, starts: dict[str, int], ends: dict[str, int]) -> bool:

@@ -61,6 +61,8 @@ class Job:
     """Units of each resource held while running, in the order of the instance's resources."""
     deadline: int | None = field(default=None)
     """Latest time at which it may end."""
+    holds: tuple[tuple[int, tuple[int, ...]], ...] = field(init=False, eq=False, repr=False)
+    """For how long from its start it keeps which units, in the order in which it gives them back: all until its end."""
 
     def __attrs_post_init__(self) -> None:
         if not self.label or not self.label.isascii() or not self.label.isalnum():
@@ -70,6 +72,19 @@ class Job:
             _whole_number(f"job {self.label}", "demand", demand)
         if self.deadline is not None:
             _whole_number(f"job {self.label}", "deadline", self.deadline)
+        object.__setattr__(self, "holds", ((self.duration, self.demands),))
+
+    def numbers(self, order: Iterable[int]) -> tuple[object, ...]:
+        """All that tells it from another job but its label, with the resources in this order of their places."""
+        return self.duration, self.deadline, [self.demands[index] for index in order]
+
+    def rearranged(self, order: Iterable[int]) -> Job:
+        """This job in an instance that has its resources in another order of their places."""
+        return evolve(self, demands=[self.demands[index] for index in order])
+
+    def scaled(self, by: int) -> Job:
+        """This job with every time multiplied."""
+        return evolve(self, duration=self.duration * by, deadline=None if self.deadline is None else self.deadline * by)
 
 
 @frozen
@@ -102,6 +117,8 @@ class Instance:
     horizon: int | None = field(default=None)
     """Project deadline: latest time at which the last job may end."""
 
+    holds: tuple[tuple[str, int, tuple[int, ...]], ...] = field(init=False, eq=False, repr=False)
+    """`Job.holds` of all jobs, each with its label before it."""
     _by_label: dict[str, Job] = field(init=False, eq=False, repr=False)
     _predecessors: dict[str, tuple[str, ...]] = field(init=False, eq=False, repr=False)
     _successors: dict[str, tuple[str, ...]] = field(init=False, eq=False, repr=False)
@@ -137,6 +154,7 @@ class Instance:
                         f"more than its capacity of {resource.capacity}"
                     )
         set_hidden = object.__setattr__
+        set_hidden(self, "holds", tuple((job.label, *held) for job in self.jobs for held in job.holds))
         set_hidden(self, "_by_label", by_label)
         set_hidden(self, "_predecessors", {label: tuple(labels) for label, labels in predecessors.items()})
         set_hidden(self, "_successors", {label: tuple(labels) for label, labels in successors.items()})

@@ -19,7 +19,8 @@ from gce.domain.tasks.drawing import TRIES, draw_until_it_fits
 from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first
 from gce.domain.tasks.scheduling.heuristics import critical_path_length
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.domain.types import Solution
+from gce.domain.tasks.scheduling.profile import energy
+from gce.domain.tasks.scheduling.solution import Solution
 
 __all__ = ["PRESETS", "Family", "Tier", "draw_instance"]
 
@@ -214,10 +215,7 @@ def _horizon(tier: Tier, makespan: int) -> int:
 
 def _least_makespan(instance: Instance) -> int:
     """No schedule is shorter: the critical path, or what a resource has to do."""
-    work = [
-        -(-sum(job.duration * job.demands[index] for job in instance.jobs) // resource.capacity)
-        for index, resource in enumerate(instance.resources)
-    ]
+    work = [-(-energy(instance, index) // resource.capacity) for index, resource in enumerate(instance.resources)]
     return max(critical_path_length(instance), *work)
 
 

@@ -30,7 +30,7 @@ from attrs import frozen
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.dispatch import Line, Visit, dispatch_lines, visits
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.types import Step
+from gce.domain.verdicts import Step
 
 __all__ = ["check_steps", "order_text", "worked_response"]
 
@@ -133,7 +133,8 @@ class _State:
         self.asked: dict[str, set[str]] = {}
         """Jobs that lines put before a job, by that job."""
         self.ends: dict[str, int] = {}
-        self.running: set[str] = set()
+        self.held: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
+        """By running job, what it gives back, each with the time from its end until then, which is 0 or less."""
 
 
 def check_steps(instance: Instance, text: str) -> tuple[Step, ...]:
@@ -404,7 +405,7 @@ def _check_plan(state: _State, line: Line) -> list[str]:
         if line.free != left:
             wrong.append(f"{_listed(line.free)} is not what is left free")
         state.free = line.free
-        state.running.add(label)
+        state.held[label] = [(length - job.duration, units) for length, units in job.holds]
         state.now = line.start
     state.ends[label] = line.end
     return wrong
@@ -413,16 +414,19 @@ def _check_plan(state: _State, line: Line) -> list[str]:
 def _take_out(state: _State, label: str, end: int, free: tuple[int, ...]) -> list[str]:
     """What is wrong with one `out`; from then on the job is out and as much is free as was written."""
     wrong = []
-    if label not in state.running:
+    if label not in state.held:
         wrong.append(f"job {label[:20]!r} is not running")
     else:
-        if end != state.ends[label]:
+        releases = {other: state.ends[other] + held[0][0] for other, held in state.held.items()}
+        if end != releases[label]:
             wrong.append(f"job {label} does not end at {end}")
-        if any(state.ends[other] < state.ends[label] for other in state.running):
+        if min(releases.values()) < releases[label]:
             wrong.append(f"another job ends before {label}")
-        if free != tuple(map(add, state.free, state.instance.job(label).demands)):
+        _, units = state.held[label].pop(0)
+        if free != tuple(map(add, state.free, units)):
             wrong.append(f"{_listed(free)} is not what is free when {label} is out")
-        state.running.remove(label)
+        if not state.held[label]:
+            del state.held[label]
     state.free = free
     return wrong
 

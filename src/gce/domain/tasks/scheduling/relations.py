@@ -9,13 +9,15 @@ from __future__ import annotations
 import random
 import string
 from collections.abc import Iterable, Iterator, Mapping
+from operator import add, gt
 
 from attrs import evolve
 
+from gce.domain.problems import Problem
+from gce.domain.tasks.parts import Relation
 from gce.domain.tasks.scheduling.answer import MAX_START, Answer, parse
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.task import Relation
-from gce.domain.types import Problem
+from gce.domain.tasks.scheduling.profile import usage
 
 __all__ = ["RELATIONS"]
 
@@ -56,7 +58,7 @@ def _permute(problem: Problem, text: str, rng: random.Random) -> Changed:
     if not entries:
         return None
     order = rng.sample(range(len(instance.resources)), len(instance.resources))
-    jobs = [evolve(job, demands=[job.demands[index] for index in order]) for job in instance.jobs]
+    jobs = [job.rearranged(order) for job in instance.jobs]
     changed = Instance(
         rng.sample(jobs, len(jobs)),
         rng.sample(instance.precedence, len(instance.precedence)),
@@ -72,12 +74,8 @@ def _scale(problem: Problem, text: str, rng: random.Random) -> Changed:
     by = rng.randint(2, 5)
     if not entries or any(start * by > MAX_START for _, start in entries):
         return None
-
-    def times(hour: int | None) -> int | None:
-        return None if hour is None else hour * by
-
-    jobs = [evolve(job, duration=job.duration * by, deadline=times(job.deadline)) for job in instance.jobs]
-    changed = evolve(instance, jobs=jobs, horizon=times(instance.horizon))
+    horizon = None if instance.horizon is None else instance.horizon * by
+    changed = evolve(instance, jobs=[job.scaled(by) for job in instance.jobs], horizon=horizon)
     return evolve(problem, instance=changed), _rewritten(text, [(label, start * by) for label, start in entries])
 
 
@@ -149,14 +147,14 @@ def _tight_moves(instance: Instance, starts: Mapping[str, int]) -> Iterator[tupl
     for job in instance.jobs:
         if ends[job.label] in (job.deadline, instance.horizon):
             yield job.label, 1
+    capacities = [resource.capacity for resource in instance.resources]
     for job in instance.jobs:
-        # One hour earlier or later, a job with a duration runs in one hour in which it did not.
-        for hour, by in ((starts[job.label] - 1, -1), (ends[job.label], 1)) if job.duration else ():
-            beside = [other for other in instance.jobs if starts[other.label] <= hour < ends[other.label]]
-            for index, resource in enumerate(instance.resources):
-                if sum(other.demands[index] for other in beside) + job.demands[index] > resource.capacity:
+        for length, units in job.holds:
+            # One hour earlier or later, what is held for any time is held in one hour in which it was not.
+            start = starts[job.label]
+            for hour, by in ((start - 1, -1), (start + length, 1)) if length else ():
+                if any(map(gt, map(add, usage(instance, starts, hour), units), capacities)):
                     yield job.label, by
-                    break
 
 
 RELATIONS: Mapping[str, Relation] = {

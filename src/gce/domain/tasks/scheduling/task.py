@@ -8,8 +8,12 @@ from typing import Any
 
 from attrs import evolve
 
+from gce.domain.completions import Completion
+from gce.domain.executions import Evidence
+from gce.domain.problems import Message, Problem
+from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.blind import blind_policies, families, heuristic_policies
+from gce.domain.tasks.scheduling.baselines import families, heuristic_policies, prompt_blind_baselines
 from gce.domain.tasks.scheduling.brief import brief_response, check_brief_steps
 from gce.domain.tasks.scheduling.canonical import canonical_digest
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, try_again
@@ -22,14 +26,14 @@ from gce.domain.tasks.scheduling.reasoning import check_steps, worked_response
 from gce.domain.tasks.scheduling.relations import RELATIONS
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, Phrases, prompt_text
-from gce.domain.tasks.task import Task, TaskTier, no_steps
-from gce.domain.types import Completion, Evidence, Message, Problem, Step, Verdict
+from gce.domain.tasks.task import Drawn, Task, TaskTier
+from gce.domain.verdicts import Step, Verdict
 
 __all__ = ["ANSWER_ONLY", "BRIEF", "RELABELLED", "REWORDED", "SCHEDULING"]
 
 
 TOKENS_A_JOB = 80
-"""Room on a rung, where a weak model that loses its way would go on to the end."""
+"""Token budget on a rung, where a weak model that loses its way would go on to the end."""
 
 
 def _draw(preset: str, tier: str, rng: random.Random, solve: Any) -> Instance:
@@ -55,7 +59,7 @@ def _check_steps(problem: Problem, text: str) -> tuple[Step, ...]:
     return check_steps(problem.instance, text)
 
 
-def _worked(problem: Problem, solve: Any = None) -> str | None:
+def _reasoned(problem: Problem, solve: Any = None) -> str | None:
     """List scheduling written out: by deadline, or in the order of an optimal schedule."""
     instance = problem.instance
     if solve is None:
@@ -64,7 +68,7 @@ def _worked(problem: Problem, solve: Any = None) -> str | None:
     return None if starts is None else worked_response(instance, sorted(instance.labels, key=starts.__getitem__))
 
 
-def _worked_alone(problem: Problem, solve: Any = None) -> str | None:
+def _answer_alone(problem: Problem, solve: Any = None) -> str | None:
     """An answer line without its reasoning.
 
     One job after another by deadline where that is right, for such starts are sums that need no notes; else what list
@@ -76,20 +80,16 @@ def _worked_alone(problem: Problem, solve: Any = None) -> str | None:
         text = render(one_at_a_time(instance, order))
         if verify(instance, text).right:
             return text
-    reasoned = _worked(problem, solve)
+    reasoned = _reasoned(problem, solve)
     return reasoned and reasoned.rpartition("\n")[2]
 
 
-def _worked_briefly(problem: Problem, solve: Any = None) -> str | None:
+def _brief(problem: Problem, solve: Any = None) -> str | None:
     """One line a job."""
     if solve is None:
         return brief_response(problem.instance)
     starts = solve(problem.instance).starts
     return None if starts is None else brief_response(problem.instance, starts)
-
-
-def _facts(instance: Instance) -> dict[str, float]:
-    return {"jobs": len(instance.jobs), "horizon": -1.0 if instance.horizon is None else instance.horizon}
 
 
 def _group(instance: Instance) -> str:
@@ -106,61 +106,69 @@ SCHEDULING = Task(
         )
         for name, tiers in PRESETS.items()
     },
-    draw=_draw,
+    draw=Drawn(_draw, stream="scheduling"),
     prompt=_prompt,
     digest=canonical_digest,
     verify=_verify,
     instance_type=Instance,
-    check_steps=_check_steps,
-    feedback=lambda verdict: try_again(feedback(verdict)),
-    worked=_worked,
-    calls=(LIST_CALL, DRAFT_CALL, ANSWER_CALL),
-    facts=_facts,
-    group=_group,
-    blind=blind_policies,
-    heuristics=heuristic_policies,
-    chart=lambda problem, text: schedule_chart(problem.instance, text),
     max_tokens=640,
-    blind_limits={"T0": 0.25, "*": 0.10},
-    shifts={
-        "eleven jobs": ("scheduling", "larger"),
-        "other sentences": ("scheduling-reworded", ""),
-        "small letters": ("scheduling-relabelled", ""),
-    },
-    relations=RELATIONS,
+    teaching=Teaching(
+        demonstration=_reasoned,
+        check_steps=_check_steps,
+        feedback=lambda verdict: try_again(feedback(verdict)),
+        calls=(LIST_CALL, DRAFT_CALL, ANSWER_CALL),
+        chart=lambda problem, text: schedule_chart(problem.instance, text),
+    ),
+    references=References(
+        prompt_blind=prompt_blind_baselines, heuristics=heuristic_policies, limits={"T0": 0.25, "*": 0.10}
+    ),
+    audit=Audit(
+        shifts={
+            "eleven jobs": ("scheduling", "larger"),
+            "other sentences": ("scheduling-reworded", ""),
+            "small letters": ("scheduling-relabelled", ""),
+        },
+        relations=RELATIONS,
+        group=_group,
+    ),
 )
+_WITHOUT_SHIFTS = evolve(SCHEDULING.audit, shifts={})
 
 ANSWER_ONLY = evolve(
     SCHEDULING,
     name="scheduling-answer-only",
-    shifts={},
-    draws_as="scheduling",
     prompt=lambda instance, rng: (Message("user", prompt_text(instance, rng, answer_only=True)),),
-    worked=_worked_alone,
-    check_steps=no_steps,
+    teaching=Teaching(
+        demonstration=_answer_alone,
+        feedback=SCHEDULING.teaching.feedback,
+        calls=SCHEDULING.teaching.calls,
+        chart=SCHEDULING.teaching.chart,
+    ),
+    audit=_WITHOUT_SHIFTS,
 )
 """The same problems, asked for the answer line alone."""
 
 BRIEF = evolve(
     SCHEDULING,
     name="scheduling-brief",
-    shifts={},
-    draws_as="scheduling",
-    worked=_worked_briefly,
-    check_steps=lambda problem, text: check_brief_steps(problem.instance, text),
+    teaching=evolve(
+        SCHEDULING.teaching,
+        demonstration=_brief,
+        check_steps=lambda problem, text: check_brief_steps(problem.instance, text),
+    ),
+    audit=_WITHOUT_SHIFTS,
 )
-"""The same problems and prompts; worked examples, and the steps that are checked, have one line a job."""
+"""The same problems and prompts; demonstrations, and the steps that are checked, have one line a job."""
 
 REWORDED = evolve(
-    SCHEDULING, name="scheduling-reworded", shifts={}, draws_as="scheduling", prompt=partial(_prompt, phrases=UNSEEN)
+    SCHEDULING, name="scheduling-reworded", prompt=partial(_prompt, phrases=UNSEEN), audit=_WITHOUT_SHIFTS
 )
 """The same problems in sentences that the shipped model was never taught."""
 
 RELABELLED = evolve(
     SCHEDULING,
     name="scheduling-relabelled",
-    shifts={},
-    draws_as="scheduling",
-    draw=lambda preset, tier, rng, solve: _small_letters(_draw(preset, tier, rng, solve)),
+    draw=Drawn(lambda preset, tier, rng, solve: _small_letters(_draw(preset, tier, rng, solve)), stream="scheduling"),
+    audit=_WITHOUT_SHIFTS,
 )
 """The same problems with jobs named by small letters, which the shipped model was never taught."""

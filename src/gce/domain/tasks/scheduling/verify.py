@@ -17,7 +17,8 @@ from itertools import chain
 
 from gce.domain.tasks.scheduling.answer import MAX_START, diagnose, parse
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.types import Verdict, Violation
+from gce.domain.tasks.scheduling.profile import overloads
+from gce.domain.verdicts import Verdict, Violation
 
 __all__ = ["EVALUATOR", "KINDS", "MAX_VIOLATIONS", "VERSION", "feedback", "judge", "verify"]
 
@@ -122,7 +123,7 @@ def _faults(
     return chain(
         _missing(instance, ends, unusable),
         _precedence(instance, starts, ends),
-        _capacity(instance, starts, ends),
+        _capacity(instance, starts),
         _deadline(instance, ends),
         _horizon(instance, ends),
         _unknown(instance, starts, ends, unusable),
@@ -171,34 +172,14 @@ def _precedence(instance: Instance, starts: Mapping[str, int], ends: Mapping[str
             yield Violation("precedence", message, (before, after), start, end)
 
 
-def _capacity(instance: Instance, starts: Mapping[str, int], ends: Mapping[str, int]) -> Iterator[Violation]:
-    """For each resource the first moment of its worst overload, by a sweep over starts and ends."""
-    # Ends at even places and starts at odd ones: what is given back at one time comes first, so that touching intervals
-    # do not overlap.
-    changes = [(2 * ends[job.label], job.demands) for job in instance.jobs if job.label in ends]
-    changes += [(2 * starts[job.label] + 1, job.demands) for job in instance.jobs if job.label in ends]
-    changes.sort()
-    for index, resource in enumerate(instance.resources):
-        load, worst, place = 0, resource.capacity, None
-        for at, demands in changes:
-            if at & 1:
-                load += demands[index]
-                if load > worst:
-                    worst, place = load, at
-            else:
-                load -= demands[index]
-        if place is not None:
-            moment = place // 2
-            holding = tuple(
-                job.label
-                for job in instance.jobs
-                if job.demands[index] and job.label in ends and starts[job.label] <= moment < ends[job.label]
-            )
-            message = (
-                f"At time {moment} jobs {_listed(holding)} together hold {worst} units of {resource.name}, "
-                f"which has {resource.capacity}."
-            )
-            yield Violation("capacity", message, holding, worst, resource.capacity)
+def _capacity(instance: Instance, starts: Mapping[str, int]) -> Iterator[Violation]:
+    for index, moment, held, holding in overloads(instance, starts):
+        resource = instance.resources[index]
+        message = (
+            f"At time {moment} jobs {_listed(holding)} together hold {held} units of {resource.name}, "
+            f"which has {resource.capacity}."
+        )
+        yield Violation("capacity", message, holding, held, resource.capacity)
 
 
 def _deadline(instance: Instance, ends: Mapping[str, int]) -> Iterator[Violation]:

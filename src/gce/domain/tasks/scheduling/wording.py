@@ -13,7 +13,7 @@ from attrs import frozen
 
 from gce.domain.tasks.scheduling.instance import Instance, Job
 
-__all__ = ["ANSWER_ONLY", "TAUGHT", "UNSEEN", "Phrases", "job_pairs", "prompt_text"]
+__all__ = ["ANSWER_ONLY", "TAUGHT", "UNSEEN", "Phrases", "job_pairs", "needs", "prompt_text"]
 
 Items = Sequence[tuple[str, str]]
 Hours = Sequence[tuple[str, int]]
@@ -118,6 +118,11 @@ def job_pairs(jobs: Sequence[Job], link: str) -> str:
     return ", ".join(f"{job.label}{link}{job.duration}" for job in jobs)
 
 
+def needs(job: Job) -> str:
+    """What a job holds of each resource, as in "2 0"."""
+    return " ".join(map(str, job.demands))
+
+
 def prompt_text(instance: Instance, rng: random.Random, *, phrases: Phrases = TAUGHT, answer_only: bool = False) -> str:
     """The whole prompt, one section a line; wordings and the order of listed constraints are drawn from `rng`."""
     lines = [rng.choice(phrases.intro), rng.choice(phrases.durations)(instance.jobs)]
@@ -129,7 +134,7 @@ def prompt_text(instance: Instance, rng: random.Random, *, phrases: Phrases = TA
     if instance.resources:
         capacities = " and ".join(f"{resource.capacity} {resource.name}" for resource in instance.resources)
         names = " and ".join(resource.name for resource in instance.resources)
-        uses = ", ".join(f"{job.label} {' '.join(map(str, job.demands))}" for job in instance.jobs)
+        uses = ", ".join(f"{job.label} {needs(job)}" for job in instance.jobs)
         lines.append(rng.choice(phrases.resources)(capacities, names, uses))
     deadlines = [(job.label, job.deadline) for job in instance.jobs if job.deadline is not None]
     if deadlines:

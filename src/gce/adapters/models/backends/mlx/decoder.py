@@ -1,0 +1,207 @@
+"""Rows of growing sequences over any mlx-lm model: what the sampler steps.
+
+`decoder_maker` picks batched rows where the model keeps plain key-value caches, and one sequence at a time for every
+other cache. Knows models and positions, not requests.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from mlx_lm.models.cache import KVCache, make_prompt_cache
+
+from gce.adapters.models.local.continuous_batching import DecoderMaker
+from gce.adapters.models.local.token_sampling import Array
+
+__all__ = ["BatchDecoder", "SequenceDecoder", "decoder_maker", "draw"]
+
+_GROWTH = 256
+"""Columns by which the key-value buffers grow."""
+
+
+def decoder_maker(model: nn.Module) -> DecoderMaker:
+    """What makes decoders of this model, whose weights must stay as they are while it is used."""
+    if all(type(cache) is KVCache for cache in make_prompt_cache(model)):
+        return lambda rows, _: BatchDecoder(model, rows)
+    return lambda rows, _: SequenceDecoder(model)
+
+
+def draw(logits: mx.array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
+    """What `gce.adapters.models.local.token_sampling.draw` does, on mlx's device, with one synchronisation."""
+    logits = logits.astype(mx.float32)
+    shifted = logits - mx.max(logits, axis=-1, keepdims=True)
+    normal = mx.log(mx.sum(mx.exp(shifted), axis=-1))
+    tokens = mx.argmax(logits, axis=-1)
+    sampling = mx.zeros_like(normal)
+    if temperatures.any():
+        warm = mx.array(temperatures > 0)
+        heat = mx.array(np.where(temperatures > 0, temperatures, 1).astype(np.float32))
+        weights = mx.exp(shifted / heat[:, None])
+        cumulative = mx.cumsum(weights, axis=-1)
+        total = cumulative[:, -1]
+        point = mx.array(np.minimum(uniforms, np.float32(1 - 2**-24))) * total
+        drawn = mx.argmax(cumulative > point[:, None], axis=-1)
+        share = mx.take_along_axis(weights, drawn[:, None], axis=-1)[:, 0] / total
+        tokens = mx.where(warm, drawn, tokens)
+        sampling = mx.where(warm, mx.log(share), sampling)
+    log_probabilities = mx.take_along_axis(shifted, tokens[:, None], axis=-1)[:, 0] - normal
+    mx.eval(tokens, log_probabilities, sampling)
+    return np.array(tokens).astype(np.int64), np.array(log_probabilities), np.array(sampling)
+
+
+class _RowPositions:
+    """Where each row writes next; shared by the caches of all blocks during a step."""
+
+    def __init__(self, rows: int) -> None:
+        self.next = np.zeros(rows, np.int64)
+        self.refresh()
+
+    def refresh(self) -> None:
+        self.offset = mx.array(self.next.astype(np.int32))
+        self.columns = int(self.next.max()) + 1
+
+
+class _RowCache:
+    """Keys and values of one block, written in place at each row's own position.
+
+    It has what mlx-lm's models ask of a cache: `offset` (one for each row, so that RoPE is right), `update_and_fetch`
+    and `make_mask`.
+    """
+
+    def __init__(self, positions: _RowPositions) -> None:
+        self._positions = positions
+        # (rows, heads, columns, head size); without columns until the first keys show heads and sizes.
+        self.keys: Any = None
+        self.values: Any = None
+
+    @property
+    def offset(self) -> mx.array:
+        return self._positions.offset
+
+    def make_mask(self, length: int, return_array: bool = False, window_size: int | None = None) -> mx.array:
+        assert length == 1, length
+        columns = mx.arange(self._positions.columns)[None]
+        last = self._positions.offset[:, None]
+        allowed = columns <= last
+        if window_size is not None:
+            allowed = allowed & (columns > last - window_size)
+        return allowed[:, None, None]
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        columns = self._positions.columns
+        self.grow(keys, values, columns)
+        index = self._positions.offset[:, None, None, None]
+        self.keys = mx.put_along_axis(self.keys, mx.broadcast_to(index, keys.shape), keys, axis=2)
+        self.values = mx.put_along_axis(self.values, mx.broadcast_to(index, values.shape), values, axis=2)
+        return self.keys[:, :, :columns], self.values[:, :, :columns]
+
+    def grow(self, keys: mx.array, values: mx.array, columns: int) -> None:
+        """Make room for `columns` columns of heads like these."""
+        rows = len(self._positions.next)
+        held = 0 if self.keys is None else self.keys.shape[2]
+        if columns <= held:
+            return
+        more = -(-(columns - held) // _GROWTH) * _GROWTH
+        for name, like in (("keys", keys), ("values", values)):
+            room = mx.zeros((rows, like.shape[1], more, like.shape[3]), like.dtype)
+            old = getattr(self, name)
+            setattr(self, name, room if old is None else mx.concatenate([old, room], axis=2))
+
+
+class BatchDecoder:
+    """Rows in one batch, for models whose caches are all plain `KVCache`s."""
+
+    def __init__(self, model: nn.Module, rows: int) -> None:
+        self.rows = rows
+        self._model = model
+        self._positions = _RowPositions(rows)
+        self._caches = [_RowCache(self._positions) for _ in make_prompt_cache(model)]
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
+        """Each prefix: the number of tokens, and keys and values of each block."""
+        width = max(len(prompt) for prompt in prompts)
+        if width == 0:
+            return [(0, []) for _ in prompts]
+        # Padding on the right needs no mask: attention is causal, and what follows a prompt is cut off.
+        padded = mx.array([list(prompt) + [0] * (width - len(prompt)) for prompt in prompts])
+        caches = make_prompt_cache(self._model)
+        self._model(padded, cache=caches)
+        found = []
+        for row, prompt in enumerate(prompts):
+            cut = [(c.keys[row : row + 1, :, : len(prompt)], c.values[row : row + 1, :, : len(prompt)]) for c in caches]
+            found.append((len(prompt), [tuple(map(mx.contiguous, pair)) for pair in cut]))
+        # The logits are never evaluated, so that the head and the last block's output cost nothing.
+        mx.eval([pairs for _, pairs in found])
+        return found
+
+    def place(self, row: int, prefix: Any) -> None:
+        """Copy the prefix's keys and values into `row`."""
+        length, pairs = prefix
+        self._positions.next[row] = length
+        for cache, (keys, values) in zip(self._caches, pairs, strict=bool(pairs)):
+            cache.grow(keys, values, length)
+            cache.keys[row : row + 1, :, :length] = keys
+            cache.values[row : row + 1, :, :length] = values
+
+    def release(self, row: int) -> None:
+        """Let `row` begin anew with what nobody reads."""
+        self._positions.next[row] = -1
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Copy the rows that go on into smaller buffers."""
+        self.rows = len(rows)
+        chosen = mx.array(list(rows))
+        self._positions.next = self._positions.next[list(rows)]
+        for cache in self._caches:
+            if cache.keys is not None:
+                cache.keys, cache.values = cache.keys[chosen], cache.values[chosen]
+        mx.eval([(cache.keys, cache.values) for cache in self._caches if cache.keys is not None])
+
+    def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
+        """One pass over all rows."""
+        self._positions.next = np.maximum(self._positions.next, 0)
+        self._positions.refresh()
+        logits = self._model(mx.array(tokens.astype(np.int32))[:, None], cache=self._caches)[:, -1]
+        drawn = draw(logits, uniforms, temperatures)
+        self._positions.next += 1
+        return drawn
+
+
+class SequenceDecoder:
+    """One sequence at a time, with whatever caches the model makes."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.rows = 1
+        self._model = model
+        self._cache = make_prompt_cache(model)
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
+        """Each prefix: the model's own caches after the prompt."""
+        found = []
+        for prompt in prompts:
+            caches = make_prompt_cache(self._model)
+            if prompt:
+                self._model(mx.array([list(prompt)]), cache=caches)
+                mx.eval([cache.state for cache in caches])
+            found.append(caches)
+        return found
+
+    def place(self, row: int, prefix: Any) -> None:
+        """Go on from a copy of the prefix's caches."""
+        self._cache = copy.deepcopy(prefix)
+
+    def release(self, row: int) -> None:
+        """Nothing to do: the next `place` replaces the caches."""
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Nothing to do: there is one row."""
+
+    def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
+        """One pass over the row."""
+        logits = self._model(mx.array(tokens.astype(np.int32))[:, None], cache=self._cache)[:, -1]
+        return draw(logits, uniforms, temperatures)

@@ -1,0 +1,54 @@
+"""A model's files: where they lie, what they hold, how they are loaded. Knows no adapters and runs no model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from attrs import frozen
+from mlx_lm.utils import dequantize_model, load_model, load_tokenizer
+
+from gce.adapters.models.formats.model_files import check_speaks, directory_digest, find_directory
+from gce.errors import ModelError, one_line
+
+__all__ = ["Base", "load_base"]
+
+
+@frozen(eq=False)
+class Base:
+    """A model as it comes, in memory."""
+
+    model: nn.Module
+    tokenizer: Any
+    context: int | None
+    """Tokens that prompt and completion may have together; None where the files do not say."""
+    digest: str
+    """SHA-256 over names and contents of config and weights."""
+    note: str = ""
+    """What was done to it that its user may not expect."""
+
+
+def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
+    """Load from a directory in the Hugging Face layout, or from the hub by name; if asked for, all as float32.
+
+    Raises ModelError where there is no such model, or it cannot hold a conversation.
+    """
+    name = str(path_or_repo)
+    directory = find_directory(path_or_repo)
+    try:
+        model, config = load_model(directory, lazy=True)
+        tokenizer = load_tokenizer(directory, eos_token_ids=config.get("eos_token_id"))
+    except Exception as error:  # What a damaged or foreign file raises is up to the vendor.
+        raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
+    check_speaks(name, template=tokenizer.has_chat_template, end=tokenizer.eos_token_id)
+    note = ""
+    if single_precision:
+        if "quantization" in config:
+            model = dequantize_model(model)
+            note = "its quantized weights were dequantized to float32, which is what this CPU multiplies fast"
+        model.set_dtype(mx.float32)
+    mx.eval(model.parameters())
+    context = config.get("max_position_embeddings")
+    return Base(model, tokenizer, int(context) if context else None, directory_digest(directory), note)

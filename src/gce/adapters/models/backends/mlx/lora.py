@@ -1,0 +1,224 @@
+"""A LoRA adapter on chosen blocks of an mlx-lm model: its layers, its optimizer, its state, its files.
+
+The base stays frozen and untouched. Layers are mlx-lm's own `LoRALinear`, addressed by full module path, so that
+blocks need not be contiguous and `mlx_lm.load(base, adapter_path=...)` reads the files. Knows modules and arrays; it
+does not know text, traces or how gradients come about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optimizers
+import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
+from mlx_lm.tuner.lora import LoRALinear
+from mlx_lm.tuner.utils import remove_lora_layers
+
+from gce.adapters.models.local.lora import (
+    LoraSettings,
+    OptimizerSettings,
+    adapter_config,
+    check_layers,
+    check_same_shapes,
+    first_values,
+)
+from gce.domain.learning import ModelState
+from gce.errors import ModelError
+
+__all__ = ["Adapter"]
+
+
+class Adapter:
+    """The trainable part of one model."""
+
+    def __init__(self, model: nn.Module, lora: LoraSettings, optimizer: OptimizerSettings, *, seed: int) -> None:
+        self.model = model
+        self.lora = lora
+        self.settings = optimizer
+        self.layers: tuple[int, ...] = ()
+        self.modules: tuple[str, ...] = ()
+        """Full paths of the adapted linears."""
+        self._seed = seed
+        self._optimizer = self._new_optimizer()
+        model.freeze()
+        if lora.layers:
+            self.attach(lora.layers)
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """Adapt these blocks, and only these, from fresh initial values and with a fresh optimizer.
+
+        The values depend on the seed and the module's path alone. Raises ModelError where a block does not exist, and
+        then changes nothing, or a linear, and then nothing is adapted.
+        """
+        check_layers(layers, len(self.model.layers))
+        self.detach()
+        found = {path: module for layer in sorted(layers) for path, module in self._linears(layer).items()}
+        with _random_state_untouched():
+            adapted = {path: self._new_layer(path, linear) for path, linear in found.items()}
+        self.model.update_modules(tree_unflatten(list(adapted.items())))
+        self.model.eval()
+        self.layers, self.modules = tuple(sorted(layers)), tuple(found)
+        self._optimizer.init(self.parameters())
+        mx.eval(self.parameters(), self._optimizer.state)
+
+    def detach(self) -> None:
+        """Leave the bare base."""
+        remove_lora_layers(self.model)
+        self.layers, self.modules = (), ()
+        self._optimizer = self._new_optimizer()
+
+    def parameters(self) -> dict[str, mx.array]:
+        """The adapter's arrays by full path."""
+        return _flat(self.model.trainable_parameters())
+
+    def step(self, gradients: Mapping[str, mx.array], *, norm: float, rate: float) -> None:
+        """One optimizer step on gradients by full path, whose global norm is `norm`, at `rate` x the learning rate."""
+        most = self.settings.max_gradient_norm
+        if most is not None and norm > most:
+            gradients = {path: gradient * (most / norm) for path, gradient in gradients.items()}
+        self._optimizer.learning_rate = rate * self.settings.learning_rate
+        moved = self._optimizer.apply_gradients(dict(gradients), self.parameters())
+        self.model.update(tree_unflatten(list(moved.items())))
+        mx.eval(self.parameters(), self._optimizer.state)
+
+    @contextlib.contextmanager
+    def training(self) -> Iterator[None]:
+        """Dropout is on inside, drawn from the seed and the number of steps taken."""
+        if not self.lora.dropout:
+            yield
+            return
+        with _random_state_untouched():
+            mx.random.seed(int(np.random.Philox([self._seed, int(self._optimizer.step)]).random_raw()) >> 1)
+            for layer in self._layers():
+                layer.dropout.train()
+            try:
+                yield
+            finally:
+                self.model.eval()
+
+    @contextlib.contextmanager
+    def off(self) -> Iterator[None]:
+        """The model answers as the bare base inside."""
+        layers = self._layers()
+        scales = [layer.scale for layer in layers]
+        for layer in layers:
+            layer.scale = 0.0
+        try:
+            yield
+        finally:
+            for layer, scale in zip(layers, scales, strict=True):
+                layer.scale = scale
+
+    def merged(self) -> nn.Module:
+        """A model for sampling that shares the base's arrays, with float32 linears and their adapters made one.
+
+        Later updates do not change it. Weights of fewer bits keep their adapters, which would drown in rounding.
+        """
+        shared = {id(array): array for array in _flat(self.model.parameters()).values()}
+        twin = copy.deepcopy(self.model, shared)
+        layers = {path: module for path, module in twin.named_modules() if isinstance(module, LoRALinear)}
+        with _random_state_untouched():
+            fused = [(p, m.fuse()) for p, m in layers.items() if m.linear.weight.dtype == mx.float32]
+        if fused:
+            twin.update_modules(tree_unflatten(fused))
+        mx.eval(twin.parameters())
+        return twin
+
+    def digest(self) -> str:
+        """SHA-256 of the adapter: paths, scale and arrays."""
+        found = hashlib.sha256(repr(self.lora.scale).encode())
+        for path, array in sorted(self.parameters().items()):
+            found.update(path.encode())
+            found.update(np.array(array).tobytes())
+        return found.hexdigest()
+
+    def state(self) -> ModelState:
+        """A copy of adapter and optimizer."""
+        config = adapter_config(self.lora, self.layers, self.modules)
+        return ModelState(
+            arrays={name: np.array(array) for name, array in self._arrays().items()},
+            settings={"layers": list(self.layers), "adapter_config": config},
+        )
+
+    def restore(self, state: ModelState) -> None:
+        """Continue from `state`; where nothing is attached, its blocks are attached first."""
+        attached = bool(self.layers)
+        if not attached and state.settings.get("layers"):
+            self.attach([int(layer) for layer in state.settings["layers"]])
+        try:
+            self._check(state)
+        except ValueError:
+            if not attached:
+                self.detach()
+            raise
+        arrays = {name: mx.array(array) for name, array in state.arrays.items()}
+        kept = {name.removeprefix("adapter."): array for name, array in arrays.items() if name.startswith("adapter.")}
+        self.model.update(tree_unflatten(list(kept.items())))
+        optimizer = {path: {k: arrays[f"optimizer.{path}.{k}"] for k in self._optimizer.state[path]} for path in kept}
+        self._optimizer.state.update(optimizer, step=arrays["optimizer.step"])
+        mx.eval(self.parameters(), self._optimizer.state)
+
+    def _new_optimizer(self) -> optimizers.AdamW:
+        return optimizers.AdamW(
+            learning_rate=self.settings.learning_rate,
+            betas=list(self.settings.betas),
+            eps=self.settings.epsilon,
+            weight_decay=self.settings.weight_decay,
+            bias_correction=True,
+        )
+
+    def _layers(self) -> list[LoRALinear]:
+        return [module for _, module in self.model.named_modules() if isinstance(module, LoRALinear)]
+
+    def _linears(self, layer: int) -> dict[str, nn.Module]:
+        """The linears of one block that are to be adapted, by full path."""
+        block = self.model.layers[layer]
+        prefix = next(path for path, module in self.model.named_modules() if module is block)
+        linears = {p: m for p, m in block.named_modules() if isinstance(m, nn.Linear | nn.QuantizedLinear)}
+        keys = sorted(linears) if self.lora.keys is None else self.lora.keys
+        unknown = [key for key in keys if key not in linears]
+        if unknown:
+            raise ModelError(f"expected linears of block {layer} among {', '.join(sorted(linears))}, got {unknown!r}")
+        return {f"{prefix}.{key}": linears[key] for key in keys}
+
+    def _new_layer(self, path: str, linear: Any) -> LoRALinear:
+        layer: LoRALinear = LoRALinear.from_base(
+            linear, r=self.lora.rank, dropout=self.lora.dropout, scale=self.lora.scale
+        )
+        layer.lora_a = mx.array(first_values(self._seed, path, layer.lora_a.shape))
+        return layer
+
+    def _arrays(self) -> dict[str, mx.array]:
+        state = self._optimizer.state
+        arrays = {"optimizer.step": state["step"]}
+        for path, array in self.parameters().items():
+            arrays[f"adapter.{path}"] = array
+            arrays.update({f"optimizer.{path}.{name}": moment for name, moment in state[path].items()})
+        return arrays
+
+    def _check(self, state: ModelState) -> None:
+        check_same_shapes({name: np.array(array) for name, array in self._arrays().items()}, state, self.layers)
+
+
+@contextlib.contextmanager
+def _random_state_untouched() -> Iterator[None]:
+    """Afterwards mlx's global generator is where it was before."""
+    state: Any = mx.random.state
+    (key,) = state
+    high, low = np.array(key).tolist()
+    try:
+        yield
+    finally:
+        mx.random.seed(high << 32 | low)  # A seed is its key, as two words.
+
+
+def _flat(tree: Any) -> dict[str, mx.array]:
+    """Arrays by full path."""
+    return dict(tree_flatten(tree))

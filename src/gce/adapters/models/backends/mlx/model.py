@@ -1,0 +1,244 @@
+"""A model that mlx-lm can load: an engine of `LocalModel` that computes with mlx, or with numpy where that is faster.
+
+The modules beside it do the work: `lora` holds the adapter, `decoder` and `learner` run mlx-lm's models; those of
+`backends.numpy` run a plain Llama on a CPU under Linux. Knows tokens, not text.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from gce.adapters.models.backends.mlx.blas import BlasReport, use_fast_blas
+from gce.adapters.models.backends.numpy.decoder import NumpyDecoder
+from gce.adapters.models.backends.numpy.learner import NumpyLearner
+from gce.adapters.models.backends.numpy.llama import LlamaWeights, merge
+from gce.adapters.models.backends.numpy.shared_prefixes import Openings
+from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
+from gce.adapters.models.local.model import LocalModel, RollOut
+from gce.adapters.models.local.token_sequences import Example, Objective
+from gce.adapters.system.process import share_heap, usable_cores
+from gce.domain.learning import LayerActivation, ModelState
+from gce.errors import MissingExtra
+
+try:
+    import mlx.core as mx
+    import mlx.nn as nn
+    from mlx.utils import tree_flatten
+
+    from gce.adapters.models.backends.mlx.decoder import decoder_maker
+    from gce.adapters.models.backends.mlx.files import Base, load_base
+    from gce.adapters.models.backends.mlx.learner import loss_and_gradients, split_head
+    from gce.adapters.models.backends.mlx.llama import llama_adapter, llama_weights
+    from gce.adapters.models.backends.mlx.lora import Adapter
+    from gce.adapters.models.backends.mlx.probe import block_statistics
+    from gce.adapters.models.local.continuous_batching import roll_out
+    from gce.adapters.models.local.threads import roll_out_in_threads
+except ImportError as error:
+    raise MissingExtra((error.name or "mlx").split(".")[0], "mlx") from error
+
+__all__ = ["LoraSettings", "MlxEngine", "OptimizerSettings", "load_mlx_model"]
+
+_NUMPY_BATCH = 64
+"""Rows that one thread decodes together; more do not multiply faster, and their keys and values leave the caches."""
+
+
+def load_mlx_model(
+    path_or_repo: str | Path,
+    *,
+    device: Literal["cpu"] | None = None,
+    lora: LoraSettings | None = None,
+    optimizer: OptimizerSettings | None = None,
+    seed: int = 0,
+    max_batch: int = 128,
+    threads: int | None = None,
+) -> LocalModel:
+    """Load a model from a directory in the Hugging Face layout, or from the hub by its name.
+
+    Args:
+        path_or_repo: a directory with config.json, model*.safetensors, tokenizer.json and tokenizer_config.json.
+        device: `cpu` makes the CPU mlx's default device in this process; None takes the default as it is.
+        lora: the adapter's shape; blocks may also be chosen later, by `LocalModel.attach`.
+        optimizer: how the adapter learns.
+        seed: of the adapter's initial values and dropout.
+        max_batch: sequences that are sampled in one batch, at most; through numpy 64, in each thread.
+        threads: of work on the CPU; None for one on each usable core. Their number does not change any result.
+
+    On a CPU under Linux weights are float32, a plain Llama samples and, without dropout, learns through numpy, and
+    where a fast BLAS is installed it is put under mlx for all else; mlx's compiler is switched off, and all threads of
+    the process share one heap. What learning keeps of frozen blocks takes up to 1 GiB.
+    Raises ModelError where there is no such model, or it cannot be used.
+    """
+    for name, value in (("max_batch", max_batch), ("threads", threads)):
+        if value is not None and value < 1:
+            raise ValueError(f"expected {name} of at least 1, got {value!r}")
+    threads = threads if threads is not None else usable_cores()
+    if device == "cpu":
+        mx.set_default_device(mx.cpu)
+    on_cpu = mx.default_device() == mx.Device(mx.cpu)
+    # One BLAS thread: the threads are spent on whole sequences, which scales better and repeats exactly.
+    blas = use_fast_blas(1) if on_cpu else None
+    on_linux_cpu = on_cpu and sys.platform.startswith("linux")
+    if on_linux_cpu:
+        share_heap()  # Threads that decode and learn take and leave hundreds of megabytes.
+        # There mlx runs the system's C++ compiler for each fused kernel: seconds, for no gain that was measurable.
+        mx.disable_compile()
+    base = load_base(path_or_repo, single_precision=on_linux_cpu)
+    plain = llama_weights(base.model) if on_linux_cpu else None
+    adapter = Adapter(base.model, lora or LoraSettings(), optimizer or OptimizerSettings(), seed=seed)
+    engine = MlxEngine(base, adapter, plain=plain, max_batch=max_batch, threads=threads, blas=blas)
+    return LocalModel(
+        engine,
+        base.tokenizer,
+        end=int(base.tokenizer.eos_token_id),
+        stop=map(int, base.tokenizer.eos_token_ids),
+        context=base.context,
+        note=base.note,
+    )
+
+
+class MlxEngine:
+    """Base and adapter in mlx. See `gce.adapters.models.local.model.Engine`."""
+
+    def __init__(
+        self,
+        base: Base,
+        adapter: Adapter,
+        *,
+        plain: LlamaWeights | None,
+        max_batch: int,
+        threads: int,
+        blas: BlasReport | None,
+    ) -> None:
+        self.blas = blas
+        """What serves matrix products; None away from the CPU."""
+        self.model = base.model
+        self._base_digest = base.digest
+        self._adapter = adapter
+        self._max_batch = max_batch
+        self._threads = threads
+        self._head = split_head(base.model)
+        self._plain = plain
+        self.learner = self._new_learner()
+        """What learns in numpy; None where mlx learns."""
+
+    @property
+    def blocks(self) -> int:
+        """How many transformer blocks there are."""
+        return len(self.model.layers)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The adapted blocks."""
+        return self._adapter.layers
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Full paths of the linears that learn."""
+        return self._adapter.modules
+
+    @property
+    def trainable_parameters(self) -> int:
+        """Numbers in the adapter."""
+        return sum(array.size for array in self._adapter.parameters().values())
+
+    @property
+    def total_parameters(self) -> int:
+        """Numbers in base and adapter; a packed word of quantized weights counts once."""
+        arrays: dict[str, mx.array] = dict(tree_flatten(self.model.parameters()))
+        return sum(array.size for array in arrays.values())
+
+    def digest(self) -> str:
+        """SHA-256 over the base's files and the adapter."""
+        return hashlib.sha256(f"{self._base_digest} {self._adapter.digest()}".encode()).hexdigest()
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
+        self._adapter.attach(layers)
+        self.learner = self._new_learner()  # What was kept for other blocks is let go.
+
+    def sampler(self, stop: frozenset[int]) -> RollOut:
+        """What samples from the model as it is now; later updates do not reach it."""
+        if self._plain is None:
+            make = decoder_maker(self._adapter.merged())
+            return lambda jobs: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
+        openings = Openings(merge(self._plain, llama_adapter(self.model)))
+        return lambda jobs: roll_out_in_threads(
+            jobs,
+            lambda rows, prompts: NumpyDecoder(openings, rows, prompts),
+            stop=stop,
+            max_rows=min(self._max_batch, _NUMPY_BATCH),
+            threads=self._threads,
+        )
+
+    def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
+        """Log-probabilities of the tokens from `start` on."""
+        with nullcontext() if adapter else self._adapter.off():
+            row = mx.array(list(tokens))
+            to_hidden, to_logits = self._head
+            logits = to_logits(to_hidden(row[None, :-1])[0, start - 1 :]).astype(mx.float32)
+            return tuple(float(value) for value in np.array(-nn.losses.cross_entropy(logits, row[start:])))
+
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float]:
+        """See `gce.adapters.models.local.model.Engine`."""
+        loss, gradients = self._loss_and_gradients(examples, objective)
+        norm = float(np.sqrt(sum(float(mx.sum(mx.square(gradient))) for gradient in gradients.values())))
+        self._adapter.step(gradients, norm=norm, rate=rate)
+        return loss, norm
+
+    def state(self) -> ModelState:
+        """A copy of adapter and optimizer."""
+        return self._adapter.state()
+
+    def restore(self, state: ModelState) -> None:
+        """Continue from `state`; where no block is adapted yet, those of the state are."""
+        self._adapter.restore(state)
+
+    def block_statistics(self, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
+        """What each block does with token sequences, adapter off."""
+        with self._adapter.off():
+            return block_statistics(self.model, sequences)
+
+    def _new_learner(self) -> NumpyLearner | None:
+        """One that has kept nothing yet; None where mlx learns."""
+        if self._plain is None or self._adapter.lora.dropout:
+            return None
+        return NumpyLearner(self._plain, tokens_per_pass=self._adapter.settings.tokens_per_pass, threads=self._threads)
+
+    def _loss_and_gradients(
+        self, examples: Sequence[Example], objective: Objective
+    ) -> tuple[float, dict[str, mx.array]]:
+        """The loss, and its gradient by full path of each of the adapter's arrays."""
+        if self.learner is not None:
+            loss, found = self.learner.loss_and_gradients(llama_adapter(self.model), examples, objective)
+            sides = (
+                (f"{path}.{side}", array)
+                for path, pair in found.items()
+                for side, array in zip(("lora_a", "lora_b"), pair, strict=True)
+            )
+            return loss, {path: mx.array(array) for path, array in sides}
+        with self._adapter.training():
+            return loss_and_gradients(
+                self.model,
+                self._head,
+                examples,
+                objective,
+                tokens_per_pass=self._adapter.settings.tokens_per_pass,
+                streams=_streams(self._threads),
+            )
+
+
+@functools.cache
+def _streams(threads: int) -> tuple[mx.Stream, ...]:
+    """On a CPU as many streams as threads, for each has a thread of its own; elsewhere the default one."""
+    device = mx.default_device()
+    if device != mx.Device(mx.cpu):
+        return (mx.default_stream(device),)
+    return tuple(mx.new_stream(device) for _ in range(threads))

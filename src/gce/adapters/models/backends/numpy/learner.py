@@ -1,0 +1,400 @@
+"""The loss of a batch and the gradient of a LoRA adapter on a Llama, with numpy alone.
+
+The same loss as in `backends.mlx.learner`. Sequences lie end to end without padding. Sequences with one prompt share
+it, up to the blocks' keys and values, and the gradients add up; below the lowest adapted block hidden states are
+computed once for each sequence and kept. Knows token ids, weights and arrays; it knows neither traces nor optimizers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from attrs import define, field, frozen
+
+from gce.adapters.models.backends.mlx.blas import one_numpy_blas_thread
+from gce.adapters.models.backends.numpy.llama import (
+    LlamaWeights,
+    LowRank,
+    causal_attention,
+    causal_attention_gradients,
+    gate_opening,
+    merge,
+    normed,
+    normed_gradient,
+    rotary_waves,
+    rotated,
+    run_blocks,
+    turned_back,
+)
+from gce.adapters.models.local.hidden_state_cache import HiddenStates
+from gce.adapters.models.local.token_sampling import Array
+from gce.adapters.models.local.token_sequences import Example, Objective, token_losses
+
+__all__ = ["NumpyLearner"]
+
+_LOGIT_ROWS = 512
+"""Trained tokens at most whose logits are held at once."""
+
+Gradients = dict[str, tuple[Array, Array]]
+"""By the name of each `LowRank`, for `a` and `b`."""
+
+
+class NumpyLearner:
+    """Losses and gradients over one frozen base."""
+
+    def __init__(self, weights: LlamaWeights, *, tokens_per_pass: int, threads: int) -> None:
+        """Passes of less than twice so many tokens run side by side on the threads, whose number changes no result."""
+        self._base = weights
+        self._tokens = tokens_per_pass
+        self._threads = threads
+        self._kept = HiddenStates()
+        self._kept_at = 0
+
+    def loss_and_gradients(
+        self, adapter: Sequence[LowRank], examples: Sequence[Example], objective: Objective
+    ) -> tuple[float, Gradients]:
+        """The loss, and its gradient; every example trains at least one token."""
+        trained = sum(example.trained for example in examples)
+        lowest = min(part.block for part in adapter)
+        weights = merge(self._base, adapter)
+        with one_numpy_blas_thread(), ThreadPoolExecutor(self._threads) as pool:
+            entering = self._entering(examples, lowest, pool)
+            passes = [
+                _Pass(weights, adapter, lowest, _layout(group), trained, entering, objective)
+                for group in _passes(_families(examples), self._tokens)
+            ]
+            total = 0.0
+            gradients: Gradients = {}
+            for loss, parts in pool.map(_Pass.run, passes):
+                total += loss
+                for name, (a, b) in parts.items():
+                    gradients[name] = (gradients[name][0] + a, gradients[name][1] + b) if name in gradients else (a, b)
+        return total, gradients
+
+    def _entering(
+        self, examples: Sequence[Example], lowest: int, pool: ThreadPoolExecutor
+    ) -> Mapping[tuple[int, ...], Array]:
+        """What goes into the lowest adapted block, for the tokens of each example that are read."""
+        if lowest != self._kept_at:
+            self._kept, self._kept_at = HiddenStates(), lowest
+        read = list(dict.fromkeys(example.tokens[:-1] for example in examples))
+        if not lowest:
+            return {tokens: self._base.embedding[list(tokens)] for tokens in read}
+        found = {tokens: kept for tokens in read if (kept := self._kept.get(tokens)) is not None}
+        missing = [tokens for tokens in read if tokens not in found]
+        # Each sequence alone, so that its states do not depend on what is asked for beside it.
+        for tokens, hidden in zip(missing, pool.map(self._frozen_part, missing), strict=True):
+            self._kept.put(tokens, hidden)
+            found[tokens] = hidden
+        return found
+
+    def _frozen_part(self, tokens: Sequence[int]) -> Array:
+        hidden = run_blocks(
+            self._base,
+            self._base.embedding[list(tokens)],
+            np.arange(len(tokens)),
+            lambda _, queries, keys, values: causal_attention(queries, keys, values)[0],
+            stop=self._kept_at,
+        )
+        assert hidden is not None
+        return hidden
+
+
+@frozen
+class _Family:
+    """Examples with one prompt; an example alone is a family too."""
+
+    examples: tuple[Example, ...]
+
+    @property
+    def size(self) -> int:
+        """Tokens that are read, the prompt once."""
+        prompt = self.examples[0].start
+        return prompt + sum(len(example.tokens) - 1 - prompt for example in self.examples)
+
+
+@frozen
+class _Segment:
+    """Rows that follow each other in one sequence."""
+
+    before: slice
+    """Rows of the prompt that they follow; empty for a sequence's beginning."""
+    own: slice
+    last: int
+    """How many of their last ones predict a token that may be trained."""
+
+
+@define
+class _Layout:
+    """The rows of a pass: what they read, how they follow each other, and what they predict."""
+
+    positions: list[Array] = field(factory=list)
+    sources: list[tuple[tuple[int, ...], slice]] = field(factory=list)
+    """For each segment the tokens read by one of its examples, and which of them are the segment's."""
+    segments: list[_Segment] = field(factory=list)
+    places: list[Array] = field(factory=list)
+    """For each trained token, which of the predicting rows predicts it."""
+    trained: list[Example] = field(factory=list)
+    """Whose tokens those are, one after another."""
+    rows: int = 0
+    predicting: int = 0
+
+    def add(self, example: Example, start: int, stop: int, last: int, before: slice = slice(0, 0)) -> slice:
+        """A segment of the example's tokens from `start` to `stop`; returns its rows."""
+        own = slice(self.rows, self.rows + stop - start)
+        self.sources.append((example.tokens[:-1], slice(start, stop)))
+        self.positions.append(np.arange(start, stop))
+        self.segments.append(_Segment(before, own, last))
+        self.rows = own.stop
+        self.predicting += last
+        return own
+
+    def train(self, example: Example, places: Array) -> None:
+        """Learn the example's trained tokens at these of the predicting rows."""
+        self.places.append(places)
+        self.trained.append(example)
+
+
+def _families(examples: Sequence[Example]) -> list[_Family]:
+    """Examples by their prompts, long families first."""
+    by_prompt: dict[tuple[int, ...], list[Example]] = defaultdict(list)
+    for example in examples:
+        by_prompt[example.tokens[: example.start]].append(example)
+    return sorted((_Family(tuple(group)) for group in by_prompt.values()), key=lambda family: -family.size)
+
+
+def _passes(families: Sequence[_Family], tokens: int) -> Iterator[list[_Family]]:
+    """Passes of `tokens` on average, none of twice as many; a family is divided where it is larger alone."""
+    parts = [part for family in families for part in _divided(family, tokens)]
+    count = max(1, -(-sum(part.size for part in parts) // tokens))
+    passes: list[list[_Family]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for part in parts:
+        place = sizes.index(min(sizes))
+        passes[place].append(part)
+        sizes[place] += part.size
+    return (group for group in passes if group)
+
+
+def _divided(family: _Family, tokens: int) -> Iterator[_Family]:
+    part: list[Example] = []
+    for example in family.examples:
+        if part and _Family((*part, example)).size > tokens:
+            yield _Family(tuple(part))
+            part = []
+        part.append(example)
+    yield _Family(tuple(part))
+
+
+def _layout(families: Sequence[_Family]) -> _Layout:
+    layout = _Layout()
+    for family in families:
+        example, *others = family.examples
+        if not others:
+            places = layout.predicting + example.offsets
+            layout.add(example, 0, len(example.tokens) - 1, len(example.tokens) - example.start)
+            layout.train(example, places)
+            continue
+        prompt, end = layout.add(example, 0, example.start, 1), np.array([layout.predicting - 1])
+        for example in family.examples:
+            following = len(example.tokens) - 1 - example.start
+            places = np.concatenate([end, layout.predicting + np.arange(following)])
+            if following:
+                layout.add(example, example.start, len(example.tokens) - 1, following, before=prompt)
+            layout.train(example, places[example.offsets])
+    return layout
+
+
+@frozen(eq=False)
+class _Saved:
+    """What a block's backward pass needs of its forward pass."""
+
+    entered: tuple[Array, Array]
+    queries: Array
+    keys: Array
+    values: Array
+    attended: Array
+    normalizers: list[Array]
+    middle: tuple[Array, Array]
+    gate_up: Array
+
+
+@frozen(eq=False)
+class _Pass:
+    """One pass forward and backward."""
+
+    weights: LlamaWeights
+    adapter: Sequence[LowRank]
+    lowest: int
+    layout: _Layout
+    trained: int
+    """Trained tokens of the whole batch."""
+    entering: Mapping[tuple[int, ...], Array]
+    objective: Objective
+
+    def run(self) -> tuple[float, Gradients]:
+        """This pass's part of the loss and of the gradients."""
+        layout, weights = self.layout, self.weights
+        hidden = np.concatenate([self.entering[tokens][part] for tokens, part in layout.sources])
+        waves = rotary_waves(weights, np.concatenate(layout.positions))
+        top = len(weights.blocks) - 1
+        saved = []
+        for index in range(self.lowest, top + 1):
+            hidden, found = self._block(index, hidden, waves, only_last=index == top)
+            saved.append(found)
+        loss, slope = self._loss(hidden)
+        gradients: Gradients = {}
+        for index in range(top, self.lowest - 1, -1):
+            slope = self._block_gradients(index, slope, saved.pop(), waves, gradients, only_last=index == top)
+        return loss, gradients
+
+    def _block(self, index: int, hidden: Array, waves: tuple[Array, Array], *, only_last: bool) -> tuple[Array, _Saved]:
+        """One block; where only the last rows of each segment are asked for, the others end in keys and values."""
+        weights, block = self.weights, self.weights.blocks[index]
+        entered = normed(hidden, weights.epsilon)
+        queries, keys, values = rotated(weights, entered[0] @ block.queries_keys_values, waves)
+        attended, normalizers = [], []
+        for segment in self.layout.segments:
+            gathered, normalizer = causal_attention(
+                queries[_asking(segment, only_last=only_last)], _read(keys, segment), _read(values, segment)
+            )
+            attended.append(gathered)
+            normalizers.append(normalizer)
+        together = np.concatenate(attended)
+        hidden = (hidden[self._predicting()] if only_last else hidden) + together @ block.output
+        middle = normed(hidden, weights.epsilon)
+        gate_up = middle[0] @ block.gate_up
+        gate, up = np.split(gate_up, 2, axis=1)
+        opening = gate_opening(gate)
+        opening *= gate
+        opening *= up
+        hidden += opening @ block.down
+        return hidden, _Saved(entered, queries, keys, values, together, normalizers, middle, gate_up)
+
+    def _predicting(self) -> Array:
+        """The rows that predict trained tokens."""
+        return np.concatenate([np.arange(s.own.stop - s.last, s.own.stop) for s in self.layout.segments])
+
+    def _loss(self, hidden: Array) -> tuple[float, Array]:
+        """The pass's part of the loss, and its gradient with respect to the rows that predict."""
+        weights, examples = self.weights, self.layout.trained
+        places = np.concatenate(self.layout.places)
+        targets = np.concatenate([example.targets for example in examples])
+        wanted = np.concatenate([example.weights for example in examples]).astype(np.float32)
+        sampled = _joined([example.at_trained(example.sampled) for example in examples if example.sampled])
+        base = _joined([example.at_trained(example.base) for example in examples if example.base])
+        states, scales = normed(hidden, weights.epsilon)
+        slope = np.zeros_like(states)
+        loss = 0.0
+        for start in range(0, len(places), _LOGIT_ROWS):
+            part = slice(start, start + _LOGIT_ROWS)
+            logits = states[places[part]] @ weights.head
+            logits -= logits.max(axis=1, keepdims=True)
+            own = np.arange(len(logits)), targets[part]
+            chosen = logits[own]
+            np.exp(logits, out=logits)
+            total = logits.sum(axis=1)
+            losses, pushes = token_losses(
+                self.objective,
+                chosen - np.log(total),
+                wanted[part],
+                None if sampled is None else sampled[part],
+                None if base is None else base[part],
+            )
+            loss += float(np.sum(losses, dtype=np.float64)) / self.trained
+            pushes = pushes / np.float32(self.trained)
+            logits *= (pushes / total)[:, None]
+            logits[own] -= pushes
+            # Several tokens may have been predicted by one row: the last of a prompt that is shared.
+            np.add.at(slope, places[part], logits @ weights.head.T)
+        return loss, normed_gradient(slope, states, scales)
+
+    def _block_gradients(
+        self,
+        index: int,
+        slope: Array,
+        saved: _Saved,
+        waves: tuple[Array, Array],
+        gradients: Gradients,
+        *,
+        only_last: bool,
+    ) -> Array:
+        """The gradient with respect to what entered the block, given that to what left it; adds the adapter's."""
+        block = self.weights.blocks[index]
+        gate, up = np.split(saved.gate_up, 2, axis=1)
+        opening = gate_opening(gate)
+        activated = opening * gate
+        self._adapter_gradients(index, "down", activated * up, slope, gradients)
+        inner = slope @ block.down.T
+        sides = np.empty_like(saved.gate_up)
+        np.multiply(inner, activated, out=sides[:, up.shape[1] :])
+        # The slope of gate * opening is opening + gate * opening * (1 - opening).
+        activated -= activated * opening
+        activated += opening
+        inner *= up
+        np.multiply(inner, activated, out=sides[:, : up.shape[1]])
+        self._adapter_gradients(index, "gate_up", saved.middle[0], sides, gradients)
+        slope = slope + normed_gradient(sides @ block.gate_up.T, *saved.middle)
+
+        self._adapter_gradients(index, "output", saved.attended, slope, gradients)
+        mixed = self._attention_gradients(slope @ block.output.T, saved, waves, only_last=only_last)
+        self._adapter_gradients(index, "queries_keys_values", saved.entered[0], mixed, gradients)
+        if index == self.lowest:
+            return slope  # Nothing below learns.
+        below = normed_gradient(mixed @ block.queries_keys_values.T, *saved.entered)
+        below[self._predicting() if only_last else slice(None)] += slope
+        return below
+
+    def _attention_gradients(
+        self, slope: Array, saved: _Saved, waves: tuple[Array, Array], *, only_last: bool
+    ) -> Array:
+        """The gradient with respect to queries, keys and values before RoPE, side by side."""
+        queries, keys, values = (np.zeros(part.shape, np.float32) for part in (saved.queries, saved.keys, saved.values))
+        done = 0
+        for segment, normalizer in zip(self.layout.segments, saved.normalizers, strict=True):
+            asking = _asking(segment, only_last=only_last)
+            part = slice(done, done + asking.stop - asking.start)
+            done = part.stop
+            to_queries, to_keys, to_values = causal_attention_gradients(
+                slope[part],
+                saved.queries[asking],
+                _read(saved.keys, segment),
+                _read(saved.values, segment),
+                saved.attended[part],
+                normalizer,
+            )
+            queries[asking] = to_queries
+            shared = segment.before.stop - segment.before.start
+            for whole, found in ((keys, to_keys), (values, to_values)):
+                whole[segment.before] += found[:shared]
+                whole[segment.own] += found[shared:]
+        turned = np.concatenate([queries, keys], axis=1).reshape(len(queries), -1)
+        back = turned_back(turned, waves, self.weights.head_size)
+        return np.concatenate([back, values.reshape(len(values), -1)], axis=1)
+
+    def _adapter_gradients(self, index: int, matrix: str, inputs: Array, slope: Array, gradients: Gradients) -> None:
+        """Those of what adapts one matrix, given what went into it and the gradient with respect to what came out."""
+        for part in self.adapter:
+            if (part.block, part.matrix) == (index, matrix):
+                own, scale = slope[:, part.columns], np.float32(part.scale)
+                a = scale * (inputs.T @ (own @ part.b.T))
+                b = scale * ((inputs @ part.first).T @ own)
+                gradients[part.name] = (a if part.inputs is None else part.inputs[:, None] * a, b)
+
+
+def _joined(parts: Sequence[Array]) -> Array | None:
+    """One array, or None where there is nothing."""
+    return np.concatenate(parts).astype(np.float32) if parts else None
+
+
+def _asking(segment: _Segment, *, only_last: bool) -> slice:
+    return slice(segment.own.stop - segment.last, segment.own.stop) if only_last else segment.own
+
+
+def _read(rows: Array, segment: _Segment) -> Array:
+    """The rows that a segment's attention reads."""
+    own = rows[segment.own]
+    return own if segment.before.start == segment.before.stop else np.concatenate([rows[segment.before], own])

@@ -1,0 +1,270 @@
+"""A causal language model of transformers with a LoRA adapter of PEFT: the engine of `LocalModel` on torch.
+
+On CUDA where there is one, else on Apple's GPU or the CPU. `lora` beside it holds the adapter, whose state has mlx-lm's
+layout, so that a checkpoint goes on in either backend. Knows tokens, not text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from gce.adapters.models.formats.model_files import check_speaks, directory_digest, find_directory
+from gce.adapters.models.local.continuous_batching import roll_out
+from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
+from gce.adapters.models.local.model import LocalModel, RollOut
+from gce.adapters.models.local.token_sequences import Example, Objective, batch_arrays, passes
+from gce.domain.learning import LayerActivation, ModelState
+from gce.errors import MissingExtra, ModelError, one_line
+
+try:
+    import torch
+    from torch import Tensor
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    from gce.adapters.models.backends.torch.decoder import decoder_maker
+    from gce.adapters.models.backends.torch.lora import Adapter
+except ImportError as error:
+    raise MissingExtra((error.name or "torch").split(".")[0], "hf") from error
+
+__all__ = ["TorchEngine", "load_torch_model"]
+
+
+def load_torch_model(
+    path_or_repo: str | Path,
+    *,
+    device: Literal["cpu"] | None = None,
+    lora: LoraSettings | None = None,
+    optimizer: OptimizerSettings | None = None,
+    seed: int = 0,
+    max_batch: int = 128,
+    threads: int | None = None,
+) -> LocalModel:
+    """Load a model from a directory in the Hugging Face layout, or from the hub by its name.
+
+    Args:
+        path_or_repo: a directory with config.json, model*.safetensors and a tokenizer's files.
+        device: `cpu` forces the CPU; None takes an accelerator where there is one.
+        lora: the adapter's shape; blocks may also be chosen later, by `LocalModel.attach`.
+        optimizer: how the adapter learns.
+        seed: of the adapter's initial values and dropout.
+        max_batch: sequences that are sampled in one batch, at most.
+        threads: of work on the CPU; None leaves them to torch. Their number may change last bits of results.
+
+    Weights are float32 on a CPU, elsewhere as they are stored; the adapter is float32 everywhere.
+    Raises ModelError where there is no such model, or it cannot be used.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    name, directory = str(path_or_repo), find_directory(path_or_repo)
+    place = torch.device("cpu" if device == "cpu" else _accelerator())
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(directory)
+        kind = torch.float32 if place.type == "cpu" else "auto"
+        with _no_bars():
+            model = AutoModelForCausalLM.from_pretrained(directory, dtype=kind, use_safetensors=True).to(place)
+    except Exception as error:  # What a damaged or foreign file raises is up to the vendor.
+        raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
+    check_speaks(name, template=bool(tokenizer.chat_template), end=tokenizer.eos_token_id)
+    engine = TorchEngine(
+        model,
+        lora or LoraSettings(),
+        optimizer or OptimizerSettings(),
+        digest=directory_digest(directory),
+        seed=seed,
+        max_batch=max_batch,
+    )
+    stop = model.generation_config.eos_token_id
+    stops = {tokenizer.eos_token_id, *(stop if isinstance(stop, list) else [] if stop is None else [stop])}
+    context = getattr(model.config, "max_position_embeddings", None) or None
+    return LocalModel(engine, tokenizer, end=tokenizer.eos_token_id, stop=stops, context=context)
+
+
+@contextlib.contextmanager
+def _no_bars() -> Iterator[None]:
+    """Without the bars that transformers draws while it loads."""
+    drawn = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if drawn:
+            logging.enable_progress_bar()
+
+
+def _accelerator() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+class TorchEngine:
+    """Base and adapter in torch. See `gce.adapters.models.local.model.Engine`."""
+
+    def __init__(
+        self,
+        model: Any,
+        lora: LoraSettings,
+        optimizer: OptimizerSettings,
+        *,
+        digest: str,
+        seed: int,
+        max_batch: int,
+    ) -> None:
+        self.model = model.eval().requires_grad_(False)
+        self._digest = digest
+        self._max_batch = max_batch
+        self._base_size = sum(parameter.numel() for parameter in model.parameters())
+        self._adapter = Adapter(self.model, lora, optimizer, seed=seed)
+        self._to_hidden, self._to_logits = _split_head(model)
+        if lora.layers:
+            self.attach(lora.layers)
+
+    @property
+    def blocks(self) -> int:
+        """How many transformer blocks there are."""
+        return len(self._adapter.blocks)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The adapted blocks."""
+        return self._adapter.layers
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Full paths of the linears that learn."""
+        return self._adapter.modules
+
+    @property
+    def trainable_parameters(self) -> int:
+        """Numbers in the adapter."""
+        return sum(parameter.numel() for parameter in self._adapter.parameters().values())
+
+    @property
+    def total_parameters(self) -> int:
+        """Numbers in base and adapter."""
+        return int(self._base_size) + self.trainable_parameters
+
+    def digest(self) -> str:
+        """SHA-256 over the base's files and the adapter."""
+        return self._adapter.digest(self._digest)
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
+        self._adapter.attach(layers)
+
+    def sampler(self, stop: frozenset[int]) -> RollOut:
+        """What samples from the model as it is now; later updates do not reach it."""
+        make = decoder_maker(self._adapter.merged())
+        return lambda jobs: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
+
+    def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
+        """Log-probabilities of the tokens from `start` on."""
+        row = torch.tensor([list(tokens)], device=self.model.device)
+        with contextlib.nullcontext() if adapter else self._adapter.off(), torch.no_grad():
+            logits = self.model(row[:, :-1], use_cache=False).logits[0, start - 1 :].float()
+        found = logits.log_softmax(dim=-1).gather(1, row[0, start:, None])[:, 0]
+        return tuple(found.tolist())
+
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float]:
+        """See `gce.adapters.models.local.model.Engine`."""
+        trained = sum(example.trained for example in examples)
+        total = 0.0
+        with self._adapter.training():
+            for chunk in passes(examples, self._adapter.settings.tokens_per_pass):
+                loss = self._loss(chunk, objective) / trained
+                loss.backward()
+                total += loss.item()
+        return total, self._adapter.step(rate=rate)
+
+    def state(self) -> ModelState:
+        """A copy of adapter and optimizer, in mlx-lm's layout."""
+        return self._adapter.state()
+
+    def restore(self, state: ModelState) -> None:
+        """Continue from `state`; where no block is adapted yet, those of the state are."""
+        self._adapter.restore(state)
+
+    def block_statistics(self, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
+        """What each block does with token sequences, adapter off."""
+        sums = np.zeros((self.blocks, 2))
+        numbers = 0
+
+        def watch(layer: int) -> Any:
+            def seen(_module: Any, given: Any, named: Any, out: Any) -> None:
+                into = given[0] if given else named["hidden_states"]
+                out = out[0] if isinstance(out, tuple) else out
+                out, into = out.float(), into.float()
+                sums[layer] += [out.square().sum().item(), (out - into).square().sum().item()]
+
+            return seen
+
+        hooks = [
+            block.register_forward_hook(watch(i), with_kwargs=True) for i, block in enumerate(self._adapter.blocks)
+        ]
+        try:
+            with self._adapter.off(), torch.no_grad():
+                for tokens in sequences:
+                    row = torch.tensor([list(tokens)], device=self.model.device)
+                    self.model(row, use_cache=False, logits_to_keep=1)
+                    numbers += len(tokens) * self.model.config.get_text_config().hidden_size
+        finally:
+            for hook in hooks:
+                hook.remove()
+        means = sums / max(numbers, 1)
+        return tuple(
+            LayerActivation(layer=layer, mean_square=float(mean), update_mean_square=float(update))
+            for layer, (mean, update) in enumerate(means)
+        )
+
+    def _loss(self, chunk: Sequence[Example], objective: Objective) -> Tensor:
+        """The sum of the losses of all trained tokens of a chunk."""
+        inputs, places, targets, weights, sampled, base = (
+            torch.from_numpy(array).to(self.model.device) for array in batch_arrays(chunk)
+        )
+        # Padding stands on the right, so a causal model never looks at it.
+        logits = self._to_logits(self._to_hidden(inputs).flatten(0, 1)[places]).float()
+        found = logits.log_softmax(dim=-1).gather(1, targets.long()[:, None])[:, 0]
+        return _token_losses(objective, found, weights, sampled, base).sum()
+
+
+def _split_head(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """Tokens to hidden states and hidden states to logits, so that logits are computed only where they are needed.
+
+    Where the two do not give what the model gives, as with scaled or capped logits, the whole model is the first and
+    the second does nothing.
+    """
+    body, head = model.get_decoder(), model.get_output_embeddings()
+
+    def to_hidden(inputs: Tensor) -> Tensor:
+        found: Tensor = body(inputs, use_cache=False).last_hidden_state
+        return found
+
+    def to_logits(inputs: Tensor) -> Tensor:
+        found: Tensor = model(inputs, use_cache=False).logits
+        return found
+
+    tokens = torch.tensor([[0, 1, 2]], device=model.device)
+    with torch.no_grad():
+        try:
+            same = torch.equal(head(to_hidden(tokens)), to_logits(tokens))
+        except (TypeError, ValueError, AttributeError):
+            same = False
+    return (to_hidden, head) if same else (to_logits, lambda logits: logits)
+
+
+def _token_losses(objective: Objective, found: Tensor, weights: Tensor, sampled: Tensor, base: Tensor) -> Tensor:
+    """See `gce.adapters.models.local.token_sequences.token_losses`; torch finds the slopes itself."""
+    losses = weights * -found
+    if objective.clip is not None:
+        ratio = (found - sampled).clamp(max=80.0).exp()
+        losses = -torch.minimum(ratio * weights, ratio.clamp(1 - objective.clip, 1 + objective.clip) * weights)
+    if objective.kl:
+        apart = (base - found).clamp(max=80.0)
+        losses = losses + objective.kl * (apart.expm1() - apart)
+    return losses

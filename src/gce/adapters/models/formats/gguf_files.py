@@ -1,0 +1,267 @@
+"""A GGUF file of Llama-type architecture as a directory in the Hugging Face layout, in float32.
+
+GGUF keeps a model in one file: facts, a tokenizer, and tensors that are often quantized in small groups. Rows of the
+query and key projections lie interleaved for its form of RoPE; here they go back to where the Hugging Face layout has
+them. Numbers come out as the quantized ones are defined, so nothing is lost beyond what the file had lost already.
+
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Knows files, not models in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from gce.adapters.models.local.token_sampling import Array
+from gce.adapters.system.input_files import open_input
+from gce.errors import BadInput, MissingExtra, ModelError, one_line
+
+try:
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+except ImportError as error:
+    raise MissingExtra("safetensors", "gguf") from error
+
+__all__ = ["directory_of_gguf"]
+
+_VERSION = 1
+"""Of what is made of a file; another one is made anew."""
+_QUANTIZATIONS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
+_MODULES = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+_CONTROL, _USER_DEFINED = 3, 4
+"""Token types that stand for themselves in a text."""
+
+_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+_LLAMA_3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_SPLITS: Mapping[str, list[dict[str, Any]]] = {
+    "gpt-2": [_BYTES],
+    "smollm": [{"type": "Digits", "individual_digits": True}, _BYTES],
+    "llama-bpe": [
+        {"type": "Split", "pattern": {"Regex": _LLAMA_3}, "behavior": "Isolated", "invert": False},
+        {**_BYTES, "use_regex": False},
+    ],
+}
+"""How text is cut before byte pairs are merged, by `tokenizer.ggml.pre`."""
+
+
+def directory_of_gguf(path: Path, cache: Path) -> Path:
+    """Where the model of a GGUF file lies in the Hugging Face layout; it is made under `cache` the first time.
+
+    Takes four bytes of disk for each number in the model. Needs the package gguf.
+
+    Raises:
+        ModelError: no such file, a damaged one, or one of another architecture, tokenizer or quantization, by name.
+    """
+    target = cache / f"{path.stem}-{_digest(path)[:16]}-{_VERSION}"
+    if (target / "config.json").is_file():
+        return target
+    reader = _opened(path)
+    facts = _Facts(path, {name: entry.contents() for name, entry in reader.fields.items()})
+    try:
+        config = _config(facts)
+        files = {**_tokenizer(facts), "config.json": config}
+        weights = _weights(facts, reader.tensors, config)
+    except (ValueError, LookupError, ArithmeticError) as error:
+        raise ModelError(f"the facts of {path} do not fit together: {one_line(error)}") from error
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f"{target.name}.", dir=cache, ignore_cleanup_errors=True) as half:
+            whole = Path(half, "whole")
+            _write(whole, files, weights)
+            whole.rename(target)
+    except (OSError, SafetensorError) as error:
+        if not (target / "config.json").is_file():  # Somebody else may have been as fast.
+            raise ModelError(f"could not write the model of {path} to {target}: {error}") from error
+    return target
+
+
+class _Facts:
+    """What a file says of itself, by name."""
+
+    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
+        self.path = path
+        self._values = values
+
+    def get(self, name: str, kind: Callable[[Any], Any], default: Any = None) -> Any:
+        """A fact as `kind`; without a default it has to be there."""
+        value = self._values.get(name, default)
+        if value is None:
+            raise ModelError(f"expected {name} among the facts of {self.path}, it is not there")
+        try:
+            return kind(value)
+        except (TypeError, ValueError):
+            raise ModelError(f"{self.path} has {name} = {value!r}, expected a number") from None
+
+    def has(self, name: str) -> bool:
+        return name in self._values
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    try:
+        with open_input(path) as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+    except BadInput as error:
+        raise ModelError(str(error)) from error
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}") from error
+    return found.hexdigest()
+
+
+def _opened(path: Path) -> Any:
+    try:
+        from gguf import GGUFReader
+    except ImportError as error:
+        raise MissingExtra("gguf", "gguf") from error
+    try:
+        return GGUFReader(path)
+    except Exception as error:  # A damaged file fails wherever its bytes lead the reader.
+        raise ModelError(f"{path} is no whole GGUF file: {one_line(error)}") from error
+
+
+def _config(facts: _Facts) -> dict[str, Any]:
+    architecture = facts.get("general.architecture", str)
+    if architecture != "llama":
+        raise ModelError(f"{facts.path} has the architecture {architecture!r}, expected 'llama'")
+    for name in ("expert_count", "rope.scaling.type", "attention.sliding_window"):
+        if facts.has(f"llama.{name}"):
+            raise ModelError(f"{facts.path} has {name}, which a plain Llama has not: expected a file without it")
+    heads = facts.get("llama.attention.head_count", int)
+    width = facts.get("llama.embedding_length", int)
+    size = facts.get("llama.attention.key_length", int, width // max(1, heads))
+    if facts.get("llama.rope.dimension_count", int, size) != size:
+        raise ModelError(f"{facts.path} turns a part of each head, expected RoPE on all {size} dimensions")
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "torch_dtype": "float32",
+        "hidden_size": width,
+        "num_hidden_layers": facts.get("llama.block_count", int),
+        "intermediate_size": facts.get("llama.feed_forward_length", int),
+        "num_attention_heads": heads,
+        "num_key_value_heads": facts.get("llama.attention.head_count_kv", int, heads),
+        "head_dim": size,
+        "max_position_embeddings": facts.get("llama.context_length", int),
+        "rms_norm_eps": facts.get("llama.attention.layer_norm_rms_epsilon", float),
+        "rope_theta": facts.get("llama.rope.freq_base", float, 10000.0),
+        "vocab_size": len(facts.get("tokenizer.ggml.tokens", list)),
+        "tie_word_embeddings": True,  # Until there is a head of its own among the tensors.
+        "bos_token_id": facts.get("tokenizer.ggml.bos_token_id", int, 0),
+        "eos_token_id": facts.get("tokenizer.ggml.eos_token_id", int),
+    }
+
+
+def _weights(facts: _Facts, tensors: Any, config: dict[str, Any]) -> dict[str, Array]:
+    """Arrays by their names in the Hugging Face layout; `config` is told of a head beside the embedding."""
+    from gguf.quants import dequantize
+
+    found: dict[str, Array] = {}
+    for tensor in tensors:
+        stem, _, last = tensor.name.rpartition(".")
+        parts = stem.split(".")
+        module = _MODULES.get(parts[-1])
+        if module is None or last != "weight":
+            raise ModelError(f"{facts.path} has the tensor {tensor.name!r}, which a plain Llama has not")
+        if tensor.tensor_type.name not in _QUANTIZATIONS:
+            kinds = ", ".join(_QUANTIZATIONS)
+            raise ModelError(f"{tensor.name} in {facts.path} is {tensor.tensor_type.name}, expected one of {kinds}")
+        array = np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32)
+        for kind, heads in (("attn_q", "num_attention_heads"), ("attn_k", "num_key_value_heads")):
+            if parts[-1] == kind:
+                array = _halves_apart(array, config[heads])
+        place = f"model.layers.{parts[1]}.{module}" if parts[0] == "blk" else module
+        found[f"{place}.weight"] = np.ascontiguousarray(array)
+    config["tie_word_embeddings"] = "lm_head.weight" not in found
+    expected = 2 + (not config["tie_word_embeddings"]) + 9 * config["num_hidden_layers"]
+    if len(found) != expected:
+        raise ModelError(f"{facts.path} has {len(found)} tensors, expected {expected}")
+    return found
+
+
+def _halves_apart(rows: Array, heads: int) -> Array:
+    """Each head's rows from pairs side by side to first halves before second halves."""
+    size = rows.shape[0] // heads
+    swapped: Array = rows.reshape(heads, size // 2, 2, -1).swapaxes(1, 2).reshape(rows.shape)
+    return swapped
+
+
+def _tokenizer(facts: _Facts) -> dict[str, Any]:
+    """The contents of the tokenizer's files by name."""
+    kind, cut = facts.get("tokenizer.ggml.model", str), facts.get("tokenizer.ggml.pre", str, "gpt-2")
+    if kind != "gpt2" or cut not in _SPLITS:
+        raise ModelError(
+            f"{facts.path} has a tokenizer of kind {kind}/{cut}, expected gpt2 with one of {', '.join(_SPLITS)}"
+        )
+    tokens = facts.get("tokenizer.ggml.tokens", list)
+    kinds = facts.get("tokenizer.ggml.token_type", list)
+    merges = facts.get("tokenizer.ggml.merges", list)
+    added = [
+        {
+            "id": place,
+            "content": token,
+            "special": each == _CONTROL,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+        }
+        for place, (token, each) in enumerate(zip(tokens, kinds, strict=True))
+        if each in (_CONTROL, _USER_DEFINED)
+    ]
+    model = {
+        "type": "BPE",
+        "vocab": {token: place for place, token in enumerate(tokens)},
+        "merges": [merge.split(" ") for merge in merges],
+        "byte_fallback": False,
+        "ignore_merges": cut == "llama-bpe",
+    }
+    whole = {
+        "version": "1.0",
+        "added_tokens": added,
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": _SPLITS[cut]},
+        "post_processor": None,
+        "decoder": _BYTES,
+        "model": model,
+    }
+    end = tokens[facts.get("tokenizer.ggml.eos_token_id", int)]
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": tokens[facts.get("tokenizer.ggml.bos_token_id", int, 0)],
+        "eos_token": end,
+        "pad_token": end,
+        "clean_up_tokenization_spaces": False,
+    }
+    if facts.has("tokenizer.chat_template"):
+        settings["chat_template"] = facts.get("tokenizer.chat_template", str)
+    return {"tokenizer.json": whole, "tokenizer_config.json": settings}
+
+
+def _write(directory: Path, files: Mapping[str, Any], weights: dict[str, Array]) -> None:
+    directory.mkdir()
+    for name, content in files.items():
+        (directory / name).write_text(json.dumps(content, indent=None if name == "tokenizer.json" else 1))
+    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})

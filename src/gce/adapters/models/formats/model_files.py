@@ -1,0 +1,52 @@
+"""Where a model's files lie, and what names them by their contents. Loads no weights."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from gce.adapters.system.input_files import open_input
+from gce.errors import ModelError, one_line
+
+__all__ = ["check_speaks", "directory_digest", "find_directory"]
+
+
+def find_directory(path_or_repo: str | Path) -> Path:
+    """A local directory with the model's files, fetched from the hub where the name is one of a model there.
+
+    Raises:
+        ModelError: neither a directory with a model nor a model on the hub, or the hub cannot be reached.
+    """
+    path, name = Path(path_or_repo), str(path_or_repo)
+    if path.is_dir():
+        for wanted in ("config.json", "model*.safetensors"):
+            if not any(path.glob(wanted)):
+                raise ModelError(f"expected a model in the Hugging Face layout in {name!r}, found no {wanted} there")
+        return path
+    if path.is_absolute() or name.count("/") != 1:
+        raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"no directory {name!r} here, and no such model fetched: {one_line(error)}") from error
+
+
+def check_speaks(name: str, *, template: bool, end: int | None) -> None:
+    """ModelError where a model cannot hold a conversation: it has no chat template, or no token that ends a turn."""
+    if not template:
+        raise ModelError(f"expected a model with a chat template, {name!r} has none")
+    if end is None:
+        raise ModelError(f"expected a tokenizer with an end token, that of {name!r} has none")
+
+
+def directory_digest(directory: Path) -> str:
+    """SHA-256 over names and contents of the files that make the base what it is."""
+    found = hashlib.sha256()
+    for path in sorted([directory / "config.json", *directory.glob("model*.safetensors")]):
+        found.update(f"{path.name} {path.stat().st_size} ".encode())
+        with open_input(path) as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+    return found.hexdigest()

@@ -1,0 +1,274 @@
+"""A language model in this process, with all four capabilities: it samples, scores, learns and can be probed.
+
+Knows text, chat templates and the records of the domain. Everything about tokens and weights is asked of an `Engine`,
+of which there is one for each vendor. It does not know tasks, verdicts or files.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import evolve
+
+from gce.adapters.models.local.continuous_batching import Job, Rollout
+from gce.adapters.models.local.hidden_state_cache import HiddenStates
+from gce.adapters.models.local.token_sequences import Example, Objective, examples_of, template_messages
+from gce.adapters.models.requests import all_different, cut_before, no_room
+from gce.domain.completions import Completion, SampleRequest
+from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, UpdateReport
+from gce.domain.models import CAPABILITIES, ModelInfo
+from gce.domain.problems import Message
+from gce.errors import ModelError
+
+__all__ = ["Engine", "LocalModel", "RollOut"]
+
+RollOut = Callable[[Sequence[Job]], Iterator[Rollout]]
+
+_BASE_SCORES = 1 << 26
+"""Bytes of the base's log-probabilities that are kept."""
+
+
+class Engine(Protocol):
+    """A frozen base with a LoRA adapter, as arrays of numbers: it knows tokens, not text."""
+
+    @property
+    def blocks(self) -> int:
+        """How many transformer blocks there are."""
+        ...
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The adapted blocks."""
+        ...
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Full paths of the linears that learn."""
+        ...
+
+    @property
+    def trainable_parameters(self) -> int:
+        """Numbers in the adapter."""
+        ...
+
+    @property
+    def total_parameters(self) -> int:
+        """Numbers in base and adapter; a packed word of quantized weights counts once."""
+        ...
+
+    def digest(self) -> str:
+        """Names base and adapter by their contents."""
+        ...
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
+        ...
+
+    def sampler(self, stop: frozenset[int]) -> RollOut:
+        """What samples from the model as it is now; later updates do not reach it."""
+        ...
+
+    def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
+        """Log-probabilities of the tokens from `start` on."""
+        ...
+
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float]:
+        """One optimizer step at `rate` times the learning rate.
+
+        Returns the loss before it, and the gradient's norm before clipping.
+        """
+        ...
+
+    def state(self) -> ModelState:
+        """A copy of adapter and optimizer."""
+        ...
+
+    def restore(self, state: ModelState) -> None:
+        """Continue from `state`; where no block is adapted yet, those of the state are."""
+        ...
+
+    def block_statistics(self, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
+        """What each block does with token sequences, adapter off."""
+        ...
+
+
+class LocalModel:
+    """An engine and a tokenizer. Has `Sampler`, `Scorer`, `Learner` and `Probe` of `gce.ports.model`."""
+
+    def __init__(
+        self, engine: Engine, tokenizer: Any, *, end: int, stop: Iterable[int], context: int | None, note: str = ""
+    ) -> None:
+        """A model that ends its turns with the token `end`, and stops at each of `stop`.
+
+        `tokenizer` is one of transformers', or wraps one. `context` counts the tokens that a prompt and its completion
+        may have together; None sets no limit. `note` says what was done to the model that its user may not expect.
+        """
+        self.engine = engine
+        self._context = context
+        self._room = context or sys.maxsize
+        self._note = note
+        self._tokenizer = tokenizer
+        self._end = end
+        self._stop = frozenset(stop)
+        self._base_scores = HiddenStates(most_bytes=_BASE_SCORES)
+        self._roll_out: RollOut | None = None
+
+    def info(self) -> ModelInfo:
+        """See `gce.ports.model.Model`. The identity is a SHA-256 over the base's files and the adapter."""
+        return ModelInfo(
+            identity=self.engine.digest(),
+            capabilities=CAPABILITIES,
+            parameters=self.engine.total_parameters,
+            trainable_parameters=self.engine.trainable_parameters,
+            layers=self.engine.blocks,
+            adapted_layers=self.engine.layers,
+            adapted_modules=self.engine.modules,
+            context=self._context,
+            note=self._note,
+        )
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """See `gce.ports.model.Probe`."""
+        self.engine.attach(layers)
+        self._roll_out = None
+
+    def prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
+        """The conversation through the chat template, up to where the model is to write."""
+        return self._through_template(messages, tools, add_generation_prompt=True)
+
+    def turn_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
+        """The last message as the chat template writes it after the prompt, up to its end token.
+
+        Raises:
+            ValueError: with that message the template writes another prompt.
+        """
+        prompt = self.prompt_tokens(messages[:-1], tools)
+        whole = self._through_template(messages, tools, add_generation_prompt=False)
+        if whole[: len(prompt)] != prompt or self._end not in whole[len(prompt) :]:
+            raise ValueError("the chat template does not tell the tokens of a turn that calls tools from its prompt")
+        last = len(whole) - 1 - whole[::-1].index(self._end)
+        return whole[len(prompt) : last + 1]
+
+    def text_tokens(self, text: str, *, end: bool) -> tuple[int, ...]:
+        """`text` as the model would write it, with the end token if asked for."""
+        return (*self._tokenizer.encode(text, add_special_tokens=False), *([self._end] if end else []))
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """See `gce.ports.model.Sampler`. Updates made while the completions come do not affect them."""
+        requests = all_different(requests)
+        if self._roll_out is None:
+            self._roll_out = self.engine.sampler(self._stop)
+        return self._completions(requests, self._roll_out, self.engine.digest())
+
+    def log_probabilities(
+        self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
+    ) -> tuple[float, ...]:
+        """See `gce.ports.model.Scorer`."""
+        prompt, written = self.prompt_tokens(messages), self.text_tokens(continuation, end=True)
+        return self.engine.scores((*prompt, *written), len(prompt), adapter=adapter)
+
+    def update(self, batch: TrainingBatch) -> UpdateReport:
+        """See `gce.ports.model.Learner`."""
+        self._roll_out = None  # Its merged weights are of no use any more.
+        if not self.engine.layers:
+            raise ModelError("expected an adapter before the first update: call attach(layers)")
+        objective = Objective(batch.clip, batch.kl)
+        examples = [
+            example
+            for trace, weight in zip(batch.traces, batch.weights, strict=True)
+            for example in examples_of(trace, weight, self, clip=batch.clip is not None)
+        ]
+        fitting = [example for example in examples if len(example.tokens) <= self._room]
+        trained = sum(example.trained for example in fitting)
+        dropped = len(examples) - len(fitting)
+        if not trained:
+            return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
+        examples = [example for example in fitting if example.trained]
+        loss, norm = self.engine.step(self._with_base(examples, objective), objective, rate=batch.rate)
+        return UpdateReport(loss=loss, tokens=trained, gradient_norm=norm, dropped=dropped)
+
+    def state(self) -> ModelState:
+        """See `gce.ports.model.Learner`."""
+        return self.engine.state()
+
+    def restore(self, state: ModelState) -> None:
+        """See `gce.ports.model.Learner`."""
+        self.engine.restore(state)
+        self._roll_out = None
+
+    def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
+        """See `gce.ports.model.Probe`."""
+        return self.engine.block_statistics(self.prompt_tokens(messages) for messages in prompts)
+
+    def _with_base(self, examples: Sequence[Example], objective: Objective) -> list[Example]:
+        """The examples with the base's log-probabilities, where the objective asks for them."""
+        if not objective.kl:
+            return list(examples)
+        found = []
+        for example in examples:
+            place = (example.start, *example.tokens)
+            scores = self._base_scores.get(place)
+            if scores is None:
+                scores = np.array(self.engine.scores(example.tokens, example.start, adapter=False))
+                self._base_scores.put(place, scores)
+            found.append(evolve(example, base=tuple(scores.tolist())))
+        return found
+
+    def _through_template(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool
+    ) -> tuple[int, ...]:
+        shown = {"tools": [dict(tool) for tool in tools]} if tools else {}
+        found = self._tokenizer.apply_chat_template(
+            template_messages(messages), add_generation_prompt=add_generation_prompt, return_dict=False, **shown
+        )
+        return tuple(found)
+
+    def _completions(self, requests: Sequence[SampleRequest], roll_out: RollOut, policy: str) -> Iterator[Completion]:
+        tokens: dict[tuple[Message, ...], tuple[int, ...]] = {}
+        for request in requests:
+            if request.messages not in tokens:
+                tokens[request.messages] = self.prompt_tokens(request.messages)
+        asked: list[tuple[SampleRequest, Job]] = []
+        for request in requests:
+            prompt = tokens[request.messages]
+            room = self._room - len(prompt)
+            if room < 1:
+                yield no_room(request, prompt, self._room, policy)
+            else:
+                limit = min(request.max_tokens, room)
+                asked.append((request, Job(prompt, request.seed, request.temperature, limit, self._ends(request))))
+        jobs = [job for _, job in asked]
+        for rollout in roll_out(jobs):
+            request, job = asked[rollout.job]
+            yield self._completion(request, job.prompt, rollout, policy)
+
+    def _ends(self, request: SampleRequest) -> Callable[[Sequence[int]], bool] | None:
+        """Whether what was written ends with one of the request's stop strings, or with more behind it."""
+        if not request.stop:
+            return None
+        # A character takes four tokens at most: one for each byte.
+        longest = 4 * max(map(len, request.stop)) + 1
+
+        def ended(tokens: Sequence[int]) -> bool:
+            tail = self._tokenizer.decode(list(tokens[-longest:]), skip_special_tokens=False)
+            return any(stop in tail for stop in request.stop)
+
+        return ended
+
+    def _completion(self, request: SampleRequest, prompt: tuple[int, ...], rollout: Rollout, policy: str) -> Completion:
+        written = rollout.tokens[:-1] if rollout.tokens[-1] in self._stop else rollout.tokens
+        # Other special tokens stay visible: whoever reads the text shall see what was written.
+        text = self._tokenizer.decode(list(written), skip_special_tokens=False)
+        return Completion(
+            key=request.key,
+            text=cut_before(text, request.stop),
+            finish_reason="stop" if rollout.stopped else "length",
+            policy=policy,
+            prompt_token_ids=prompt,
+            token_ids=rollout.tokens,
+            log_probabilities=rollout.log_probabilities,
+            sampling_log_probabilities=rollout.sampling_log_probabilities,
+        )

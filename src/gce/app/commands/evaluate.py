@@ -1,0 +1,157 @@
+"""`gce evaluate`: what a model gets right, by strategy and tier, and what each strategy costs and gains."""
+
+from __future__ import annotations
+
+import argparse
+
+from attrs import fields_dict
+
+from gce.app.evaluation.results import check_result, summary
+from gce.app.evaluation.run import EvaluateSettings, evaluate
+from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
+from gce.app.options import (
+    NAME,
+    NAMES,
+    PATH,
+    PROBLEMS,
+    REQUESTS,
+    SAMPLES,
+    SECONDS,
+    SEED,
+    SHARE,
+    SHOTS,
+    TEMPERATURE,
+    THREADS,
+    TOKENS,
+    Choice,
+    ChoiceOrOwn,
+    Listed,
+)
+from gce.app.terminal import Terminal, put, put_json
+from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
+from gce.app.wiring.models import MODEL_HELP, SHIPPED_MODEL
+from gce.app.wiring.sandboxes import add_runner
+from gce.app.wiring.strategies import STRATEGY
+from gce.app.wiring.tasks import TASK_HELP
+from gce.domain.metrics import METRICS
+from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
+from gce.domain.strategies import STRATEGIES
+
+__all__ = ["add_arguments", "run"]
+
+_STRATEGIES = "\n".join(f"  {name:<12} {strategy.help}" for name, strategy in STRATEGIES.items())
+DESCRIPTION = f"""\
+Measure a model on problems of every tier: 95 % intervals, beside the best blind answer and plain heuristics on the
+same problems; and with several strategies, what each costs and gains against zero-shot, problem by problem.
+
+strategies:
+{_STRATEGIES}
+  trained      zero-shot with --adapter; trained-few-shot and so on are the others with it
+  module:ATTR  your own gce.Strategy
+"""
+EXAMPLES = """\
+examples:
+  gce evaluate                                       the shipped model as it comes
+  gce evaluate --adapter runs/1/checkpoints/last     after training
+  gce evaluate --strategies zero-shot,few-shot,multi-turn,simulate,trained --adapter runs/1/checkpoints/last
+  gce evaluate --model ./my-model --preset paper --n 100 --json
+  gce evaluate --model http://127.0.0.1:8080/v1#qwen --strategies zero-shot,few-shot,multi-turn
+  gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64: what there is to be found
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce evaluate`."""
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
+    parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
+    parser.add_argument("--model", type=NAME, default=SHIPPED_MODEL, help=MODEL_HELP)
+    parser.add_argument("--adapter", type=PATH, help="a run's checkpoints/last, what it learned")
+    parser.add_argument(
+        "--strategies",
+        type=Listed(STRATEGY),
+        default=(),
+        metavar="NAME,...",
+        help="as above (default: zero-shot, or with --adapter trained)",
+    )
+    parser.add_argument(
+        "--modes",
+        dest="strategies",
+        type=Listed(STRATEGY),
+        default=argparse.SUPPRESS,
+        metavar="NAME,...",
+        help="another name of --strategies",
+    )
+    parser.add_argument("--shots", type=SHOTS, default=3, help="solved examples that few-shot shows (default 3)")
+    parser.add_argument(
+        "--examples",
+        type=Choice(("heuristic", "solver")),
+        choices=("heuristic", "solver"),
+        default="heuristic",
+        help="who worked them out; a solver is an oracle, and the table says so",
+    )
+    parser.add_argument(
+        "--metrics",
+        type=Listed(ChoiceOrOwn(tuple(METRICS))),
+        default=(),
+        metavar="NAME,...",
+        help=f"shown beside accuracy: {', '.join(METRICS)}, or your own gce.Metric as module:ATTR",
+    )
+    parser.add_argument(
+        "--evaluator",
+        type=ChoiceOrOwn(tuple(EVALUATORS)),
+        default=VERIFIER,
+        metavar="NAME",
+        help=f"who judges answers: {', '.join(EVALUATORS)}, or your own as module:ATTR (default {VERIFIER})",
+    )
+    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="only these (default: all)")
+    parser.add_argument(
+        "--split",
+        type=Choice(("test", "dev")),
+        choices=("test", "dev"),
+        default="test",
+        help="tune on dev, report on test",
+    )
+    parser.add_argument("--n", type=PROBLEMS, default=200, help="problems a tier (default 200)")
+    parser.add_argument(
+        "--samples", type=SAMPLES, default=1, help="answers to each problem: shows pass@k (with --temperature)"
+    )
+    parser.add_argument("--temperature", type=TEMPERATURE, default=0.0, help="0 is greedy (default)")
+    parser.add_argument("--max-tokens", type=TOKENS, help="generated tokens of a reply at most (default: the task's)")
+    parser.add_argument("--seed", type=SEED, default=0, help="of sampling, where the temperature is not 0")
+    parser.add_argument("--problem-seed", type=SEED, default=0, help="draws other problems of the tiers (default 0)")
+    parser.add_argument(
+        "--interval",
+        type=Choice(tuple(INTERVALS)),
+        choices=tuple(INTERVALS),
+        default=DEFAULT_INTERVAL,
+        help=f"confidence intervals of shares, not of means of tiers (default {DEFAULT_INTERVAL})",
+    )
+    parser.add_argument(
+        "--min-coverage", type=SHARE, default=MIN_COVERAGE, help=f"{COVERAGE_HELP} (default {MIN_COVERAGE})"
+    )
+    parser.add_argument("--device", type=Choice(("cpu",)), choices=("cpu",), help="force the CPU")
+    parser.add_argument("--threads", type=THREADS, help="of CPU work (default: one for each core)")
+    parser.add_argument("--concurrency", type=REQUESTS, default=8, help="requests to a server at a time (default 8)")
+    parser.add_argument("--timeout", type=SECONDS, default=300.0, help="seconds for a server's answer (default 300)")
+    parser.add_argument(
+        "--answers",
+        type=PATH,
+        help="keep answers and verdicts in this file, a JSON object a line; what it has is not asked again",
+    )
+    add_runner(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    given = {name: value for name, value in vars(arguments).items() if name in fields_dict(EvaluateSettings)}
+    result = evaluate(watcher=Terminal(), **given)
+    plain, lines = summary(result)
+    if arguments.json:
+        put_json(plain, indent=1)
+    else:
+        put(*lines)
+    check_result(result, plain, arguments.min_coverage)
+    return 0

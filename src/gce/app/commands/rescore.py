@@ -1,0 +1,50 @@
+"""`gce rescore`: judge a run's stored answers again, with the verifier as it is now."""
+
+from __future__ import annotations
+
+import argparse
+
+from gce.app.evaluation.rescoring import Rescored, rescore
+from gce.app.evaluation.scoring import MIN_COVERAGE, check_answers
+from gce.app.options import PATH
+from gce.app.terminal import put, put_json
+from gce.app.wiring.runs import add_no_verify, open_run, verifies
+from gce.domain.serialization import to_plain
+
+__all__ = ["add_arguments", "run"]
+
+DESCRIPTION = """\
+Judge every stored rollout and test answer of a run again and say which verdicts have changed. Changes nothing in the
+run; a verifier that looks at token ids cannot be run again. Exit status 0 where all are as they were, 1
+where some are not, 3 where too many could not be judged.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce rescore`."""
+    parser.description = DESCRIPTION
+    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory")
+    parser.add_argument("--json", action="store_true", help="print the changes as JSON")
+    add_no_verify(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    with open_run(arguments.run, verify=verifies(arguments)) as reader:
+        found = rescore(reader)
+    if arguments.json:
+        changes = to_plain(list(found.changes))
+        put_json({"judged": found.judged, "changes": changes, "verified": not arguments.no_verify}, indent=1)
+    else:
+        _print(found)
+    check_answers("stored answers", found.answers, MIN_COVERAGE)
+    return bool(found.changes)
+
+
+def _print(found: Rescored) -> None:
+    if found.tolerance:
+        put(f"the evaluator is not deterministic: scores are compared within {found.tolerance:g}", error=True)
+    for change in found.changes:
+        words = "; ".join(change.reasons) or "no violation"
+        put(f"{change.where} {change.key}: {change.was}, now {change.now} ({words})")
+    put(f"{found.judged} answers judged again, {len(found.changes)} verdicts changed")

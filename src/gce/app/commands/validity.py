@@ -1,0 +1,57 @@
+"""`gce validity`: numbers for four ways in which an evaluation can mislead, and the shortcut margin beside them."""
+
+from __future__ import annotations
+
+import argparse
+
+from gce.app.evaluation.validity import Line, measure_validity
+from gce.app.options import PATH, PROBLEMS, THREADS
+from gce.app.tables import coverage_cell, share_cell, table
+from gce.app.terminal import put, put_json
+from gce.app.wiring.runs import open_run, runs_of
+from gce.app.wiring.tasks import say_if_many
+
+__all__ = ["add_arguments", "run"]
+
+DESCRIPTION = """\
+Measure how far a run's result can be trusted, and keep the card in the run (validity.json, shown by gce report).
+
+  distributional   fresh problems against the very problems that training sampled, and those of them in the
+                   buffer (which the model had solved); held-out tiers; problems unlike those trained on
+  temporal         how far any tier fell from its best, and when its first true gain came (a sequential test)
+  scope            what a second and third attempt with feedback recover
+  process          of right answers, how many have only true steps; of wrong ones, where the first false step stands
+  shortcut margin  accuracy minus that of the best answer that ignores the problem
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce validity`."""
+    parser.description = DESCRIPTION
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train that has ended")
+    parser.add_argument(
+        "--n", type=PROBLEMS, default=100, help="problems a tier for what has to be measured (default 100)"
+    )
+    parser.add_argument("--threads", type=THREADS, help="of CPU work (default: one for each core)")
+    parser.add_argument("--json", action="store_true", help="print the card as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    say_if_many({"--n": arguments.n})
+    with open_run(arguments.run) as reader:
+        found = measure_validity(reader, arguments.n, threads=arguments.threads)
+    card = runs_of(arguments.run).write_card(str(arguments.run), found.card)
+    if arguments.json:
+        put_json(card, indent=1)
+    else:
+        put(*table(["", "% (95 % interval)", "n", "coverage"], [_row(line) for line in found.lines]).split("\n"))
+        put("", *found.words)
+    found.check()
+    return 0
+
+
+def _row(line: Line) -> list[str]:
+    share = share_cell(line.value, line.low, line.high) if line.n else "not judged"
+    return [line.what, share, str(line.n), coverage_cell(line.coverage)]

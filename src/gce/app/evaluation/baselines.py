@@ -1,0 +1,114 @@
+"""Prompt-blind baselines and heuristics beside a model's results, and the audit of a task by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from attrs import frozen
+
+from gce.app.evaluation.scoring import OPTION, check_coverage
+from gce.domain.baselines import PolicyScore, limit_of, score_policies
+from gce.domain.measurements import Interval
+from gce.domain.problems import Problem
+from gce.domain.randomness import key
+from gce.domain.statistics import Estimate, difference
+from gce.domain.tasks import Policy, Task, draw_problems
+from gce.ports.evaluator import Evaluator
+
+__all__ = ["AuditReport", "audit", "best_of", "check_references", "reference_rows", "shortcut_margins"]
+
+Rows = dict[str, dict[str, Interval]]
+"""Solve rates by policy, then by tier."""
+
+
+@frozen
+class AuditReport:
+    """What prompt-blind baselines and heuristics score on fresh test problems."""
+
+    problems: Mapping[str, int]
+    """How many, by tier."""
+    prompt_blind: tuple[PolicyScore, ...]
+    heuristics: tuple[PolicyScore, ...]
+    above_limit: tuple[PolicyScore, ...]
+    """Prompt-blind baselines whose upper bound is above the limit that the task declares."""
+
+    @property
+    def tier_shares(self) -> tuple[Interval, ...]:
+        """The rates of whole tiers."""
+        return tuple(score.share for score in (*self.prompt_blind, *self.heuristics) if score.group == score.tier)
+
+
+def audit(
+    task: Task,
+    evaluator: Evaluator,
+    preset: str,
+    tiers: Sequence[str],
+    *,
+    problems: int,
+    fitted_to: int,
+    on_tier: Callable[[str], None] = lambda _tier: None,
+) -> AuditReport:
+    """Score all reference policies on `problems` test problems of each tier, fitted to `fitted_to` training problems.
+
+    `on_tier` is told of each tier before it is drawn.
+    """
+    prompt_blind: list[PolicyScore] = []
+    heuristics: list[PolicyScore] = []
+    sizes: dict[str, int] = {}
+    for tier in tiers:
+        on_tier(tier)
+        drawn = draw_problems(task, preset, tier, "test", problems)
+        sizes[tier] = len(drawn)
+        training = _training(task, preset, tier, fitted_to)
+        subtypes = len({task.audit.group(problem.instance) for problem in drawn}) > 1
+        baselines = task.references.prompt_blind(training)
+        prompt_blind += score_policies(task, evaluator.judge, baselines, drawn, subtypes=subtypes)
+        heuristics += score_policies(task, evaluator.judge, task.references.heuristics(training), drawn)
+    above = [score for score in prompt_blind if score.share.n and score.share.high > limit_of(task, preset, score.tier)]
+    return AuditReport(sizes, tuple(prompt_blind), tuple(heuristics), tuple(above))
+
+
+def reference_rows(
+    task: Task, evaluator: Evaluator, preset: str, problems: Sequence[Problem], *, fitted_to: int
+) -> tuple[Rows, Rows]:
+    """Rates of prompt-blind baselines and of heuristics on given problems, fitted to training problems of each tier."""
+    tiers = dict.fromkeys(problem.tier for problem in problems)
+    training = [problem for tier in tiers for problem in _training(task, preset, tier, fitted_to)]
+
+    def rates(policies: Mapping[str, Policy]) -> Rows:
+        rows: Rows = {}
+        for score in score_policies(task, evaluator.judge, policies, problems):
+            rows.setdefault(score.policy, {})[score.tier] = score.share
+        return rows
+
+    return rates(task.references.prompt_blind(training)), rates(task.references.heuristics(training))
+
+
+def _training(task: Task, preset: str, tier: str, count: int) -> tuple[Problem, ...]:
+    return draw_problems(task, preset, tier, "train", count, seed=key("audit"))
+
+
+def check_references(shares: Iterable[Interval], least: float) -> None:
+    """LowCoverage where too many answers of one policy to one tier, the worst one, could not be judged."""
+    worst = min(shares, key=lambda share: share.coverage, default=None)
+    if worst is not None:
+        check_coverage("reference answers", worst.failed, worst.n + worst.failed, least, or_else=OPTION)
+
+
+def shortcut_margins(after: Mapping[str, Interval], baseline: Mapping[str, Interval]) -> dict[str, Estimate]:
+    """By tier, how far accuracy lies above the best prompt-blind baseline on the same problems."""
+    return {
+        tier: difference(found, baseline[tier])
+        for tier, found in after.items()
+        if tier in baseline and found.n and baseline[tier].n
+    }
+
+
+def best_of(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, Interval]:
+    """The largest share in each tier over all rows."""
+    best: dict[str, Interval] = {}
+    for found in rows.values():
+        for tier, share in found.items():
+            if share.n and (tier not in best or share.share > best[tier].share):
+                best[tier] = share
+    return best

@@ -1,0 +1,120 @@
+"""A run's stored answers judged again, with the verifier as it is now. Changes nothing in the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from gce.app.evaluation.scoring import judge_each
+from gce.app.evaluation.stored import stored_settings
+from gce.app.wiring.evaluators import find_evaluator
+from gce.app.wiring.tasks import find_task, same_file, stored_problem
+from gce.domain.answers import Answer
+from gce.domain.completions import Completion
+from gce.domain.problems import Problem
+from gce.domain.serialization import RENAMED
+from gce.domain.tasks import ProblemSource
+from gce.ports.runs import RunReader
+
+__all__ = ["Change", "Rescored", "rescore"]
+
+STORED = ("test-before", "test-after")
+
+
+@frozen
+class Change:
+    """An answer that is judged otherwise."""
+
+    where: str
+    key: str
+    was: str
+    """Status of each evaluator's verdict."""
+    now: str
+    reasons: tuple[str, ...]
+    """Violations as they are found now."""
+
+
+@frozen
+class Rescored:
+    """What came of it."""
+
+    answers: tuple[Answer, ...]
+    """All stored answers as they are judged now."""
+    changes: tuple[Change, ...]
+    tolerance: float
+    """How far scores may have moved without a change; above 0 where the evaluator is not deterministic."""
+
+    @property
+    def judged(self) -> int:
+        """How many could be judged."""
+        return sum(not answer.failed for answer in self.answers)
+
+
+def rescore(run: RunReader) -> Rescored:
+    """Judge every stored rollout and test answer of a run again.
+
+    Raises:
+        BadInput: the task is not the one that the run was made with.
+    """
+    settings = stored_settings(run)
+    task = find_task(settings.task)
+    evaluator = find_evaluator(task, settings.executor.runner, settings.evaluator)
+    source = ProblemSource(task)
+    same_file(task.name, run.config.get("problems", ""))
+    found = [(where, stored, *_answer(source, stored)) for where, stored in _stored(run)]
+    answers = tuple(judge_each(task, evaluator, ((problem, completion) for _, _, problem, completion in found)))
+    changes = (
+        _change(where, stored, answer, evaluator.tolerance)
+        for (where, stored, *_), answer in zip(found, answers, strict=True)
+        if not answer.failed
+    )
+    return Rescored(answers, tuple(change for change in changes if change is not None), evaluator.tolerance)
+
+
+def _stored(run: RunReader) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All answers that there are: what a backend failed to answer is none."""
+    for record in run.read("rollouts"):
+        if record["finish_reason"] != "error":
+            yield "rollout", record
+    for name in STORED:
+        for record in run.answers(name):
+            if record["finish_reason"] != "error":
+                yield name, record
+
+
+def _answer(source: ProblemSource, stored: Mapping[str, Any]) -> tuple[Problem, Completion]:
+    key = stored.get("key", stored["problem"])
+    problem = stored_problem(source, stored)
+    return problem, Completion(key, stored["text"], stored["finish_reason"], stored["policy"])
+
+
+def _change(where: str, stored: Mapping[str, Any], answer: Answer, tolerance: float) -> Change | None:
+    """How it is judged otherwise; None where it is not, or its scores moved by no more than the tolerance."""
+    statuses = [verdict["status"] for verdict in stored["verdicts"]]
+    was = _status(stored["right"], [RENAMED.get(status, status) for status in statuses])
+    now = _status(answer.right, [verdict.status for verdict in answer.verdicts])
+    if was == now or (tolerance and _moved(stored, answer) <= tolerance):
+        return None
+    reasons = tuple(violation.message for verdict in answer.verdicts for violation in verdict.violations)
+    return Change(where, answer.completion.key, was, now, reasons)
+
+
+def _moved(stored: Mapping[str, Any], answer: Answer) -> float:
+    """How far the verdicts' scores moved at most; 1 where other evaluators judged, or one gave no score."""
+    before = [verdict["score"] for verdict in stored["verdicts"]]
+    now = [verdict.score for verdict in answer.verdicts]
+    if len(before) != len(now) or None in before or None in now:
+        return 1.0
+    return max((abs(one - other) for one, other in zip(before, now, strict=True)), default=0.0)
+
+
+def _status(admitted: bool, statuses: Sequence[str]) -> str:
+    """As "right", or "wrong, right: not admitted" where evaluators are several."""
+    words = ", ".join(statuses)
+    return (
+        words
+        if len(statuses) == 1 and admitted == (words == "right")
+        else f"{words}: {'' if admitted else 'not '}admitted"
+    )

@@ -1,0 +1,198 @@
+"""The result of an evaluation, for programs and for people."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from gce.app.evaluation.baselines import best_of, check_references, reference_rows
+from gce.app.evaluation.comparison import Gain, Measured, attempts
+from gce.app.evaluation.run import Evaluation
+from gce.app.evaluation.scoring import OPTION, check_answers, mean_accuracy, stored_shares
+from gce.app.tables import accuracy_rows, count_words, difference_cell, interval_cell, p_cell, share_cell, table
+from gce.app.wiring.models import SHIPPED_MODEL, shipped_model_path
+from gce.domain.measurements import Interval
+from gce.domain.metrics import METRICS, Metric, point
+from gce.domain.outcomes import coverage
+from gce.domain.serialization import to_plain
+from gce.domain.statistics import Estimate, interval
+from gce.domain.strategies import Strategy
+from gce.domain.text import printable
+
+__all__ = ["check_result", "costs_table", "summary"]
+
+FITTED_TO = 100
+"""Training problems a tier that fixed reference answers are fitted to."""
+
+
+def summary(result: Evaluation) -> tuple[dict[str, Any], list[str]]:
+    """Plain data, and lines of text: strategies beside reference rows, or pass@k where samples are several."""
+    given = result.settings
+    counts = count_words(Counter(problem.tier for problem in result.problems), given.n)
+    where = f"{given.model_name} on {result.task.name}/{result.preset}, {given.split} problems"
+    plain, shown = _samples(result) if given.samples > 1 else _strategies(result)
+    for name, metric in result.metrics.items():
+        found = result.estimates(metric)
+        plain.setdefault("metrics", {})[name] = to_plain(found)
+        shown += ["", _metric_table(metric, found, _tiers(result))]
+    return plain, [f"{where}, % right (95 % interval), {counts}", *"\n".join(shown).split("\n")]
+
+
+def check_result(result: Evaluation, plain: Mapping[str, Any], least: float) -> None:
+    """LowCoverage where too few answers of a strategy, or of a reference row, could be given and judged."""
+    for name, measured in result.measured.items():
+        check_answers(name, measured.judged, least, or_else=OPTION)
+    rows = [*plain.get("floors", {}).values(), *plain.get("heuristics", {}).values()]
+    check_references([share for row in rows for share in stored_shares(row).values()], least)
+
+
+def _tiers(result: Evaluation) -> list[str]:
+    return list(dict.fromkeys(problem.tier for problem in result.problems))
+
+
+def _samples(result: Evaluation) -> tuple[dict[str, Any], list[str]]:
+    (name,) = result.measured
+    tiers = _tiers(result)
+    found = {each: result.estimates(each)[name] for each in METRICS if each.startswith("pass@")}
+    passed: dict[str, Any] = {each: row for each, row in found.items() if row}
+    cells = [
+        [each, *(share_cell(row[tier].value, row[tier].low, row[tier].high) if tier in row else "-" for tier in tiers)]
+        for each, row in passed.items()
+    ]
+    shares: dict[str, Any] = result.estimates()[name]
+    plain = {"pass_at": to_plain(passed), "samples": result.settings.samples}
+    plain |= {"temperature": result.settings.temperature, "n": result.settings.n}
+    plain |= {"tiers": to_plain(shares), "coverage": coverage(shares.values())}
+    return plain, [table(["", *tiers], cells), *_failures(result.measured)]
+
+
+def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[str]]:
+    given, found = result.settings, result.measured
+    references = reference_rows(result.task, result.evaluator, result.preset, result.problems, fitted_to=FITTED_TO)
+    floors, heuristics = (_by_method(rows, given.interval) for rows in references)
+    held_out = [tier.name for tier in result.task.tiers(result.preset) if tier.held_out]
+    notes = _notes(given.model_name, result.strategies, given.examples)
+    shares: dict[str, dict[str, Any]] = result.estimates()
+    rows = {f"{name} *" if name in notes else name: row for name, row in shares.items()}
+    rows |= {"best blind answer": best_of(floors), **heuristics}
+    shown = [table(*accuracy_rows(rows, _tiers(result), held_out))]
+    shown += [printable(f"* {name}: {note}") for name, note in notes.items()]
+    gains = result.gains()
+    again = {
+        name: attempts(found[name], method=given.interval)
+        for name, strategy in result.strategies.items()
+        if strategy.attempts > 1
+    }
+    if len(found) > 1:
+        shown += ["", costs_table(found)]
+        shown += ["", _gains_table(gains)] if gains else []
+    shown += _failures(found)
+    most = max((strategy.attempts for strategy in result.strategies.values()), default=1)
+    shown += ["", _attempts_table(again, most)] if again else []
+    plain = {
+        "modes": {
+            name: {
+                "tiers": to_plain(shares[name]),
+                "mean": to_plain(mean_accuracy(shares[name].values())),
+                "coverage": coverage(shares[name].values()),
+                "note": notes.get(name, ""),
+                **measured.costs,
+                "against": to_plain(gains[name]) if name in gains else None,
+                "attempts": to_plain(again[name]) if name in again else None,
+            }
+            for name, measured in found.items()
+        },
+        "floors": to_plain(floors),
+        "heuristics": to_plain(heuristics),
+        "n": given.n,
+    }
+    return plain, shown
+
+
+def _by_method(rows: Mapping[str, Mapping[str, Interval]], method: str) -> dict[str, dict[str, Interval]]:
+    """Shares with intervals of this method."""
+
+    def changed(share: Interval) -> Interval:
+        found = interval(share.correct, share.n, method=method)
+        return evolve(share, low=found.low, high=found.high)
+
+    return {name: {tier: changed(share) for tier, share in row.items()} for name, row in rows.items()}
+
+
+def _failures(found: Mapping[str, Measured]) -> list[str]:
+    """A line for each strategy in which prompts did not fit the model's context, and one where something failed."""
+    lines = []
+    for name, measured in found.items():
+        for counted, answers in (
+            ("did not fit the model's context, which counts against it", measured.no_room),
+            ("failed, and count for nothing", [each for each in measured.judged if each.failed]),
+        ):
+            if answers:
+                first = f"{answers[0].problem.tier}: {answers[0].reason or answers[0].completion.error}"
+                lines.append(printable(f"{name}: {len(answers)} of {len(measured.judged)} {counted}; {first}"))
+    return lines
+
+
+def costs_table(found: Mapping[str, Measured]) -> str:
+    """A row for each strategy; seconds are those of the whole batch, divided by its conversations."""
+    head = ["for each problem", "replies", "tokens read", "tokens written", "seconds", "cut off", "no room"]
+    rows = []
+    for name, measured in found.items():
+        costs = measured.costs
+        tokens = ("-" if costs[each] is None else f"{costs[each]:.0f}" for each in ("prompt_tokens", "tokens"))
+        shares = (f"{100 * (costs[each] or 0.0):.0f} %" for each in ("cut_off", "no_room"))
+        rows.append([name, f"{costs['replies']:.2f}", *tokens, f"{costs['seconds']:.3f}", *shares])
+    return table(head, rows)
+
+
+def _gains_table(gains: Mapping[str, Gain]) -> str:
+    head = ["against zero-shot", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)"]
+    rows = [
+        [name, difference_cell(each.mean), f"{each.gained}", f"{each.lost}", p_cell(each.p), p_cell(each.adjusted)]
+        for name, each in gains.items()
+    ]
+    return table(head, rows)
+
+
+def _metric_table(metric: Metric[Any], found: Mapping[str, Mapping[str, Any]], tiers: Sequence[str]) -> str:
+    """A row for each strategy; shares are in percent."""
+    head = [f"{metric.name}, %" if metric.unit == "share" else metric.name, *tiers]
+    rows = [[name, *(_cell(metric, row.get(tier)) for tier in tiers)] for name, row in found.items()]
+    return table(head, rows)
+
+
+def _cell(metric: Metric[Any], found: Interval | Estimate | None) -> str:
+    if found is None:
+        return "-"
+    if metric.unit == "share":
+        return share_cell(point(found), found.low, found.high)
+    return f"{point(found):.3g} ({found.low:.3g} to {found.high:.3g})"
+
+
+def _attempts_table(found: Mapping[str, Any], most: int) -> str:
+    head = [f"up to {most} attempts", "right at the first", "right in the end", "of wrong ones recovered", "used"]
+    rows = []
+    for name, each in found.items():
+        cells = (interval_cell(share) for share in (each.first, each.trajectory, each.recovered))
+        rows.append([name, *cells, f"{each.used:.2f}"])
+    return table(head, rows)
+
+
+def _notes(model: str, strategies: Mapping[str, Strategy], examples: str) -> dict[str, str]:
+    """What has to be known beside a strategy's row: oracle use, and what the shipped model saw of its format."""
+    formats: Mapping[str, str] = {}
+    if model == SHIPPED_MODEL:
+        formats = json.loads((shipped_model_path() / "card.json").read_text()).get("formats", {})
+    notes: dict[str, str] = {}
+    for name, strategy in strategies.items():
+        said = []
+        if "examples" in strategy.needs and examples == "solver":
+            said.append("examples worked out by an exact solver (oracle use)")
+        said += [f"{model} was pretrained with {words}" for each, words in formats.items() if strategy.name == each]
+        if said:
+            notes[name] = "; ".join(said)
+    return notes

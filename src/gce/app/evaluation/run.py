@@ -1,0 +1,329 @@
+"""An evaluation: a model, strategies and problems in; conversations and estimates out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from attrs import converters, evolve, field, frozen
+
+from gce.app.evaluation.answer_file import AnswerFile
+from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
+from gce.app.evaluation.comparison import Gain, Measured, against
+from gce.app.evaluation.conversations import Environments, check_needs, converse
+from gce.app.evaluation.demonstrations import few_shot_turns
+from gce.app.options import MOST_ANSWERS
+from gce.app.settings.records import LoraSettings, ModelSettings, RolloutSettings, TrainSettings
+from gce.app.terminal import Silent, Terminal
+from gce.app.wiring.evaluators import VERIFIER, find_evaluator
+from gce.app.wiring.files import check_appended
+from gce.app.wiring.models import SHIPPED_MODEL, find_model
+from gce.app.wiring.names import entry, name_of
+from gce.app.wiring.runs import find_adapter
+from gce.app.wiring.sandboxes import AUTO
+from gce.app.wiring.solvers import find_solve
+from gce.app.wiring.strategies import TRAINED, find_strategy, is_trained
+from gce.app.wiring.tasks import file_digest, find_preset, find_task, find_tiers, say_if_many
+from gce.domain.conversations import Conversation
+from gce.domain.learning import ModelState
+from gce.domain.measurements import Interval
+from gce.domain.metrics import METRICS, Metric, MetricSettings, by_tier
+from gce.domain.problems import Problem, Split
+from gce.domain.serialization import to_plain
+from gce.domain.statistics import DEFAULT_INTERVAL, Estimate
+from gce.domain.strategies.requests import Settings, Strategy
+from gce.domain.strategies.single_turn import ZERO_SHOT
+from gce.domain.tasks import Task, draw_problems
+from gce.errors import BadInput
+from gce.ports.evaluator import Evaluator
+from gce.ports.model import Learner, Sampler
+
+__all__ = ["EvaluateSettings", "Evaluation", "evaluate"]
+
+
+def _members(given: Any) -> tuple[Any, ...]:
+    """Several, or one by its name."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@frozen(kw_only=True)
+class EvaluateSettings:
+    """What is evaluated, and how."""
+
+    task: Task | str = "scheduling"
+    """A task, or the name of one."""
+    preset: str | None = None
+    """Set of tiers; None takes the task's first."""
+    model: Any = SHIPPED_MODEL
+    """A model, or the name of one."""
+    adapter: Path | None = field(default=None, converter=converters.optional(Path))
+    """A run's checkpoints/last, for the strategies `trained`, `trained-few-shot` and so on."""
+    strategies: tuple[Strategy | str, ...] = field(default=(), converter=_members)
+    """Empty: zero-shot, or with an adapter `trained`."""
+    shots: int = 3
+    """Examples that few-shot shows."""
+    examples: str = "heuristic"
+    """Who worked them out: heuristic or solver."""
+    tiers: tuple[str, ...] = field(default=(), converter=_members)
+    """Empty: all."""
+    split: Split = "test"
+    n: int = 200
+    """Problems a tier."""
+    samples: int = 1
+    """Conversations about each problem."""
+    temperature: float = 0.0
+    max_tokens: int | None = None
+    """Of a reply; None takes the task's."""
+    seed: int = 0
+    """Of sampling."""
+    problem_seed: int = 0
+    metrics: tuple[Metric[Any] | str, ...] = field(default=(), converter=_members)
+    """Shown beside accuracy: metrics, or names of entries of `METRICS`."""
+    evaluator: Evaluator | str = VERIFIER
+    """Who judges, or its name."""
+    interval: str = DEFAULT_INTERVAL
+    """An entry of `INTERVALS`."""
+    roles: Mapping[str, Sampler] = field(factory=dict)
+    """Models for the roles that strategies ask besides the model under test."""
+    environments: Environments | None = None
+    """Makes the environment of a conversation, for strategies that act."""
+    answers: Path | None = field(default=None, converter=converters.optional(Path))
+    """A file that keeps conversations; what it has is not asked again."""
+    device: str | None = None
+    threads: int | None = None
+    concurrency: int = 8
+    timeout: float = 300.0
+    """Seconds for a server's answer."""
+    runner: str = AUTO
+    """Where programs are run that answers consist of."""
+
+    @property
+    def model_name(self) -> str:
+        """The name that was given, or the type of the model that was."""
+        return self.model if isinstance(self.model, str) else type(self.model).__name__
+
+    @property
+    def task_name(self) -> str:
+        """The name that was given, or that of the task that was."""
+        return self.task if isinstance(self.task, str) else self.task.name
+
+
+@frozen
+class Evaluation:
+    """What an evaluation found, by strategy: the name that it was asked for under."""
+
+    settings: EvaluateSettings
+    task: Task
+    evaluator: Evaluator
+    preset: str
+    problems: tuple[Problem, ...]
+    strategies: Mapping[str, Strategy]
+    metrics: Mapping[str, Metric[Any]]
+    """Those that were asked for, by the name that they were asked for under."""
+    measured: Mapping[str, Measured]
+
+    @property
+    def conversations(self) -> dict[str, tuple[Conversation, ...]]:
+        """With the answers, in the order of the problems."""
+        return {name: each.conversations for name, each in self.measured.items()}
+
+    def estimates(self, metric: Metric[Any] | str = "accuracy") -> dict[str, dict[str, Interval | Estimate]]:
+        """By strategy and tier; the metric is one's own, or its name."""
+        metric = self._metric(metric)
+        settings = MetricSettings(interval=self.settings.interval)
+        return {name: by_tier(metric, each, settings) for name, each in self.conversations.items()}
+
+    def gains(self, metric: Metric[Any] | str = "accuracy") -> dict[str, Gain]:
+        """Each strategy against zero-shot, see `against`."""
+        return against(self.measured, self._metric(metric))
+
+    def _metric(self, metric: Metric[Any] | str) -> Metric[Any]:
+        return {**METRICS, **self.metrics}[metric] if isinstance(metric, str) else metric
+
+
+def evaluate(*, watcher: Silent | Terminal | None = None, **settings: Any) -> Evaluation:
+    """Measure a model on problems of a task; the settings are fields of `EvaluateSettings`.
+
+    Raises:
+        BadInput: a name or a combination of settings that cannot be used; nothing has been asked then.
+        GceError: the model, its adapter or the file of answers cannot be used.
+    """
+    given = EvaluateSettings(**settings)
+    watcher = watcher or Silent()
+    strategies, metrics = _strategies(given), _metrics(given)
+    task = find_task(given.task) if isinstance(given.task, str) else given.task
+    evaluator = find_evaluator(task, given.runner, given.evaluator)
+    preset = find_preset(task, given.preset or "")
+    tiers = find_tiers(task, preset, given.tiers)
+    drawing = Settings(given.seed, given.temperature, given.samples, given.max_tokens)
+    if any(strategy.needs_examples for strategy in strategies.values()):
+        examples = few_shot_turns(task, evaluator, preset, tiers, given.shots, solve=find_solve(given.examples))
+        drawing = evolve(drawing, examples=examples)
+    learned = None if given.adapter is None else find_adapter(given.adapter)
+    model = _model(given, task, preset, learned)
+    for strategy in strategies.values():
+        check_needs(strategy, task, drawing, model, roles=given.roles, environments=given.environments)
+    problems = tuple(
+        problem
+        for tier in tiers
+        for problem in draw_problems(task, preset, tier, given.split, given.n, seed=given.problem_seed)
+    )
+    if not problems:
+        raise BadInput(f"task {task.name} has no {given.split} problems in preset {preset}")
+    asked = _asked(given, preset, model, problems, learned)
+    with nullcontext() if given.answers is None else AnswerFile(given.answers, asked, problems) as kept:
+        holding = _Holding(given, task, evaluator, problems, model, drawing, kept, watcher)
+        measured = holding.hold(strategies, learned)
+    return Evaluation(given, task, evaluator, preset, problems, strategies, metrics, measured)
+
+
+def _metrics(given: EvaluateSettings) -> dict[str, Metric[Any]]:
+    """The metrics that are asked for, by name."""
+    return {
+        each if isinstance(each, str) else each.name: entry(each, METRICS, Metric, "metric")
+        if isinstance(each, str)
+        else each
+        for each in given.metrics
+    }
+
+
+def _strategies(given: EvaluateSettings) -> dict[str, Strategy]:
+    """The strategies that are asked for, by name."""
+    if given.n * given.samples > MOST_ANSWERS:
+        asked = f"{given.n:,} times {given.samples:,}"
+        raise BadInput(f"expected --n times --samples of at most {MOST_ANSWERS:,} answers a tier, got {asked}")
+    if given.samples > 1 and given.temperature == 0.0:
+        raise BadInput("--samples above 1 needs --temperature above 0: greedy answers to one problem are all the same")
+    if given.answers is not None:
+        if not given.answers.parent.is_dir():
+            raise BadInput(f"cannot write {given.answers}: {given.answers.parent} is no directory")
+        check_appended(given.answers, instead="give another --answers")
+    default = ZERO_SHOT.name if given.adapter is None else TRAINED
+    strategies = {
+        each if isinstance(each, str) else each.name: find_strategy(each) if isinstance(each, str) else each
+        for each in given.strategies or (default,)
+    }
+    if len(strategies) < len(given.strategies):
+        raise BadInput(f"expected strategies with different names, got {', '.join(strategies)} more than once")
+    trained = [name for name in strategies if is_trained(name)]
+    if trained and given.adapter is None:
+        raise BadInput(f"the mode {trained[0]} needs --adapter: give a run's checkpoints/last")
+    if given.samples > 1 and len(strategies) > 1:
+        raise BadInput("--samples above 1 goes with one mode alone")
+    if given.adapter is not None and not trained:
+        raise BadInput("--adapter is used by the modes trained, trained-few-shot and so on alone: add one of them")
+    say_if_many({"--n": given.n})
+    return strategies
+
+
+def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState | None) -> Sampler:
+    """The model, without what it learned."""
+    model = given.model
+    if isinstance(model, str):
+        chosen = ("device", "threads", "concurrency", "timeout")
+        settings = TrainSettings(
+            task=given.task_name,
+            preset=preset,
+            seed=given.seed,
+            model=ModelSettings(name=model, **{name: getattr(given, name) for name in chosen}),
+            lora=LoraSettings(**shape_of(learned)),
+            rollouts=RolloutSettings(temperature=given.temperature, max_tokens=given.max_tokens),
+        )
+        model = find_model(settings, task)
+    if not isinstance(model, Sampler):
+        raise BadInput(f"model {given.model_name} cannot be evaluated: it has no sample method")
+    if learned is not None and not isinstance(model, Learner):
+        raise BadInput(f"model {given.model_name} takes no adapter: leave out --adapter")
+    return model
+
+
+def _asked(
+    given: EvaluateSettings, preset: str, model: Sampler, problems: Sequence[Problem], learned: ModelState | None
+) -> dict[str, Any]:
+    """What the answers follow from: an evaluation that differs in any of it is another one."""
+    names = ("split", "n", "samples", "temperature", "max_tokens", "seed", "shots", "examples")
+    shown = json.dumps(to_plain(tuple(problem.prompt for problem in problems)))
+    records = file_digest(given.task_name)
+    evaluator = name_of(given.evaluator, type(given.evaluator).__qualname__)
+    roles = {role: each.info().identity for role, each in given.roles.items()}
+    return (
+        {"task": given.task_name, "model": given.model_name}
+        | {name: getattr(given, name) for name in names}
+        | {
+            **({"records": records} if records else {}),  # What is hidden in them stands in no prompt.
+            **({"problem_seed": given.problem_seed} if given.problem_seed else {}),
+            **({"roles": roles} if roles else {}),
+            **({"evaluator": evaluator} if evaluator != VERIFIER else {}),
+            "preset": preset,
+            "tiers": list(dict.fromkeys(problem.tier for problem in problems)),
+            "problems": hashlib.sha256(shown.encode()).hexdigest(),
+            "policy": model.info().identity,
+            "adapter": "" if learned is None else arrays_digest(learned),
+        }
+    )
+
+
+@frozen
+class _Holding:
+    """What all conversations have in common."""
+
+    given: EvaluateSettings
+    task: Task
+    evaluator: Evaluator
+    problems: tuple[Problem, ...]
+    model: Sampler
+    drawing: Settings
+    kept: AnswerFile | None
+    watcher: Silent | Terminal
+
+    def hold(self, strategies: Mapping[str, Strategy], learned: ModelState | None) -> dict[str, Measured]:
+        """What each strategy gives; what is kept already is not asked again."""
+        if note := self.model.info().note:
+            self.watcher.say(f"{self.given.model_name}: {note}")
+        found: dict[str, Measured] = {}
+        # What needs no adapter comes first: there is one model, and it takes the adapter once.
+        for name in sorted(strategies, key=lambda name: is_trained(name)):
+            if is_trained(name) and learned is not None and self.given.adapter is not None:
+                assert isinstance(self.model, Learner)
+                restore(self.model, learned, self.given.adapter, self.given.model_name)
+                learned = None
+            found[name] = self._measured(name, strategies[name])
+            judged = found[name].judged
+            right, failed = sum(each.right for each in judged), sum(each.failed for each in judged)
+            said = f"{right} of {len(judged) - failed} right" + (f", {failed} failed" if failed else "")
+            self.watcher.say(f"{name}: {said}, {found[name].seconds:.0f} s")
+        return {name: found[name] for name in strategies}
+
+    def _measured(self, name: str, strategy: Strategy) -> Measured:
+        kept = self.kept
+        done = {} if kept is None else kept.done(name)
+        advance = self.watcher.stage(name, len(self.problems) * self.given.samples - len(done))
+        before, began = 0.0 if kept is None else kept.seconds(name), time.perf_counter()
+        last = began
+
+        def ended(which: str, conversation: Conversation) -> None:
+            nonlocal last
+            now = time.perf_counter()
+            if kept is not None:
+                kept.add(name, which, conversation, now - last)
+            last = now
+            advance()
+
+        conversations = converse(
+            strategy,
+            self.model,
+            self.task,
+            self.evaluator,
+            self.problems,
+            self.drawing,
+            roles=self.given.roles,
+            environments=self.given.environments,
+            done=done,
+            on_end=ended,
+        )
+        return Measured(tuple(conversations), before + time.perf_counter() - began)

@@ -1,0 +1,46 @@
+"""What a run has stored, read back: its settings, its iterations, and which of them was best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gce.app.evaluation.scoring import stored_shares
+from gce.app.settings.records import TrainSettings
+from gce.app.settings.stored import from_stored
+from gce.domain.measurements import Interval, IterationRecord
+from gce.domain.serialization import from_plain
+from gce.errors import BadInput
+from gce.ports.runs import RunReader, RunWriter
+
+__all__ = ["base_of", "best_iteration", "iteration_records", "stored_settings"]
+
+
+def stored_settings(run: RunReader) -> TrainSettings:
+    """The settings of `gce train`, of this version or an earlier one. BadInput where another program made the run."""
+    settings = run.config.get("settings")
+    if not isinstance(settings, dict):
+        raise BadInput(f"expected a run that gce train made in {run.name}, got another program's")
+    return from_stored(settings)
+
+
+def base_of(run: RunReader) -> str | None:
+    """The name of the model that the run began with; None where another program made the run."""
+    return stored_settings(run).model.name if "settings" in run.config else None
+
+
+def iteration_records(run: RunReader | RunWriter) -> list[IterationRecord]:
+    """All iterations that were committed, oldest first."""
+    return [from_plain(IterationRecord, record) for record in run.read("iterations")]
+
+
+def best_iteration(run: RunReader) -> int:
+    """The iteration with the best mean accuracy on dev problems, the earlier one where equal: as the loop has it.
+
+    Raises:
+        BadInput: the run evaluated none.
+    """
+    records = [record for record in run.read("iterations") if record.get("dev")]
+    found: dict[int, Mapping[str, Interval]] = {each["iteration"]: stored_shares(each["dev"]) for each in records}
+    if not found:
+        raise BadInput(f"{run.name} has looked at no dev problems, so no checkpoint is best: leave out --checkpoint")
+    return max(found, key=lambda number: sum(each.share for each in found[number].values()) / len(found[number]))

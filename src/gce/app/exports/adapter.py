@@ -1,0 +1,81 @@
+"""What a run learned, as files for other programs: the adapter for mlx-lm or PEFT, or merged into its base."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import frozen
+
+from gce.app.wiring.files import whole_folder
+from gce.app.wiring.formats import MLX_FILES, LowRank, check_fits, peft_files, read_adapter, write_merged
+from gce.app.wiring.models import model_directory
+from gce.app.wiring.runs import Checkpoint
+from gce.errors import BadInput
+
+__all__ = ["FORMATS", "Exported", "export_adapter"]
+
+FORMATS = ("mlx", "peft", "merged")
+
+
+@frozen(eq=False)
+class Exported:
+    """What was written."""
+
+    adapter: LowRank
+    base: Path | None
+    """The base's directory; None where it was not needed."""
+    load: str
+    """How to load it, in words."""
+
+
+def export_adapter(checkpoint: Checkpoint, form: str, out: Path, *, base: Path | None = None) -> Exported:
+    """Write a checkpoint in one of `FORMATS` to the new or empty folder `out`.
+
+    `base` is the directory of its base; without it, what the checkpoint's run says.
+
+    Raises:
+        BadInput: it holds no LoRA adapter, or its base is missing or another one.
+    """
+    adapter = read_adapter(checkpoint.files, checkpoint.name)
+    found = None if form == "mlx" else _fitting_base(checkpoint, base, adapter)
+    with whole_folder(out) as folder:
+        if form == "merged":
+            assert found is not None
+            write_merged(found, adapter, folder)
+        else:
+            ours = {name: checkpoint.files[name] for name in MLX_FILES}
+            for name, content in (ours if found is None else peft_files(adapter, str(found))).items():
+                (folder / name).write_bytes(content)
+    return Exported(adapter, found, _how_to_load(form, out, found))
+
+
+def _fitting_base(checkpoint: Checkpoint, given: Path | None, adapter: LowRank) -> Path:
+    """The base's directory; BadInput where there is none, or the adapter is not one of this base."""
+    if given is None and checkpoint.base is None:
+        raise BadInput(f"{checkpoint.name} lies in no run that would name its base: give --model DIR")
+    base = given or _directory(str(checkpoint.base))
+    if not (base / "config.json").is_file():
+        raise BadInput(f"expected a model's directory in the Hugging Face layout, found no config.json in {base}")
+    check_fits(base, adapter)
+    return base.resolve()
+
+
+def _directory(name: str) -> Path:
+    base = Path(model_directory(name))
+    if not base.is_dir():
+        raise BadInput(f"the run's base {name!r} is no directory here: give --model DIR with its files, or --to mlx")
+    return base
+
+
+def _how_to_load(form: str, out: Path, base: Path | None) -> str:
+    path = repr(str(out))
+    match form:
+        case "mlx":
+            return f"load it with mlx_lm.load(BASE, adapter_path={path})"
+        case "peft":
+            loaded = f"AutoModelForCausalLM.from_pretrained({str(base)!r})"
+            return f"load it with peft.PeftModel.from_pretrained({loaded}, {path})"
+    return (
+        f"load it with mlx_lm.load({path}) or transformers.AutoModelForCausalLM.from_pretrained({path}); logits are "
+        "those of base and adapter within 1e-4 where the weights are float32, within their rounding elsewhere"
+    )

@@ -1,0 +1,264 @@
+"""A run's verified answers as a data set: conversations in splits, and the card that says how they were made."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, also_from
+from gce.app.evaluation.stored import stored_settings
+from gce.app.settings.records import DemonstrationSettings
+from gce.app.wiring.tasks import find_task, stored_problem
+from gce.domain.completions import Completion
+from gce.domain.learning import Trace, single_turn
+from gce.domain.problems import Message
+from gce.domain.serialization import from_plain, to_plain
+from gce.domain.strategies.single_turn import ZERO_SHOT
+from gce.domain.tasks import ProblemSource
+from gce.domain.traces import conversation_digest, trace_of_record
+from gce.domain.verdicts import Verdict
+from gce.errors import BadInput
+from gce.ports.runs import RunReader
+
+__all__ = ["Conversation", "DataSet", "data_set"]
+
+CARD = """\
+---
+configs:
+- config_name: default
+  data_files:
+{files}
+task_categories:
+- text-generation
+---
+
+# Verified traces of {model} on {task}
+
+{traces} conversations about {problems} problems. Each ends with an answer that the model sampled itself and the task's
+verifier judged right; no answer comes from a solver or a person.
+
+| tier | traces | problems |
+|---|---:|---:|
+{rows}
+
+How they were made: `gce train` (gce {version}), task {task}, preset {preset}, model {model}, seed {seed}, temperature
+{temperature}, algorithm {algorithm}, {iterations} iterations{going}. {kept}
+
+Fields: `messages` (the prompt, then the assistant's answer), `problem` (the key that the task draws it from), `tier`,
+`iteration`, `policy` (SHA-256 of the weights that wrote the answer).{sides}{shown}
+
+No licence is set: choose one before you publish, that of the model permitting.
+"""
+
+
+@frozen
+class Conversation:
+    """A prompt with the model's own right answer."""
+
+    problem: str
+    tier: str
+    iteration: int
+    policy: str
+    text: str
+    messages: Any
+    """What the model was shown; None where no record says."""
+    rollout: Mapping[str, Any]
+    stored: Trace | None
+    """The trace that the buffer took; None where it took none."""
+    digest: str = ""
+    """The problem's, where it was drawn again."""
+
+    @property
+    def chat(self) -> dict[str, Any]:
+        """Messages, answer and where they come from, as plain data."""
+        answer = {"role": "assistant", "content": self.text}
+        kept = {name: getattr(self, name) for name in ("problem", "tier", "iteration", "policy")}
+        return {"messages": [*self.messages, answer], **kept}
+
+    @property
+    def trace(self) -> Trace:
+        """As the buffer took it; where it did not, without tokens, for those were not kept."""
+        if self.stored is not None:
+            return self.stored
+        key = self.rollout["key"]
+        completion = Completion(key, self.text, self.rollout["finish_reason"], self.policy)
+        turns = single_turn(from_plain(tuple[Message, ...], self.messages), completion)
+        verdicts = from_plain(tuple[Verdict, ...], self.rollout["verdicts"])
+        digest = conversation_digest(self.digest, turns)
+        return Trace(key, self.problem, self.tier, self.iteration, turns, verdicts, digest)
+
+
+@frozen
+class DataSet:
+    """Conversations by split, and the data set's card."""
+
+    splits: Mapping[str, Sequence[Conversation]]
+    tiers: Mapping[str, int]
+    """How many there are of each tier."""
+    card: str
+    """Markdown: https://huggingface.co/docs/hub/datasets-cards."""
+
+    def content(self, split: str, plain: Callable[[Conversation], Any]) -> bytes:
+        """A JSON object a line, `plain` of each conversation; ASCII, so that no reader's default encoding matters."""
+        return "".join(json.dumps(plain(each)) + "\n" for each in self.splits[split]).encode()
+
+    def words(self, split: str) -> str:
+        """How many there are, of how many problems."""
+        found = self.splits[split]
+        return f"{_count(len(found), 'trace')} of {_count(_problems(found), 'problem')}"
+
+
+def data_set(run: RunReader, *, tiers: Sequence[str] = (), every: bool = False, valid: float = 0.0) -> DataSet:
+    """A run's right answers, of these tiers alone where some are named; with `every`, also those the buffer refused.
+
+    The share `valid` of problems, in [0, 1), goes to a split of its own.
+
+    Raises:
+        BadInput: nothing is left for a split, or the task draws other problems than the run had.
+    """
+    if every and (strategy := stored_settings(run).rollouts.strategy) != ZERO_SHOT.name:
+        raise BadInput(
+            f"{run.name} was sampled with strategy {strategy} and keeps the conversations of admitted traces alone: "
+            "leave out --all"
+        )
+    found = _right(run, tiers, every=every)
+    digests: dict[str, str] = {}
+    if every or valid:
+        found, digests = _drawn_again(stored_settings(run).task, found)
+    splits = _split(found, digests, valid)
+    return DataSet(splits, _tiers(found), _card(run, splits, every=every))
+
+
+def _right(run: RunReader, tiers: Sequence[str], *, every: bool) -> list[Conversation]:
+    """Rollouts that were judged right and admitted, or `every` right one, in the order in which they were stored."""
+    rollouts = list(run.read("rollouts"))
+    stored = {record["key"]: trace_of_record(record) for record in run.read("traces")}
+    there = list(dict.fromkeys(rollout["tier"] for rollout in rollouts))
+    for tier in tiers:
+        if tier not in there:
+            raise BadInput(f"{run.name} has no rollouts of tier {tier!r}: choose from {', '.join(there) or 'none'}")
+    asked = [rollout for rollout in rollouts if not tiers or rollout["tier"] in tiers]
+    kept = [rollout for rollout in asked if rollout["right"] and (every or rollout["admitted"])]
+    if not kept:
+        right = sum(rollout["right"] for rollout in asked)
+        hint = ": --all takes those, too" if right else ""
+        raise BadInput(
+            f"{run.name} has no verified traces to write: {_count(len(asked), 'rollout')}, {right} right, none of "
+            f"them admitted{hint}"
+        )
+    names = ("problem", "tier", "iteration", "policy", "text")
+    return [
+        Conversation(
+            **{name: each[name] for name in names},
+            messages=to_plain(stored[each["key"]].messages) if each["key"] in stored else None,
+            rollout=each,
+            stored=stored.get(each["key"]),
+        )
+        for each in kept
+    ]
+
+
+def _drawn_again(name: str, traces: Sequence[Conversation]) -> tuple[list[Conversation], dict[str, str]]:
+    """The traces with what the model was shown, and their problems' canonical digests by key.
+
+    BadInput where the task shows a problem otherwise than the run did.
+    """
+    source = ProblemSource(find_task(name))
+    drawn = {key: stored_problem(source, {"problem": key}) for key in dict.fromkeys(trace.problem for trace in traces)}
+    prompts = {key: to_plain(problem.prompt) for key, problem in drawn.items()}
+    shown = []
+    for trace in traces:
+        prompt = prompts[trace.problem]
+        messages = prompt if trace.messages is None else trace.messages
+        if messages[: len(prompt)] != prompt:
+            raise BadInput(
+                f"task {name} draws another problem {trace.problem} than the run had: leave out --all and --valid"
+            )
+        shown.append(evolve(trace, messages=messages, digest=drawn[trace.problem].digest))
+    return shown, {key: problem.digest for key, problem in drawn.items()}
+
+
+def _split(
+    traces: Sequence[Conversation], digests: Mapping[str, str], share: float
+) -> dict[str, Sequence[Conversation]]:
+    """By problem, not by trace: which side one is on follows from its canonical digest alone."""
+    if not share:
+        return {"train": traces}
+    places = {key: int(blake2b(digest.encode(), digest_size=8).hexdigest(), 16) for key, digest in digests.items()}
+    held = {key for key, place in places.items() if place < share * 2**64}
+    splits: dict[str, Sequence[Conversation]] = {
+        "train": [trace for trace in traces if trace.problem not in held],
+        "valid": [trace for trace in traces if trace.problem in held],
+    }
+    for split, found in splits.items():
+        if not found:
+            raise BadInput(f"--valid {share} of {_count(len(digests), 'problem')} leaves none for {split}.jsonl")
+    return splits
+
+
+def _card(run: RunReader, splits: Mapping[str, Sequence[Conversation]], *, every: bool) -> str:
+    """A dataset card: https://huggingface.co/docs/hub/datasets-cards."""
+    traces = [trace for found in splits.values() for trace in found]
+    by_tier = {tier: [trace for trace in traces if trace.tier == tier] for tier in sorted(_tiers(traces))}
+    kept = "All answers judged right are here, equal ones too." if every else "Answers that the buffer refused are not."
+    settings = stored_settings(run)
+    return CARD.format(
+        task=settings.task,
+        preset=settings.preset,
+        seed=settings.seed,
+        temperature=settings.rollouts.temperature,
+        algorithm=settings.objective.algorithm,
+        model=_model_name(settings.model.name),
+        files="\n".join(f"  - split: {split}\n    path: data/{split}.jsonl" for split in splits),
+        traces=len(traces),
+        problems=_problems(traces),
+        rows="\n".join(f"| {tier} | {len(found)} | {_problems(found)} |" for tier, found in by_tier.items()),
+        version=run.config.get("versions", {}).get("gce", "of unknown version"),
+        iterations=max(record["iteration"] for record in run.read("iterations")),
+        going="" if run.summary() else " so far",
+        kept=kept,
+        sides=" No problem is in both splits." if len(splits) > 1 else "",
+        shown=_shown(settings.demonstrations),
+    )
+
+
+def _shown(settings: DemonstrationSettings) -> str:
+    made = "a solver" if settings.examples == "solver" else "a plain rule"
+    words = ""
+    if settings.warm_up:
+        words += (
+            f"\n\nBefore the first rollouts the model had a warm-up of {settings.warm_up} steps on up to "
+            f"{EXAMPLES_DRAWN * settings.shots} examples a tier{also_from(settings.warm_up_also)}, worked out by "
+            f"{made}; they are not here."
+        )
+    if settings.bootstrap != "none":
+        words += (
+            f"\n\nWhile a tier was new, most of its answers were sampled after up to {settings.shots} examples that "
+            f"{made} had worked out; `messages` leaves these out."
+        )
+    return words
+
+
+def _model_name(name: str) -> str:
+    """The name alone of what lies on a disk: where it does is nobody's business."""
+    kind, _, rest = name.rpartition(":") if name.startswith(("hf:", "scripted:")) else ("", "", name)
+    is_path = Path(rest).is_absolute() or rest.startswith((".", "~")) or rest.endswith(".gguf") or Path(rest).exists()
+    return f"{kind}:" * bool(kind) + (Path(rest).name if is_path else rest)
+
+
+def _tiers(traces: Sequence[Conversation]) -> dict[str, int]:
+    return dict(Counter(trace.tier for trace in traces))
+
+
+def _problems(traces: Sequence[Conversation]) -> int:
+    return len({trace.problem for trace in traces})
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" + ("" if n == 1 else "s")

@@ -1,0 +1,125 @@
+"""What a run's model gets right: on test problems, on dev problems over iterations, and how far that can be trusted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from gce.app.evaluation.baselines import shortcut_margins
+from gce.app.evaluation.scoring import stored_shares
+from gce.app.reports.run import ReportedRun, Shares
+from gce.app.reports.section import Section
+from gce.app.settings.records import parts_of_warm_up
+from gce.app.tables import accuracy_rows, count_words, coverage_cell, difference_cell, share_cell
+from gce.domain.figures import Bars, Lines, Table
+from gce.errors import BadInput
+
+__all__ = ["compared_sections", "dev_section", "result_section", "validity_sections"]
+
+
+def result_section(run: ReportedRun) -> Section:
+    """What the run is and how far it has come; test accuracy beside prompt-blind baselines and heuristics."""
+    settings, summary = run.settings, run.summary
+    words = [f"{settings.model.name} on {run.task.name}/{settings.preset}, seed {settings.seed}."]
+    if summary is None:
+        parts = sum(not record.tiers for record in run.records)
+        steps = settings.demonstrations.warm_up - sum(record.updates for record in run.records)
+        last = settings.stopping.iterations + parts + parts_of_warm_up(max(0, steps))
+        wanted = f" of {last}" if len(run.records) <= last else ""
+        words.append(f"The run goes on, or was cut off: {len(run.records)}{wanted} iterations.")
+    else:
+        words.append(
+            f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} right, {summary['updates']} updates, "
+            f"{summary['seconds']:,.0f} s; {summary['stopped']}."
+        )
+    rows = {
+        "before": run.shares("before"),
+        "after": run.shares("after"),
+        "best blind answer": run.blind,
+        **{name: stored_shares(row) for name, row in (summary or {}).get("heuristics", {}).items()},
+    }
+    rows = {name: row for name, row in rows.items() if row}
+    if not rows:
+        return Section("Result", (*words, "No test problems were answered yet."))
+    sizes = {
+        tier: max(row[tier].n + row[tier].failed for row in rows.values() if tier in row)
+        for tier in run.tiers
+        if any(tier in row for row in rows.values())
+    }
+    n = count_words(sizes, run.settings.evaluation.test)
+    words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, {n}.")
+    table = Table(*accuracy_rows(rows, run.tiers))
+    shown = {
+        name: {tier: share for tier, share in row.items() if share.n}
+        for name, row in rows.items()
+        if name in ("before", "after", "best blind answer")
+    }
+    tables = [table]
+    after = rows.get("after")
+    if after and run.blind:
+        gaps = shortcut_margins(after, run.blind)
+        cells = (difference_cell(gaps[tier], digits=0) if tier in gaps else "-" for tier in run.tiers)
+        row = ("after - best blind answer", *cells)
+        tables.append(Table(("shortcut margin, points", *run.tiers), (row,)))
+    return Section("Result", tuple(words), tuple(tables), (Bars("result", "Accuracy on test problems", shown),))
+
+
+def dev_section(run: ReportedRun) -> Section:
+    """Accuracy on dev problems over iterations."""
+    looks = {
+        tier: {
+            tier: [
+                (record.iteration, record.dev[tier])
+                for record in run.records
+                if tier in record.dev and record.dev[tier].n
+            ]
+        }
+        for tier in run.tiers
+    }
+    looks = {tier: found for tier, found in looks.items() if found[tier]}
+    if not looks:
+        return Section("Accuracy over iterations", ("No dev problems were looked at.",))
+    drawn = Lines("dev", "Greedy accuracy on dev problems, %", {}, shares=tuple(looks), intervals=looks)
+    return Section("Accuracy over iterations", ("Dev problems, 95 % Wilson intervals.",), (), (drawn,))
+
+
+def validity_sections(run: ReportedRun) -> list[Section]:
+    """What `gce validity` measured; nothing where it has not."""
+    card = run.card
+    if card is None:
+        return []
+    try:
+        if card.get("policy") != (run.summary or {}).get("policy"):
+            return [Section("Validity card", ("The card was made before the run went on: run gce validity again.",))]
+        rows = tuple(
+            (
+                line["what"],
+                share_cell(line["value"], line["low"], line["high"]) if line["n"] else "-",
+                str(line["n"]),
+                coverage_cell(line["n"] / (line["n"] + failed) if (failed := line.get("failed", 0)) else 1.0),
+            )
+            for line in card["lines"]
+        )
+        return [Section("Validity card", tuple(card["words"]), (Table(("", "% (95 %)", "n", "coverage"), rows),))]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BadInput(f"{run.name}/validity.json is no validity card: run gce validity again, or delete it") from error
+
+
+def compared_sections(runs: Sequence[ReportedRun]) -> list[Section]:
+    """Runs on the same problems side by side; a section for each kind of problems that several runs have."""
+    kinds: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
+    for run in runs:
+        kinds[run.task.name, run.settings.preset].append(run)
+    found = []
+    for (task, preset), group in kinds.items():
+        rows: dict[str, Shares] = {}
+        for run in group:
+            rows |= {f"{run.label}, {what}": run.shares(what) for what in ("before", "after") if run.shares(what)}
+        if len(group) < 2 or not rows:
+            continue
+        table = Table(*accuracy_rows(rows, group[0].tiers))
+        after = {name.removesuffix(", after"): row for name, row in rows.items() if name.endswith(", after")}
+        title = f"Runs compared on {task}/{preset}"
+        drawn = (Bars(f"compared-{task}-{preset}", "Accuracy on test problems", after),) if after else ()
+        found.append(Section(title, ("Test accuracy in %, 95 % Wilson intervals.",), (table,), drawn))
+    return found

@@ -1,0 +1,45 @@
+"""What the conditions of a study do to test accuracy."""
+
+from __future__ import annotations
+
+from gce.app.reports.section import Section
+from gce.app.studies.conditions import STUDIES
+from gce.app.studies.study import effect_rows, effects, finished, unclear
+from gce.domain.figures import Effects, Table
+from gce.errors import BadInput
+from gce.ports.runs import Runs
+
+__all__ = ["study_sections"]
+
+
+def study_sections(runs: Runs, study: str, *, verify: bool) -> list[Section]:
+    """The effects of a study's conditions, a section for each kind of study that has finished runs.
+
+    Raises:
+        BadInput: none has.
+    """
+    sections = []
+    for name, conditions in STUDIES.items():
+        done = finished(runs, study, conditions, verify=verify)
+        if not done:
+            continue
+        found = effects(done, conditions)
+        head, rows = effect_rows(found, done)
+        what = Table(("condition", "what"), tuple((each.condition, conditions[each.condition].what) for each in found))
+        drawn = {
+            f"{effect.condition} vs {effect.against}": (
+                effect.difference.value,
+                effect.difference.low,
+                effect.difference.high,
+            )
+            for effect in found
+            if effect.difference is not None
+        }
+        words = ["Differences are paired by seed and problem; bootstrap intervals over test problems, for these seeds."]
+        if names := ", ".join(unclear(found)):
+            words.append(f"Not told from nothing, by p below 0.05 and all seeds on one side: {names}.")
+        pictures = (Effects(f"study-{name}", f"What each condition of {name} does", drawn),) if drawn else ()
+        sections.append(Section(f"Study: {name}", tuple(words), (Table(head, tuple(rows)), what), pictures))
+    if sections:
+        return sections
+    raise BadInput(f"expected a run or a study with finished runs in {study}, found neither")

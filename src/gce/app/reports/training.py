@@ -1,0 +1,142 @@
+"""How a run learned: its iterations, curriculum, demonstrations and buffer, what they cost, and its settings."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, also_from
+from gce.app.reports.run import ReportedRun
+from gce.app.reports.section import Section
+from gce.app.settings.values import flat_values
+from gce.app.tables import rollout_rows
+from gce.domain.advantages import ALGORITHMS
+from gce.domain.figures import Grid, Lines, Points, Stacks, Table
+
+__all__ = [
+    "buffer_section",
+    "costs_section",
+    "curriculum_section",
+    "demonstrations_sections",
+    "settings_section",
+    "training_section",
+]
+
+
+def training_section(run: ReportedRun) -> Section:
+    """Rollouts, loss and entropy over iterations."""
+    if not run.records:
+        return Section("Training", ("No iteration is done yet.",))
+    trained = list(dict.fromkeys(tier for record in run.records for tier in record.tiers))
+    right: dict[str, list[tuple[float, float]]] = {tier: [] for tier in trained}
+    cut: dict[str, list[tuple[float, float]]] = {tier: [] for tier in trained}
+    for record in run.records:
+        for tier, count in record.tiers.items():
+            right[tier].append((record.iteration, count.correct / count.rollouts))
+            cut[tier].append((record.iteration, count.truncated / count.rollouts))
+    loss = [(float(record.iteration), record.loss) for record in run.records if record.loss is not None]
+    entropy = [(float(record.iteration), record.entropy) for record in run.records if record.entropy is not None]
+    panels: dict[str, Points] = {
+        "rollouts right, %": right,
+        "rollouts cut off, %": cut,
+        "loss, nats a token": {"loss": loss},
+        "entropy, nats a token": {"entropy": entropy},
+    }
+    shares = ("rollouts right, %", "rollouts cut off, %")
+    drawn = Lines("training", "Training rollouts and updates", panels, shares=shares)
+    if not trained:
+        return Section("Training", ("Worked examples were learned; there are no rollouts yet.",), (), (drawn,))
+    return Section("Training", (), (Table(*rollout_rows(run.records)),), (drawn,))
+
+
+def curriculum_section(run: ReportedRun) -> Section:
+    """When each tier began to be solved."""
+    trained = run.task.training_tiers(run.settings.preset, ladder=run.settings.curriculum.ladder)
+    found: dict[str, list[float | None]] = {tier: [] for tier in trained}
+    first: dict[str, int | None] = dict.fromkeys(trained)
+    for record in run.records:
+        for tier in trained:
+            count = record.tiers.get(tier)
+            found[tier].append(count.correct / count.rollouts if count else None)
+            if count and count.correct and first[tier] is None:
+                first[tier] = record.iteration
+    words = "Share of training rollouts that were right; framed: the iteration of a tier's first right trace."
+    drawn = Grid("curriculum", "When each tier began to be solved", found, first, across="iteration")
+    return Section("Curriculum", (words,), (), (drawn,) if any(record.tiers for record in run.records) else ())
+
+
+def demonstrations_sections(run: ReportedRun) -> list[Section]:
+    """What worked examples were for, and how rollouts fared with and without; nothing where there were none."""
+    settings = run.settings.demonstrations
+    learned, shown_ones = settings.warm_up, settings.bootstrap != "none"
+    if not learned and not shown_ones:
+        return []
+    oracle = settings.examples == "solver"
+    words = f"Examples were worked out {'by a solver: an oracle was used' if oracle else 'by a plain rule, no solver'}."
+    if learned:
+        words += (
+            f" The warm-up, before the first rollouts, has {learned} steps on {EXAMPLES_DRAWN * settings.shots} "
+            f"examples a tier at most{also_from(settings.warm_up_also)}. They never enter the buffer, and none is a "
+            "problem of training."
+        )
+    if not shown_ones:
+        return [Section("Worked examples", (words,))]
+    words += f" Up to {settings.shots} were shown"
+    words += "." if learned else "; learning never saw them."
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {"right with examples, %": {}, "right without, %": {}}
+    shown, alone = panels.values()
+    rows = []
+    for record in run.records:
+        for tier, count in record.tiers.items():
+            bare, right = count.rollouts - count.shown, count.correct - count.shown_correct
+            rows.append((f"{record.iteration}", tier, f"{count.shown_correct}/{count.shown}", f"{right}/{bare}"))
+            if count.shown:
+                shown.setdefault(tier, []).append((record.iteration, count.shown_correct / count.shown))
+            if bare:
+                alone.setdefault(tier, []).append((record.iteration, right / bare))
+    table = Table(("iteration", "tier", "right with examples", "right without"), tuple(rows))
+    drawn = Lines("bootstrap", "Rollouts with and without worked examples", panels, shares=tuple(panels))
+    return [Section("Worked examples", (words,), (table,) if rows else (), (drawn,) if rows else ())]
+
+
+def buffer_section(run: ReportedRun) -> Section:
+    """What the replay buffer held after each iteration."""
+    found = {str(record.iteration): dict(record.buffer) for record in run.records}
+    if not any(found.values()):
+        return Section("Replay buffer", ("No right trace was kept.",))
+    drawn = Stacks("buffer", "Traces held after each iteration", found, unit="traces", across="iteration")
+    algorithm = run.settings.objective.algorithm
+    unused = f"Kept beside: {algorithm} learns from each iteration's own rollouts."
+    known = ALGORITHMS.get(algorithm)  # One's own is not looked for: a report imports nothing.
+    words = (unused,) if known is not None and known.weigh is not None else ()
+    return Section("Replay buffer", words, (), (drawn,))
+
+
+def costs_section(run: ReportedRun) -> Section:
+    """How long each stage took."""
+    if not run.records:
+        return Section("Cost", ("No iteration is done yet.",))
+    found = {str(record.iteration): dict(record.seconds) for record in run.records}
+    drawn = Stacks("cost", "Seconds of each stage", found, unit="seconds", across="iteration")
+    total: Counter[str] = Counter()
+    for record in run.records:
+        total.update(record.seconds)
+    rows = tuple((stage, f"{seconds:.1f}") for stage, seconds in total.items())
+    return Section("Cost", (), (Table(("stage", "seconds in all iterations"), rows),), (drawn,))
+
+
+def settings_section(run: ReportedRun) -> Section:
+    """Settings, versions and what names the results."""
+    summary = run.summary or {}
+    kept = ("policy", "trainable_parameters", "trainable_share", "peak_bytes", "updates", "buffer", "best")
+    rows = [(name, _plain(value)) for name, value in flat_values(run.settings).items()]
+    facts = [(name, _plain(summary[name])) for name in kept if name in summary]
+    facts += [(name, _plain(value)) for name, value in run.versions.items()]
+    return Section(
+        "Settings and hashes", (), (Table(("setting", "value"), tuple(rows)), Table(("fact", "value"), tuple(facts)))
+    )
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

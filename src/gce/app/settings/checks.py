@@ -1,0 +1,107 @@
+"""Settings that do not go together: variants that would quietly do nothing, or something else."""
+
+from __future__ import annotations
+
+from gce.app.settings.records import ADMISSION, TrainSettings, all_settings
+from gce.app.settings.values import flat_values
+from gce.domain.advantages import Algorithm
+from gce.domain.strategies.single_turn import ZERO_SHOT
+from gce.errors import SettingError
+
+__all__ = ["check_variants"]
+
+
+def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
+    """Refuse settings that contradict one another, or the algorithm that they name.
+
+    Raises:
+        SettingError: the first that does, with what to do.
+    """
+    buffer, shown, restart = settings.buffer, settings.demonstrations, settings.optimizer.restart
+    if buffer.admission == "all" and (buffer.drop_solved or algorithm.name not in ("raft", "raft++")):
+        raise _conflict(
+            settings,
+            "buffer.admission",
+            "{buffer.admission} all takes every answer for right",
+            "it needs {objective.algorithm} raft, without {buffer.drop_solved}",
+        )
+    if ADMISSION.share(buffer.admission) is not None and algorithm.name not in ("raft", "raft++"):
+        raise _conflict(
+            settings,
+            "buffer.admission",
+            f"{{buffer.admission}} {buffer.admission} says which rollouts are positives, and {algorithm.name} weighs "
+            "the others too",
+            "it needs {objective.algorithm} raft or raft++",
+        )
+    if settings.curriculum.ladder and settings.rollouts.problems_by_tier:
+        raise _conflict(
+            settings,
+            "curriculum.ladder",
+            f"recipe {settings.recipe} says how many problems each tier gets",
+            "{curriculum.ladder} needs {rollouts.problems}",
+        )
+    if shown.bootstrap != "none" and buffer.admission not in ("verified", "reasoned"):
+        raise _conflict(
+            settings,
+            "demonstrations.bootstrap",
+            "{demonstrations.bootstrap} asks the verdicts when examples are no longer needed",
+            "leave out {buffer.admission}",
+        )
+    if shown.bootstrap != "none" and settings.rollouts.strategy != ZERO_SHOT.name:
+        raise _conflict(
+            settings,
+            "rollouts.strategy",
+            "{demonstrations.bootstrap} shows examples before the prompt alone",
+            "it needs {rollouts.strategy} zero-shot",
+        )
+    if shown.bootstrap != "none" and settings.rollouts.samples < 2:
+        raise _conflict(
+            settings,
+            "rollouts.samples",
+            "{demonstrations.bootstrap} needs {rollouts.samples} from 2",
+            "one with examples, one without",
+        )
+    if not shown.warm_up and (shown.warm_up_also or shown.warm_up_rate):
+        raise _conflict(
+            settings,
+            "demonstrations.warm_up",
+            "{demonstrations.warm_up_also} and {demonstrations.warm_up_rate} say how to warm up",
+            "give {demonstrations.warm_up}, the number of its steps",
+        )
+    for name in ("model.adapter", "demonstrations.warm_up"):
+        if restart and flat_values(settings)[name]:
+            raise _conflict(
+                settings,
+                "optimizer.restart",
+                f"{{optimizer.restart}} goes back to the base in every iteration, to before any {{{name}}}",
+                "leave out one",
+            )
+    if algorithm.weigh is not None:
+        _check_without_buffer(settings)
+
+
+def _check_without_buffer(settings: TrainSettings) -> None:
+    """What is about the replay buffer, where the algorithm learns from each iteration's own rollouts."""
+    algorithm, values = settings.objective.algorithm, flat_values(settings)
+    if settings.demonstrations.bootstrap != "none":
+        raise _conflict(
+            settings,
+            "objective.algorithm",
+            f"{algorithm} needs to know how likely each rollout was, and those with worked examples were sampled from "
+            "another prompt",
+            "use {objective.algorithm} raft",
+        )
+    for name in (
+        *("optimizer.restart", "buffer.drop_solved", "buffer.per_problem", "buffer.deduplicate", "buffer.accumulate"),
+    ):
+        if values[name] != all_settings()[name].default:
+            raise _conflict(
+                settings,
+                name,
+                f"{{{name}}} is about the replay buffer, and {algorithm} learns from each iteration's own rollouts",
+                "use {objective.algorithm} raft",
+            )
+
+
+def _conflict(settings: TrainSettings, name: str, why: str, expected: str) -> SettingError:
+    return SettingError(name, expected, flat_values(settings)[name], f"{why}: {expected}")

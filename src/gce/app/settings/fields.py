@@ -1,0 +1,90 @@
+"""How a setting is declared: a field of a section whose metadata say all that parser, documents and checks need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import Attribute, field, fields, frozen
+
+from gce.app.options import Choice, Kind, Switch, refusal
+from gce.domain.serialization import OMIT_DEFAULT
+from gce.errors import SettingError
+
+__all__ = ["Setting", "section_of", "sections_in", "setting", "settings_in"]
+
+_KEY = "gce"
+
+
+@frozen
+class Setting:
+    """What is said of one setting."""
+
+    kind: Kind
+    """What values it may have."""
+    help: str
+    """What it decides, in words that stand alone."""
+    flag: str = ""
+    """The option of the command line; empty for none."""
+    unit: str = ""
+    metavar: str = ""
+    or_none: bool = False
+    """Whether None is taken where it is not the default."""
+    name: str = ""
+    """With the section before a dot, as `optimizer.learning_rate`."""
+    default: Any = None
+
+    @property
+    def choices(self) -> tuple[str, ...] | None:
+        """The names that it may have, where it is one of a few."""
+        return tuple(self.kind.names) if type(self.kind) is Choice else None
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is on or off."""
+        return isinstance(self.kind, Switch)
+
+
+def setting(
+    default: Any, kind: Kind, help: str, *, converter: Any = None, omit_default: bool = False, **more: Any
+) -> Any:
+    """A field of a section; `more` are fields of `Setting`. With `omit_default` a run does not keep the default."""
+    metadata = {_KEY: Setting(kind, help, **more), **(OMIT_DEFAULT if omit_default else {})}
+    return field(default=default, validator=_check, converter=converter, metadata=metadata)
+
+
+def section_of(kind: type) -> Any:
+    """A field of `TrainSettings` that is a section."""
+    return field(factory=kind, validator=_check_section, metadata={_KEY: kind})
+
+
+def settings_in(record: type, prefix: str = "") -> Iterator[Setting]:
+    """All settings of a record, its sections' too, in the order of the fields."""
+    for attribute in fields(record):
+        said = attribute.metadata[_KEY]
+        if isinstance(said, Setting):
+            name, default = f"{prefix}{attribute.name}", attribute.default
+            yield Setting(said.kind, said.help, said.flag, said.unit, said.metavar, said.or_none, name, default)
+        else:
+            yield from settings_in(said, f"{attribute.name}.")
+
+
+def sections_in(record: type) -> dict[str, type]:
+    """The sections of a record by name."""
+    said = {attribute.name: attribute.metadata[_KEY] for attribute in fields(record)}
+    return {name: kind for name, kind in said.items() if isinstance(kind, type)}
+
+
+def _check(record: Any, attribute: Attribute[Any], value: Any) -> None:
+    said: Setting = attribute.metadata[_KEY]
+    is_default = type(value) is type(attribute.default) and value == attribute.default
+    if not (is_default or said.kind.takes(value) or (said.or_none and value is None)):
+        name = f"{record.section}.{attribute.name}" if record.section else attribute.name
+        raise SettingError(name, said.kind.expected, value, f"{{{name}}} must be {refusal(said.kind, value)}")
+
+
+def _check_section(_record: Any, attribute: Attribute[Any], value: Any) -> None:
+    expected = attribute.metadata[_KEY]
+    if not isinstance(value, expected):
+        words = f"a {expected.__name__}"
+        raise SettingError(attribute.name, words, value, f"{{{attribute.name}}} must be {words}, got {value!r}")

@@ -1,0 +1,75 @@
+"""Settings as a run keeps them: nested plain data; and the flat ones that gce 0.1.0 kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gce.app.settings.records import TrainSettings, all_settings
+from gce.app.settings.values import changed
+from gce.errors import BadInput, SettingError
+
+__all__ = ["from_stored", "is_flat"]
+
+_FLAT = {
+    "model": "model.name",
+    "rollouts": "rollouts.samples",
+    **{name: name for name in ("task", "preset", "recipe", "seed")},
+    **{
+        name: f"{section}.{name}"
+        for section, names in {
+            "model": ("adapter", "device", "threads", "concurrency", "timeout"),
+            "lora": ("rank", "scale", "dropout", "layers", "targeting"),
+            "optimizer": (
+                *("learning_rate", "weight_decay", "max_gradient_norm", "batch", "updates", "reuse", "epochs"),
+                "restart",
+            ),
+            "rollouts": ("problems", "problems_by_tier", "temperature", "max_tokens", "second_wave"),
+            "curriculum": ("sampling", "floor", "pool", "ladder"),
+            "buffer": ("admission", "drop_solved", "per_problem", "deduplicate", "accumulate", "weighting"),
+            "objective": ("algorithm", "clip", "kl", "negative"),
+            "demonstrations": ("bootstrap", "shots", "examples", "warm_up", "warm_up_also", "warm_up_rate"),
+            "stopping": ("iterations", "until", "minutes", "patience", "min_coverage"),
+            "evaluation": ("dev", "dev_every", "test"),
+            "executor": ("runner",),
+        }.items()
+        for name in names
+    },
+}
+"""What 0.1.0 called a setting, to its dotted name."""
+
+
+def from_stored(data: Mapping[str, Any]) -> TrainSettings:
+    """The settings of a run, of this version or of 0.1.0; one that the run has not has its default.
+
+    Raises:
+        BadInput: a setting that this version does not know, or a value that cannot be used.
+    """
+    values = _migrated(data) if is_flat(data) else _by_dotted_name(data)
+    unknown = sorted(set(values) - set(all_settings()))
+    if unknown:
+        raise BadInput(f"the run was made by another version: unknown settings {', '.join(unknown)}")
+    try:
+        return changed(TrainSettings(), values)
+    except SettingError as error:
+        raise BadInput(f"the run's settings cannot be used: {error}") from error
+
+
+def is_flat(data: Mapping[str, Any]) -> bool:
+    """Whether a run keeps its settings as gce 0.1.0 did: in one table, without sections."""
+    return not isinstance(data.get("stopping"), Mapping)
+
+
+def _migrated(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of flat settings by the names that they have now."""
+    return {_FLAT.get(name, name): value for name, value in data.items()}
+
+
+def _by_dotted_name(data: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{field}": each for field, each in value.items()}
+        else:
+            found[name] = value
+    return found

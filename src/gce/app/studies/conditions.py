@@ -1,0 +1,127 @@
+"""Studies: conditions that differ from a reference in one setting, and what is compared with what.
+
+A study is a directory with a run directory for each condition and seed. Knows neither models nor how a run is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from gce.app.settings.records import TrainSettings
+from gce.app.settings.stored import from_stored
+from gce.app.settings.values import flat_values
+from gce.domain.tasks import TASKS
+from gce.errors import SettingError
+
+__all__ = ["STUDIES", "Condition", "check_common", "check_stored", "values_of"]
+
+
+@frozen
+class Condition:
+    """One way to run."""
+
+    what: str
+    settings: Mapping[str, Any] = field(factory=dict)
+    """In place of the study's own."""
+    against: str = ""
+    """The condition that it is compared with; empty for none."""
+    variant: str = ""
+    """Takes the task of the study's name with this suffix."""
+
+
+_HALF = {"lora.layers": 2}
+_ENOUGH = {"optimizer.reuse": 4.0}
+"""Passes over few traces, so that every algorithm can take as many updates."""
+
+STUDIES: Mapping[str, Mapping[str, Condition]] = {
+    "ablations": {
+        "full": Condition("all as in gce train"),
+        "accept-all": Condition("every rollout counts as right", {"buffer.admission": "all"}, "full"),
+        "shuffled": Condition("verdicts change places within each tier", {"buffer.admission": "shuffled"}, "full"),
+        "no-reasoning": Condition("the answer line alone is asked for", {}, "full", variant="answer-only"),
+        "no-accumulation": Condition("only the iteration's own traces are kept", {"buffer.accumulate": False}, "full"),
+        "no-deduplication": Condition("equal traces are kept", {"buffer.deduplicate": False}, "full"),
+        "as-it-comes": Condition(
+            "every trace weighs the same, whatever its tier", {"buffer.weighting": "equal"}, "full"
+        ),
+        "uniform-sampling": Condition("as many problems of each tier", {"curriculum.sampling": "uniform"}, "full"),
+        "probed-layers": Condition("two blocks, chosen by probing", {**_HALF, "lora.targeting": "probe"}, "full"),
+        "last-layers": Condition("the last two blocks", {**_HALF, "lora.targeting": "last"}, "probed-layers"),
+        "random-layers": Condition("two blocks drawn by lot", {**_HALF, "lora.targeting": "random"}, "probed-layers"),
+    },
+    "algorithms": {
+        "raft": Condition("right traces of all iterations", {**_ENOUGH}),
+        "raft++": Condition(
+            "right traces of this iteration, all of them, clipped ratios",
+            {**_ENOUGH, "objective.algorithm": "raft++"},
+            "raft",
+        ),
+        "grpo": Condition("group-relative weights, clipped ratios", {**_ENOUGH, "objective.algorithm": "grpo"}, "raft"),
+        "reinforce-rej": Condition(
+            "1 and -1 where a problem is undecided, clipped ratios",
+            {**_ENOUGH, "objective.algorithm": "reinforce-rej"},
+            "raft",
+        ),
+        "weighted": Condition(
+            "raft, and in each batch as many wrong ones at -0.1",
+            {**_ENOUGH, "objective.algorithm": "weighted", "objective.negative": 0.1},
+            "raft",
+        ),
+    },
+}
+"""By name; `gce ablate --study` runs one."""
+
+
+def values_of(condition: Condition, common: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
+    """The settings of one run by dotted name; None where the task has no such variant."""
+    settings = {**common, **condition.settings, "seed": seed}
+    if condition.variant:
+        settings["task"] = f"{common.get('task', 'scheduling')}-{condition.variant}"
+        if settings["task"] not in TASKS:
+            return None
+    return settings
+
+
+FREE = frozenset(
+    {
+        *("evaluation.test", "evaluation.dev", "evaluation.dev_every"),
+        *("model.threads", "model.device", "stopping.min_coverage"),
+    }
+)
+"""Settings in which runs of one study may differ: none changes what is learned."""
+
+
+def check_common(common: Mapping[str, Any], conditions: Mapping[str, Condition]) -> None:
+    """Settings for all runs must not be those that conditions differ in.
+
+    Raises:
+        SettingError: one is.
+    """
+    varied = {name for condition in conditions.values() for name in condition.settings}
+    for name in sorted(varied & set(common)):
+        message = f"the study's conditions differ in {{{name}}}: leave out {{{name}}}"
+        raise SettingError(name, "that of each condition", common[name], message)
+    if (test := common.get("evaluation.test", 2)) < 2:
+        raise SettingError("evaluation.test", "from 2", test, f"a study needs {{evaluation.test}} from 2, got {test}")
+
+
+def check_stored(stored: Mapping[str, Any], wanted: TrainSettings, where: Path) -> None:
+    """A run that is there must be the one that is wanted. One made before a setting existed has its default.
+
+    Raises:
+        SettingError: it was made with other settings.
+    """
+    made = flat_values(from_stored(stored))
+    for name, value in flat_values(wanted).items():
+        if name not in FREE and made[name] != value:
+            raise SettingError(
+                name,
+                repr(value),
+                made[name],
+                f"{where} was made with {{{name}}} {made[name]!r}, expected {value!r}: give another --dir, or the "
+                "settings that the study was begun with",
+            )

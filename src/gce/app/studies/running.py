@@ -1,0 +1,113 @@
+"""The runs of a study: each condition with each seed, in a directory of its own.
+
+What is there is never run again, so a study goes on across sittings, and several processes may work on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from gce.app.settings.records import TrainSettings
+from gce.app.settings.values import with_recipe
+from gce.app.studies.conditions import STUDIES, check_common, check_stored, values_of
+from gce.app.terminal import Terminal, put
+from gce.app.training.run import resume, train
+from gce.app.wiring.files import check_apart
+from gce.app.wiring.runs import open_run, runs_of
+from gce.app.wiring.tasks import find_preset, find_task
+from gce.errors import BadInput, RunInUse, SettingError
+from gce.ports.executor import Executor
+
+__all__ = ["PlannedRun", "plan_runs", "run_all"]
+
+
+@frozen
+class PlannedRun:
+    """A run that a study wants."""
+
+    condition: str
+    what: str
+    """What the condition is, in words."""
+    seed: int
+    settings: TrainSettings
+    directory: Path
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run in its directory."""
+        return str(self.directory) in runs_of(self.directory).find(str(self.directory))
+
+    @property
+    def done(self) -> bool:
+        """Whether that run has ended."""
+        return runs_of(self.directory).find(str(self.directory)).get(str(self.directory), False)
+
+
+def plan_runs(
+    study: str, directory: Path, seeds: Sequence[int], conditions: Sequence[str], common: Mapping[str, Any]
+) -> list[PlannedRun]:
+    """All runs of a study with these settings in `common`, by seed; of all conditions where none is named.
+
+    Raises:
+        BadInput: no such condition, settings that the conditions differ in, or a run that is there has others.
+    """
+    available = STUDIES[study]
+    chosen = conditions or tuple(available)
+    for name in chosen:
+        if name not in available:
+            raise BadInput(f"study {study} has no condition {name!r}: choose from {', '.join(available)}")
+    check_common(common, available)
+    check_apart(directory)
+    wanted = []
+    for name, seed in [(name, seed) for seed in seeds for name in chosen]:
+        values = values_of(available[name], common, seed)
+        if values is None:
+            put(f"left out: task {common.get('task')} has no variant for {name}", error=True)
+        else:
+            place = directory / name / f"seed-{seed}"
+            wanted.append(PlannedRun(name, available[name].what, seed, _settings(values), place))
+    for run in wanted:
+        if run.begun:
+            with open_run(run.directory) as reader:
+                check_stored(reader.config.get("settings", {}), run.settings, run.directory)
+    return wanted
+
+
+def _settings(values: Mapping[str, Any]) -> TrainSettings:
+    settings = with_recipe("gce", values)
+    if settings.model.adapter:
+        message = "the runs of a study begin with the base: leave out {model.adapter}"
+        raise SettingError("model.adapter", "none", settings.model.adapter, message)
+    return evolve(settings, preset=find_preset(find_task(settings.task), settings.preset))
+
+
+def run_all(wanted: Sequence[PlannedRun], executor: Executor) -> None:
+    """Run what is not done, and go on with what was cut off; a run that another process has is left to it."""
+    numbered = [(f"{number}/{len(wanted)}", run) for number, run in enumerate(wanted, 1)]
+    for _ in executor.map(_run_one, numbered):
+        pass
+
+
+def _run_one(numbered: tuple[str, PlannedRun]) -> Sequence[None]:
+    number, run = numbered
+    if run.done:
+        return ()
+    put(f"[{number}] {run.condition}, seed {run.seed}: {run.what}", error=True)
+    # Where minutes are limited, the test before tells how long the one at the end will take.
+    before, begun = run.settings.stopping.minutes is not None, run.begun
+    try:
+        if begun:
+            changes = {"stopping.min_coverage": run.settings.stopping.min_coverage}
+            resume(run.directory, changes, measure_before=before, watch=Terminal)
+        else:
+            train(run.settings, run=run.directory, measure_before=before, watch=Terminal)
+    except BadInput as error:
+        if not isinstance(error, RunInUse) and (begun or not run.begun):
+            raise
+        # Another process has it, or began it while this one was loading the model.
+        put(f"left to another process: {error}", error=True)
+    return ()

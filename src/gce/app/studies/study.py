@@ -1,0 +1,200 @@
+"""What the conditions of a study do to test accuracy: its finished runs, and differences paired by seed and problem."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from gce.app.evaluation.scoring import stored_outcome, stored_shares
+from gce.app.studies.conditions import Condition
+from gce.app.tables import coverage_cell, difference_cell, p_cell, share_cell
+from gce.domain.outcomes import coverage
+from gce.domain.problems import ProblemId
+from gce.domain.randomness import generator
+from gce.domain.statistics import Estimate, holm, sign_flip_p, stratified_bootstrap
+from gce.ports.runs import Runs
+
+__all__ = [
+    "Effect",
+    "Finished",
+    "effect_rows",
+    "effects",
+    "finished",
+    "moved_blocks",
+    "unclear",
+]
+
+
+@frozen
+class Finished:
+    """A run that is done."""
+
+    condition: str
+    seed: int
+    right: Mapping[tuple[str, str], float]
+    """1 or 0 by (tier, digest of the test problem), for all that did not fail."""
+    summary: Mapping[str, Any]
+
+
+def finished(runs: Runs, study: str, conditions: Mapping[str, Condition], *, verify: bool = True) -> list[Finished]:
+    """All runs of a study that are done, by condition and seed."""
+    found: dict[str, dict[int, str]] = defaultdict(dict)
+    for name, ended in runs.find(study).items():
+        condition, _, seed = name.removeprefix(f"{study}/").partition("/seed-")
+        if ended and seed:
+            found[condition][int(seed)] = name
+    read = (
+        _finished(runs, name, condition, seed, verify)
+        for condition in conditions
+        for seed, name in sorted(found[condition].items())
+    )
+    return [each for each in read if each is not None]
+
+
+def _finished(runs: Runs, name: str, condition: str, seed: int, verify: bool) -> Finished | None:
+    with runs.read(name, verify=verify) as run:
+        summary, answers = run.summary(), run.answers("test-after")
+    if summary is None or not answers:
+        return None
+    judged = [each for each in answers if stored_outcome(each) != "failed"]
+    right = {(each["tier"], _identity(each)): float(each["right"]) for each in judged}
+    return Finished(condition, seed, right, summary)
+
+
+def _identity(answer: Mapping[str, Any]) -> str:
+    """What a test problem is paired by: its digest.
+
+    Answers of earlier versions have none, and pair with their like alone: their numbers name other problems now.
+    """
+    return str(answer.get("digest") or ProblemId.parse(answer["problem"]).index)
+
+
+@frozen
+class Effect:
+    """A condition's test accuracy, and how it differs from the one it is compared with."""
+
+    condition: str
+    seeds: tuple[int, ...]
+    mean: Estimate | None
+    """Mean of tiers over seeds; the interval is over problems, for these seeds. None where the seeds have no problem in
+    common that was judged."""
+    against: str
+    shared: tuple[int, ...]
+    """Seeds that both have."""
+    difference: Estimate | None
+    """Paired by seed and problem; None where there is nothing to compare with."""
+    by_seed: tuple[float, ...]
+    """The difference for each of them."""
+    p: float | None
+    adjusted: float | None = None
+    """By Holm over all differences of the study, those still to come included."""
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is told from nothing: adjusted p below 0.05, and every seed on the same side."""
+        same = all(value > 0 for value in self.by_seed) or all(value < 0 for value in self.by_seed)
+        return self.adjusted is not None and self.adjusted < 0.05 and same
+
+
+def effects(runs: Sequence[Finished], conditions: Mapping[str, Condition]) -> list[Effect]:
+    """One for each condition that has a run.
+
+    The same test problems serve all seeds, so a problem's differences are averaged over seeds before problems are drawn
+    anew: intervals and p speak of other problems, not of other seeds. How far seeds lie apart is in `by_seed`.
+    """
+    by_condition: dict[str, dict[int, Finished]] = defaultdict(dict)
+    for run in runs:
+        by_condition[run.condition][run.seed] = run
+    found = [
+        _effect(name, by_condition[name], condition.against, by_condition.get(condition.against, {}))
+        for name, condition in conditions.items()
+        if by_condition.get(name)
+    ]
+    p_values = {effect.condition: effect.p for effect in found if effect.p is not None}
+    # Those still to come count too: what is told from nothing midway stays so.
+    compared = [name for name, condition in conditions.items() if condition.against]
+    adjusted = dict(zip(compared, holm([p_values.get(name, 1.0) for name in compared]), strict=True))
+    return [evolve(effect, adjusted=adjusted[effect.condition]) if effect.p is not None else effect for effect in found]
+
+
+def unclear(found: Sequence[Effect]) -> list[str]:
+    """Conditions whose difference is not told from nothing."""
+    return [effect.condition for effect in found if effect.difference is not None and not effect.clear]
+
+
+def effect_rows(found: Sequence[Effect], runs: Sequence[Finished]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and rows of the table of effects, a row a condition."""
+    head = (
+        "condition",
+        "mean of tiers, %",
+        "difference, points",
+        "by seed",
+        "p (Holm)",
+        "updates",
+        "right rollouts",
+        "coverage",
+    )
+    rows: list[tuple[str, ...]] = []
+    for effect in found:
+        own = [each.summary for each in runs if each.condition == effect.condition]
+        change = effect.difference
+        rows.append(
+            (
+                effect.condition,
+                "-" if effect.mean is None else share_cell(effect.mean.value, effect.mean.low, effect.mean.high),
+                "-" if change is None else f"{difference_cell(change)} vs {effect.against}",
+                " ".join(f"{100 * value:+.1f}" for value in effect.by_seed) or "-",
+                p_cell(effect.adjusted),
+                ", ".join(str(summary["updates"]) for summary in own),
+                ", ".join(str(summary["correct_traces"]) for summary in own),
+                coverage_cell(coverage(share for summary in own for share in stored_shares(summary["after"]).values())),
+            )
+        )
+    return head, rows
+
+
+def moved_blocks(runs: Sequence[Finished], condition: str) -> str:
+    """Which blocks of the model a condition's runs moved, run by run."""
+    found = []
+    for each in runs:
+        if each.condition == condition:
+            blocks = {int(part) for name in each.summary.get("moved", ()) for part in name.split(".") if part.isdigit()}
+            found.append(" ".join(map(str, sorted(blocks))) or "none")
+    return "; ".join(found)
+
+
+def _effect(name: str, own: Mapping[int, Finished], against: str, other: Mapping[int, Finished]) -> Effect:
+    seeds = tuple(sorted(own))
+    every = _strata([run.right for run in own.values()])
+    mean = stratified_bootstrap(every, generator(0, "bootstrap", name)) if every else None
+    changes = {
+        seed: {
+            key: right - other[seed].right[key] for key, right in own[seed].right.items() if key in other[seed].right
+        }
+        for seed in seeds
+        if seed in other
+    }
+    changes = {seed: change for seed, change in changes.items() if change}
+    strata = _strata(list(changes.values())) if changes else []
+    if not strata:
+        return Effect(name, seeds, mean, against, (), None, (), None)
+    by_seed = tuple(_mean_of_tiers(_strata([change])) for change in changes.values())
+    difference = stratified_bootstrap(strata, generator(0, "bootstrap", name, against))
+    p = sign_flip_p(strata, generator(0, "signs", name, against))
+    return Effect(name, seeds, mean, against, tuple(changes), difference, by_seed, p)
+
+
+def _strata(values: Sequence[Mapping[tuple[str, str], float]]) -> list[list[float]]:
+    """By tier, for each problem that all have, the mean over them."""
+    shared = [key for key in values[0] if all(key in each for each in values)]
+    strata: dict[str, list[float]] = defaultdict(list)
+    for tier, number in shared:
+        strata[tier].append(sum(each[tier, number] for each in values) / len(values))
+    return list(strata.values())
+
+
+def _mean_of_tiers(strata: Sequence[Sequence[float]]) -> float:
+    return sum(sum(values) / len(values) for values in strata) / len(strata)

@@ -1,0 +1,128 @@
+"""Tables of results as text, and the cells that numbers with intervals become."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from gce.domain.diagnosis import run_counts
+from gce.domain.measurements import Interval, IterationRecord
+from gce.domain.outcomes import coverage
+from gce.domain.statistics import Estimate, mean_of_tiers
+from gce.domain.text import printable
+
+__all__ = [
+    "accuracy_rows",
+    "count_words",
+    "coverage_cell",
+    "difference_cell",
+    "interval_cell",
+    "p_cell",
+    "percent",
+    "rollout_rows",
+    "share_cell",
+    "table",
+]
+
+
+def percent(share: float) -> str:
+    """A share as a percentage without decimals, as "7%"."""
+    return f"{100 * share:.0f}%"
+
+
+def share_cell(share: float, low: float, high: float, *, digits: int = 1) -> str:
+    """A share with its interval in percent, as "7.5 (4.1-12.3)"."""
+    return f"{100 * share:.{digits}f} ({100 * low:.{digits}f}-{100 * high:.{digits}f})"
+
+
+def interval_cell(found: Interval, *, digits: int = 1) -> str:
+    """The same of a measured share."""
+    return share_cell(found.share, found.low, found.high, digits=digits)
+
+
+def difference_cell(found: Estimate, *, digits: int = 1) -> str:
+    """A difference of shares with its interval in points, as "+7.5 (-4.1 to +12.3)"."""
+    value, low, high = (f"{100 * each:+.{digits}f}" for each in (found.value, found.low, found.high))
+    return f"{value} ({low} to {high})"
+
+
+def coverage_cell(share: float) -> str:
+    """A coverage in percent, as "100 %"; never rounded up to that."""
+    return f"{math.floor(1000 * share) / 10:g} %"
+
+
+def p_cell(p: float | None) -> str:
+    """A p value."""
+    return "-" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def count_words(counts: Mapping[str, int], asked: int) -> str:
+    """How many problems tiers have, by tier, of so many `asked` for; a tier that has fewer says that these are all."""
+    most = max(counts.values())
+    all_of_them = {tier: " (all there are)" if n < asked else "" for tier, n in counts.items()}
+    usual = next(tier for tier, n in counts.items() if n == most)
+    fewer = [f", {n} in {tier}{all_of_them[tier]}" for tier, n in counts.items() if n < most]
+    return f"n = {most} a tier{all_of_them[usual]}{''.join(fewer)}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: bool = False) -> str:
+    """Columns of even width, the first to the left and the others to the right, or to the left where they are words.
+
+    A row is a line, whatever its cells hold.
+    """
+    head, *rows = ([printable(cell) for cell in row] for row in (head, *rows))
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        place = str.ljust if words else str.rjust
+        rest = "  ".join(place(cell, width) for cell, width in zip(cells[1:], widths[1:], strict=True))
+        return f"{cells[0]:<{widths[0]}}  {rest}".rstrip()
+
+    return "\n".join([line(head), line(["-" * width for width in widths]), *map(line, rows)])
+
+
+def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """What the training rollouts of a run were like, a row a tier: head and rows."""
+    shares = ("right", "problems", "all wrong", "all right", "cut off", "unreadable", "distinct", "coverage")
+    head = ("", "rollouts", *shares)
+    failed: Counter[str] = Counter()
+    for record in records:
+        failed.update(record.failed)
+    rows = tuple(
+        (
+            tier,
+            f"{count.rollouts}",
+            percent(count.correct / count.rollouts),
+            f"{count.problems}",
+            percent(count.all_wrong / count.problems),
+            percent(count.all_right / count.problems),
+            percent(count.truncated / count.rollouts),
+            percent(count.unparsed / count.rollouts),
+            f"{count.distinct}",
+            coverage_cell(count.rollouts / (count.rollouts + failed[tier])),
+        )
+        for tier, count in run_counts(records).items()
+    )
+    return head, rows
+
+
+def accuracy_rows(
+    rows: Mapping[str, Mapping[str, Interval]], tiers: Sequence[str], held_out: Sequence[str] = ()
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Shares in every tier and their mean, with intervals, a row a name; a dash where it was not measured.
+
+    The last column is the coverage.
+    """
+    lines = []
+    for name, row in rows.items():
+        found = {tier: share for tier, share in row.items() if share.n}
+        line = [name, *(interval_cell(found[tier], digits=0) if tier in found else "-" for tier in tiers)]
+        if set(tiers) <= set(found):
+            mean = mean_of_tiers([found[tier] for tier in tiers])
+            line.append(share_cell(mean.value, mean.low, mean.high))
+        else:
+            line.append("-")
+        lines.append((*line, coverage_cell(coverage(row.values()))))
+    columns = (f"{tier}, held out" if tier in held_out else tier for tier in tiers)
+    return ("", *columns, "mean", "coverage"), tuple(lines)

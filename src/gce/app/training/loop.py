@@ -1,0 +1,92 @@
+"""The loop: plan, sample, judge, admit, learn, measure, commit; again.
+
+Each iteration takes the state that the one before left and leaves the next one, which is committed before it is handed
+out. Nothing here knows a vendor, a terminal or a particular task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gce.app.evaluation.scoring import RESUME, accuracy, ask, check_answers
+from gce.app.settings.records import ADMISSION
+from gce.app.training.records import commit, count_tiers, iteration_record
+from gce.app.training.rollouts import sample, without_failed
+from gce.app.training.state import Run, RunState, next_state
+from gce.app.training.updates import admit_traces, learn, warm_up
+from gce.domain.measurements import Interval, IterationRecord
+
+__all__ = ["iterate", "why_stop"]
+
+
+def iterate(run: Run, state: RunState) -> Iterator[tuple[RunState, IterationRecord]]:
+    """One iteration after another, each committed before it is handed out, until there is a reason to stop."""
+    while not why_stop(run, state):
+        state, record = _iteration(run, state)
+        yield state, record
+
+
+def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
+    number = state.iteration + 1
+    warming_up = state.updates < run.settings.demonstrations.warm_up
+    drawn, sampled, sampling = (state.drawn, [], 0.0) if warming_up else sample(run, state, number)
+
+    began = run.clock.now()
+    rollouts = without_failed(sampled)
+    # The best of a group need not be right: the curriculum goes by what is.
+    best = ADMISSION.share(run.settings.buffer.admission) is not None
+    as_taken = [(rollout.reward, rollout.judged.right if best else rollout.credited) for rollout in rollouts]
+    credited = count_tiers(run.tiers, rollouts, as_taken, admit_at=run.task.admit_at)
+    buffer, admitted = admit_traces(run, state.buffer, number, rollouts)
+    reports = warm_up(run, state) if warming_up else learn(run, number, buffer, rollouts, credited)
+    updates = state.updates + len(reports)
+
+    learned = run.clock.now()
+    dev = _dev_accuracy(run) if _dev_is_due(run, state, updates, warming_up=warming_up) else {}
+    looked = run.clock.now()
+
+    seconds = {"sample": sampling, "train": learned - began, "evaluate": looked - learned}
+    record = iteration_record(run, number, sampled, buffer, admitted, reports, dev, seconds)
+    state = next_state(state, record, credited, drawn, buffer, updates, warming_up=warming_up)
+    commit(run, state, record, sampled, admitted)
+    run.watcher.iteration(record)
+    return state, record
+
+
+def _dev_is_due(run: Run, state: RunState, updates: int, *, warming_up: bool) -> bool:
+    """After the warm-up, after every `dev_every` iterations, and after the last one."""
+    number, settings = state.iteration + 1, run.settings
+    if warming_up:
+        return updates >= settings.demonstrations.warm_up
+    return number % settings.evaluation.dev_every == 0 or number - state.warm_ups == settings.stopping.iterations
+
+
+def _dev_accuracy(run: Run) -> dict[str, Interval]:
+    settings = run.settings
+    if not run.dev:
+        return {}
+    advance = run.watcher.stage("evaluate", len(run.dev))
+    seed, max_tokens = settings.seed, settings.rollouts.max_tokens
+    answers = ask(run.model, run.task, run.evaluator, run.dev, seed=seed, max_tokens=max_tokens, on_answer=advance)
+    check_answers("dev problems", answers, settings.stopping.min_coverage, or_else=RESUME)
+    return accuracy(answers)
+
+
+def why_stop(run: Run, state: RunState) -> str:
+    """The reason to begin no further iteration, in words, or nothing."""
+    stopping = run.settings.stopping
+    warming_up = state.updates < run.settings.demonstrations.warm_up
+    if not warming_up and state.iteration - state.warm_ups >= stopping.iterations:
+        return f"all {stopping.iterations} iterations{' after the warm-up' if state.warm_ups else ''} are done"
+    if stopping.until is not None and state.best is not None and state.best[1] >= stopping.until:
+        return f"dev accuracy reached {stopping.until:.0%} in iteration {state.best[0]}"
+    if stopping.patience is not None and state.looks_since_best >= stopping.patience:
+        return f"no gain on dev problems in {stopping.patience} looks"
+    if run.seconds is not None:
+        records = list(run.store.read("iterations"))
+        taken = [sum(record["seconds"].values()) for record in records]
+        # A warm-up, without rollouts, says nothing of how long the first iteration with them takes.
+        next_one = taken[-1] if records and (warming_up or records[-1]["tiers"]) else 0.0
+        if sum(taken) + next_one >= run.seconds:
+            return f"another iteration would exceed {stopping.minutes:g} minutes"
+    return ""

@@ -1,0 +1,129 @@
+"""What a run is made of by its settings: model, place of the adapter, demonstrations; and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gce.app.evaluation.conversations import check_needs
+from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, Demonstration, demonstrations_for_training, digests_of
+from gce.app.settings.records import TrainSettings
+from gce.app.wiring.solvers import find_solve
+from gce.app.wiring.tasks import find_preset
+from gce.domain.layer_selection import choose_layers
+from gce.domain.randomness import key
+from gce.domain.strategies.requests import Settings, Strategy
+from gce.domain.tasks import ProblemSource, Task, draw_problems
+from gce.errors import BadInput, SettingError
+from gce.ports.evaluator import Evaluator
+from gce.ports.model import LearningModel, Probe
+
+__all__ = [
+    "Examples",
+    "check_pool",
+    "check_strategy",
+    "check_task",
+    "demonstrations_of",
+    "nothing_to_draw",
+    "place_adapter",
+]
+
+PROBE_PROMPTS = 4
+"""Task prompts a tier on which activations are probed."""
+Examples = Mapping[str, tuple[Demonstration, ...]]
+
+
+def check_task(settings: TrainSettings, task: Task) -> None:
+    """Refuse settings that the task's tiers cannot serve.
+
+    Raises:
+        SettingError: the first of them.
+        BadInput: there is nothing to train on.
+    """
+    preset, ladder = settings.preset, settings.curriculum.ladder
+    if settings.buffer.admission == "reasoned" and not task.teaching.has_steps:
+        message = f"task {task.name} cannot check written steps: {{buffer.admission}} reasoned needs a task that can"
+        raise SettingError("buffer.admission", "another than reasoned", "reasoned", message)
+    training = task.training_tiers(preset, ladder=ladder)
+    if not training:
+        raise BadInput(f"task {task.name} has no training problems in preset {preset}: evaluate models on it")
+    if ladder and training == task.training_tiers(preset):
+        message = f"preset {preset} of task {task.name} has no rungs below its tiers: leave out {{curriculum.ladder}}"
+        raise SettingError("curriculum.ladder", "false", True, message)
+    by_tier = settings.rollouts.problems_by_tier or {}
+    if unknown := sorted(set(by_tier) - set(training)):
+        message = f"recipe {settings.recipe} samples tiers that {task.name} has not: {', '.join(unknown)}"
+        raise SettingError("rollouts.problems_by_tier", f"tiers among {', '.join(training)}", by_tier, message)
+    least, problems = len(training), settings.rollouts.problems
+    if problems < least:
+        message = f"expected {{rollouts.problems}} from {least}, one for each training tier, got {problems}"
+        raise SettingError("rollouts.problems", f"at least {least}", problems, message)
+
+
+def check_pool(settings: TrainSettings, task: Task, worked: Examples) -> None:
+    """Refuse, before the first rollouts would find it out, a pool with nothing to draw."""
+    examples, preset, pool = digests_of(worked), settings.preset, settings.curriculum.pool
+    source = ProblemSource(task)
+    for tier in task.training_tiers(preset, ladder=settings.curriculum.ladder) if pool else ():
+        drawn = (source.draw(preset, tier, "train", index, seed=settings.seed) for index in range(pool or 0))
+        if all(problem.digest in examples for problem in drawn):
+            raise nothing_to_draw(tier, pool)
+
+
+def nothing_to_draw(tier: str, pool: int | None) -> SettingError:
+    """The error where all problems of a tier are worked examples."""
+    expected = "fewer {demonstrations.shots} or more of {curriculum.pool}"
+    message = f"all problems of {tier} are worked examples: take {expected}"
+    return SettingError("curriculum.pool", expected, pool, message)
+
+
+def check_strategy(strategy: Strategy, task: Task, model: LearningModel, worked: Examples) -> None:
+    """Refuse, as BadInput, a strategy that needs what a training run has not: other roles, environments."""
+    check_needs(strategy, task, Settings(examples=dict.fromkeys(worked, ())), model)
+
+
+def place_adapter(settings: TrainSettings, task: Task, model: LearningModel) -> tuple[int, ...]:
+    """Choose the blocks by probing real task prompts, or as asked; a model without blocks keeps what it has."""
+    if not isinstance(model, Probe):
+        return ()
+    prompts = [
+        problem.prompt
+        for tier in task.training_tiers(settings.preset)
+        for problem in draw_problems(
+            task, settings.preset, tier, "train", PROBE_PROMPTS, seed=key(settings.seed, "probe")
+        )
+    ]
+    activations = model.activation_statistics(prompts)
+    count = min(settings.lora.layers, len(activations))
+    try:
+        layers = choose_layers(activations, count, strategy=settings.lora.targeting, key=key(settings.seed, "layers"))
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    model.attach(layers)
+    return layers
+
+
+def demonstrations_of(settings: TrainSettings, strategy: Strategy, task: Task, evaluator: Evaluator) -> Examples:
+    """The examples that the run starts with, or that its strategy shows; none where it is to do without.
+
+    By tier; those of further presets, which are there for the warm-up alone, by PRESET/TIER.
+    """
+    starts_with_them = settings.demonstrations.bootstrap != "none" or settings.demonstrations.warm_up
+    if not (starts_with_them or strategy.needs_examples):
+        return {}
+    solve = find_solve(settings.demonstrations.examples)
+    count = EXAMPLES_DRAWN * settings.demonstrations.shots
+    tiers = task.training_tiers(settings.preset, ladder=settings.curriculum.ladder)
+    needed = {"or_else": f"strategy {strategy.name} needs them"} if strategy.needs_examples else {}
+    found = demonstrations_for_training(task, evaluator, settings.preset, tiers, count, solve=solve, **needed)
+    if strategy.needs_examples and set(tiers) != set(found):
+        missing = ", ".join(tier for tier in tiers if tier not in found)
+        raise BadInput(f"task {task.name} has no worked examples of {missing}: strategy {strategy.name} needs them")
+    for preset in (find_preset(task, name) for name in settings.demonstrations.warm_up_also):
+        if preset == settings.preset:
+            message = (
+                f"{{demonstrations.warm_up_also}} names further presets, and {preset} is the run's own: leave it out"
+            )
+            raise SettingError("demonstrations.warm_up_also", "further presets", preset, message)
+        others = demonstrations_for_training(task, evaluator, preset, task.training_tiers(preset), count, solve=solve)
+        found |= {f"{preset}/{tier}": examples for tier, examples in others.items()}
+    return found

@@ -1,0 +1,308 @@
+"""Rollouts of an iteration: which problems are drawn, and answers to them, in waves that a resume finds again.
+
+The store holds each wave with its verdicts as soon as it is whole, so that a run that was cut off draws at most one
+wave again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Container, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from gce.app.evaluation.conversations import Opening, hold
+from gce.app.evaluation.demonstrations import Turns, digests_of, turns_before
+from gce.app.evaluation.scoring import RESUME, check_answers
+from gce.app.settings.records import ADMISSION
+from gce.app.training.preparation import nothing_to_draw
+from gce.app.training.state import Run, RunState
+from gce.domain.admission import positives
+from gce.domain.answers import Answer, answered_by
+from gce.domain.completions import Completion
+from gce.domain.conversations import Conversation
+from gce.domain.curriculum import climbed, needs_examples, plan, second_wave
+from gce.domain.learning import Turn
+from gce.domain.problems import Problem
+from gce.domain.randomness import generator, key
+from gce.domain.serialization import from_plain, to_plain
+from gce.domain.strategies.requests import MODEL, Settings
+from gce.domain.strategies.single_turn import FEW_SHOT, ZERO_SHOT
+from gce.domain.tasks import Task
+from gce.domain.traces import turns_of
+from gce.domain.verdicts import Verdict
+from gce.errors import BadInput
+
+__all__ = ["Rollout", "groups_of", "sample", "without_failed"]
+
+ALONE_EVERY = 4
+"""Of a wave's rollouts of a problem that is shown with examples, each fourth has none, and so has the last of fewer."""
+
+MOST_SKIPPED = 1000
+"""Problems drawn one after another that are all worked examples, before it is said that there are no others."""
+
+
+def _problems(run: Run, state: RunState, number: int) -> tuple[list[Problem], Mapping[str, int]]:
+    """The iteration's problems, and how many each tier has had since the start."""
+    settings, curriculum = run.settings, run.settings.curriculum
+    tiers = climbed(state.history, run.tiers) if curriculum.ladder else run.tiers
+    total = settings.rollouts.problems
+    shares = settings.rollouts.problems_by_tier or plan(
+        state.history, tiers, problems=total, policy=curriculum.sampling, floor=curriculum.floor
+    )
+    drawn = dict(state.drawn)
+    examples = digests_of(run.worked)
+    problems: dict[str, Problem] = {}
+    for tier, count in shares.items():
+        found = skipped = 0
+        while found < count:
+            index = drawn.get(tier, 0)
+            drawn[tier] = index + 1
+            index = index % curriculum.pool if curriculum.pool else index
+            problem = run.source.draw(settings.preset, tier, "train", index, seed=settings.seed)
+            if problem.digest in examples:  # Its answer has been worked out, and perhaps shown or learned.
+                skipped += 1
+                if skipped == MOST_SKIPPED:
+                    raise nothing_to_draw(tier, curriculum.pool)
+                continue
+            problems[problem.key] = problem
+            found, skipped = found + 1, 0
+    return list(problems.values()), drawn
+
+
+@frozen
+class Rollout:
+    """An answer, and what learning takes its reward for: as it was judged, unless the admission is another."""
+
+    judged: Answer
+    reward: float
+    shown: bool
+    """Whether its prompt began with worked examples."""
+    credited: bool = False
+    """Whether it is a positive among the iteration's rollouts of its problem."""
+    turns: tuple[Turn, ...] | None = None
+    """The conversation that led to it, with what the model wrote marked trained; None for the prompt and the answer."""
+    counts: Mapping[str, int | None] = field(factory=dict)
+    """What is stored of the conversation: `replies`, `prompt_tokens` and `tokens`; empty where `turns` is None."""
+
+    @property
+    def learnable(self) -> bool:
+        """Whether the model wrote an answer, and something that can be learned."""
+        return self.judged.completion.finish_reason != "context" and self.turns != ()
+
+
+def sample(run: Run, state: RunState, number: int) -> tuple[Mapping[str, int], list[Rollout], float]:
+    """Problems that each tier has had since the start, the iteration's rollouts, and seconds they took.
+
+    Raises:
+        LowCoverage: too many failed.
+    """
+    problems, drawn = _problems(run, state, number)
+    rollouts, seconds = _waves(run, state, number, problems)
+    rollouts = _with_positives(run, rollouts)
+    failed = [rollout.judged for rollout in rollouts if rollout.judged.failed]
+    if failed:
+        _check_coverage(run, number, rollouts)
+        said = f"{failed[0].problem.tier}: {failed[0].reason}"
+        run.watcher.say(f"warning: {len(failed)} of {len(rollouts)} rollouts failed and count for nothing; {said}")
+    return drawn, rollouts, seconds
+
+
+def _check_coverage(run: Run, number: int, rollouts: Sequence[Rollout]) -> None:
+    answers = (rollout.judged for rollout in rollouts)
+    check_answers(f"rollouts of iteration {number}", answers, run.settings.stopping.min_coverage, or_else=RESUME)
+
+
+def _waves(run: Run, state: RunState, number: int, problems: Sequence[Problem]) -> tuple[list[Rollout], float]:
+    """The iteration's rollouts, and seconds they took, before a resume too."""
+    settings = run.settings.rollouts
+    counts: Mapping[str, int] = {problem.key: settings.samples for problem in problems}
+    first, seconds = _wave(run, state, number, counts, problems, 0)
+    _check_coverage(run, number, first)
+    if not settings.second_wave:
+        return first, seconds
+    groups = groups_of(without_failed(first))
+    if run.settings.buffer.admission == "all":
+        # With nothing known of the rewards no problem is told from another.
+        groups = {problem: [0.0] * len(group) for problem, group in groups.items()}
+    counts = second_wave(groups, settings.second_wave, admit_at=run.task.admit_at)
+    second, more = _wave(run, state, number, counts, problems, settings.samples)
+    return first + second, seconds + more
+
+
+def without_failed(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """Those that may be counted, planned by and learned from."""
+    return [rollout for rollout in rollouts if not rollout.judged.failed]
+
+
+def groups_of(rollouts: Sequence[Rollout]) -> dict[str, list[float]]:
+    """The rewards of each problem's rollouts, as learning takes them."""
+    groups: dict[str, list[float]] = defaultdict(list)
+    for rollout in rollouts:
+        groups[rollout.judged.problem.key].append(rollout.reward)
+    return groups
+
+
+def _with_positives(run: Run, rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """The rollouts, positives marked: among those of one problem that did not fail."""
+    top = ADMISSION.share(run.settings.buffer.admission)
+    found = {
+        problem: iter(positives(rewards, run.task.admit_at, top=top))
+        for problem, rewards in groups_of(without_failed(rollouts)).items()
+    }
+    return [
+        evolve(rollout, credited=not rollout.judged.failed and next(found[rollout.judged.problem.key]))
+        for rollout in rollouts
+    ]
+
+
+def _wave(
+    run: Run, state: RunState, number: int, counts: Mapping[str, int], problems: Sequence[Problem], first_sample: int
+) -> tuple[list[Rollout], float]:
+    """Rollouts in the order of their requests, whatever the order in which they were finished; seconds they took."""
+    openings: dict[str, Opening] = {}
+    shown = set()
+    for problem in problems:
+        count = counts.get(problem.key, 0)
+        before = _turns_before(run, state, number, problem)
+        for place in range(count):
+            sample = first_sample + place
+            name = f"{number}/{problem.key}/{sample}"
+            strategy = run.strategy
+            # Some go alone, so that it shows when examples are no longer needed.
+            if before and not strategy.needs_examples and (place + 1) % min(count, ALONE_EVERY):
+                strategy = FEW_SHOT
+                shown.add(name)
+            exchange = strategy.converse(run.task, problem, _sampling(run, {problem.tier: before}))
+            openings[name] = Opening(problem, exchange, partial(_seed, run, number, problem, sample))
+    wave = _held(run, number, first_sample, openings.keys())
+    if wave is None:
+        wave = _drawn(run, number, first_sample, openings, shown)
+    rollouts = _read(run, wave, {name: opening.problem for name, opening in openings.items()}, shown)
+    return _credit(run, f"{number}/{first_sample}", [rollouts[name] for name in openings]), wave["seconds"]
+
+
+def _turns_before(run: Run, state: RunState, number: int, problem: Problem) -> Turns:
+    """Demonstrations to show before a problem, where the strategy or a weak model needs them."""
+    shown = run.settings.demonstrations
+    bootstrapped = shown.bootstrap != "none" and needs_examples(state.history, problem.tier)
+    if not (bootstrapped or run.strategy.needs_examples):
+        return ()
+    return turns_before(problem, run.worked, shown.shots, number)
+
+
+def _sampling(run: Run, examples: Mapping[str, Turns]) -> Settings:
+    """How conversations are sampled."""
+    rollouts = run.settings.rollouts
+    return Settings(
+        run.settings.seed, rollouts.temperature, rollouts.samples, max_tokens=rollouts.max_tokens, examples=examples
+    )
+
+
+def _seed(run: Run, number: int, problem: Problem, sample: int, request: int, place: int) -> int:
+    """Of a completion: see `Opening.seed`."""
+    further = (request, place) if request or place else ()
+    return key(run.settings.seed, "rollout", number, problem.key, sample, *further)
+
+
+def _drawn(
+    run: Run, number: int, first_sample: int, openings: Mapping[str, Opening], shown: Container[str]
+) -> dict[str, Any]:
+    """A wave as it is held: drawn, judged, and as plain as what is read back."""
+    began = run.clock.now()
+    advance = run.watcher.stage("sample", len(openings))
+    rollouts = []
+
+    def ended(name: str, conversation: Conversation) -> None:
+        rollouts.append(_plain(name, conversation, shown=name in shown, whole=run.strategy is not ZERO_SHOT))
+        advance()
+
+    held = hold(openings, {MODEL: run.model}, run.task, run.evaluator, _sampling(run, {}), on_end=ended)
+    seconds = run.clock.now() - began
+    wave = {"iteration": number, "first_sample": first_sample, "seconds": seconds, "rollouts": rollouts}
+    if not any(conversation.last.failed for conversation in held.values()):
+        # What failed, as where a server was down, is asked again after a resume.
+        run.store.hold(wave)
+    return wave
+
+
+def _plain(name: str, conversation: Conversation, *, shown: bool, whole: bool) -> dict[str, Any]:
+    """A rollout as it is held: the attempt that counts, and where it is wanted whole, the conversation."""
+    completion = evolve(conversation.last.completion, key=name)
+    rollout = {
+        "completion": to_plain(_alone(completion) if shown else completion),
+        "verdicts": to_plain(conversation.last.verdicts),
+    }
+    if whole:
+        rollout["turns"] = to_plain(turns_of(conversation))
+        rollout["counts"] = {count: getattr(conversation, count) for count in ("replies", "prompt_tokens", "tokens")}
+    return rollout
+
+
+def _held(run: Run, number: int, first_sample: int, asked: Collection[str]) -> dict[str, Any] | None:
+    """A wave that was drawn before the run was cut off; None where it has to be drawn."""
+    for wave in run.store.held():
+        if (wave.get("iteration"), wave.get("first_sample")) != (number, first_sample):
+            continue
+        if {each["completion"]["key"] for each in wave["rollouts"]} == set(asked):
+            return wave
+    return None
+
+
+def _read(run: Run, wave: Mapping[str, Any], asked: Mapping[str, Problem], shown: Container[str]) -> dict[str, Rollout]:
+    """A wave's rollouts by name. Those just drawn are read back, too: then nothing differs where they are resumed."""
+    found = {}
+    for each in wave["rollouts"]:
+        completion = from_plain(Completion, each["completion"])
+        try:
+            verdicts = from_plain(tuple[Verdict, ...], each["verdicts"])
+        except ValueError as error:
+            raise BadInput(f"task {run.task.name}: its verdict on {completion.key} cannot be kept: {error}") from error
+        answer = answered_by(run.task, asked[completion.key], completion, verdicts)
+        turns = from_plain(tuple[Turn, ...], each["turns"]) if "turns" in each else None
+        found[completion.key] = Rollout(
+            answer, answer.reward or 0.0, completion.key in shown, turns=turns, counts=each.get("counts", {})
+        )
+    return found
+
+
+def _alone(completion: Completion) -> Completion:
+    """As if it had been written without the examples before it: what was said of it with them is left out."""
+    return evolve(
+        completion,
+        prompt_token_ids=None,
+        prompt_tokens=None,
+        log_probabilities=None,
+        sampling_log_probabilities=None,
+    )
+
+
+def _credit(run: Run, wave: str, rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """What learning may know of the rewards: all, or steps too, or, in a control, how many there are, or nothing."""
+    judged = [rollout.judged for rollout in rollouts]
+    rewards = [rollout.reward for rollout in rollouts]
+    match run.settings.buffer.admission:
+        case "all":
+            rewards = [1.0] * len(judged)
+        case "shuffled":
+            for tier in run.tiers:
+                places = [
+                    place for place, answer in enumerate(judged) if answer.problem.tier == tier and not answer.failed
+                ]
+                order = generator(run.settings.seed, "shuffled", wave, tier).permutation(len(places))
+                for place, other in zip(places, order, strict=True):
+                    rewards[place] = judged[places[other]].reward or 0.0
+        case "reasoned":
+            rewards = [
+                reward if answer.right and _reasoned(run.task, answer) else 0.0
+                for answer, reward in zip(judged, rewards, strict=True)
+            ]
+    return [evolve(rollout, reward=reward) for rollout, reward in zip(rollouts, rewards, strict=True)]
+
+
+def _reasoned(task: Task, answer: Answer) -> bool:
+    """Whether it has steps, and all of them are true."""
+    steps = task.judge_steps(answer.problem, answer.completion.text)
+    return bool(steps) and all(step.status == "true" for step in steps)

@@ -1,0 +1,441 @@
+"""A run as a function: from beginning to end (`train`), or from where it was cut off (`resume`).
+
+Picks task, model and the place where the run is kept, and returns what it came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from gce.app.evaluation.baselines import best_of, check_references, reference_rows
+from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
+from gce.app.evaluation.demonstrations import texts_digest
+from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
+from gce.app.evaluation.stored import iteration_records
+from gce.app.settings.checks import check_variants
+from gce.app.settings.records import ModelSettings, TrainSettings
+from gce.app.settings.stored import from_stored, is_flat
+from gce.app.settings.values import changed, settings_from
+from gce.app.tables import rollout_rows, table
+from gce.app.terminal import Silent
+from gce.app.training.loop import iterate, why_stop
+from gce.app.training.preparation import (
+    Examples,
+    check_pool,
+    check_strategy,
+    check_task,
+    demonstrations_of,
+    place_adapter,
+)
+from gce.app.training.records import moved_arrays, result_lines, summary_of, versions
+from gce.app.training.state import Run, RunState, Watcher
+from gce.app.training.state import resume as resumed_state
+from gce.app.wiring.evaluators import find_evaluator
+from gce.app.wiring.models import find_learning_model
+from gce.app.wiring.names import entry, name_of
+from gce.app.wiring.runs import find_adapter, place_of
+from gce.app.wiring.strategies import find_strategy
+from gce.app.wiring.system import SystemClock
+from gce.app.wiring.tasks import file_digest, find_preset, find_task, same_file, say_if_many
+from gce.domain.advantages import ALGORITHMS, Algorithm
+from gce.domain.diagnosis import falls
+from gce.domain.learning import ModelState
+from gce.domain.measurements import Interval
+from gce.domain.problems import Problem, Split
+from gce.domain.serialization import to_plain
+from gce.domain.strategies.requests import Strategy
+from gce.domain.tasks import Task, draw_problems
+from gce.errors import BadInput, SettingError
+from gce.ports.evaluator import Evaluator
+from gce.ports.model import LearningModel, Probe
+from gce.ports.runs import RunReader, Runs, RunWriter
+
+__all__ = ["Result", "resume", "train"]
+
+FITTED_TO = 100
+"""Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
+Watch = Callable[[int], Watcher]
+"""From the number of the last iteration to who watches the run."""
+
+
+def _nobody(_last_iteration: int) -> Watcher:
+    return Silent()
+
+
+@frozen(eq=False)
+class Result:
+    """What a run came to."""
+
+    name: str
+    """What the run is called: the path of its directory, or of a run in memory `memory`."""
+    settings: TrainSettings
+    model: LearningModel
+    """As the last iteration left it."""
+    summary: Mapping[str, Any]
+    """What `summary.json` holds: see docs/summary.md."""
+    runs: Runs
+    """Where the run is kept."""
+
+    @property
+    def before(self) -> dict[str, Interval]:
+        """Greedy accuracy on test problems by tier, before the first iteration; empty where it was not measured."""
+        return stored_shares(self.summary["before"])
+
+    @property
+    def after(self) -> dict[str, Interval]:
+        """The same after the last iteration."""
+        return stored_shares(self.summary["after"])
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds of all parts of the run."""
+        return float(self.summary["seconds"])
+
+    def run(self) -> AbstractContextManager[RunReader]:
+        """The run, to be read in a `with` statement: rollouts, traces, iterations."""
+        return self.runs.read(self.name)
+
+    def answers(self, moment: str = "after") -> Iterator[dict[str, Any]]:
+        """Answers to test problems `before` or `after` training, with prompts and verdicts."""
+        with self.run() as run:
+            yield from run.answers(f"test-{moment}")
+
+
+def train(
+    settings: TrainSettings | None = None,
+    *,
+    task: str | Task | None = None,
+    model: Any = None,
+    algorithm: str | Algorithm | None = None,
+    evaluator: str | Evaluator | None = None,
+    run: str | Path | None = None,
+    runs: Runs | None = None,
+    measure_before: bool = True,
+    watch: Watch = _nobody,
+    **given: Any,
+) -> Result:
+    """Train a model on its own verified answers, from beginning to end.
+
+    Either `settings` has all settings, or they are given one by one over those of a recipe: `recipe`, `preset`, `seed`,
+    and sections, each as its record or as a mapping of what differs, as `optimizer={"learning_rate": 3e-4}`.
+
+    Args:
+        settings: all settings, but for those that the other arguments say.
+        task: a name or a `Task`, which is taken as it is.
+        model: a name, settings of the section `model`, or a model (a Sampler and Learner of `gce.ports.model`).
+        algorithm: a name, or an `Algorithm`.
+        evaluator: a name, or an `Evaluator` of `gce.ports.evaluator`.
+        run: the directory where the run is kept, new or empty; None for the memory. With `runs`, its name there.
+        runs: where to keep it, where that is one's own.
+        measure_before: whether the test is also taken before the first iteration.
+        watch: makes what is told of progress; by default nothing is shown.
+        given: settings.
+
+    Raises:
+        SettingError: a value out of range, or settings that contradict one another.
+        GceError: the task, the model or the place of the run cannot be used; or the run was refused on its way.
+    """
+    if settings is not None and given:
+        raise ValueError(f"expected settings as a whole or one by one, got both: {', '.join(sorted(given))}")
+    settings, own_model = _with_model(settings_from(given) if settings is None else settings, model)
+    settings = _with_names(settings, algorithm, evaluator)
+    runs, name = place_of(run, runs)
+    runs.check_free(name)
+    found = task if isinstance(task, Task) else find_task(task or settings.task)
+    settings = evolve(settings, task=task if isinstance(task, str) else settings.task if task is None else task.name)
+    settings = evolve(settings, preset=find_preset(found, settings.preset))
+    prepared, stored = _prepared(settings, _Given(found, own_model, algorithm, evaluator))
+    with runs.create(name, stored) as store:
+        return _finished(prepared, runs, store, watch, measure_before=measure_before)
+
+
+def resume(
+    run: str | Path,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    task: Task | None = None,
+    model: Any = None,
+    algorithm: Algorithm | None = None,
+    evaluator: Evaluator | None = None,
+    runs: Runs | None = None,
+    discard_after: int | None = None,
+    measure_before: bool = True,
+    watch: Watch = _nobody,
+) -> Result:
+    """Go on with a run from its last commit, or from an earlier iteration.
+
+    Args:
+        run: the directory where it is kept.
+        changes: settings of the section `stopping` by dotted name, as `{"stopping.iterations": 6}`.
+        task: what the run was begun with, where that was no name.
+        model: likewise.
+        algorithm: likewise.
+        evaluator: likewise.
+        runs: as in `train`.
+        discard_after: the iteration to go back to, whose checkpoint must be kept; what came after is lost.
+        measure_before: as in `train`, where the run was cut off before that.
+        watch: as in `train`.
+
+    Raises:
+        SettingError: a change of another setting.
+        BadInput: what the run began with is not the same any more, or an earlier version made it.
+        GceError: as in `train`.
+    """
+    runs, name = place_of(run, runs)
+    # Nothing is lost for a command that is refused. What is to be discarded may be damaged: `open` checks the rest.
+    with runs.read(name, verify=discard_after is None) as reader:
+        prepared = _prepared_again(reader, changes or {}, _Given(task, model, algorithm, evaluator))
+    with runs.open(name, discard_after=discard_after) as store:
+        return _finished(prepared, runs, store, watch, measure_before=measure_before)
+
+
+@frozen(eq=False)
+class _Given:
+    """What was given to `train` or `resume`; None where the settings name it."""
+
+    task: Task | None
+    model: Any
+    algorithm: str | Algorithm | None
+    evaluator: str | Evaluator | None
+
+
+@frozen(eq=False)
+class _Prepared:
+    """What a run goes on with."""
+
+    settings: TrainSettings
+    task: Task
+    evaluator: Evaluator
+    algorithm: Algorithm
+    model: LearningModel
+    """Its adapter placed."""
+    worked: Examples
+    strategy: Strategy
+
+
+def _with_model(settings: TrainSettings, model: Any) -> tuple[TrainSettings, Any]:
+    """Settings that name the model, and the model where it was given itself."""
+    if model is None:
+        return settings, None
+    if isinstance(model, ModelSettings):
+        return evolve(settings, model=model), None
+    if isinstance(model, (str, Mapping)):
+        values = {"name": model} if isinstance(model, str) else model
+        return changed(settings, {f"model.{name}": value for name, value in values.items()}), None
+    return changed(settings, {"model.name": type(model).__qualname__}), model
+
+
+def _with_names(
+    settings: TrainSettings, algorithm: str | Algorithm | None, evaluator: str | Evaluator | None
+) -> TrainSettings:
+    """Settings that name the algorithm and the evaluator that were given."""
+    names = {}
+    if algorithm is not None:
+        names["objective.algorithm"] = name_of(algorithm, algorithm if isinstance(algorithm, str) else algorithm.name)
+    if evaluator is not None:
+        names["evaluator"] = name_of(evaluator, type(evaluator).__qualname__)
+    return changed(settings, names)
+
+
+def _algorithm(settings: TrainSettings, given: str | Algorithm | None) -> Algorithm:
+    if isinstance(given, Algorithm):
+        return given
+    return entry(settings.objective.algorithm, ALGORITHMS, Algorithm, "algorithm")
+
+
+def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[str, Any]]:
+    """What a new run begins with, and what is stored of that."""
+    task = given.task or find_task(settings.task)
+    algorithm = _algorithm(settings, given.algorithm)
+    check_task(settings, task)
+    check_variants(settings, algorithm)
+    evaluation, pool = settings.evaluation, settings.curriculum.pool
+    say_if_many({"--test": evaluation.test, "--dev": evaluation.dev, "--pool": pool})
+    learned = _learned(settings)
+    try:
+        settings = evolve(settings, lora=evolve(settings.lora, **shape_of(learned)))
+    except SettingError as error:
+        raise BadInput(f"the checkpoint {settings.model.adapter} is damaged: {error}") from error
+    evaluator = find_evaluator(task, settings.executor.runner, given.evaluator or settings.evaluator)
+    strategy = find_strategy(settings.rollouts.strategy)
+    worked = demonstrations_of(settings, strategy, task, evaluator)
+    check_pool(settings, task, worked)
+    model = find_learning_model(settings, task, given.model)
+    check_strategy(strategy, task, model, worked)
+    if learned is None:
+        layers = place_adapter(settings, task, model)
+    else:
+        restore(model, learned, Path(settings.model.adapter), settings.model.name)
+        layers = model.info().adapted_layers
+    stored = {"settings": to_plain(settings), "layers": list(layers), "versions": versions()}
+    stored["policy"] = model.info().identity
+    if learned is not None:
+        stored["adapter"] = arrays_digest(learned)
+    if digest := file_digest(settings.task):
+        stored["problems"] = digest
+    if worked:
+        stored["examples"] = texts_digest(worked)
+    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy), stored
+
+
+def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -> _Prepared:
+    """What the run began with, its model too; BadInput where it is not the same any more."""
+    settings = _settings_again(run, changes)
+    task = given.task or find_task(settings.task)
+    same_file(settings.task, run.config.get("problems", ""))
+    evaluator = find_evaluator(task, settings.executor.runner, given.evaluator or settings.evaluator)
+    strategy = find_strategy(settings.rollouts.strategy)
+    worked = demonstrations_of(settings, strategy, task, evaluator)
+    if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
+        raise BadInput("the task's worked examples are not those that the run began with: start a new run")
+    learned = _learned(settings)
+    if learned is not None and arrays_digest(learned) != run.config["adapter"]:
+        raise BadInput(f"{settings.model.adapter} is not the adapter that the run began with: put that one back")
+    model = find_learning_model(settings, task, given.model)
+    check_strategy(strategy, task, model, worked)
+    if learned is not None:
+        restore(model, learned, Path(settings.model.adapter), settings.model.name)
+    elif run.config["layers"] and isinstance(model, Probe):
+        model.attach(run.config["layers"])
+    if run.config["policy"] != model.info().identity:
+        raise BadInput(f"{settings.model.name} is not the model that the run began with: its weights are others")
+    algorithm = _algorithm(settings, given.algorithm)
+    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy)
+
+
+def _learned(settings: TrainSettings) -> ModelState | None:
+    """What the run begins with, where that is an earlier run's checkpoint."""
+    return find_adapter(Path(settings.model.adapter)) if settings.model.adapter else None
+
+
+def _settings_again(run: RunReader, given: Mapping[str, Any]) -> TrainSettings:
+    """The settings that the run was started with; only when to stop may be another."""
+    others = sorted((name for name in given if not name.startswith("stopping.")), key=lambda name: name.split(".")[-1])
+    if others:
+        names = ", ".join(f"{{{name}}}" for name in others)
+        message = f"a resumed run keeps its settings: leave out {names}"
+        raise SettingError(others[0], "that of the run", given[others[0]], message)
+    if not {"settings", "layers"} <= set(run.config):
+        raise BadInput(f"expected a run that gce train made in {run.name}, got another program's")
+    if is_flat(run.config["settings"]):
+        version = run.config.get("versions", {}).get("gce", "0.1.0")
+        raise BadInput(
+            f"{run.name} was made by gce {version}, whose runs this version reads but does not go on with: install gce "
+            f"{version} to resume it, or start a new run"
+        )
+    return changed(from_stored(run.config["settings"]), given)
+
+
+def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, *, measure_before: bool) -> Result:
+    """Measure, go on from where the store stands until there is a reason to stop, measure again."""
+    settings, task, evaluator, model = prepared.settings, prepared.task, prepared.evaluator, prepared.model
+    clock = SystemClock()
+    began = clock.now()
+    watcher = watch(settings.last_iteration)
+    watcher.say(*_begins(prepared, store.name))
+    test = _problems(prepared, "test", settings.evaluation.test)
+    run = Run(
+        *(settings, task, evaluator, prepared.algorithm, model, store, clock, watcher),
+        dev=(),
+        worked=prepared.worked,
+        strategy=prepared.strategy,
+    )
+    earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))
+    measured, anew = _measured_before(run, test if measure_before else (), began)
+    earlier += 0.0 if anew else measured["seconds"]
+    untrained, minutes = model.state(), settings.stopping.minutes
+    # The test at the end takes about as long as the one before.
+    limit = None if minutes is None else 60 * minutes - 2 * measured["seconds"]
+    run = evolve(run, start=untrained, seconds=limit, dev=_problems(prepared, "dev", settings.evaluation.dev))
+    state = _iterated(run)
+    stopped = why_stop(run, state)
+    first, after = stored_shares(measured["tiers"]), _measured(run, test, "after")
+    floors, heuristics = (
+        reference_rows(task, evaluator, settings.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
+    )
+    references = [share for rows in (floors, heuristics) for row in rows.values() for share in row.values()]
+    check_references(references, settings.stopping.min_coverage)
+    records = iteration_records(store)
+    summary = summary_of(run, state, first, after, floors, heuristics)
+    summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": moved_arrays(untrained, model.state())}
+    summary |= {"updates": sum(record.updates for record in records)}
+    summary["seconds"] = round(earlier + clock.now() - began, 1)
+    rows = {**({"before": first} if first else {}), "after": after, "best blind answer": best_of(floors), **heuristics}
+    watcher.say("", "Training rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
+    watcher.say(*table(*rollout_rows(records)).split("\n"))
+    watcher.say(*result_lines([tier.name for tier in task.tiers(settings.preset)], summary, rows))
+    store.write_summary(summary)
+    return Result(store.name, settings, model, summary, runs)
+
+
+def _begins(prepared: _Prepared, name: str) -> Iterator[str]:
+    """What is said of a run before it begins."""
+    settings, info = prepared.settings, prepared.model.info()
+    called = settings.model.name
+    yield f"{called} on {prepared.task.name}/{settings.preset}, seed {settings.seed}, run {name}"
+    if info.note:
+        yield f"{called}: {info.note}"
+    if info.trainable_parameters:
+        yield (
+            f"adapter on blocks {', '.join(map(str, info.adapted_layers))}: {info.trainable_parameters:,} parameters, "
+            f"{100 * info.trainable_share:.1f}% of {info.parameters:,}"
+        )
+
+
+def _problems(prepared: _Prepared, split: Split, count: int) -> tuple[Problem, ...]:
+    """Evaluation problems: of every tier, the same for every run, whatever its seed."""
+    task, preset = prepared.task, prepared.settings.preset
+    return tuple(
+        problem for tier in task.tiers(preset) for problem in draw_problems(task, preset, tier.name, split, count)
+    )
+
+
+def _measured_before(run: Run, test: Sequence[Problem], began: float) -> tuple[dict[str, Any], bool]:
+    """The evaluation before the first iteration, and whether it was taken just now; a run takes it once."""
+    measured = next(run.store.read("evaluations"), None)
+    if measured is not None:
+        return measured, False
+    measured = next((held["evaluation"] for held in run.store.held() if "evaluation" in held), None)
+    anew = measured is None
+    if measured is None:
+        shares = _measured(run, test, "before")
+        measured = {"moment": "before", "tiers": to_plain(shares), "seconds": run.clock.now() - began}
+        if not any(share.failed for share in shares.values()):
+            run.store.hold({"evaluation": measured})
+    run.store.append("evaluations", measured)
+    return measured, anew
+
+
+def _iterated(run: Run) -> RunState:
+    """The state after the last iteration, from where the store stands; the best checkpoint is kept all along."""
+    try:
+        state = resumed_state(run)
+    except ValueError as error:
+        raise BadInput(f"{run.settings.model.name} is not the model that the run began with: {error}") from error
+    _keep_best(run.store, state)
+    for next_state, _ in iterate(run, state):
+        state = next_state
+        _keep_best(run.store, state)
+    return state
+
+
+def _keep_best(store: RunWriter, state: RunState) -> None:
+    """Keep the checkpoint of the best iteration so far, and of no other one, beside the newest."""
+    if state.best is not None:
+        store.pin(state.best[0])
+
+
+def _measured(run: Run, problems: Sequence[Problem], moment: str) -> dict[str, Interval]:
+    """Greedy accuracy on test problems by tier, its answers kept; LowCoverage where too many failed."""
+    seed, max_tokens = run.settings.seed, run.settings.rollouts.max_tokens
+    advance = run.watcher.stage(f"test {moment}", len(problems))
+    answers = ask(run.model, run.task, run.evaluator, problems, seed=seed, max_tokens=max_tokens, on_answer=advance)
+    if problems:
+        run.store.write_answers(f"test-{moment}", map(answer_record, answers))
+    check_answers(f"test problems {moment} training", answers, run.settings.stopping.min_coverage, or_else=RESUME)
+    return accuracy(answers)

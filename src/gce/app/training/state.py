@@ -1,0 +1,200 @@
+"""The state of a run: what stays the same throughout, what an iteration hands to the next, and the way back to it.
+
+The whole state is one value, `RunState`, plus the model's own: both are committed after every iteration and read back
+on resume, and every random key follows from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from attrs import Factory, evolve, field, frozen
+
+from gce.app.evaluation.demonstrations import Demonstration
+from gce.app.settings.records import TrainSettings
+from gce.domain.advantages import Algorithm
+from gce.domain.buffer import Buffer, BufferSettings, admit, empty
+from gce.domain.curriculum import TierHistory, remember
+from gce.domain.learning import ModelState
+from gce.domain.measurements import IterationRecord, TierCount
+from gce.domain.problems import Problem
+from gce.domain.serialization import from_plain, to_plain
+from gce.domain.strategies.requests import Strategy
+from gce.domain.strategies.single_turn import ZERO_SHOT
+from gce.domain.tasks import ProblemSource, Task
+from gce.domain.traces import trace_of_record
+from gce.ports.clock import Clock
+from gce.ports.evaluator import Evaluator
+from gce.ports.model import LearningModel
+from gce.ports.runs import RunWriter
+
+__all__ = ["Run", "RunState", "Watcher", "begin", "next_state", "resume", "stored_state"]
+
+
+class Watcher(Protocol):
+    """Shows what is going on; the loop never asks it anything."""
+
+    def stage(self, name: str, total: int) -> Callable[[], None]:
+        """A stage of `total` steps begins; call what comes back after each."""
+        ...
+
+    def iteration(self, record: IterationRecord) -> None:
+        """An iteration is done."""
+        ...
+
+    def say(self, *lines: str) -> None:
+        """Something that a person should know, in one line or several."""
+        ...
+
+
+@frozen
+class Run:
+    """What stays the same throughout: the settings and the adapters."""
+
+    settings: TrainSettings
+    task: Task
+    evaluator: Evaluator
+    algorithm: Algorithm
+    model: LearningModel
+    store: RunWriter
+    clock: Clock
+    watcher: Watcher
+    dev: tuple[Problem, ...]
+    start: ModelState | None = None
+    """What the model was before it learned anything; needed where every iteration restarts from there."""
+    seconds: float | None = None
+    """Wall-clock seconds that all iterations may take together; None for no limit."""
+    worked: Mapping[str, tuple[Demonstration, ...]] = field(factory=dict)
+    """By tier, examples to show or to learn where the run is to start with them."""
+    strategy: Strategy = ZERO_SHOT
+    """How rollouts are asked for."""
+    source: ProblemSource = field(default=Factory(lambda run: ProblemSource(run.task), takes_self=True))
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """Tiers that training samples."""
+        return self.task.training_tiers(self.settings.preset, ladder=self.settings.curriculum.ladder)
+
+
+@frozen
+class RunState:
+    """What an iteration hands to the next."""
+
+    iteration: int
+    """Finished iterations."""
+    drawn: Mapping[str, int]
+    """Training problems drawn so far, by tier: the next one's index."""
+    history: TierHistory
+    buffer: Buffer
+    first_correct: Mapping[str, int]
+    """Iteration (from 1) in which a tier's first correct trace was found."""
+    rollouts: int = 0
+    """Those that did not fail, as in all counts here."""
+    correct: int = 0
+    failed: int = 0
+    updates: int = 0
+    warm_ups: int = 0
+    """Finished iterations that were parts of the warm-up."""
+    best: tuple[int, float] | None = None
+    """Iteration with the best mean accuracy on dev problems so far, and that mean; the earlier one where equal."""
+    looks_since_best: int = 0
+
+
+def begin(settings: TrainSettings) -> RunState:
+    """The state before the first iteration."""
+    bounds = BufferSettings(per_problem=settings.buffer.per_problem, deduplicate=settings.buffer.deduplicate)
+    if settings.buffer.admission == "all":
+        # Every rollout: to keep one of several equal answers would make rare ones count for more.
+        bounds = BufferSettings(per_problem=None, deduplicate=False)
+    return RunState(0, {}, TierHistory(), empty(bounds), {})
+
+
+def resume(run: Run) -> RunState:
+    """The state of the store's last commit, with the model put back to it; the first state where there is none."""
+    state = begin(run.settings)
+    last = run.store.last()
+    if last is None:
+        return state
+    iteration, model_state, loop = last
+    if model_state is not None:
+        run.model.restore(model_state)
+    traces = (
+        trace_of_record(record)
+        for record in run.store.read("traces")
+        if run.settings.buffer.accumulate or record["iteration"] == iteration
+    )
+    return evolve(
+        state,
+        iteration=iteration,
+        drawn=loop["drawn"],
+        history=from_plain(TierHistory, loop["history"]),
+        buffer=admit(state.buffer, traces),
+        first_correct=loop["first_correct"],
+        rollouts=loop["rollouts"],
+        correct=loop["correct"],
+        failed=loop["failed"],
+        updates=loop["updates"],
+        warm_ups=loop["warm_ups"],
+        best=None if loop["best"] is None else (loop["best"][0], loop["best"][1]),
+        looks_since_best=loop["looks_since_best"],
+    )
+
+
+def next_state(
+    state: RunState,
+    record: IterationRecord,
+    credited: Mapping[str, TierCount],
+    drawn: Mapping[str, int],
+    buffer: Buffer,
+    updates: int,
+    *,
+    warming_up: bool,
+) -> RunState:
+    """The state after the iteration of this record; `credited` counts what learning took for right."""
+    first = {tier: record.iteration for tier, count in record.tiers.items() if count.correct}
+    best, looks_since_best = _best(state, record)
+    return RunState(
+        iteration=record.iteration,
+        drawn=drawn,
+        history=remember(state.history, credited),
+        buffer=buffer,
+        first_correct={**first, **state.first_correct},
+        rollouts=state.rollouts + sum(count.rollouts for count in record.tiers.values()),
+        correct=state.correct + sum(count.correct for count in record.tiers.values()),
+        failed=state.failed + sum(record.failed.values()),
+        updates=updates,
+        warm_ups=state.warm_ups + warming_up,
+        best=best,
+        looks_since_best=looks_since_best,
+    )
+
+
+def _best(state: RunState, record: IterationRecord) -> tuple[tuple[int, float] | None, int]:
+    """The best iteration by its mean on dev problems, and evaluations since.
+
+    Where a tier has no dev answer that was judged, there is no mean, and the evaluation says nothing.
+    """
+    shares = [found.share for found in record.dev.values() if found.n]
+    if not shares or len(shares) < len(record.dev):
+        return state.best, state.looks_since_best
+    mean = sum(shares) / len(shares)
+    if state.best is None or mean > state.best[1]:
+        return (record.iteration, mean), 0
+    return state.best, state.looks_since_best + 1
+
+
+def stored_state(state: RunState) -> dict[str, Any]:
+    """What is committed of the state, as plain data; its buffer is the stream of traces."""
+    return {
+        "drawn": dict(state.drawn),
+        "history": to_plain(state.history),
+        "first_correct": dict(state.first_correct),
+        "rollouts": state.rollouts,
+        "correct": state.correct,
+        "failed": state.failed,
+        "updates": state.updates,
+        "best": None if state.best is None else list(state.best),
+        "warm_ups": state.warm_ups,
+        "looks_since_best": state.looks_since_best,
+    }

@@ -1,0 +1,182 @@
+"""What an iteration learns: traces that the buffer takes, batches with weights, and optimizer steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from math import ceil, isfinite
+
+import numpy as np
+from attrs import evolve, frozen
+from numpy.random import Generator
+
+from gce.app.settings.records import WARM_UP_PART, ObjectiveSettings
+from gce.app.training.rollouts import Rollout, groups_of
+from gce.app.training.state import Run, RunState
+from gce.domain.advantages import drop_decided
+from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
+from gce.domain.learning import Trace, TrainingBatch, UpdateReport
+from gce.domain.measurements import TierCount
+from gce.domain.randomness import generator
+from gce.domain.traces import trace_of
+from gce.errors import ModelError
+
+__all__ = ["admit_traces", "learn", "trace_of_rollout", "warm_up"]
+
+
+def trace_of_rollout(rollout: Rollout, iteration: int) -> Trace:
+    """A rollout as the buffer keeps it."""
+    answer = rollout.judged
+    if rollout.turns is None:
+        return trace_of(answer.problem, answer.completion, answer.verdicts, iteration=iteration)
+    return trace_of(
+        answer.problem,
+        rollout.turns,
+        answer.verdicts,
+        iteration=iteration,
+        key=answer.completion.key,
+        reward=answer.reward,
+    )
+
+
+def _has_log_probabilities(rollout: Rollout) -> bool:
+    """Whether those of all its trained tokens are known."""
+    if rollout.turns is None:
+        return rollout.judged.completion.log_probabilities is not None
+    return all(
+        turn.completion is not None and turn.completion.log_probabilities is not None
+        for turn in rollout.turns
+        if turn.trained
+    )
+
+
+def admit_traces(run: Run, buffer: Buffer, number: int, rollouts: Sequence[Rollout]) -> tuple[Buffer, list[Trace]]:
+    """The buffer with what it took of this iteration's answers, and those traces."""
+    groups: Mapping[str, Sequence[float]] = groups_of(rollouts)
+    if run.settings.buffer.drop_solved:
+        groups = drop_decided(groups, all_wrong=False, admit_at=run.task.admit_at)
+    traces = [
+        trace_of_rollout(rollout, number)
+        for rollout in rollouts
+        if rollout.credited and rollout.turns != () and rollout.judged.problem.key in groups
+    ]
+    before = buffer if run.settings.buffer.accumulate else only(buffer, number)
+    after = admit(before, traces)
+    return after, list(islice(after, len(before), None))
+
+
+@frozen
+class _Pool:
+    """What an iteration learns from."""
+
+    buffer: Buffer
+    """Whose traces batches are drawn from."""
+    weights: Mapping[str, float] | None
+    """By trace; None where each weighs 1."""
+    wrong: tuple[Trace, ...] = ()
+    """Of which as many are added to each batch, with the weight for wrong ones."""
+
+
+def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout]) -> _Pool:
+    """The replay buffer, or this iteration's rollouts with the weights that the algorithm gives them."""
+    algorithm = run.algorithm
+    judged = [rollout for rollout in rollouts if rollout.learnable]
+    if algorithm.weigh is not None and not all(map(_has_log_probabilities, judged)):
+        raise ModelError(
+            f"algorithm {algorithm.name} needs log-probabilities of sampled tokens, and the model "
+            "gives none: use --algorithm raft"
+        )
+    if algorithm.weigh is None:
+        wrong = [trace_of_rollout(each, number) for each in judged if not each.credited] if algorithm.opposes else []
+        return _Pool(buffer, None, tuple(wrong))
+    groups: Mapping[str, Sequence[float]] = groups_of(judged)
+    if algorithm.drops_decided:
+        groups = drop_decided(groups, admit_at=run.task.admit_at)
+    weighed = groups_of(judged if algorithm.graded else [evolve(each, reward=float(each.credited)) for each in judged])
+    found = {problem: iter(algorithm.weigh(weighed[problem])) for problem in groups}
+    weights = {
+        rollout.judged.completion.key: next(found[rollout.judged.problem.key])
+        for rollout in judged
+        if rollout.judged.problem.key in found
+    }
+    traces = [trace_of_rollout(each, number) for each in judged if weights.get(each.judged.completion.key)]
+    return _Pool(admit(empty(BufferSettings(per_problem=None, deduplicate=False)), traces), weights)
+
+
+def learn(
+    run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout], counts: Mapping[str, TierCount]
+) -> list[UpdateReport]:
+    """The iteration's optimizer steps, on the replay buffer or its own rollouts, as the algorithm has it."""
+    settings, pool = run.settings, _pool(run, number, buffer, rollouts)
+    if settings.optimizer.restart:
+        if run.start is None:
+            raise ValueError("expected the model's first state, to restart from it, got none")
+        run.model.restore(run.start)
+    if not len(pool.buffer):
+        return []
+    rng = generator(settings.seed, "batches", number)
+    drawn = _batches(run, number, pool.buffer, counts, rng)
+    return _take_steps(run, number, [_batch(settings.objective, pool, traces, rng) for traces in drawn])
+
+
+def _batches(
+    run: Run, number: int, buffer: Buffer, counts: Mapping[str, TierCount], rng: Generator
+) -> list[tuple[Trace, ...]]:
+    optimizer, weighting = run.settings.optimizer, run.settings.buffer.weighting
+    if optimizer.epochs is not None:
+        return [batch for _ in range(optimizer.epochs) for batch in epoch(buffer, rng, optimizer.batch)]
+    # A tier that was not sampled this time counts as unsolved.
+    failure = dict.fromkeys(composition(buffer), 1.0)
+    failure |= {tier: 1 - count.correct / count.rollouts for tier, count in counts.items()}
+    wanted = optimizer.updates * (number if optimizer.restart else 1)
+    updates = min(wanted, ceil(optimizer.reuse * len(buffer) / optimizer.batch))
+    return [draw(buffer, rng, optimizer.batch, weighting=weighting, failure=failure) for _ in range(updates)]
+
+
+def warm_up(run: Run, state: RunState) -> list[UpdateReport]:
+    """Learn worked examples themselves, from where the warm-up stands; they never enter the buffer.
+
+    What is drawn, and at which rates, depends on the whole warm-up and not on the parts in which it comes.
+    """
+    settings, optimizer = run.settings.demonstrations, run.settings.optimizer
+    rng = generator(run.settings.seed, "warm-up")
+    examples = admit(empty(), (each.trace for worked in run.worked.values() for each in worked))
+    drawn = [draw(examples, rng, optimizer.batch) for _ in range(settings.warm_up)]
+    first, last = settings.warm_up_rate or optimizer.learning_rate, optimizer.learning_rate
+    rates = np.linspace(first / last, 1.0, len(drawn)).tolist()
+    part = slice(state.updates, state.updates + WARM_UP_PART)
+    batches = [
+        TrainingBatch(traces, (1.0,) * len(traces), kl=run.settings.objective.kl, rate=rate)
+        for traces, rate in zip(drawn[part], rates[part], strict=True)
+    ]
+    return _take_steps(run, state.iteration + 1, batches)
+
+
+def _take_steps(run: Run, number: int, batches: Sequence[TrainingBatch]) -> list[UpdateReport]:
+    reports = []
+    advance = run.watcher.stage("train", len(batches))
+    for batch in batches:
+        report = run.model.update(batch)
+        if not (isfinite(report.loss) and isfinite(report.gradient_norm)):
+            raise ModelError(
+                f"iteration {number}: expected a loss that is a number, got {report.loss!r} with gradients of norm "
+                f"{report.gradient_norm!r}: nothing learned in it is kept: start a run with a smaller --learning-rate"
+            )
+        reports.append(report)
+        advance()
+    if idle := sum(not report.tokens for report in reports):
+        run.watcher.say(
+            f"warning: {idle} of {len(reports)} steps taught nothing: none of their traces fits the context"
+        )
+    return reports
+
+
+def _batch(objective: ObjectiveSettings, pool: _Pool, drawn: tuple[Trace, ...], rng: Generator) -> TrainingBatch:
+    wrong = [pool.wrong[place] for place in rng.permutation(len(pool.wrong))[: len(drawn)].tolist()]
+    weights = [1.0 if pool.weights is None else pool.weights[trace.key] for trace in drawn]
+    return TrainingBatch(
+        (*drawn, *wrong),
+        (*weights, *[-objective.negative] * len(wrong)),
+        clip=None if pool.weights is None else objective.clip,
+        kl=objective.kl,
+    )

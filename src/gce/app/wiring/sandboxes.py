@@ -1,0 +1,115 @@
+"""`--runner`: where programs that a model wrote are run. Nothing but a sandbox that holds is chosen unasked."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from gce.adapters.sandboxes.bubblewrap import start_bubblewrap
+from gce.adapters.sandboxes.namespaces import start_namespaces
+from gce.adapters.sandboxes.pool import RunnerPool
+from gce.adapters.sandboxes.process import SandboxProcess
+from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
+from gce.app.options import Choice
+from gce.app.terminal import put
+from gce.domain.executions import Evidence, Execution
+from gce.domain.plain_values import to_text
+from gce.errors import BadInput
+
+__all__ = ["AUTO", "RUNNERS", "RUNNER_HELP", "SANDBOXES", "LazyRunner", "add_runner", "find_runner", "why_not"]
+
+AUTO = "auto"
+UNSAFE = "unsafe-local"
+SANDBOXES: Mapping[str, Callable[[], SandboxProcess]] = {
+    "bubblewrap": start_bubblewrap,
+    "namespaces": start_namespaces,
+}
+"""By name, the best first."""
+RUNNERS = (AUTO, *SANDBOXES, UNSAFE)
+
+_PROBE = """\
+import os, socket
+def works(what):
+    try:
+        what()
+    except OSError:
+        return False
+    return True
+def probe():
+    return [
+        os.path.exists("/proc/1"),
+        works(lambda: os.mkdir("/usr/lib/gce-probe")),
+        works(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(("192.0.2.1", 53))),
+        works(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
+        os.listdir("/tmp"),
+    ]
+"""
+"""What a program should not see or do: other processes, system files, networks, filtered calls, files of others."""
+_HOLDS = to_text([False, False, False, False, []])
+
+
+RUNNER_HELP = (
+    "where programs are run that answers consist of: in a sandbox (auto: the first kind that holds here), or "
+    "unsafe-local, with your rights and no sandbox, for programs that you trust"
+)
+
+
+def add_runner(parser: Any) -> None:
+    """The option `--runner`."""
+    kind = Choice(RUNNERS)
+    parser.add_argument("--runner", type=kind, choices=RUNNERS, default=AUTO, help=f"{RUNNER_HELP} (default {AUTO})")
+
+
+def why_not(name: str) -> str:
+    """Why a sandbox does not hold on this machine; empty where it does."""
+    with RunnerPool(SANDBOXES[name], workers=1) as pool:
+        (evidence,) = pool.run([Execution(_PROBE, "probe", (to_text([]),))])
+    (outcome,) = evidence.outcomes
+    if outcome.status == "returned":
+        return "" if outcome.text == _HOLDS else f"does not hold: a program in it saw {outcome.text}"
+    return outcome.text if outcome.status == "no-sandbox" else f"{outcome.status} {outcome.text}".strip()
+
+
+def find_runner(name: str) -> RunnerPool:
+    """The runner of this name; for `AUTO` the first sandbox that holds.
+
+    Raises:
+        BadInput: none does.
+    """
+    if name == UNSAFE:
+        put(
+            "warning: --runner unsafe-local: programs written by the model run WITHOUT A SANDBOX, with your rights: "
+            "they can read and delete your files and use the network",
+            error=True,
+        )
+        return RunnerPool(start_unsafe_local)
+    reasons = {}
+    for each in SANDBOXES if name == AUTO else (name,):
+        reasons[each] = why_not(each)
+        if not reasons[each]:
+            return RunnerPool(SANDBOXES[each])
+    raise BadInput(
+        "answers to this task are programs, which run in a sandbox only, and none works here: "
+        + "; ".join(f"{each} {reason}" for each, reason in reasons.items())
+        + ". Install bubblewrap (apt install bubblewrap, or pip install '.[programs]' in the checkout of gce) on a "
+        "Linux system that allows user namespaces; or, for programs that you trust, use --runner unsafe-local"
+    )
+
+
+class LazyRunner:
+    """A runner that is looked for when it is first needed, and lives as long as this process."""
+
+    def __init__(self, name: str = AUTO) -> None:
+        self._name = name
+        self._pool: RunnerPool | None = None
+
+    def run(self, executions: Iterable[Execution]) -> Iterator[Evidence]:
+        """As the port `Runner` says."""
+        rest = iter(executions)
+        for first in rest:
+            if self._pool is None:
+                self._pool = find_runner(self._name)
+                atexit.register(self._pool.close)
+            yield from self._pool.run(chain([first], rest))

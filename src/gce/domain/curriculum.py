@@ -1,0 +1,186 @@
+"""Who gets how many rollouts next: problems with a mixed outcome teach, those whose rewards differ.
+
+Reads rewards of training rollouts only, never an evaluation; held-out tiers are not among the tiers it is given.
+Draws no random numbers: the same history gives the same plan. Knows nothing of what a problem or a tier is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from attrs import field, frozen
+
+from gce.domain.admission import mixed
+from gce.domain.measurements import TierCount
+
+__all__ = ["Policy", "TierHistory", "climbed", "needs_examples", "plan", "remember", "second_wave", "undecided_share"]
+
+Policy = Literal["adaptive", "uniform"]
+
+RUNG_HOLDS = 0.1
+"""Share of right rollouts from which on a ladder's next tier is tried."""
+ENOUGH_ALONE = 0.2
+"""Share of right rollouts from which on a tier needs no worked examples."""
+
+
+@frozen
+class TierHistory:
+    """What past training rollouts showed of each tier, recent ones weighing more; starts empty."""
+
+    problems: Mapping[str, float] = field(factory=dict)
+    """Problems sampled, by tier, each weighing less the longer ago it was."""
+    undecided: Mapping[str, float] = field(factory=dict)
+    """Those of them with a mixed outcome, weighed alike."""
+    rollouts: Mapping[str, float] = field(factory=dict)
+    """Rollouts, by tier, weighed alike."""
+    right: Mapping[str, float] = field(factory=dict)
+    """Those of them that were right."""
+    alone: Mapping[str, float] = field(factory=dict)
+    """Rollouts without worked examples, by tier, weighed alike."""
+    alone_right: Mapping[str, float] = field(factory=dict)
+    """Those of these that were right."""
+
+
+def remember(history: TierHistory, counts: Mapping[str, TierCount], *, decay: float = 0.7) -> TierHistory:
+    """The history after one more iteration, given what its training rollouts showed.
+
+    Everything remembered weighs `decay` times what it did: with 0.7, half after two iterations.
+
+    Raises:
+        ValueError: a decay outside [0, 1], or more decided problems than problems.
+    """
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(f"expected a decay in [0, 1], got {decay!r}")
+    problems = {tier: decay * weight for tier, weight in history.problems.items()}
+    undecided = {tier: decay * weight for tier, weight in history.undecided.items()}
+    rollouts, right, alone, alone_right = (
+        {tier: decay * weight for tier, weight in weights.items()}
+        for weights in (history.rollouts, history.right, history.alone, history.alone_right)
+    )
+    for tier, count in counts.items():
+        open_problems = count.problems - count.all_right - count.all_wrong
+        if not 0 <= open_problems <= count.problems:
+            raise ValueError(
+                f"tier {tier}: expected at most {count.problems} problems all right or all wrong, "
+                f"got {count.all_right} and {count.all_wrong}"
+            )
+        problems[tier] = problems.get(tier, 0.0) + count.problems
+        undecided[tier] = undecided.get(tier, 0.0) + open_problems
+        rollouts[tier] = rollouts.get(tier, 0.0) + count.rollouts
+        right[tier] = right.get(tier, 0.0) + count.correct
+        alone[tier] = alone.get(tier, 0.0) + count.rollouts - count.shown
+        alone_right[tier] = alone_right.get(tier, 0.0) + count.correct - count.shown_correct
+    return TierHistory(problems, undecided, rollouts, right, alone, alone_right)
+
+
+def climbed(history: TierHistory, tiers: Sequence[str]) -> tuple[str, ...]:
+    """The first of `tiers`, from easy to hard, and each after a tier whose rollouts were right in `RUNG_HOLDS`."""
+    found = []
+    for tier in tiers:
+        found.append(tier)
+        if history.right.get(tier, 0.0) < RUNG_HOLDS * history.rollouts.get(tier, math.inf):
+            break
+    return tuple(found)
+
+
+def needs_examples(history: TierHistory, tier: str) -> bool:
+    """Whether rollouts of the tier without worked examples were right less often than `ENOUGH_ALONE`, or none was."""
+    alone = history.alone.get(tier, 0.0)
+    return not alone or history.alone_right.get(tier, 0.0) / alone < ENOUGH_ALONE
+
+
+def undecided_share(history: TierHistory, tier: str) -> float:
+    """The share of the tier's problems expected to have a mixed outcome, in (0, 1).
+
+    Counted, not derived from the accuracy: 1 - p^K - (1 - p)^K would hold only if all problems of a tier were equally
+    hard, and promises too much where they differ. The mean of a Beta(1, 1) prior after the weighed counts: 0.5 for a
+    tier never sampled, so new tiers are tried.
+    """
+    return (history.undecided.get(tier, 0.0) + 1.0) / (history.problems.get(tier, 0.0) + 2.0)
+
+
+def plan(
+    history: TierHistory,
+    tiers: Sequence[str],
+    *,
+    problems: int,
+    policy: Policy = "adaptive",
+    floor: float = 0.25,
+) -> dict[str, int]:
+    """How many problems each tier gets in the next iteration; adds up to `problems`.
+
+    Every tier gets at least `floor` of an even share, rounded up where the total allows it, and never less than one
+    problem: a tier that teaches nothing now is how the policy finds out that it does later. The rest goes by
+    `undecided_share` (adaptive) or evenly (uniform), by largest remainder; ties go to the earlier tier.
+
+    Raises:
+        ValueError: no tiers, a tier twice, fewer problems than tiers, a floor outside [0, 1], an unknown policy.
+    """
+    names = tuple(tiers)
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"expected training tiers, each once, got {names!r}")
+    if problems < len(names):
+        raise ValueError(f"expected at least one problem for each of {len(names)} tiers, got {problems!r}")
+    if not 0.0 <= floor <= 1.0:
+        raise ValueError(f"expected a floor in [0, 1], got {floor!r}")
+    if policy not in ("adaptive", "uniform"):
+        raise ValueError(f"expected policy adaptive or uniform, got {policy!r}")
+    wanted = math.ceil(floor * problems / len(names) - 1e-9)
+    least = max(1, min(wanted, problems // len(names)))
+    weights = [undecided_share(history, tier) if policy == "adaptive" else 1.0 for tier in names]
+    rest = _largest_remainder(weights, problems - least * len(names))
+    return {tier: least + extra for tier, extra in zip(names, rest, strict=True)}
+
+
+def second_wave(
+    groups: Mapping[str, Sequence[float]], rollouts: int, *, limit: int | None = None, admit_at: float = 1.0
+) -> dict[str, int]:
+    """Extra rollouts for problems of a first wave, from its rewards: `rollouts` in all where they find a place.
+
+    Problems with a mixed outcome come first, those with the smallest mean reward before others; then problems whose
+    rewards are all the same and below `admit_at`; never those whose rewards are all the same and not below it. Inside
+    each of the two kinds the rollouts go round, one each, until every problem has `limit` extra ones (None: as many as
+    its first wave had). Problems that get none are left out; ties go to the earlier problem.
+
+    Raises:
+        ValueError: a negative number, or a problem without rewards.
+    """
+    if rollouts < 0 or (limit is not None and limit < 0):
+        raise ValueError(f"expected numbers from 0, got rollouts {rollouts!r} and limit {limit!r}")
+    for problem, rewards in groups.items():
+        if not rewards:
+            raise ValueError(f"expected at least one verdict for problem {problem!r}, got none")
+    room = {problem: len(rewards) if limit is None else limit for problem, rewards in groups.items()}
+    mean = {problem: math.fsum(rewards) / len(rewards) for problem, rewards in groups.items()}
+    open_ones = sorted((problem for problem in groups if mixed(groups[problem])), key=mean.__getitem__)
+    all_wrong = [problem for problem, rewards in groups.items() if max(rewards) < admit_at and not mixed(rewards)]
+    extra: dict[str, int] = {}
+    for kind in (open_ones, all_wrong):
+        given = _go_round([room[problem] for problem in kind], rollouts)
+        extra.update((problem, count) for problem, count in zip(kind, given, strict=True) if count)
+        rollouts -= sum(given)
+    return extra
+
+
+def _go_round(room: Sequence[int], total: int) -> list[int]:
+    """One for each in turn until `total` are given or all have what they have room for."""
+    given = [0] * len(room)
+    while total and (takers := [index for index, space in enumerate(room) if given[index] < space]):
+        for index in takers[:total]:
+            given[index] += 1
+        total -= min(total, len(takers))
+    return given
+
+
+def _largest_remainder(weights: Iterable[float], total: int) -> list[int]:
+    """Whole numbers in proportion to `weights` that add up to `total`; ties go to the earlier one."""
+    shares = list(weights)
+    whole = math.fsum(shares)
+    quotas = [total * share / whole for share in shares]
+    given = [math.floor(quota) for quota in quotas]
+    by_remainder = sorted(range(len(quotas)), key=lambda index: given[index] - quotas[index])
+    for index in by_remainder[: total - sum(given)]:
+        given[index] += 1
+    return given

@@ -1,0 +1,26 @@
+"""Metrics: a file for one or a few, and one line in `METRICS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gce.domain.metrics.means import PROMPT_TOKENS, REPLIES, REWARD, TOKENS
+from gce.domain.metrics.metric import Metric, MetricSettings, by_tier, by_unit, overall, point
+from gce.domain.metrics.pass_at_k import pass_at
+from gce.domain.metrics.rates import ACCURACY, COVERAGE, NO_ROOM, TRUNCATED
+
+__all__ = ["METRICS", "Metric", "MetricSettings", "by_tier", "by_unit", "overall", "point"]
+
+_ALL: tuple[Metric[Any], ...] = (
+    ACCURACY,
+    REWARD,
+    *(pass_at(8**power) for power in range(5)),
+    COVERAGE,
+    REPLIES,
+    PROMPT_TOKENS,
+    TOKENS,
+    TRUNCATED,
+    NO_ROOM,
+)
+METRICS: Mapping[str, Metric[Any]] = {metric.name: metric for metric in _ALL}

@@ -1,0 +1,58 @@
+"""Means over conversations: rewards, replies and tokens. Conversations about one problem are a cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from gce.domain.conversations import Conversation
+from gce.domain.metrics.metric import Metric
+from gce.domain.statistics import Estimate, clustered_mean, mean_of_problems
+
+__all__ = ["PROMPT_TOKENS", "REPLIES", "REWARD", "TOKENS"]
+
+Values = tuple[float, ...]
+"""Of the conversations about one problem."""
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _rewards(conversations: Sequence[Conversation]) -> float | None:
+    found = [each.last.reward for each in conversations if each.last.reward is not None]
+    return _mean(found) if found else None
+
+
+def _counted(name: str, words: str, count: Callable[[Conversation], int | None]) -> Metric[Estimate]:
+    """The mean of a count over conversations, which a problem has no contribution to where one is not told."""
+
+    def counts(conversations: Sequence[Conversation]) -> Values | None:
+        found = [count(each) for each in conversations]
+        return None if None in found else tuple(each or 0 for each in found)
+
+    return Metric(
+        name=name,
+        help=words,
+        over="problem",
+        contribution=counts,
+        estimate=lambda problems, settings: clustered_mean(problems, confidence=settings.confidence),
+        unit=name,
+        higher_is_better=False,
+        paired=_mean,
+    )
+
+
+REWARD = Metric(
+    name="mean reward",
+    help="reward in [0, 1] of answers that could be judged, averaged over problems",
+    over="problem",
+    contribution=_rewards,
+    estimate=lambda found, settings: mean_of_problems(found, method=settings.interval, confidence=settings.confidence),
+    unit="reward",
+    higher_is_better=True,
+    paired=float,
+)
+REPLIES = _counted("replies", "completions that the model was asked for, in a conversation", lambda each: each.replies)
+PROMPT_TOKENS = _counted("prompt tokens", "tokens read, in a conversation", lambda each: each.prompt_tokens)
+TOKENS = _counted("tokens", "tokens written, in a conversation", lambda each: each.tokens)

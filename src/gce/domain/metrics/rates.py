@@ -1,0 +1,68 @@
+"""Shares of conversations: right, judged, cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gce.domain.completions import FinishReason
+from gce.domain.conversations import Conversation
+from gce.domain.measurements import Interval
+from gce.domain.metrics.metric import Metric, MetricSettings
+from gce.domain.outcomes import rate
+from gce.domain.statistics import interval
+from gce.domain.verdicts import Status
+
+__all__ = ["ACCURACY", "COVERAGE", "NO_ROOM", "TRUNCATED"]
+
+
+def _outcome(conversations: Sequence[Conversation]) -> Status:
+    return conversations[0].last.outcome
+
+
+def _rate(outcomes: Sequence[Status], settings: MetricSettings) -> Interval:
+    return rate(outcomes, method=settings.interval, confidence=settings.confidence)
+
+
+def _right(outcome: Status) -> float | None:
+    return None if outcome == "failed" else float(outcome == "right")
+
+
+def _share(found: Sequence[bool], settings: MetricSettings) -> Interval:
+    return interval(sum(found), len(found), method=settings.interval, confidence=settings.confidence)
+
+
+def _finished(name: str, words: str, reason: FinishReason) -> Metric[Interval]:
+    """The share of answers that ended for this reason."""
+    return Metric(
+        name=name,
+        help=words,
+        over="answer",
+        contribution=lambda found: found[0].last.completion.finish_reason == reason,
+        estimate=_share,
+        unit="share",
+        higher_is_better=False,
+        paired=float,
+    )
+
+
+ACCURACY = Metric(
+    name="accuracy",
+    help="answers that are right, of those that could be judged",
+    over="answer",
+    contribution=_outcome,
+    estimate=_rate,
+    unit="share",
+    higher_is_better=True,
+    paired=_right,
+)
+COVERAGE = Metric(
+    name="coverage",
+    help="answers that could be given and judged",
+    over="answer",
+    contribution=lambda found: not found[0].last.failed,
+    estimate=_share,
+    unit="share",
+    higher_is_better=True,
+)
+TRUNCATED = _finished("truncated", "answers that the token limit cut off", "length")
+NO_ROOM = _finished("no room", "answers whose prompt did not fit the model's context", "context")

@@ -1,0 +1,26 @@
+"""One call, with or without solved examples before the prompt."""
+
+from __future__ import annotations
+
+from gce.domain.problems import Problem
+from gce.domain.strategies.requests import Ask, Exchange, Settings, Strategy
+from gce.domain.tasks.task import Task
+
+__all__ = ["FEW_SHOT", "ZERO_SHOT"]
+
+
+def _zero_shot(_task: Task, problem: Problem, _settings: Settings) -> Exchange:
+    return ((yield Ask(problem.prompt)),)
+
+
+def _few_shot(_task: Task, problem: Problem, settings: Settings) -> Exchange:
+    return ((yield Ask(settings.examples[problem.tier] + problem.prompt)),)
+
+
+ZERO_SHOT = Strategy("zero-shot", _zero_shot, "the prompt as it is")
+FEW_SHOT = Strategy(
+    "few-shot",
+    _few_shot,
+    "after solved examples from the training key space, worked out by a plain rule",
+    needs=frozenset({"sample", "examples"}),
+)

@@ -1,0 +1,136 @@
+"""The resource profile of a schedule: what its jobs hold of each renewable resource over time, and what is free.
+
+A job takes its demands at its start and gives them back as `Job.holds` says; what is given back at a moment can be
+taken at that moment. Units are summed over time here, but for the packed numbers of `exact` and the arrays of `blind`.
+Knows nothing of precedence, deadlines and the horizon, and loops over no time steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from operator import add, gt, sub
+
+from gce.domain.tasks.scheduling.instance import Instance, Job
+
+__all__ = ["Frontier", "Overload", "Release", "energy", "first_fit", "fits", "overloads", "usage"]
+
+Units = tuple[int, ...]
+"""Of each resource, in the instance's order."""
+Release = tuple[str, int, Units]
+"""Which job gives something back, when, and what is free from then on."""
+Overload = tuple[int, int, int, tuple[str, ...]]
+"""A resource's place, the first moment of its worst excess, the units held then, and by whom, in prompt order."""
+
+
+def energy(instance: Instance, index: int) -> int:
+    """Units of a resource times the time for which the jobs hold them, the same in every schedule."""
+    return sum(length * units[index] for _, length, units in instance.holds)
+
+
+def usage(instance: Instance, starts: Mapping[str, int], moment: int) -> Units:
+    """What the started jobs hold at a moment."""
+    held = [
+        units
+        for label, length, units in instance.holds
+        if label in starts and starts[label] <= moment < starts[label] + length
+    ]
+    return tuple(map(sum, zip(*held, strict=True))) if held else (0,) * len(instance.resources)
+
+
+def fits(instance: Instance, job: Job, time: int, starts: Mapping[str, int]) -> bool:
+    """Whether `job` can run from `time` on beside the started jobs; one that takes no time holds nothing.
+
+    What is held rises only when a job starts, so only `time` and the starts while it runs need a look.
+    """
+    if job.duration == 0:
+        return True
+    end = time + job.duration
+    held = [
+        (start, start + length, units)
+        for label, length, units in instance.holds
+        if label in starts and (start := starts[label]) < end and time < start + length
+    ]
+    moments = {start if start > time else time for start, _, _ in held}
+    held += [(time, time + length, units) for length, units in job.holds]
+    for moment in moments:
+        running = [units for start, until, units in held if start <= moment < until]
+        for resource, units in zip(instance.resources, zip(*running, strict=False), strict=False):
+            if sum(units) > resource.capacity:
+                return False
+    return True
+
+
+def first_fit(instance: Instance, job: Job, earliest: int, starts: Mapping[str, int]) -> int:
+    """The first moment, from `earliest` on, at which `job` fits beside the started jobs.
+
+    A job that has to wait starts when another one gives something back, so only those times are tried.
+    """
+    releases = {starts[label] + length for label, length, _ in instance.holds if label in starts}
+    times = [earliest, *sorted(time for time in releases if time > earliest)]
+    return next(time for time in times if fits(instance, job, time, starts))
+
+
+def overloads(instance: Instance, starts: Mapping[str, int]) -> list[Overload]:
+    """One for each resource of which too much is held; labels that are not the instance's hold nothing.
+
+    A sweep over starts and releases: n log n in the jobs, for each resource.
+    """
+    # Releases at even places and starts at odd ones: what is given back at one time comes first, so that touching
+    # intervals do not overlap.
+    changes = [(2 * (starts[label] + length), units) for label, length, units in instance.holds if label in starts]
+    changes += [(2 * starts[label] + 1, units) for label, _, units in instance.holds if label in starts]
+    changes.sort()
+    found: list[Overload] = []
+    for index, resource in enumerate(instance.resources):
+        load, worst, place = 0, resource.capacity, None
+        for at, units in changes:
+            if at & 1:
+                load += units[index]
+                if load > worst:
+                    worst, place = load, at
+            else:
+                load -= units[index]
+        if place is not None:
+            moment = place // 2
+            holding = {
+                label: units
+                for label, length, units in instance.holds
+                if units[index] and label in starts and 0 <= moment - starts[label] < length
+            }
+            found.append((index, moment, worst, tuple(holding)))
+    return found
+
+
+class Frontier:
+    """What is free while time goes forward: each job starts no earlier than the one started before it."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.now = 0
+        """Start of the last job."""
+        self.free: Units = tuple(resource.capacity for resource in instance.resources)
+        """Of each resource, while the last job runs beside those of which `start` has named no release."""
+        self._held: list[tuple[int, int, str, Units]] = []
+        self._started = 0
+
+    def start(self, job: Job, ready: int) -> list[Release]:
+        """Start a job as soon as it fits, not before `ready`, and say what was given back on the way there.
+
+        Those are the releases up to `ready`, if that is later than the last start, and as many more as it takes to fit;
+        releases of one moment come in the order in which their jobs started.
+        """
+        now, free, held, demands = self.now, self.free, self._held, job.demands
+        releases: list[Release] = []
+        while held:
+            if (now >= ready or held[0][0] > ready) and not any(map(gt, demands, free)):
+                break
+            now, _, label, units = heappop(held)
+            free = tuple(map(add, free, units))
+            releases.append((label, now, free))
+        if now < ready:
+            now = ready
+        self.now, self.free = now, tuple(map(sub, free, demands))
+        for length, units in job.holds:
+            heappush(held, (now + length, self._started, job.label, units))
+        self._started += 1
+        return releases

@@ -1,0 +1,423 @@
+"""The checks of `check_task`: each attacks a verifier in one way and notes on the bench what it found.
+
+A check gets the bench and a function that it calls once for each problem that it is done with.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from attrs import evolve
+
+from gce.domain.answers import Answer
+from gce.domain.baselines import Judged, limit_of, score_policies
+from gce.domain.completions import Completion
+from gce.domain.problems import Problem
+from gce.domain.serialization import from_plain, to_plain
+from gce.domain.statistics import interval
+from gce.domain.tasks.parts import Policy
+from gce.domain.tasks.task import Task, without_thinking
+from gce.domain.verdicts import Verdict
+from gce.testing.verifiers.agreement import agreement
+from gce.testing.verifiers.bench import Bench, called, clipped, statuses
+from gce.testing.verifiers.responses import GLUES, HOSTILE, NOTHING_SAID, PADDING, long_texts, mutated, noise
+
+__all__ = ["CHECKS"]
+
+SIZES = (1_600, 6_400, 25_600, 102_400)
+STEEP = 8.0
+"""Four times the text may take this many times as long: n log n takes 5 times, n squared 16."""
+MEASURABLE = 0.002
+"""Seconds below which one time is like another."""
+LONG_ENOUGH = 0.05
+"""Seconds that a measurement takes on which a finding rests."""
+LONG_ANSWER = 8
+"""Characters from which on an answer found in feedback is no chance."""
+
+
+def totality(bench: Bench, advance: Callable[[], None]) -> None:
+    """Any text gets verdicts, and whatever is done with a text or its verdict works on it."""
+    task = bench.task
+    for problem in bench.problems:
+        rng = bench.rng("totality", problem.key)
+        echo = "\n".join(message.content for message in problem.prompt)
+        texts = [*HOSTILE, *PADDING, echo, echo + "\n", *bench.answers(problem, rng, changed=30)]
+        for text in texts + [noise(rng) for _ in range(30)]:
+            bench.tried["totality"] += 1
+            for verdict in bench.verdicts(problem, text):
+                bench.call("feedback", partial(task.teaching.feedback, verdict), problem, text)
+            bench.call("check_steps", partial(task.teaching.check_steps, problem, text), problem, text)
+            bench.call("chart", partial(task.teaching.chart, problem, text), problem, text)
+        advance()
+
+
+def time(bench: Bench, advance: Callable[[], None]) -> None:
+    """Four times the text takes about four times as long."""
+    problem = bench.problems[-1]  # Of the last tier, which is usually the hardest.
+    known = bench.right[problem.key] or bench.wrong[problem.key] or ["1"]
+    for name in long_texts(known[0], 10):
+        _growth(bench, problem, known[0], name)
+    for _ in bench.problems:
+        advance()
+
+
+def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
+    def seconds(size: int, at_least: float = 0.0) -> float:
+        """Of one verdict: the mean of as many as take `at_least` seconds together."""
+        text, calls, began = long_texts(answer, size)[shape], 0, bench.now()
+        while calls == 0 or (bench.now() - began < at_least and calls < 1_000):
+            bench.verdicts(problem, text)
+            calls += 1
+        return (bench.now() - began) / calls
+
+    before = seconds(SIZES[0])
+    for smaller, size in itertools.pairwise(SIZES):
+        bench.tried["time"] += 1
+        after = seconds(size)
+        # Clocks are coarse and machines busy: what looks steep is measured again, and each time has to be steep.
+        ratios = [after / max(before, MEASURABLE)]
+        while ratios[-1] > STEEP and len(ratios) < 4:
+            ratios.append(seconds(size, LONG_ENOUGH) / max(seconds(smaller, LONG_ENOUGH), 1e-9))
+        if ratios[-1] > STEEP:
+            said = f"{shape}: {after:.3f} s for {size:,} characters, {min(ratios[1:]):.0f} times as long as a quarter"
+            bench.find("time", "growth", said, problem, long_texts(answer, size)[shape][:200])
+            return
+        if after * STEEP > bench.seconds:  # The next might not end in time.
+            return
+        before = after
+
+
+def determinism(bench: Bench, advance: Callable[[], None]) -> None:
+    """The same verdict when asked again, in another order, and on the problem drawn again from its key."""
+    first: list[tuple[Problem, str, tuple[Verdict, ...]]] = []
+    for problem in bench.problems:
+        rng = bench.rng("determinism", problem.key)
+        texts = [*bench.answers(problem, rng, changed=10), *rng.sample(HOSTILE, 10)]
+        first += [(problem, text, bench.verdicts(problem, text)) for text in texts]
+    order = bench.rng("determinism").sample(range(len(first)), len(first))
+    again = {index: bench.verdicts(*first[index][:2]) for index in order}
+    for index, (problem, text, verdicts) in enumerate(first):
+        bench.tried["determinism"] += 1
+        _same(bench, "determinism", "asked again", problem, text, verdicts, again[index])
+    for problem in bench.problems:
+        try:
+            redrawn = bench.source.redraw(problem.key)
+        except ValueError as error:
+            bench.find("determinism", "drawn again", f"the problem cannot be drawn again: {error}", problem)
+            continue
+        if (redrawn.digest, redrawn.prompt) != (problem.digest, problem.prompt):
+            bench.find("determinism", "drawn again", "the problem drawn again from its key is another one", problem)
+        for other, text, verdicts in first:
+            if other is problem:
+                bench.tried["determinism"] += 1
+                _same(bench, "determinism", "drawn again", problem, text, verdicts, bench.verdicts(redrawn, text))
+        advance()
+
+
+def _same(
+    bench: Bench,
+    check: str,
+    kind: str,
+    problem: Problem,
+    text: str,
+    before: tuple[Verdict, ...],
+    after: tuple[Verdict, ...],
+) -> None:
+    # Measures may hold seconds, so they are left out.
+    one, other = ([evolve(verdict, measures={}) for verdict in verdicts] for verdicts in (before, after))
+    if one != other:
+        said = f"{called(before)}, then {called(after)}"
+        if called(before) == called(after):
+            said = f"{called(before)} both times, with other scores or violations"
+        bench.find(check, kind, said, problem, text)
+
+
+def round_trip(bench: Bench, advance: Callable[[], None]) -> None:
+    """An instance written as JSON and read back is the same one."""
+    for problem in bench.problems:
+        bench.tried["round trip"] += 1
+        advance()
+        try:
+            back: Any = from_plain(bench.task.instance_type, json.loads(json.dumps(to_plain(problem.instance))))
+            equal = bool(back == problem.instance)
+        except Exception as error:
+            bench.find("round trip", "unreadable", f"{type(error).__name__}: {error}", problem)
+            continue
+        if not equal:
+            bench.find("round trip", "not equal", f"{problem.instance!r:.100} came back as {back!r:.100}", problem)
+            continue
+        if bench.task.digest(back) != problem.digest:
+            bench.find("round trip", "digest", "the instance that came back has another digest", problem)
+        for text in bench.answers(problem, bench.rng("round trip", problem.key), changed=4):
+            again = bench.verdicts(evolve(problem, instance=back), text)
+            _same(bench, "round trip", "verdict", problem, text, bench.verdicts(problem, text), again)
+
+
+def relations(bench: Bench, advance: Callable[[], None]) -> None:
+    """What the task declares to hold between verdicts."""
+    applied: Counter[str] = Counter()
+    if not bench.task.audit.relations:
+        bench.not_checked.append("relations: the task declares none")
+    for problem in bench.problems:
+        for name, relation in bench.task.audit.relations.items():
+            rng = bench.rng("relation", name, problem.key)
+            texts = bench.right[problem.key] if relation.holds == "right becomes wrong" else bench.answers(problem, rng)
+            for text in texts * 2:
+                changed = relation.change(problem, text, rng)
+                if changed is None:
+                    continue
+                applied[name] += 1
+                bench.tried["relations"] += 1
+                other, response = _complete(bench.task, problem, changed[0], rng), changed[1]
+                before, after = bench.verdicts(problem, text), bench.verdicts(other, response)
+                if (
+                    before
+                    and after
+                    and not _holds(
+                        relation.holds,
+                        bench.answer(problem, text, before),
+                        bench.answer(other, response, after),
+                    )
+                ):
+                    said = f"{name}: {relation.holds}, but {called(before)}, then {called(after)}"
+                    bench.find("relations", name, f"{said}; on {other.instance!r:.200}", problem, response)
+        advance()
+    for name in bench.task.audit.relations:
+        if bench.problems and not applied[name]:
+            bench.not_checked.append(f"relations: {name!r} never applied")
+
+
+def _complete(task: Task, problem: Problem, changed: Problem, rng: random.Random) -> Problem:
+    if changed.instance is problem.instance:
+        return changed
+    return evolve(changed, prompt=task.prompt(changed.instance, rng), digest=task.digest(changed.instance))
+
+
+def _holds(holds: str, before: Answer, after: Answer) -> bool:
+    if holds == "the verdict stays":
+        return statuses(before.verdicts) == statuses(after.verdicts)
+    if holds == "wrong stays wrong":
+        return before.right or not after.right
+    return not before.right or not after.right
+
+
+def prompt_blind(bench: Bench, advance: Callable[[], None]) -> None:
+    """No answer that ignores the problem is right more often than the task allows, beyond chance."""
+    tiers = [tier.name for tier in bench.task.tiers(bench.preset)]
+    without = [tier for tier in tiers if limit_of(bench.task, bench.preset, tier) >= 1.0]
+    if without:
+        bench.not_checked.append(f"blind: no `blind_limits` for preset {bench.preset}, {', '.join(without)}")
+
+    def judge(answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
+        for problem, completion in answers:
+            yield problem, completion, bench.verdicts(problem, without_thinking(completion.text))
+
+    for tier in tiers:
+        limit = limit_of(bench.task, bench.preset, tier)
+        if limit >= 1.0:
+            continue
+        constants = [
+            text
+            for problem in bench.training
+            if problem.tier == tier
+            for text in [policy(problem, bench.rng("constant")) for policy in bench.policies.values()]
+            if text is not None
+        ]
+        policies = dict(bench.prompt_blind)
+        for text, _ in Counter(constants).most_common(20):
+            policies[f"always {clipped(text)}"] = _always(text)
+        problems = [problem for problem in bench.more if problem.tier == tier]
+        scores = score_policies(bench.task, judge, policies, problems)
+        for score in scores:
+            bench.tried["blind"] += score.share.n
+            if score.share.low > limit:
+                share = f"{score.share.correct} of {score.share.n} right on {tier}, the limit is {100 * limit:.0f} %"
+                bench.find("blind", "passes", f"{score.policy}: {share}")
+    for _ in bench.problems:
+        advance()
+
+
+def _always(text: str) -> Policy:
+    return lambda _problem, _rng: text
+
+
+def feedback(bench: Bench, advance: Callable[[], None]) -> None:
+    """What is said of a wrong answer is no right one, in whole or in part."""
+    task = bench.task
+    prefix = _shared_beginning({_last_line(text) for texts in bench.right.values() for text in texts})
+    cores = {name: [_last_line(text)[len(prefix) :] for text in texts] for name, texts in bench.right.items()}
+    asked: Counter[str] = Counter()
+    told: Counter[str] = Counter()
+    for place, problem in enumerate(bench.problems):
+        for text in bench.wrong[problem.key]:
+            bench.tried["feedback"] += 1
+            said = []
+            for verdict in bench.verdicts(problem, text):
+                said.append(bench.call("feedback", partial(task.teaching.feedback, verdict), problem, text, failed=""))
+                said += [violation.message for violation in verdict.violations]
+            for line in _said_lines(said, prefix):
+                if line.strip() and line not in text and bench.is_right(problem, line):
+                    found = f"it holds {clipped(line)}, which is right"
+                    bench.find("feedback", "right answer", found, problem, text)
+            shown = text + "".join(message.content for message in problem.prompt)
+            for whose, key in (("own", problem.key), ("another", bench.problems[place - 1].key)):
+                new = [core for core in cores[key] if core and not _mentions(shown, core)]
+                hits = [core for core in new if any(_mentions(line, core) for line in said)]
+                asked[whose] += bool(new)
+                told[whose] += bool(hits)
+                if whose == "own" and (longest := max(hits, key=len, default="")) and len(longest) >= LONG_ANSWER:
+                    found = f"it holds {clipped(longest)}, of a right answer"
+                    bench.find("feedback", "right answer", found, problem, text)
+        advance()
+    own, chance = (interval(told[whose], asked[whose]) for whose in ("own", "another"))
+    if own.n and own.low > max(chance.high, 0.25):
+        found = f"it holds a right answer to the problem {own.correct} of {own.n} times, and one to another problem"
+        bench.find("feedback", "right answer", f"{found} {chance.correct} of {chance.n} times")
+
+
+def _shared_beginning(texts: Collection[str]) -> str:
+    """What all texts begin with, up to a word that goes on; nothing where there is one text alone."""
+    if len(texts) < 2:
+        return ""
+    first, last = min(texts), max(texts)
+    same = (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    return re.sub(r"\w+$", "", first[: next(same, len(first))])
+
+
+def _last_line(text: str) -> str:
+    return text.rstrip().rpartition("\n")[2]
+
+
+def _said_lines(said: Sequence[str], prefix: str) -> list[str]:
+    """What was said whole, line by line, and what stands behind a line's last colon, as an answer would be written."""
+    parts = {part for text in said for part in (text, *text.split("\n"))}
+    parts |= {part.rpartition(": ")[2] for part in parts}
+    parts |= {part.removesuffix(".") for part in parts}
+    return sorted(parts | {prefix + part for part in parts})
+
+
+def _mentions(text: str, part: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) is not None
+
+
+def hedging(bench: Bench, advance: Callable[[], None]) -> None:
+    """Naming several answers does not pay, and padding makes no wrong answer right."""
+    for problem in bench.problems:
+        rng = bench.rng("hedging", problem.key)
+        right, wrong = bench.right[problem.key], bench.wrong[problem.key]
+        for text in rng.sample(wrong, min(3, len(wrong))):
+            for pad in PADDING:
+                for padded in (pad + text, text + pad):
+                    bench.tried["hedging"] += 1
+                    if bench.is_right(problem, padded) and not bench.says(problem, padded):
+                        bench.find("hedging", "padding", "a wrong answer with padding is right", problem, padded)
+        for answer in right[:2]:
+            for glue in GLUES:
+                for one in rng.sample(wrong, min(4, len(wrong))):
+                    _hedge(bench, problem, answer, [one], glue)
+                _hedge(bench, problem, answer, rng.sample(wrong, min(3, len(wrong))), glue)
+        advance()
+    if not any(bench.right.values()):
+        bench.not_checked.append("hedging: no right answer to hide among wrong ones")
+    if bench.accepts is None:
+        bench.not_checked.append(
+            "hedging: without `accepts`, that the first or the last of several answers counts alone"
+        )
+
+
+def _hedge(bench: Bench, problem: Problem, answer: str, others: Sequence[str], glue: str) -> None:
+    if not others:
+        return
+    texts = [glue.join([*others[:at], answer, *others[at:]]) for at in range(len(others) + 1)]
+    bench.tried["hedging"] += len(texts)
+    passed = [text for text in texts if bench.is_right(problem, text)]
+    refused = [text for text in passed if bench.says(problem, text) is False]
+    if len(passed) == len(texts):
+        said = f"a right answer beside {len(others)} wrong is right wherever it stands"
+        bench.find("hedging", "any place", said, problem, texts[-1])
+    elif refused:
+        said = f"a right answer beside {len(others)} wrong is right, and the independent judge refuses it"
+        bench.find("hedging", "one place", said, problem, refused[0])
+
+
+def exploits(bench: Bench, advance: Callable[[], None]) -> None:
+    """Generated responses judged by the verifier and by the independent judge."""
+    if bench.accepts is None:
+        bench.not_checked.append("exploits: without `accepts`, any but responses that answer no problem at all")
+    share, rest = divmod(bench.responses, max(1, len(bench.problems)))
+    for place, problem in enumerate(bench.problems):
+        for text in _generated(bench, problem, share + (place < rest)):
+            bench.tried["exploits"] += 1
+            said = False if bench.accepts is None else bench.says(problem, text)
+            if said is None:
+                continue
+            right = bench.judges(problem, text)
+            if right is None:
+                continue
+            bench.second.judged += 1
+            bench.second.accepted += said
+            if right and not said:
+                bench.second.exploits += 1
+                bench.find("exploits", "false accept", "a wrong response is judged right", problem, text)
+            elif said and not right:
+                bench.second.rejects += 1
+                bench.find("exploits", "false reject", "a right response is judged wrong", problem, text)
+        advance()
+
+
+def _generated(bench: Bench, problem: Problem, count: int) -> Iterator[str]:
+    """Responses to a problem, each once; without an independent judge, only those that answer none."""
+    if bench.accepts is None:
+        yield from NOTHING_SAID
+        return
+    rng = bench.rng("exploits", problem.key)
+    right, wrong = bench.right[problem.key], bench.wrong[problem.key]
+    texts = [policy(problem, rng) for policy in (*bench.policies.values(), *bench.prompt_blind.values())]
+    candidates = list(dict.fromkeys(text for text in texts if text is not None)) or ["1"]
+    others = [text for other in bench.problems if other.tier == problem.tier for text in bench.right[other.key][:1]]
+    seen: set[str] = set()
+    for index in range(4 * count):
+        chosen = rng.random()
+        if index < len(candidates):
+            text = candidates[index]
+        elif chosen < 0.60:
+            text = mutated(rng.choice(right or candidates), wrong, rng)
+        elif chosen < 0.75:
+            text = mutated(rng.choice(wrong or candidates), right, rng)
+        elif chosen < 0.82:
+            text = mutated(rng.choice(others or candidates), right, rng)
+        elif chosen < 0.88:
+            text = rng.choice(candidates) + rng.choice(("\n", " ", "\n\n", "\r\n", " \n ", "\t"))
+        elif chosen < 0.91:
+            text = rng.choice(NOTHING_SAID)
+        elif chosen < 0.95:
+            text = rng.choice(HOSTILE) + rng.choice(("", "\n")) + rng.choice(("", rng.choice(candidates)))
+        else:
+            text = rng.choice(("", rng.choice(candidates) + "\n")) + noise(rng)
+        if text not in seen:
+            seen.add(text)
+            yield text
+            if len(seen) >= count:
+                return
+
+
+CHECKS: Mapping[str, Callable[[Bench, Callable[[], None]], None]] = {
+    "totality": totality,
+    "time": time,
+    "determinism": determinism,
+    "round trip": round_trip,
+    "relations": relations,
+    "blind": prompt_blind,
+    "feedback": feedback,
+    "agreement": agreement,
+    "hedging": hedging,
+    "exploits": exploits,
+}
+"""Every check by its name, in the order in which they run."""

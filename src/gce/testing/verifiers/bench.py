@@ -1,0 +1,327 @@
+"""What the checks of `check_task` share: problems, answers known to be right and wrong, and what was found so far.
+
+All that is drawn comes from generators named by the seed and a purpose. Knows how to ask a verifier that may raise,
+hang or answer nonsense, and nothing of what the checks look for.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import re
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from attrs import Factory, define, field, frozen
+
+from gce.domain.answers import Answer, answered_by
+from gce.domain.baselines import limit_of
+from gce.domain.completions import Completion
+from gce.domain.problems import Problem
+from gce.domain.randomness import key, python_generator
+from gce.domain.tasks.parts import Policy
+from gce.domain.tasks.source import ProblemSource
+from gce.domain.tasks.task import Task, nothing_to_run
+from gce.domain.verdicts import Verdict
+from gce.ports.runner import Runner
+from gce.testing.verifiers.responses import mutated, renumbered
+
+__all__ = [
+    "SHOWN",
+    "Accepts",
+    "Bench",
+    "Finding",
+    "Hopeless",
+    "Overdue",
+    "alarm_clock",
+    "called",
+    "clipped",
+    "scores",
+    "statuses",
+]
+
+Accepts = Callable[[Problem, str], bool]
+"""An independent judge of responses: it shares no code with the verifier, and says yes or no to any text."""
+
+SHOWN = 5
+"""Findings of one kind that a report holds; all are counted."""
+HANGS = 3
+"""Responses without a verdict in time after which the battery ends."""
+SAMPLE = 8
+"""Problems for shares, and training problems, for each that is attacked, where prompt-blind baselines have a limit."""
+_FAILED = object()
+
+
+@frozen
+class Finding:
+    """One thing that is wrong with a task."""
+
+    check: str
+    kind: str
+    message: str
+    problem: str = ""
+    """The problem's key, where it is about one."""
+    response: str = ""
+
+
+class Overdue(BaseException):
+    """No verdict in time; not an Exception, so that no verifier takes it for its own."""
+
+
+class Hopeless(Exception):
+    """Too many responses without a verdict in time."""
+
+
+@contextmanager
+def alarm_clock() -> Iterator[Callable[[float], None]]:
+    """Gives a function that raises `Overdue` after so many seconds of computing, or never for 0.
+
+    Waiting does not count, so that a busy machine accuses nobody. It does nothing outside the main thread, and where
+    the system has no such alarm.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield lambda _seconds: None
+        return
+
+    def ring(_signal: int, frame: FrameType | None) -> None:
+        if frame is not None and frame.f_code in {getattr(each, "__code__", None) for each in gc.callbacks}:
+            set_alarm(0.01)  # What is raised in there is lost, and the alarm would be too.
+            return
+        raise Overdue
+
+    def set_alarm(seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+    others = signal.getitimer(signal.ITIMER_PROF)
+    handler = signal.signal(signal.SIGPROF, ring)
+    frozen_here = gc.get_freeze_count() == 0
+    if frozen_here:
+        gc.freeze()  # To walk what a large program holds is no part of a verdict's computing.
+    try:
+        yield set_alarm
+    finally:
+        if frozen_here:
+            gc.unfreeze()
+        set_alarm(0.0)
+        signal.signal(signal.SIGPROF, handler)
+        signal.setitimer(signal.ITIMER_PROF, *others)
+
+
+@define
+class SecondOpinion:
+    """Responses that the verifier and an independent judge both judged."""
+
+    judged: int = 0
+    accepted: int = 0
+    """Right by the independent judge."""
+    exploits: int = 0
+    """Right by the verifier alone."""
+    rejects: int = 0
+    """Wrong by the verifier alone."""
+
+
+@define
+class Bench:
+    """One task under attack."""
+
+    task: Task
+    preset: str
+    seed: int
+    runner: Runner | None
+    """Runs what the task asks for; None: the verifier is given no evidence."""
+    accepts: Accepts | None
+    responses: int
+    """How many to generate for the last check."""
+    seconds: float
+    """The longest that one verdict may take, in computing."""
+    now: Callable[[], float]
+    set_alarm: Callable[[float], None]
+
+    source: ProblemSource = field(default=Factory(lambda bench: ProblemSource(bench.task), takes_self=True))
+    problems: list[Problem] = field(factory=list)
+    more: list[Problem] = field(factory=list)
+    """Those, and others of the tiers that have a limit for prompt-blind baselines."""
+    training: list[Problem] = field(factory=list)
+    policies: Mapping[str, Policy] = field(factory=dict)
+    """Heuristics and the demonstration."""
+    prompt_blind: Mapping[str, Policy] = field(factory=dict)
+    right: dict[str, list[str]] = field(factory=dict)
+    """Answers by the problem's key: right by the verifier, and not wrong by the independent judge."""
+    wrong: dict[str, list[str]] = field(factory=dict)
+    """The same of answers in the right form that are wrong by the verifier."""
+
+    findings: list[Finding] = field(factory=list)
+    kinds: Counter[tuple[str, str]] = field(factory=Counter)
+    """All that was found, by check and kind."""
+    tried: Counter[str] = field(factory=Counter)
+    not_checked: list[str] = field(factory=list)
+    verdicts_given: int = 0
+    failed: Counter[str] = field(factory=Counter)
+    """Why responses could not be judged, as where a sandbox failed; these are outside all rates."""
+    hangs: int = 0
+    second: SecondOpinion = field(factory=SecondOpinion)
+
+    def draw(self, count: int, advance: Callable[[], None]) -> None:
+        """`count` problems of every tier, and answers to them; `advance` is called after each tier."""
+        seed = key("task check", self.seed)
+        for tier in self.task.tiers(self.preset):
+            size = SAMPLE * count if limit_of(self.task, self.preset, tier.name) < 1.0 else count
+            drawn = self.source.first(self.preset, tier.name, "test", size, seed=seed)
+            self.more += drawn
+            self.problems += drawn[:count]
+            self.training += self.source.first(self.preset, tier.name, "train", size, seed=seed)
+            advance()
+        self.prompt_blind = self.task.references.prompt_blind(self.training)
+        self.policies = {
+            **self.task.references.heuristics(self.training),
+            "worked": lambda problem, _rng: self.task.teaching.demonstration(problem, None),
+        }
+        for problem in self.problems:
+            self.right[problem.key] = self._right_answers(problem)
+        for problem in self.problems:
+            self.wrong[problem.key] = self._wrong_answers(problem)
+        without = sorted({problem.tier for problem in self.problems if not self.right[problem.key]})
+        if without:
+            self.not_checked.append(
+                f"right answers: of some problems of {', '.join(without)} none is known; give the task `heuristics` or "
+                "`worked`"
+            )
+        if self.runner is None and self.task.request is not nothing_to_run:
+            self.not_checked.append("evidence: the task asks for some, and here its verifier is given none")
+
+    def rng(self, *purpose: str | int) -> random.Random:
+        """A generator of its own for each purpose."""
+        return python_generator("task check", self.seed, *purpose)
+
+    def find(self, check: str, kind: str, message: str, problem: Problem | None = None, response: str = "") -> None:
+        """Note a finding."""
+        self.kinds[check, kind] += 1
+        if self.kinds[check, kind] <= SHOWN:
+            where = problem.key if problem else ""
+            self.findings.append(Finding(check, kind, " ".join(message.split()), where, response))
+
+    @contextmanager
+    def in_time(self) -> Iterator[None]:
+        """Raises `Overdue` where what is inside takes longer than a verdict may."""
+        try:
+            self.set_alarm(self.seconds)
+            yield
+        finally:
+            self.set_alarm(0.0)
+
+    def call(self, name: str, ask: Callable[[], Any], problem: Problem, text: str, *, failed: Any = None) -> Any:
+        """What `ask` returns; `failed` where it raises or hangs, which is a finding."""
+        try:
+            with self.in_time():
+                return ask()
+        except Overdue:
+            self.find("time", "overdue", f"{name} did not end within {self.seconds:g} s", problem, text)
+            self.hangs += 1
+            if self.hangs >= HANGS:
+                raise Hopeless from None
+        except Exception as error:
+            self.find("totality", "exception", f"{name} raised {type(error).__name__}: {error}", problem, text)
+        return failed
+
+    def ask(self, problem: Problem, completion: Completion) -> tuple[Verdict, ...]:
+        """What the verifier returns, given the evidence that it asks for where there is something to run it."""
+        wanted = None if self.runner is None else self.task.request(problem, completion)
+        evidence = None if wanted is None or self.runner is None else next(iter(self.runner.run([wanted])))
+        return self.task.verify(problem, completion, evidence)
+
+    def verdicts(self, problem: Problem, text: str) -> tuple[Verdict, ...]:
+        """What the verifier says; empty where it breaks its promise of verdicts for any text, which is a finding."""
+        completion = Completion(problem.key, text, "stop", policy="check")
+        found = self.call("verify", lambda: self.ask(problem, completion), problem, text, failed=_FAILED)
+        if found is _FAILED:
+            return ()
+        if not (isinstance(found, tuple) and found and all(isinstance(one, Verdict) for one in found)):
+            self.find("totality", "no verdict", f"expected a tuple of verdicts, got {found!r:.60}", problem, text)
+            return ()
+        self.verdicts_given += 1
+        failed = [verdict for verdict in found if verdict.status == "failed"]
+        if failed:
+            self.failed["; ".join(each.message for each in failed[0].violations) or "no reason was given"] += 1
+        return found
+
+    def judges(self, problem: Problem, text: str) -> bool | None:
+        """Whether the task would admit it; None where it could not be judged."""
+        found = self.verdicts(problem, text)
+        answer = self.answer(problem, text, found)
+        return None if answer.failed else bool(found) and answer.right
+
+    def answer(self, problem: Problem, text: str, verdicts: tuple[Verdict, ...]) -> Answer:
+        """The response with the reward for these verdicts."""
+        return answered_by(self.task, problem, Completion(problem.key, text, "stop", policy="check"), verdicts)
+
+    def is_right(self, problem: Problem, text: str) -> bool:
+        """Whether it was judged, and the task would admit it."""
+        return self.judges(problem, text) is True
+
+    def says(self, problem: Problem, text: str) -> bool | None:
+        """What the independent judge says; None without one, or where it fails."""
+        if self.accepts is None:
+            return None
+        try:
+            return bool(self.accepts(problem, text))
+        except Exception as error:
+            self.find("exploits", "judge failed", f"accepts raised {type(error).__name__}: {error}", problem, text)
+            return None
+
+    def answers(self, problem: Problem, rng: random.Random, *, changed: int = 6) -> list[str]:
+        """Some right and wrong answers, and as many as asked for that were changed."""
+        right, wrong = self.right[problem.key], self.wrong[problem.key]
+        texts = [*right[:3], *wrong[:3], *rng.sample(wrong, min(3, len(wrong)))]
+        known = right + wrong or [message.content for message in problem.prompt]
+        return list(dict.fromkeys(texts + [mutated(rng.choice(known), wrong, rng) for _ in range(changed)]))
+
+    def _plain_answers(self, problem: Problem) -> list[str]:
+        """Those of the heuristics and the demonstration, right or wrong, each once."""
+        texts = [policy(problem, self.rng("policy", name, problem.key)) for name, policy in self.policies.items()]
+        return list(dict.fromkeys(text for text in texts if text is not None))
+
+    def _right_answers(self, problem: Problem) -> list[str]:
+        return [
+            text
+            for text in self._plain_answers(problem)
+            if self.is_right(problem, text) and self.says(problem, text) is not False
+        ]
+
+    def _wrong_answers(self, problem: Problem) -> list[str]:
+        """Plain ones that fail, right ones with something changed, prompt-blind ones, and those of other problems."""
+        rng = self.rng("wrong", problem.key)
+        texts = self._plain_answers(problem)
+        texts += [
+            renumbered(text, rng) if re.search(r"\d", text) else mutated(text, (), rng)
+            for text in self.right[problem.key]
+            for _ in range(4)
+        ]
+        texts += [text for policy in self.prompt_blind.values() if (text := policy(problem, rng)) is not None]
+        texts += [text for other in self.right for text in self.right[other][:1] if other != problem.key][-3:]
+        return [text for text in dict.fromkeys(texts) if text.strip() and not self.is_right(problem, text)]
+
+
+def clipped(text: str) -> str:
+    """A response as it may be printed: escaped, and not too long."""
+    shown = ascii(text)
+    return shown if len(shown) <= 160 else f"{shown[:150]}... ({len(text):,} characters)"
+
+
+def called(verdicts: Sequence[Verdict]) -> str:
+    """Verdicts as a sentence names them."""
+    return ", ".join(verdict.status for verdict in verdicts) or "no verdict"
+
+
+def statuses(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
+    """Each evaluator with what it found."""
+    return [(verdict.evaluator, verdict.status) for verdict in verdicts]
+
+
+def scores(verdicts: Sequence[Verdict]) -> list[tuple[str, float | None]]:
+    """What was found with its score, whoever found it."""
+    return [(verdict.status, verdict.score) for verdict in verdicts]

@@ -1,0 +1,126 @@
+"""`gce.train`: a run as a function, in a directory or in memory, the same as on the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy_task
+
+import gce
+from gce.adapters.models.scripted import ScriptedModel
+from gce.app import cli
+from gce.app.settings.records import ModelSettings, OptimizerSettings, RolloutSettings, TrainSettings
+from gce.app.terminal import Terminal
+from gce.errors import BadInput, SettingError
+
+SMALL: dict[str, Any] = {
+    "rollouts": {"problems": 4, "samples": 2},
+    "optimizer": {"updates": 1},
+    "stopping": {"iterations": 1},
+    "evaluation": {"dev": 1, "test": 2},
+}
+TOY: dict[str, Any] = {"task": "toy_task:ADDITION", "model": "toy_task:careless"}
+OPTIONS = ("--problems", "4", "--rollouts", "2", "--updates", "1", "--iterations", "1", "--dev", "1", "--test", "2")
+
+
+def timeless(summary: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in summary.items() if name not in ("seconds", "peak_bytes")}
+
+
+def test_a_run_in_memory_returns_what_it_came_to(capsys: pytest.CaptureFixture[str]) -> None:
+    result = gce.train(**TOY, **SMALL)
+    assert capsys.readouterr() == ("", ""), "nothing is shown unless it is asked for"
+    assert set(result.before) == set(result.after) == {"T0", "T1", "T2"}
+    assert all(found.n == 2 for found in result.after.values()) and result.seconds >= 0
+    assert result.settings.preset == "small" and result.settings.rollouts == RolloutSettings(problems=4, samples=2)
+    answers = list(result.answers())
+    assert len(answers) == len(list(result.answers("before"))) == 6
+    assert sum(each["right"] for each in answers) == sum(found.correct for found in result.after.values())
+    with result.run() as run:
+        assert len(list(run.read("rollouts"))) == 8 and run.summary() == json.loads(json.dumps(result.summary))
+    assert isinstance(result.model, ScriptedModel) and result.model.steps == 1, "the model as training left it"
+
+
+def test_it_ends_as_the_command_does(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+    path = tmp_path / "run"
+    toy = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless")
+    assert cli.main(["train", *toy, *OPTIONS, "--run-dir", str(path)]) == 0
+    kept = json.loads((path / "summary.json").read_text())
+    for result in (gce.train(**TOY, **SMALL), gce.train(**TOY, **SMALL, run=tmp_path / "other")):
+        assert timeless(dict(result.summary)) == timeless(kept)
+    rollouts = []
+    for place in (path, tmp_path / "other"):
+        with gce.train(**TOY, **SMALL, run=tmp_path / f"{place.name}-again").run() as run:
+            rollouts.append(list(run.read("rollouts")))
+    assert rollouts[0] == rollouts[1]
+
+
+def test_task_and_model_may_be_given_themselves() -> None:
+    model = toy_task.careless(None, None)
+    result = gce.train(task=toy_task.ADDITION, model=model, **SMALL)
+    assert result.model is model and result.settings.task == "addition"
+    named = gce.train(**TOY, **SMALL)
+    assert result.after == named.after and result.summary["correct_traces"] == named.summary["correct_traces"]
+
+
+def test_settings_are_given_whole_or_one_by_one() -> None:
+    whole = TrainSettings(
+        task="toy_task:ADDITION",
+        seed=3,
+        model=ModelSettings(name="toy_task:careless"),
+        rollouts=RolloutSettings(problems=4, samples=2),
+        optimizer=OptimizerSettings(updates=1),
+    )
+    values = {**SMALL, "optimizer": OptimizerSettings(updates=1), "seed": 3}
+    one = gce.train(**{**TOY, "model": {"name": "toy_task:careless"}}, **values)
+    other = gce.train(whole_with(whole))
+    assert one.settings == other.settings
+    with pytest.raises(ValueError, match="as a whole or one by one, got both: seed"):
+        gce.train(whole, seed=1)
+
+
+def whole_with(settings: TrainSettings) -> TrainSettings:
+    from gce.app.settings.values import changed
+
+    return changed(settings, {"stopping.iterations": 1, "evaluation.dev": 1, "evaluation.test": 2, "preset": "small"})
+
+
+def test_wrong_values_are_told_as_data() -> None:
+    for given, name in (({"optimizer": {"learning_rate": -1}}, "optimizer.learning_rate"), ({"speed": 1}, "speed")):
+        with pytest.raises(SettingError) as caught:
+            gce.train(**TOY, **given)
+        assert caught.value.setting == name and "--" not in str(caught.value)
+    with pytest.raises(SettingError, match=r"needs objective\.algorithm raft"):
+        gce.train(**TOY, buffer={"admission": "all"}, objective={"algorithm": "grpo"})
+
+
+def test_a_run_is_resumed_with_what_it_was_begun_with(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+    task = toy_task.ADDITION
+    gce.train(task=task, model=toy_task.careless(None, None), **SMALL, run=tmp_path / "run")
+    longer = {"stopping.iterations": 2}
+    result = gce.resume(tmp_path / "run", longer, task=task, model=toy_task.careless(None, None))
+    assert result.summary["iterations"] == 2
+    whole = gce.train(**{**TOY, **SMALL, "stopping": {"iterations": 2}})
+    assert result.after == whole.after and result.summary["correct_traces"] == whole.summary["correct_traces"]
+    with pytest.raises(SettingError, match=r"keeps its settings: leave out lora\.rank"):
+        gce.resume(tmp_path / "run", {"lora.rank": 4})
+    with pytest.raises(BadInput, match="no task 'addition'"):
+        gce.resume(tmp_path / "run")
+
+
+def test_progress_is_told_to_who_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    gce.train(**TOY, **SMALL, watch=Terminal)
+    out, err = capsys.readouterr()
+    assert out == "" and "toy_task:careless on addition/small, seed 0, run memory" in err and "stopped after" in err
+
+
+def test_importing_gce_loads_nothing_of_a_run() -> None:
+    code = "import sys, gce; assert not [n for n in sys.modules if n.startswith(('gce.app', 'gce.adapters', 'numpy'))]"
+    subprocess.run([sys.executable, "-c", code], check=True)
