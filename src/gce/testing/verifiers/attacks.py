@@ -63,7 +63,10 @@ def time(bench: Bench, advance: Callable[[], None]) -> None:
     problem = bench.problems[-1]  # Of the last tier, which is usually the hardest.
     known = bench.right[problem.key] or bench.wrong[problem.key] or ["1"]
     for name in long_texts(known[0], 10):
+        given = bench.verdicts_given
+        bench.tried["time"] += 1
         _growth(bench, problem, known[0], name)
+        bench.verdicts_given = given + 1  # How often a text was timed depends on the machine.
     for _ in bench.problems:
         advance()
 
@@ -79,7 +82,6 @@ def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
 
     before = seconds(SIZES[0])
     for smaller, size in itertools.pairwise(SIZES):
-        bench.tried["time"] += 1
         after = seconds(size)
         # Clocks are coarse and machines busy: what looks steep is measured again, and each time has to be steep.
         ratios = [after / max(before, MEASURABLE)]
