@@ -63,20 +63,19 @@ def time(bench: Bench, advance: Callable[[], None]) -> None:
     problem = bench.problems[-1]  # Of the last tier, which is usually the hardest.
     known = bench.right[problem.key] or bench.wrong[problem.key] or ["1"]
     for name in long_texts(known[0], 10):
-        given = bench.verdicts_given
         bench.tried["time"] += 1
+        bench.verdicts(problem, long_texts(known[0], SIZES[0])[name])
         _growth(bench, problem, known[0], name)
-        bench.verdicts_given = given + 1  # How often a text was timed depends on the machine.
     for _ in bench.problems:
         advance()
 
 
 def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
     def seconds(size: int, at_least: float = 0.0) -> float:
-        """Of one verdict: the mean of as many as take `at_least` seconds together."""
+        """Of one verdict: the mean of as many as take `at_least` seconds together, which are counted nowhere else."""
         text, calls, began = long_texts(answer, size)[shape], 0, bench.now()
         while calls == 0 or (bench.now() - began < at_least and calls < 1_000):
-            bench.verdicts(problem, text)
+            bench.uncounted(problem, text)
             calls += 1
         return (bench.now() - began) / calls
 

@@ -234,10 +234,14 @@ class Bench:
         evidence = None if wanted is None or self.runner is None else next(iter(self.runner.run([wanted])))
         return self.task.verify(problem, completion, evidence)
 
+    def uncounted(self, problem: Problem, text: str) -> Any:
+        """What the verifier says, whatever that is, in no count."""
+        completion = Completion(problem.key, text, "stop", policy="check")
+        return self.call("verify", lambda: self.ask(problem, completion), problem, text, failed=_FAILED)
+
     def verdicts(self, problem: Problem, text: str) -> tuple[Verdict, ...]:
         """What the verifier says; empty where it breaks its promise of verdicts for any text, which is a finding."""
-        completion = Completion(problem.key, text, "stop", policy="check")
-        found = self.call("verify", lambda: self.ask(problem, completion), problem, text, failed=_FAILED)
+        found = self.uncounted(problem, text)
         if found is _FAILED:
             return ()
         if not (isinstance(found, tuple) and found and all(isinstance(one, Verdict) for one in found)):
