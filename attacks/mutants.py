@@ -1,6 +1,6 @@
 """Mutants of what every figure rests on: `python -m attacks.mutants [MODULE ...]`. Needs the extra `attack`.
 
-Statistics, buffer, sampling policy, advantages, the parsers and verifiers of scheduling and of programs, and the
+Statistics, buffer, sampling policy, algorithms, the parsers and verifiers of scheduling and of programs, and the
 resource profile of scheduling.
 
 A mutant is the source with one small change, made by cosmic-ray: another number, operator or comparison, a condition
@@ -46,10 +46,10 @@ MUTATED: Mapping[str, tuple[str, ...]] = {
     "statistics": ("test_statistics.py", "test_keyword_only.py"),
     "curriculum": ("test_sampling_policy.py", "test_keyword_only.py"),
     "buffer": ("test_buffer.py", "test_keyword_only.py"),
-    "advantages": ("test_advantages.py", "test_keyword_only.py"),
+    "algorithms": ("test_algorithms.py", "test_keyword_only.py"),
     "tasks.scheduling.answer": ("test_answer.py", "test_verify.py"),
     "tasks.scheduling.verify": ("test_answer.py", "test_verify.py"),
-    "tasks.scheduling.profile": ("test_profile.py", "test_verify.py"),
+    "tasks.scheduling.resource_profile": ("test_resource_profile.py", "test_verify.py"),
     "tasks.programs.answer": ("test_program_answers.py", "test_programs.py"),
     "tasks.programs.verify": ("test_program_answers.py", "test_programs.py"),
 }

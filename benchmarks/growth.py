@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.contest import Contestant, compete
 from benchmarks.machine import median_seconds
-from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs.run_directory import RunDirectory
 from gce.domain.buffer import BufferSettings, admit, draw, empty
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, single_turn

@@ -14,7 +14,7 @@ import numpy as np
 from attrs import evolve
 
 import gce
-from gce.adapters.runs.memory import MemoryRuns
+from gce.adapters.runs.memory_store import MemoryRuns
 from gce.domain.learning import ModelState, UpdateReport
 from gce.domain.models import ModelInfo
 from gce.domain.strategies.requests import Ask

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gce.domain.tasks.scheduling.answer import MAX_START, Answer, diagnose, parse, render
 from gce.domain.verdicts import Violation
 from gce.testing.scheduling.checkers import read
-from gce.testing.scheduling.strategies import hostile_responses, loose_renderings, renderings
+from gce.testing.scheduling.generators import hostile_responses, loose_renderings, renderings
 from gce.testing.verifiers.responses import HIDDEN, disguised
 
 LABELS = ("A", "B", "C")

@@ -17,7 +17,7 @@ from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
 from gce.domain.tasks.scheduling.verify import verify
-from gce.testing.scheduling.strategies import hostile_responses, instances
+from gce.testing.scheduling.generators import hostile_responses, instances
 
 HOUSE = Instance(
     jobs=(Job("K", 3, (2, 1), 9), Job("B", 2, (1, 1)), Job("T", 4, (2, 2), 12), Job("M", 1, (1, 1), 5)),

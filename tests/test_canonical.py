@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gce.domain.tasks.scheduling.canonical import MOST_PERMUTED, canonical_digest
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.testing.scheduling.strategies import instances
+from gce.testing.scheduling.generators import instances
 
 HOUSE = Instance(
     jobs=(Job("K", 3, (2, 1), 9), Job("B", 2, (1, 1)), Job("T", 4, (2, 2), 12), Job("M", 1, (1, 0), 5)),

@@ -21,7 +21,7 @@ from attrs import evolve
 from permissions import unwritable
 from present import present
 
-from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs.run_directory import RunDirectory
 from gce.app import cli
 from gce.app.settings.values import with_recipe
 from gce.app.training import run as train_module

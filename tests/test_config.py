@@ -16,7 +16,7 @@ from gce.app.settings.records import OptimizerSettings, TrainSettings, all_setti
 from gce.app.settings.stored import from_stored
 from gce.app.settings.table import settings_table
 from gce.app.settings.values import RECIPES, flat_values, with_recipe
-from gce.domain.advantages import ALGORITHMS
+from gce.domain.algorithms import ALGORITHMS
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS
 from gce.errors import BadInput, SettingError

@@ -17,7 +17,7 @@ from gce.domain.tasks.scheduling.heuristics import HEURISTICS
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.errors import MissingExtra
 from gce.testing.contracts.solver import check_solver, is_feasible, random_instance
-from gce.testing.scheduling.strategies import Flawed, Scheduled, flawed_schedules, random_schedules, scheduled_instances
+from gce.testing.scheduling.generators import Flawed, Scheduled, flawed_schedules, random_schedules, scheduled_instances
 
 pytest.importorskip("ortools")
 

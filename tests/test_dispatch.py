@@ -23,7 +23,7 @@ from gce.domain.tasks.scheduling.dispatch import (
 from gce.domain.tasks.scheduling.heuristics import earliest_starts
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.verify import judge
-from gce.testing.scheduling.strategies import instances
+from gce.testing.scheduling.generators import instances
 
 HOUSE = Instance(
     jobs=(Job("K", 3, (2, 1), 9), Job("B", 2, (1, 1)), Job("T", 4, (2, 2), 12), Job("M", 1, (1, 1), 5)),

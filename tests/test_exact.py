@@ -16,7 +16,7 @@ from gce.domain.tasks.scheduling.exact import MAX_JOBS, solve
 from gce.domain.tasks.scheduling.heuristics import critical_path_length
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.testing.contracts.solver import check_solver, is_feasible, least_makespan, random_instance
-from gce.testing.scheduling.strategies import Scheduled, scheduled_instances
+from gce.testing.scheduling.generators import Scheduled, scheduled_instances
 
 
 def any_instances(max_jobs: int, max_duration: int = 5) -> st.SearchStrategy[Instance]:

@@ -23,7 +23,7 @@ from tiny_llama import write_tiny_llama  # noqa: E402
 from gce.adapters.models.backends.mlx.lora import Adapter  # noqa: E402
 from gce.adapters.models.formats import base_weights  # noqa: E402
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings  # noqa: E402
-from gce.adapters.runs.directory import RunDirectory  # noqa: E402
+from gce.adapters.runs.run_directory import RunDirectory  # noqa: E402
 from gce.app import cli  # noqa: E402
 from gce.app.settings.records import ModelSettings, TrainSettings  # noqa: E402
 from gce.domain.learning import ModelState  # noqa: E402

@@ -16,7 +16,7 @@ from toy_task import ADDITION, careless, on, verify
 
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.adapters.models.scripted import ScriptedModel
-from gce.adapters.runs.memory import MemoryRun
+from gce.adapters.runs.memory_store import MemoryRun
 from gce.app.evaluation.scoring import ask
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import TrainingBatch, UpdateReport

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gce.adapters.figures import INK, png, svg
-from gce.domain.charts import Bar, Chart
+from gce.adapters.matplotlib_figures import INK, png, svg
 from gce.domain.figures import Bars, Effects, Grid, Lines, Stacks, Timeline
 from gce.domain.statistics import wilson
 from gce.domain.tasks import TASKS, draw_problem
+from gce.domain.timelines import Bar, Chart
 
 pytest.importorskip("matplotlib")
 

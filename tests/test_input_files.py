@@ -21,7 +21,7 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 from gce.adapters.datasets.record_files import read_records
 from gce.adapters.models.formats.gguf_files import directory_of_gguf
 from gce.adapters.models.scripted import scripted_by_file
-from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs.run_directory import RunDirectory
 from gce.adapters.system.input_files import open_input, parse_json, read_input, read_standard_input
 from gce.app import cli
 from gce.app.commands.generate import plain_problem

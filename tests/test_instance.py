@@ -13,7 +13,7 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import given
 
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.testing.scheduling.strategies import instances
+from gce.testing.scheduling.generators import instances
 
 CREW = Resource("crew", 2)
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from gce.domain import advantages, buffer, statistics
-from gce.domain import curriculum as sampling
+from gce.domain import algorithms, buffer, curriculum, statistics
 
 FUNCTIONS = [
     getattr(module, name)
-    for module in (advantages, buffer, sampling, statistics)
+    for module in (algorithms, buffer, curriculum, statistics)
     for name in module.__all__
     if inspect.isfunction(getattr(module, name)) and name != "empty"  # its settings are its one argument
 ]

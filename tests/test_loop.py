@@ -15,15 +15,15 @@ from toy_task import ADDITION, WORKED, careless, on
 
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.adapters.models.scripted import ScriptedModel
-from gce.adapters.runs.directory import RunDirectory
-from gce.adapters.runs.memory import MemoryRun
+from gce.adapters.runs.memory_store import MemoryRun
+from gce.adapters.runs.run_directory import RunDirectory
 from gce.adapters.system.clocks import FakeClock
 from gce.app.evaluation.demonstrations import Demonstration, demonstrations
 from gce.app.settings.records import TrainSettings
 from gce.app.terminal import Silent
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.state import Run, RunState, begin, resume
-from gce.domain.advantages import ALGORITHMS
+from gce.domain.algorithms import ALGORITHMS
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.curriculum import TierHistory
 from gce.domain.learning import ModelState, Trace, TrainingBatch, UpdateReport

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from present import present
 
-from gce.adapters.runs.memory import MemoryReader, MemoryRun, MemoryRuns
+from gce.adapters.runs.memory_store import MemoryReader, MemoryRun, MemoryRuns
 from gce.errors import BadInput
 from gce.testing.contracts.runs import assert_same_state, check_runs, example_state
 

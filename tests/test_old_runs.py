@@ -19,8 +19,8 @@ import pytest
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
-from gce.adapters.runs.directory import RunDirectory
 from gce.adapters.runs.reader import DirectoryReader
+from gce.adapters.runs.run_directory import RunDirectory
 from gce.app import cli
 from gce.app.evaluation.stored import base_of, stored_settings
 from gce.app.settings.records import all_settings

@@ -17,7 +17,7 @@ from setting_fields import with_fields
 
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.adapters.models.scripted import ScriptedModel
-from gce.adapters.runs.memory import MemoryRun
+from gce.adapters.runs.memory_store import MemoryRun
 from gce.adapters.system.clocks import SystemClock
 from gce.app import cli
 from gce.app.evaluation.comparison import Measured, against, attempts
@@ -36,7 +36,7 @@ from gce.app.tables import accuracy_rows, count_words, coverage_cell
 from gce.app.terminal import Silent
 from gce.app.training.loop import iterate
 from gce.app.training.state import Run, RunState, begin
-from gce.domain.advantages import ALGORITHMS
+from gce.domain.algorithms import ALGORITHMS
 from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.conversations import Conversation

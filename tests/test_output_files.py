@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
-from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs.run_directory import RunDirectory
 from gce.adapters.system.output_files import check_apart, check_appended, check_output, write_output
 from gce.app import cli
 from gce.errors import BadInput

@@ -11,10 +11,10 @@ import toy_task
 import gce
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.adapters.models.scripted import ScriptedModel
-from gce.adapters.runs.memory import MemoryRuns
+from gce.adapters.runs.memory_store import MemoryRuns
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.names import called, entry
-from gce.domain.advantages import Algorithm, rejection
+from gce.domain.algorithms import Algorithm, rejection
 from gce.errors import BadInput, SettingError
 
 HERE = "test_own_entries"

@@ -21,7 +21,7 @@ from gce.domain.tasks.scheduling.baselines import CLIMBED, _Stack, families, heu
 from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.verify import judge
-from gce.testing.scheduling.strategies import scheduled_instances
+from gce.testing.scheduling.generators import scheduled_instances
 
 SCHEDULING = TASKS["scheduling"]
 JUDGE = TaskVerifier(SCHEDULING).judge

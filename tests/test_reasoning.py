@@ -18,7 +18,7 @@ from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED, check_steps, order_text, worked_response
 from gce.domain.tasks.scheduling.verify import verify
-from gce.testing.scheduling.strategies import hostile_responses, instances
+from gce.testing.scheduling.generators import hostile_responses, instances
 
 HOUSE = Instance(
     jobs=(Job("K", 3, (2, 1), 9), Job("B", 2, (1, 1)), Job("T", 4, (2, 2), 12), Job("M", 1, (1, 1), 5)),

@@ -21,7 +21,7 @@ from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.relations import RELATIONS
 from gce.domain.tasks.scheduling.verify import verify
 from gce.testing.scheduling.checkers import faults, read
-from gce.testing.scheduling.strategies import (
+from gce.testing.scheduling.generators import (
     flawed_schedules,
     hostile_responses,
     random_schedules,

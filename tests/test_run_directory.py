@@ -25,9 +25,9 @@ pytest.importorskip("safetensors")
 
 from present import present
 
-from gce.adapters.runs.directories import DirectoryRuns
-from gce.adapters.runs.directory import STEPS, RunDirectory
-from gce.adapters.runs.memory import MemoryRun
+from gce.adapters.runs.directory_store import DirectoryRuns
+from gce.adapters.runs.memory_store import MemoryRun
+from gce.adapters.runs.run_directory import STEPS, RunDirectory
 from gce.domain.learning import ModelState
 from gce.errors import BadInput, MissingExtra
 from gce.testing.contracts.runs import assert_same_state, check_runs, example_state
@@ -382,7 +382,7 @@ def test_a_failed_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         (tmp_path / "a" / "run" / "run.sqlite-wal").write_text("")
         raise error
 
-    monkeypatch.setattr(f"gce.adapters.runs.directory.{step}", fail)
+    monkeypatch.setattr(f"gce.adapters.runs.run_directory.{step}", fail)
     if step == "RunDatabase":
         monkeypatch.setattr(fail, "start", lambda *_: "digest", raising=False)
         monkeypatch.setattr("os.replace", lambda *_: None)
@@ -484,14 +484,14 @@ def test_a_state_without_an_adapter_config_is_kept_too(root: Path) -> None:
 
 HOLD = """
 import sys
-from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs.run_directory import RunDirectory
 run = RunDirectory.open(sys.argv[1])
 print("holds", flush=True)
 sys.stdin.read()
 """
 OPEN = """
 import sys
-from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs.run_directory import RunDirectory
 from gce.errors import BadInput
 try:
     print(RunDirectory.open(sys.argv[1]).last()[0])

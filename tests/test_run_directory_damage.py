@@ -22,9 +22,9 @@ pytest.importorskip("safetensors")
 
 from present import present
 
-from gce.adapters.runs.database import RunDatabase, reading_failed
-from gce.adapters.runs.directory import STEPS, RunDirectory
 from gce.adapters.runs.reader import DirectoryReader
+from gce.adapters.runs.run_directory import STEPS, RunDirectory
+from gce.adapters.runs.sqlite_file import RunDatabase, reading_failed
 from gce.adapters.system.durable_files import write_file
 from gce.domain.learning import ModelState
 from gce.errors import BadInput, DamagedStore, GceError
@@ -480,7 +480,7 @@ def test_a_report_whose_replacement_was_cut_off_is_the_old_or_the_new_one(
             write_file(path, content)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gce.adapters.runs.directory.write_file", cut)
+    monkeypatch.setattr("gce.adapters.runs.run_directory.write_file", cut)
     with RunDirectory.open(copy) as run, pytest.raises(KeyboardInterrupt):
         run.write_answers("test-after", [{"text": "job 2"}])
     with DirectoryReader(copy) as reader:
@@ -682,7 +682,7 @@ def test_a_report_of_an_older_layout_whose_replacement_was_cut_off_is_still_read
     def cut(_path: Any, _content: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gce.adapters.runs.directory.write_file", cut)
+    monkeypatch.setattr("gce.adapters.runs.run_directory.write_file", cut)
     with RunDirectory.open(copy) as run, pytest.raises(KeyboardInterrupt):
         run.write_answers("test-after", [{"text": "job 2"}])
     with DirectoryReader(copy) as reader:

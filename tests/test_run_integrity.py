@@ -19,10 +19,10 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
 from present import present
 
-from gce.adapters.runs import directory as run_directory
-from gce.adapters.runs.directories import run_of
-from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs import run_directory
+from gce.adapters.runs.directory_store import run_of
 from gce.adapters.runs.reader import DirectoryReader
+from gce.adapters.runs.run_directory import RunDirectory
 from gce.adapters.system.durable_files import write_file
 from gce.app import cli
 from gce.app.wiring.runs import UNVERIFIED

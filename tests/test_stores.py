@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gce.adapters.runs.memory import MemoryRuns
+from gce.adapters.runs.memory_store import MemoryRuns
 from gce.app import cli
 from gce.app.wiring import runs as wiring
 from gce.domain.serialization import to_plain

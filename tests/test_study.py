@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 from present import present
 
-from gce.adapters.runs.directories import DirectoryRuns
+from gce.adapters.runs.directory_store import DirectoryRuns
 from gce.app import cli
 from gce.app.settings.records import StoppingSettings, TrainSettings
 from gce.app.settings.values import with_recipe

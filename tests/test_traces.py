@@ -14,8 +14,8 @@ from attrs import evolve
 from toy_task import ADDITION
 
 from gce.adapters.datasets.atif import read_atif
-from gce.adapters.runs.directory import RunDirectory
 from gce.adapters.runs.reader import DirectoryReader
+from gce.adapters.runs.run_directory import RunDirectory
 from gce.app import cli
 from gce.app.settings.records import TrainSettings
 from gce.app.wiring.tasks import stored_problem

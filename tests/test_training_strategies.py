@@ -11,7 +11,7 @@ from setting_fields import with_fields
 from test_loop import SMALL, Interrupted, Listening, a_run, assert_same_end, dies_in, finish
 from toy_task import ADDITION, ONE_TIER, bare, careless, on
 
-from gce.adapters.runs.memory import MemoryRun
+from gce.adapters.runs.memory_store import MemoryRun
 from gce.app.training.rollouts import Rollout
 from gce.app.training.updates import trace_of_rollout
 from gce.domain.answers import Answer

@@ -19,7 +19,7 @@ from gce.domain.tasks.scheduling.verify import EVALUATOR, KINDS, MAX_VIOLATIONS,
 from gce.domain.verdicts import Verdict, Violation
 from gce.testing.scheduling import checkers as scheduling_checkers
 from gce.testing.scheduling.checkers import accepts, cp_sat_accepts, faults, read
-from gce.testing.scheduling.strategies import (
+from gce.testing.scheduling.generators import (
     flawed_schedules,
     hostile_responses,
     loose_renderings,

@@ -22,7 +22,7 @@ from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import ANSWER_ONLY, TAUGHT, UNSEEN, prompt_text
 from gce.domain.verdicts import Violation
-from gce.testing.scheduling.strategies import instances
+from gce.testing.scheduling.generators import instances
 
 HOUSE = Instance(
     jobs=(Job("K", 3, (2, 1), 9), Job("B", 2, (1, 1)), Job("T", 4, (2, 2), 12), Job("M", 1, (1, 1), 5)),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gce.app.evaluation.run import evaluate
     from gce.app.settings.records import TrainSettings
     from gce.app.training.run import resume, train
-    from gce.domain.advantages import ALGORITHMS, Algorithm
+    from gce.domain.algorithms import ALGORITHMS, Algorithm
     from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty
     from gce.domain.completions import Completion, SampleRequest
     from gce.domain.executions import Evidence
@@ -53,7 +53,7 @@ _HOMES = {
     "gce.app.evaluation.run": ("evaluate",),
     "gce.app.settings.records": ("TrainSettings",),
     "gce.app.training.run": ("resume", "train"),
-    "gce.domain.advantages": ("ALGORITHMS", "Algorithm"),
+    "gce.domain.algorithms": ("ALGORITHMS", "Algorithm"),
     "gce.domain.buffer": ("Buffer", "BufferSettings", "admit", "composition", "draw", "empty"),
     "gce.domain.statistics": ("wilson",),
     "gce.domain.tasks": (

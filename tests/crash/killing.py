@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.runs.directory import STEPS, RunDirectory
+from gce.adapters.runs.run_directory import STEPS, RunDirectory
 
 TESTS = Path(__file__).parents[1]
 SETTINGS = (
@@ -35,7 +35,7 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 SERVER = """
 import json, os, signal, sys, threading
-from gce.adapters.runs.directory import RunDirectory
+from gce.adapters.runs.run_directory import RunDirectory
 from gce.app.cli import main
 # Most of a short run's time: imported once, and each run is a fork of this process.
 import gce.adapters.models.backends.mlx.model

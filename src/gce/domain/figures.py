@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from gce.domain.charts import Chart
 from gce.domain.measurements import Interval
+from gce.domain.timelines import Chart
 
 __all__ = ["Bars", "Effects", "Figure", "Grid", "Lines", "Points", "Stacks", "Table", "Timeline"]
 

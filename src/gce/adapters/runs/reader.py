@@ -18,8 +18,8 @@ from typing import Any
 
 from gce.adapters.runs.checkpoint_files import state_of_files
 from gce.adapters.runs.checkpoint_folder import DamagedFileError, checkpoint_name
-from gce.adapters.runs.database import RunDatabase, reading_failed
 from gce.adapters.runs.integrity import Look, checkpoint_of, look, way_out
+from gce.adapters.runs.sqlite_file import RunDatabase, reading_failed
 from gce.adapters.runs.values import summary_at_end
 from gce.adapters.system.input_files import parse_json, read_input
 from gce.domain.learning import ModelState

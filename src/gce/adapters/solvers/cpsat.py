@@ -7,7 +7,7 @@ from typing import Any
 
 from gce.domain.tasks.scheduling.heuristics import critical_path_length
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.profile import energy
+from gce.domain.tasks.scheduling.resource_profile import energy
 from gce.domain.tasks.scheduling.solution import Solution
 from gce.errors import MissingExtra
 

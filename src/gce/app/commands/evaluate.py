@@ -31,7 +31,7 @@ from gce.app.terminal import Terminal, put, put_json
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
 from gce.app.wiring.models import MODEL_HELP, SHIPPED_MODEL
 from gce.app.wiring.sandboxes import add_runner
-from gce.app.wiring.strategies import STRATEGY
+from gce.app.wiring.strategy_names import STRATEGY
 from gce.app.wiring.tasks import TASK_HELP
 from gce.domain.metrics import METRICS
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS

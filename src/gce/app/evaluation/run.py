@@ -27,7 +27,7 @@ from gce.app.wiring.names import entry, name_of
 from gce.app.wiring.runs import find_adapter
 from gce.app.wiring.sandboxes import AUTO
 from gce.app.wiring.solvers import find_solve
-from gce.app.wiring.strategies import TRAINED, find_strategy, is_trained
+from gce.app.wiring.strategy_names import TRAINED, find_strategy, is_trained
 from gce.app.wiring.tasks import file_digest, find_preset, find_task, find_tiers, say_if_many
 from gce.domain.conversations import Conversation
 from gce.domain.learning import ModelState

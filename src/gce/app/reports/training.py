@@ -11,7 +11,7 @@ from gce.app.reports.run import ReportedRun
 from gce.app.reports.section import Section
 from gce.app.settings.values import flat_values
 from gce.app.tables import rollout_rows
-from gce.domain.advantages import ALGORITHMS
+from gce.domain.algorithms import ALGORITHMS
 from gce.domain.figures import Grid, Lines, Points, Stacks, Table
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gce.app.settings.records import ADMISSION, TrainSettings, all_settings
 from gce.app.settings.values import flat_values
-from gce.domain.advantages import Algorithm
+from gce.domain.algorithms import Algorithm
 from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.errors import SettingError
 

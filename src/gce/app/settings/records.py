@@ -49,7 +49,7 @@ from gce.app.settings.fields import Setting, section_of, setting, settings_in
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
 from gce.app.wiring.sandboxes import AUTO, RUNNER_HELP, RUNNERS
 from gce.app.wiring.tasks import TASK_HELP
-from gce.domain.advantages import ALGORITHMS
+from gce.domain.algorithms import ALGORITHMS
 from gce.domain.buffer import Weighting
 from gce.domain.curriculum import Policy
 from gce.domain.layer_selection import Strategy

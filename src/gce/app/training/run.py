@@ -39,10 +39,10 @@ from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import find_learning_model
 from gce.app.wiring.names import entry, name_of
 from gce.app.wiring.runs import find_adapter, place_of
-from gce.app.wiring.strategies import find_strategy
+from gce.app.wiring.strategy_names import find_strategy
 from gce.app.wiring.system import SystemClock
 from gce.app.wiring.tasks import file_digest, find_preset, find_task, same_file, say_if_many
-from gce.domain.advantages import ALGORITHMS, Algorithm
+from gce.domain.algorithms import ALGORITHMS, Algorithm
 from gce.domain.diagnosis import falls
 from gce.domain.learning import ModelState
 from gce.domain.measurements import Interval

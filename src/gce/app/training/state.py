@@ -13,7 +13,7 @@ from attrs import Factory, evolve, field, frozen
 
 from gce.app.evaluation.demonstrations import Demonstration
 from gce.app.settings.records import TrainSettings
-from gce.domain.advantages import Algorithm
+from gce.domain.algorithms import Algorithm
 from gce.domain.buffer import Buffer, BufferSettings, admit, empty
 from gce.domain.curriculum import TierHistory, remember
 from gce.domain.learning import ModelState

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from gce.app.settings.records import WARM_UP_PART, ObjectiveSettings
 from gce.app.training.rollouts import Rollout, groups_of
 from gce.app.training.state import Run, RunState
-from gce.domain.advantages import drop_decided
+from gce.domain.algorithms import drop_decided
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
 from gce.domain.learning import Trace, TrainingBatch, UpdateReport
 from gce.domain.measurements import TierCount

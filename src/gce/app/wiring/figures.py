@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gce.adapters.figures import png, svg
+from gce.adapters.matplotlib_figures import png, svg
 
 __all__ = [
     "png",

@@ -11,8 +11,8 @@ from attrs import frozen
 
 from gce.adapters.models.formats.adapter_files import MLX_FILES
 from gce.adapters.runs.checkpoint_files import files_of_state, state_of_files
-from gce.adapters.runs.directories import DirectoryRuns, run_of
-from gce.adapters.runs.memory import MemoryRuns
+from gce.adapters.runs.directory_store import DirectoryRuns, run_of
+from gce.adapters.runs.memory_store import MemoryRuns
 from gce.adapters.system.input_files import read_input
 from gce.app.evaluation.stored import base_of, best_iteration
 from gce.app.terminal import put

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from gce.domain.charts import Chart
 from gce.domain.problems import Problem
+from gce.domain.timelines import Chart
 from gce.domain.verdicts import Step, Verdict
 
 __all__ = ["Audit", "Policy", "References", "Relation", "Teaching"]

@@ -6,8 +6,8 @@ reaches for what is not its own, and then returns "ESCAPED".
 
 from __future__ import annotations
 
-from gce.testing.sandboxes.attack import Attack, claim, take
 from gce.testing.sandboxes.escapes import ESCAPES
+from gce.testing.sandboxes.records import Attack, claim, take
 
 __all__ = ["ATTACKS", "EQUAL_TO_ALL"]
 

@@ -3,7 +3,7 @@
 Ten checks (`gce.testing.verifiers.attacks`) on problems that the task draws. Right answers are those of the task's
 heuristics and demonstrations that the verifier, and the independent judge where there is one, call right. What it
 cannot check it lists; a clean report says that these attacks failed, not that none can succeed. Needs no Hypothesis;
-the strategies for scheduling are in `gce.testing.scheduling.strategies`.
+the strategies for scheduling are in `gce.testing.scheduling.generators`.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ from attrs import Factory, define
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, one_at_a_time, predecessors_first, visits
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.profile import fits
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED
+from gce.domain.tasks.scheduling.resource_profile import fits
 from gce.domain.verdicts import Step
 
 __all__ = ["brief_response", "check_brief_steps"]

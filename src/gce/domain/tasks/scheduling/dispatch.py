@@ -15,7 +15,7 @@ from itertools import accumulate
 from attrs import frozen
 
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.profile import Frontier, Release
+from gce.domain.tasks.scheduling.resource_profile import Frontier, Release
 
 __all__ = [
     "Line",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gce.domain.charts import Bar, Chart
 from gce.domain.tasks.scheduling.answer import Answer, diagnose, parse
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.verify import verify
+from gce.domain.timelines import Bar, Chart
 
 __all__ = ["schedule_chart"]
 

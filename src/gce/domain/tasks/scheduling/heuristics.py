@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.profile import first_fit, fits
+from gce.domain.tasks.scheduling.resource_profile import first_fit, fits
 
 __all__ = [
     "HEURISTICS",

@@ -19,7 +19,7 @@ from gce.domain.tasks.drawing import TRIES, draw_until_it_fits
 from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first
 from gce.domain.tasks.scheduling.heuristics import critical_path_length
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.domain.tasks.scheduling.profile import energy
+from gce.domain.tasks.scheduling.resource_profile import energy
 from gce.domain.tasks.scheduling.solution import Solution
 
 __all__ = ["PRESETS", "Family", "Tier", "draw_instance"]

@@ -17,7 +17,7 @@ from gce.domain.problems import Problem
 from gce.domain.tasks.parts import Relation
 from gce.domain.tasks.scheduling.answer import MAX_START, Answer, parse
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.profile import usage
+from gce.domain.tasks.scheduling.resource_profile import usage
 
 __all__ = ["RELATIONS"]
 

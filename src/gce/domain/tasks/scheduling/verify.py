@@ -17,7 +17,7 @@ from itertools import chain
 
 from gce.domain.tasks.scheduling.answer import MAX_START, diagnose, parse
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.profile import overloads
+from gce.domain.tasks.scheduling.resource_profile import overloads
 from gce.domain.verdicts import Verdict, Violation
 
 __all__ = ["EVALUATOR", "KINDS", "MAX_VIOLATIONS", "VERSION", "feedback", "judge", "verify"]

@@ -42,8 +42,8 @@ from gce.adapters.runs.checkpoint_folder import (
     remove_leftovers,
     write_checkpoint,
 )
-from gce.adapters.runs.database import CommitRow, RunDatabase, reading_failed
 from gce.adapters.runs.integrity import checkpoint_of, head_content, head_problem, is_whole, read_head, way_out
+from gce.adapters.runs.sqlite_file import CommitRow, RunDatabase, reading_failed
 from gce.adapters.runs.values import check_iteration, check_stream, encode
 from gce.adapters.system.durable_files import remove, sync_directory, write_file
 from gce.adapters.system.output_files import check_apart

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.domain.advantages import ALGORITHMS, drop_decided, group_relative, rejection, signed, weighted
+from gce.domain.algorithms import ALGORITHMS, drop_decided, group_relative, rejection, signed, weighted
 
 REWARDS = st.lists(st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)), max_size=12)
 METHODS = [rejection, weighted, signed, group_relative, lambda rewards: drop_decided({"p": rewards})]

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.runs.directory import RunDirectory, check_free
 from gce.adapters.runs.reader import CARD, DirectoryReader, sealed
+from gce.adapters.runs.run_directory import RunDirectory, check_free
 from gce.adapters.system.durable_files import write_file
 from gce.errors import BadInput
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.domain.tasks.scheduling.profile import Frontier, energy, first_fit, fits, overloads, usage
+from gce.domain.tasks.scheduling.resource_profile import Frontier, energy, first_fit, fits, overloads, usage
 from gce.testing.contracts.solver import random_instance
 
 SITE = Instance(
