@@ -64,7 +64,7 @@ VIOLATIONS = st.builds(
     Violation,
     kind=TEXTS,
     message=TEXTS,
-    jobs=tuples(TEXTS),
+    about=tuples(TEXTS),
     found=st.one_of(st.none(), FLOATS),
     bound=st.one_of(st.none(), FLOATS),
 )
@@ -299,13 +299,13 @@ VERDICT = to_plain(Verdict("right", 1.0, "exact", "1"))
         (Verdict, {**VERDICT, "violations": {}}, "Verdict.violations: expected a list, got {}"),
         (
             Verdict,
-            {**VERDICT, "violations": [{"kind": "a", "message": "b", "jobs": "AB"}]},
-            "Verdict.violations[0].jobs: expected a list, got 'AB'",
+            {**VERDICT, "violations": [{"kind": "a", "message": "b", "about": "AB"}]},
+            "Verdict.violations[0].about: expected a list, got 'AB'",
         ),
         (
             Verdict,
-            {**VERDICT, "violations": [{"kind": "a", "message": "b", "jobs": ["A", 1]}]},
-            "Verdict.violations[0].jobs[1]: expected text, got 1",
+            {**VERDICT, "violations": [{"kind": "a", "message": "b", "about": ["A", 1]}]},
+            "Verdict.violations[0].about[1]: expected text, got 1",
         ),
         (Instance, {**PLAIN_INSTANCE, "precedence": ["AB"]}, "Instance.precedence[0]: expected a list, got 'AB'"),
         (

@@ -119,7 +119,7 @@ def test_capacity_reports_the_first_moment_of_the_worst_overload_of_each_resourc
     jobs = [Job(label, 2, (1, units)) for label, units in zip("ABCDE", (0, 2, 2, 0, 0), strict=True)]
     instance = Instance(jobs, resources=(Resource("crew", 1), Resource("crane", 3)))
     found = judge(instance, {"A": 0, "B": 1, "C": 2, "D": 2, "E": 9})
-    assert [(v.jobs, v.found, v.bound) for v in found] == [(("B", "C", "D"), 3, 1), (("B", "C"), 4, 3)]
+    assert [(v.about, v.found, v.bound) for v in found] == [(("B", "C", "D"), 3, 1), (("B", "C"), 4, 3)]
     assert found[0].message == "At time 2 jobs B, C and D together hold 3 units of crew, which has 1."
 
 
@@ -128,7 +128,7 @@ def test_who_holds_a_resource_is_who_runs_at_that_moment_and_needs_it() -> None:
     jobs = [Job(label, 2, (units,)) for label, units in zip("ABCDEF", (2, 2, 2, 0, 1, 2), strict=True)]
     instance = Instance(jobs, resources=(Resource("crew", 2),))
     found = judge(instance, {"A": 0, "B": 8, "C": 6, "D": 3, "E": 3, "F": 3})
-    assert [(v.jobs, v.found) for v in found] == [(("E", "F"), 3)]
+    assert [(v.about, v.found) for v in found] == [(("E", "F"), 3)]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_right_schedule_is_meant_in_every_loose_form_and_never_rewarded(data: 
 def test_the_event_sweep_agrees_with_a_walk_over_every_time_step(case: Any) -> None:
     instance, starts = case
     found = judge(instance, starts)
-    assert {(v.kind, v.jobs, v.found, v.bound) for v in found} == faults(instance, starts)
+    assert {(v.kind, v.about, v.found, v.bound) for v in found} == faults(instance, starts)
 
 
 @given(cases(), st.data())
@@ -236,7 +236,7 @@ def test_a_part_of_a_schedule_is_judged_as_far_as_it_goes(case: Any, data: st.Da
     instance, starts = case
     part = {label: start for label, start in starts.items() if data.draw(st.booleans())}
     found = judge(instance, part)
-    assert {(v.kind, v.jobs, v.found, v.bound) for v in found} == faults(instance, part)
+    assert {(v.kind, v.about, v.found, v.bound) for v in found} == faults(instance, part)
 
 
 @given(cases())
@@ -330,8 +330,8 @@ def test_the_order_of_jobs_edges_resources_and_entries_does_not_matter(case: Any
     shuffled = Instance(jobs, edges, [instance.resources[i] for i in order], instance.horizon)
     text = render({label: starts[label] for label in data.draw(st.permutations(sorted(starts)))})
     before, after = judge(instance, starts), verify(shuffled, text).violations
-    assert Counter((v.kind, frozenset(v.jobs), v.found) for v in before) == Counter(
-        (v.kind, frozenset(v.jobs), v.found) for v in after
+    assert Counter((v.kind, frozenset(v.about), v.found) for v in before) == Counter(
+        (v.kind, frozenset(v.about), v.found) for v in after
     )
 
 
@@ -350,8 +350,8 @@ def test_scaling_time_scales_the_proof_and_keeps_the_verdict(case: Any, factor: 
         horizon=None if instance.horizon is None else instance.horizon * factor,
     )
     found = judge(scaled, {label: start * factor for label, start in starts.items()})
-    assert [(v.kind, v.jobs, v.found) for v in found] == [
-        (v.kind, v.jobs, v.found if v.kind == "capacity" else present(v.found) * factor)
+    assert [(v.kind, v.about, v.found) for v in found] == [
+        (v.kind, v.about, v.found if v.kind == "capacity" else present(v.found) * factor)
         for v in judge(instance, starts)
     ]
 

@@ -24,8 +24,8 @@ class Violation:
     """precedence, capacity, deadline, horizon, missing, unknown, duplicate, grammar, ... (the task lists its own)."""
     message: str
     """One sentence in plain English that says what is wrong, never what would be right."""
-    jobs: tuple[str, ...] = ()
-    """What the violation is about, by label."""
+    about: tuple[str, ...] = ()
+    """What it concerns, by label: of scheduling, jobs."""
     found: float | None = None
     bound: float | None = None
 

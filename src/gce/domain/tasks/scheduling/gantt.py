@@ -21,7 +21,7 @@ def schedule_chart(instance: Instance, text: str) -> Chart | None:
     if not starts:
         return None
     violations = verify(instance, text).violations
-    named = {label for violation in violations for label in violation.jobs}
+    named = {label for violation in violations for label in violation.about}
     bars = (
         Bar(job.label, starts[job.label], starts[job.label] + job.duration, job.deadline, job.label in named)
         for job in instance.jobs
