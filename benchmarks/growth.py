@@ -100,7 +100,7 @@ def buffer(traces: int = 1_000_000) -> Found:
 def _record_bytes(traces: Sequence[Trace]) -> float:
     """Of a trace's own record and strings; what many share, prompts and completions, is counted apart."""
     some = traces[: min(len(traces), 1000)]
-    return float(np.mean([sum(map(sys.getsizeof, (t, t.key, t.problem, t.digest))) for t in some]))
+    return float(np.mean([sum(map(sys.getsizeof, (t, t.key, t.problem, t.content_digest))) for t in some]))
 
 
 def _resident() -> int:

@@ -159,7 +159,7 @@ TRACES = st.builds(
     tier=TEXTS,
     iteration=st.integers(0, 9),
     verdicts=st.sampled_from([(), TRACE.verdicts]),
-    digest=TEXTS,
+    content_digest=TEXTS,
     reward=st.none() | st.floats(0, 1),
     tools=st.sampled_from([(), TOOLS]),
 )
@@ -228,7 +228,10 @@ def test_a_trajectory_of_another_program_is_read() -> None:
     assert call.completion == Completion(
         "s/3", "", "stop", "big", prompt_token_ids=(5,), token_ids=(7, 8), log_probabilities=(-1.0, -0.5)
     )
-    assert trace.completion.policy == "small" and trace.digest != trace_of_atif(changed("steps", 5, message="3")).digest
+    assert (
+        trace.completion.policy == "small"
+        and trace.content_digest != trace_of_atif(changed("steps", 5, message="3")).content_digest
+    )
 
 
 def changed(*place: Any, **values: Any) -> dict[str, Any]:

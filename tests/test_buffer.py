@@ -34,7 +34,7 @@ def trace(
         iteration=iteration,
         turns=single_turn(MESSAGES, COMPLETION),
         verdicts=(),
-        digest=f"digest {index}" if digest is None else digest,
+        content_digest=f"digest {index}" if digest is None else digest,
     )
 
 
@@ -58,7 +58,7 @@ def admitted_by_a_plain_list(held: Iterable[Trace], traces: Iterable[Trace], its
     """What the buffer should do, written down without any index."""
     held = list(held)
     for one in traces:
-        known = its.deduplicate and any(one.digest == other.digest for other in held)
+        known = its.deduplicate and any(one.content_digest == other.content_digest for other in held)
         full = its.per_problem is not None and sum(one.problem == other.problem for other in held) >= its.per_problem
         if not known and not full:
             held.append(one)
@@ -389,7 +389,7 @@ class TestCosts:
 
     def test_admitting_few_does_not_copy_many(self, large: Any) -> None:
         more = [trace(f"more {index}", problem=f"more {index}", tier="T2") for index in range(3)]
-        assert self.peak(lambda: admit(admit(large, [evolve(more[0], digest="")]), more))[1] is not large
+        assert self.peak(lambda: admit(admit(large, [evolve(more[0], content_digest="")]), more))[1] is not large
         newest = admit(large, more)
         used, _ = self.peak(lambda: admit(newest, [trace("one more", problem="one more", tier="T2")]))
         assert used < 20_000

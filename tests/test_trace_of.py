@@ -66,7 +66,7 @@ def test_any_text_has_a_trace_and_only_its_words_count(text: str) -> None:
     words = " ".join(text.split())
     expected = blake2b(f"{PROBLEM.digest}\n{words}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     trace = gce.trace_of(PROBLEM, text, gce.judge(PROBLEM, text))
-    assert trace.digest == expected
+    assert trace.content_digest == expected
     assert trace.key == f"{PROBLEM.key}/{expected}"
 
 
@@ -146,7 +146,7 @@ def test_trace_of_takes_the_turns_of_a_conversation() -> None:
 def test_the_digest_of_a_conversation_is_of_all_its_trained_turns() -> None:
     def digest(*texts: str) -> str:
         said = [each for text in texts for each in (FEEDBACK, answer(completion("k", text)))]
-        return trace_of_conversation((*PROBLEM.prompt, *said)).digest
+        return trace_of_conversation((*PROBLEM.prompt, *said)).content_digest
 
     assert digest("a b", "c") == digest(" a\n b", "c ") == trace_digest(PROBLEM, "a b", "c")
     assert len({digest("a", "b c"), digest("a b", "c"), digest("a b c"), digest("b", "c"), digest("c", "b")}) == 5
@@ -155,7 +155,7 @@ def test_the_digest_of_a_conversation_is_of_all_its_trained_turns() -> None:
 def test_calls_of_tools_are_part_of_what_is_learned() -> None:
     calls = [Message("assistant", "", (ToolCall("1", "run", text),)) for text in ('{"x": 1}', '{"x": 2}')]
     traces = [gce.trace_of(PROBLEM, [Turn("policy", call, DRAFT, trained=True)], ()) for call in calls]
-    assert traces[0].digest != traces[1].digest
+    assert traces[0].content_digest != traces[1].content_digest
 
 
 def test_a_stored_conversation_holds_each_token_once_and_reads_back() -> None:

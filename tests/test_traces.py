@@ -192,7 +192,7 @@ def test_trajectories_of_rollouts_that_the_buffer_refused_have_their_text_alone(
     for trace in found:
         problem = stored_problem(ProblemSource(ADDITION), {"problem": trace.problem})
         assert trace.messages == problem.prompt and trace.verdicts
-        assert trace.digest == trace_digest(problem, trace.completion.text)
+        assert trace.content_digest == trace_digest(problem, trace.completion.text)
         assert trace == kept.get(trace.key, trace) and (trace.key in kept) == (trace.completion.token_ids is not None)
 
 

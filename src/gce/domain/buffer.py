@@ -48,7 +48,7 @@ class _Storage:
     problems: dict[str, int] = Factory(dict)
 
     def add(self, trace: Trace, settings: BufferSettings) -> bool:
-        if settings.deduplicate and trace.digest in self.digests:
+        if settings.deduplicate and trace.content_digest in self.digests:
             return False
         if settings.per_problem is not None:
             held = self.problems.get(trace.problem, 0)
@@ -56,7 +56,7 @@ class _Storage:
                 return False
             self.problems[trace.problem] = held + 1
         if settings.deduplicate:
-            self.digests.add(trace.digest)
+            self.digests.add(trace.content_digest)
         self.traces.append(trace)
         self.by_tier.setdefault(trace.tier, []).append(trace)
         return True

@@ -82,7 +82,7 @@ class Trace:
     turns: tuple[Turn, ...] = field()
     """The whole conversation; at least one turn is trained on."""
     verdicts: tuple[Verdict, ...]
-    digest: str
+    content_digest: str
     """Equal for traces that teach the same: same problem, same trained turns up to whitespace."""
     reward: float | None = field(
         default=None,

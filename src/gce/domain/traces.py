@@ -46,7 +46,7 @@ def trace_of(
 
     The buffer takes every trace: whether it is a positive is for the caller to say, by the task's reward as the loop
     does, or as `verdict.right`. Text alone stands for a completion of no known model. The key, unique among traces, is
-    by default that of the last trained completion, for text the problem's with the trace's digest.
+    by default that of the last trained completion, for text the problem's with the content digest.
 
     Raises:
         ValueError: no turn of the conversation is trained on.
@@ -64,7 +64,7 @@ def trace_of(
         iteration=iteration,
         turns=turns,
         verdicts=(verdicts,) if isinstance(verdicts, Verdict) else tuple(verdicts),
-        digest=conversation_digest(problem.digest, turns),
+        content_digest=conversation_digest(problem.digest, turns),
         reward=reward,
         tools=tuple(tools),
     )
@@ -175,8 +175,8 @@ def _migrated(record: Mapping[str, Any]) -> Mapping[str, Any]:
         return record
     shown = [{"author": "task", "message": message} for message in record["messages"]]
     answer = {"author": "policy", "completion": record["completion"], "trained": True}
-    kept = {name: value for name, value in record.items() if name not in ("messages", "completion")}
-    return {**kept, "turns": [*shown, answer]}
+    kept = {name: value for name, value in record.items() if name not in ("messages", "completion", "digest")}
+    return {**kept, "turns": [*shown, answer], "content_digest": record["digest"]}
 
 
 def _shown(turn: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -40,7 +40,7 @@ _TOKENS = 2**31
 _ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "agent": "assistant"}
 _SOURCES = {role: source for source, role in _ROLES.items()}
 _AUTHORS: Mapping[str, Author] = {"system": "task", "user": "user", "agent": "policy"}
-_ABOUT = ("problem", "tier", "iteration", "verdicts", "digest", "reward")
+_ABOUT = ("problem", "tier", "iteration", "verdicts", "content_digest", "reward")
 """Fields of a trace that ATIF has none for."""
 _BY_AGENTS = ("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics")
 """Fields of a step that belong to agents alone."""
@@ -198,7 +198,7 @@ def trace_of_atif(data: Any, *, problem: str | None = None, tier: str = "", iter
         "tier": tier,
         "iteration": iteration,
         "verdicts": [],
-        "digest": conversation_digest("\n".join(shown), turns),
+        "content_digest": conversation_digest("\n".join(shown), turns),
         **_ours(trajectory.extra, _ABOUT),
     }
     tools = [dict(tool) for tool in trajectory.agent.tool_definitions or ()]

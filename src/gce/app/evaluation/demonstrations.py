@@ -66,7 +66,7 @@ class Demonstration:
             iteration=0,
             turns=single_turn(self.problem.prompt, _completion(self.text), author="task"),
             verdicts=self.verdicts,
-            digest=self.problem.digest,
+            content_digest=self.problem.digest,
         )
 
     @property
