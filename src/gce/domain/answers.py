@@ -1,4 +1,4 @@
-"""What a model answered to one problem, what the evaluators found in it, and what that is worth."""
+"""A model's answer to one problem, with its verdicts and its reward."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ __all__ = ["Answer", "answered_by"]
 
 @frozen
 class Answer:
-    """One answer with its verdicts; `answered_by` makes it."""
+    """One answer with its verdicts, made by `answered_by`."""
 
     problem: Problem
     completion: Completion
     verdicts: tuple[Verdict, ...]
     reward: float | None
-    """In [0, 1]; None where the answer could not be had or judged."""
+    """In [0, 1]; None if the model gave no answer or judging failed."""
     right: bool
-    """Whether the reward is at least the task's `admit_at`."""
+    """True if the reward is at least the task's `admit_at`."""
     score: float | None = None
-    """The raw score that the reward was mapped from; None where the task declares no range."""
+    """The raw score that was mapped to the reward; None if the task declares no score range."""
 
     @property
     def outcome(self) -> Status:
-        """See `gce.domain.outcomes`."""
+        """One of the four outcomes that `gce.domain.outcomes` defines."""
         return outcome(self.completion, self.verdicts, right=self.right)
 
     @property
     def failed(self) -> bool:
-        """Whether it could not be had or judged."""
+        """True if the model gave no answer or judging failed."""
         return self.outcome == "failed"
 
     @property
     def reason(self) -> str:
-        """Why it failed, in one sentence; empty where it did not."""
+        """Why the answer failed, in one sentence; empty if it did not fail."""
         if not self.failed:
             return ""
         said = [violation.message for each in self.verdicts if each.status == "failed" for violation in each.violations]
@@ -51,16 +51,16 @@ class Answer:
 
 
 def answered_by(task: Task, problem: Problem, completion: Completion, verdicts: Sequence[Verdict]) -> Answer:
-    """The answer with its reward.
+    """Return the answer with its reward.
 
-    A reward or score that is no number in its range, or cannot be computed, fails the answer: a further verdict says
-    so. The task is not asked for a reward where judging failed already.
+    A reward or score that is not finite, is out of range or cannot be computed makes the answer `failed`; an additional
+    verdict gives the reason. If judging has already failed, the task's reward is not computed.
     """
     if completion.finish_reason == "error" or any(verdict.status == "failed" for verdict in verdicts):
         return Answer(problem, completion, tuple(verdicts), None, False)
     try:
         reward, score = _reward_of(task, verdicts)
-    except Exception as error:  # The function may be anybody's.
+    except Exception as error:  # A task's reward may be third-party code and may raise anything.
         said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         failed = Verdict("failed", None, task.name, "", {}, (Violation("reward", f"the task's reward: {said}"),))
         return Answer(problem, completion, (*verdicts, failed), None, False)
@@ -68,7 +68,7 @@ def answered_by(task: Task, problem: Problem, completion: Completion, verdicts: 
 
 
 def _reward_of(task: Task, verdicts: Sequence[Verdict]) -> tuple[float, float | None]:
-    """The reward, and the raw score where there is one; ValueError where they are not what they have to be."""
+    """Return the reward in [0, 1] and the raw score if the task has one; raise ValueError if either is invalid."""
     if isinstance(task.reward, Scored):
         score = task.reward.score(verdicts)
         reward = None if score is None else task.reward.reward(score)

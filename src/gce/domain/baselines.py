@@ -1,7 +1,7 @@
-"""What prompt-blind baselines and heuristics score: answers that ignore the problem, or follow a plain rule.
+"""Score prompt-blind baselines, which ignore the problem, and heuristics, which follow a simple rule.
 
-A tier that a prompt-blind baseline passes does not measure skill. Rates have Wilson intervals. Knows neither what the
-answers are nor who judges them.
+A tier that a prompt-blind baseline solves does not measure skill. Rates carry Wilson intervals. This module depends
+neither on the form of the answers nor on the evaluator.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Judge", "Judged", "PolicyScore", "best_by_group", "limit_of", "score
 
 @frozen
 class PolicyScore:
-    """How one policy did on the problems of one group (a tier, or a subtype of one)."""
+    """The solve rate of one policy on one group of problems (a tier, or a subtype within a tier)."""
 
     policy: str
     group: str
@@ -36,7 +36,7 @@ class PolicyScore:
 
 Judged = tuple[Problem, Completion, tuple[Verdict, ...]]
 Judge = Callable[[Iterable[tuple[Problem, Completion]]], Iterator[Judged]]
-"""Answers with their verdicts, in order, as an `Evaluator` gives them."""
+"""A function that returns answers with their verdicts, in order, as an `Evaluator` does."""
 
 
 def score_policies(
@@ -48,10 +48,10 @@ def score_policies(
     seed: int = 0,
     subtypes: bool = False,
 ) -> tuple[PolicyScore, ...]:
-    """Each policy's share of right answers, by tier in the order given, and with `subtypes` by subtype as well.
+    """Return the solve rate of each policy by tier, in the given order, and also by subtype if `subtypes` is true.
 
-    Problems to which a policy does not apply are left out; so are groups with none. Answers that the task could not
-    judge are counted as `failed`.
+    Problems to which a policy does not apply are left out, and so are empty groups. Answers that could not be judged
+    count as `failed`.
     """
     scores = []
     for name, policy in policies.items():
@@ -72,7 +72,7 @@ def score_policies(
 
 
 def _judged(judge: Judge, answers: Sequence[tuple[Problem, Completion]]) -> Iterator[Judged]:
-    """Answers with their verdicts; those that could not be judged are judged once more, behind the others."""
+    """Yield answers with their verdicts; answers whose judging failed are retried once, after all others."""
     again = []
     for problem, completion, verdicts in judge(answers):
         if any(verdict.status == "failed" for verdict in verdicts):
@@ -83,14 +83,17 @@ def _judged(judge: Judge, answers: Sequence[tuple[Problem, Completion]]) -> Iter
 
 
 def limit_of(task: Task, preset: str, tier: str) -> float:
-    """The solve rate that no prompt-blind baseline may exceed; 1 where none is declared, as beyond the first preset."""
+    """Return the highest solve rate that a prompt-blind baseline may reach.
+
+    It is 1 if the task declares no limit or `preset` is not the task's first preset.
+    """
     if preset != next(iter(task.presets)):
         return 1.0
     return task.references.limits.get(tier, task.references.limits.get("*", 1.0))
 
 
 def best_by_group(scores: Sequence[PolicyScore]) -> dict[str, PolicyScore]:
-    """The policy with the largest share in each group; ties go to the first."""
+    """Return the policy with the highest solve rate in each group; the first one wins a tie."""
     best: dict[str, PolicyScore] = {}
     for score in scores:
         if score.share.n and (score.group not in best or score.share.share > best[score.group].share.share):

@@ -1,7 +1,7 @@
-"""The replay buffer as a value: which traces may be trained on, and which of them the next batch holds.
+"""The replay buffer as an immutable value: the traces that may be trained on, and how a batch is drawn from them.
 
-Knows traces by their digest, problem, tier and iteration. Does not know why a trace was let in (`gce.domain.admission`
-says that), what is learned from it, or where it is stored: a buffer is rebuilt by admitting its traces in order.
+A buffer identifies traces by digest, problem, tier and iteration. It does not know why a trace was admitted (see
+`gce.domain.admission`), how it is trained on or where it is stored. Admitting the traces in order rebuilds the buffer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Weighting = Literal["equal", "uniform-tier", "failure-rate"]
 
 @frozen
 class BufferSettings:
-    """What a buffer refuses."""
+    """Limits on what a buffer admits."""
 
     per_problem: int | None = field(default=4)
-    """Traces kept for one problem at most, the first ones; None for no limit. ReST-EM keeps 10."""
+    """Maximum number of traces per problem; the first ones are kept. None: no limit. ReST-EM keeps 10."""
     deduplicate: bool = True
-    """Whether a trace is refused whose digest is there already."""
+    """Whether to reject a trace whose digest is already in the buffer."""
 
     @per_problem.validator
     def _at_least_one(self, _attribute: object, value: int | None) -> None:
@@ -40,7 +40,7 @@ class BufferSettings:
 
 @define
 class _Storage:
-    """Append-only; shared by every buffer that grew from the same start."""
+    """Append-only storage, shared by all buffers that grew from the same start."""
 
     traces: list[Trace] = Factory(list)
     by_tier: dict[str, list[Trace]] = Factory(dict)
@@ -64,28 +64,28 @@ class _Storage:
 
 @frozen(eq=False)
 class Buffer:
-    """Traces in the order of admission; made by `empty` and `admit`, never changed.
+    """Traces in order of admission, made by `empty` and `admit`.
 
-    It remembers how much of its storage is its own, so a value kept from earlier stays what it was while newer ones
-    grow. Not for two threads that admit at once.
+    Immutable: each buffer records how much of the shared storage belongs to it, so older values stay valid while newer
+    ones grow. Concurrent calls of `admit` from several threads are not safe.
     """
 
     settings: BufferSettings
     _storage: _Storage = field(repr=False)
     _length: int
     _tiers: Mapping[str, int]
-    """Traces held, by tier, in the order in which the tiers first came."""
+    """Number of traces by tier, in the order in which the tiers first appeared."""
 
     def __len__(self) -> int:
-        """How many traces it holds."""
+        """Number of traces."""
         return self._length
 
     def __iter__(self) -> Iterator[Trace]:
-        """The traces, oldest first."""
+        """Iterate over the traces, oldest first."""
         return islice(self._storage.traces, self._length)
 
     def __eq__(self, other: object) -> bool:
-        """Same settings and equal traces in the same order."""
+        """True if the settings are equal and the traces are equal in the same order."""
         if not isinstance(other, Buffer):
             return NotImplemented
         same_kind = self.settings == other.settings and self._length == other._length
@@ -93,15 +93,15 @@ class Buffer:
 
 
 def empty(settings: BufferSettings | None = None) -> Buffer:
-    """A buffer without traces."""
+    """Return an empty buffer."""
     return Buffer(settings=settings or BufferSettings(), storage=_Storage(), length=0, tiers={})
 
 
 def admit(buffer: Buffer, traces: Iterable[Trace]) -> Buffer:
-    """The buffer with those of `traces` at its end that its settings do not refuse.
+    """Return a buffer with `traces` appended, except those that the settings reject.
 
-    The given buffer stays valid. Costs what the new traces cost, and the whole buffer once where `buffer` is not the
-    newest of its line: then it is copied first.
+    The given buffer stays valid. The call takes time linear in the number of new traces. If `buffer` is not the newest
+    value that shares its storage, the whole buffer is copied first.
     """
     storage = buffer._storage
     if len(storage.traces) != len(buffer):
@@ -116,21 +116,21 @@ def admit(buffer: Buffer, traces: Iterable[Trace]) -> Buffer:
 
 
 def only(buffer: Buffer, iteration: int) -> Buffer:
-    """A buffer of the traces of one iteration.
+    """Return a buffer with the traces of one iteration only.
 
-    To train without accumulation, take `only(buffer, iteration)` before that iteration's traces are admitted: taken
-    after, it lacks those that earlier iterations had found already.
+    To train without accumulation, call `only(buffer, iteration)` before you admit that iteration's traces. Called
+    afterwards, it lacks the traces that duplicate those of earlier iterations.
     """
     return admit(empty(buffer.settings), (trace for trace in buffer if trace.iteration == iteration))
 
 
 def tiers(buffer: Buffer) -> tuple[str, ...]:
-    """The tiers that have traces, in the order in which they first came."""
+    """Return the tiers that have traces, in the order in which they first appeared."""
     return tuple(buffer._tiers)
 
 
 def composition(buffer: Buffer) -> dict[str, int]:
-    """How many traces each tier has; tiers without any are left out."""
+    """Return the number of traces by tier; empty tiers are left out."""
     return dict(buffer._tiers)
 
 
@@ -143,13 +143,15 @@ def draw(
     failure: Mapping[str, float] | None = None,
     floor: float = 0.05,
 ) -> tuple[Trace, ...]:
-    """One training batch of `size` traces, in random order; time does not grow with the buffer.
+    """Draw a training batch of `size` traces in random order; the time does not depend on the size of the buffer.
 
-    `uniform-tier` gives every tier the same share of the batch, so that no tier is forgotten where another is easier
-    to fill; `equal` treats every trace alike; `failure-rate` weighs a tier by max(floor, failure[tier]), with
-    `failure` the share of wrong rollouts in [0, 1]. A tier whose share is no whole number of places gets the next lower
-    or higher one, right on average. Inside a tier each trace is as likely as another, and none comes twice before all
-    have come once.
+    Weightings:
+    - `uniform-tier` gives every tier the same share of the batch, so that easy tiers do not crowd out hard ones.
+    - `equal` gives every trace the same weight.
+    - `failure-rate` weights a tier by max(floor, failure[tier]), where `failure` is its rate of wrong rollouts.
+
+    A fractional share of a batch is rounded up or down at random, so that it is exact in expectation. Within a tier all
+    traces are equally likely, and none is repeated before each has been drawn once.
 
     Raises:
         ValueError: an empty buffer, a negative size, an unknown weighting, or a failure rate missing or out of range.
@@ -172,14 +174,16 @@ def draw(
 
 
 def epoch(buffer: Buffer, generator: Generator, size: int) -> Iterator[tuple[Trace, ...]]:
-    """Every trace once in random order, in batches of `size`; the last one holds what is left. None when empty.
+    """Return every trace once, in random order, in batches of `size`.
+
+    The last batch holds the remainder. An empty buffer gives no batches.
 
     Raises:
         ValueError: a size below 1.
     """
     if size < 1:
         raise ValueError(f"expected a batch size from 1, got {size!r}")
-    # Drawn at the call, not at the first batch: what else uses the generator meanwhile must not matter.
+    # Drawn at the call, not at the first batch: other uses of the generator in between must not change the order.
     order = generator.permutation(len(buffer))
     return (_batch(buffer, order[start : start + size].tolist()) for start in range(0, len(order), size))
 
@@ -206,9 +210,10 @@ def _tier_weights(
 
 
 def _places(weights: Mapping[str, float], generator: Generator, size: int) -> dict[str, int]:
-    """Systematic sampling: whole numbers that add up to `size`, each tier's exact share on average.
+    """Allocate `size` places to tiers by systematic sampling.
 
-    The tiers are shuffled first: in a fixed order neighbours would never be in a small batch together.
+    The places are whole numbers whose expectation is each tier's exact share. The tiers are shuffled first: in a fixed
+    order, neighbouring tiers would never share a small batch.
     """
     names = list(weights)
     shuffled = [names[index] for index in generator.permutation(len(names)).tolist()]
@@ -226,7 +231,7 @@ def _places(weights: Mapping[str, float], generator: Generator, size: int) -> di
 
 
 def _pick(traces: Sequence[Trace], available: int, generator: Generator, count: int) -> list[Trace]:
-    """`count` of the first `available` traces: all of them as often as they fit, and a random choice for the rest."""
+    """Pick `count` of the first `available` traces: each as often as it fits, and a random subset for the rest."""
     whole, rest = divmod(count, available)
     chosen = generator.choice(available, rest, replace=False, shuffle=False).tolist()
     return [traces[index] for _ in range(whole) for index in range(available)] + [traces[index] for index in chosen]

@@ -1,4 +1,4 @@
-"""One rollout as it is requested of a model, and what the model wrote."""
+"""Requests for rollouts, and the completions that a model returns."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ FinishReason = Literal["stop", "length", "context", "error"]
 
 @frozen
 class SampleRequest:
-    """One rollout asked of a model."""
+    """A request for one rollout."""
 
     key: str
-    """Unique within one call of `sample`; its completion carries the same key."""
+    """Unique within one call of `sample`; the completion carries the same key."""
     messages: tuple[Message, ...]
     seed: int = field(validator=validators.ge(0))
-    """Seeds this rollout alone: the same request in the same call gives the same tokens. In [0, 2**63)."""
+    """Seeds this rollout alone: the same request in the same call yields the same tokens. In [0, 2**63)."""
     temperature: float = field(default=0.8, validator=validators.ge(0.0))
-    """0 means greedy."""
+    """Sampling temperature; 0 means greedy decoding."""
     max_tokens: int = field(default=512, validator=validators.ge(1))
-    """Generated tokens at most, the end token included."""
+    """Maximum number of generated tokens, the end token included."""
     stop: tuple[str, ...] = field(default=(), validator=validators.deep_iterable(validators.min_len(1)))
-    """The text ends before the first of these, as if the model had ended it."""
+    """Stop sequences: the text ends before the first of them, as if the model had stopped there."""
 
 
 @frozen
 class Completion:
-    """What a model wrote for one request. What a backend cannot tell is None."""
+    """A model's completion of one request. Fields that a backend does not report are None."""
 
     key: str
     text: str
-    """Decoded, without the end token."""
+    """Decoded text without the end token."""
     finish_reason: FinishReason = field(validator=validators.in_(get_args(FinishReason)))
-    """stop: the model ended it. length: the token limit did. context: the prompt leaves no room in the model's context,
-    and nothing was written. error: the backend failed to answer."""
+    """stop: the model ended the text. length: the maximum number of tokens was reached. context: the prompt leaves no
+    room in the model's context, and nothing was generated. error: the backend failed."""
     policy: str
-    """Names the weights that wrote it: a hash of base and adapter."""
+    """Identifies the weights that generated the text: a hash of base model and adapter."""
     prompt_token_ids: tuple[int, ...] | None = None
     token_ids: tuple[int, ...] | None = None
-    """Generated ids, the end token included where one was sampled."""
+    """Generated token ids, including the end token if the model sampled one."""
     log_probabilities: tuple[float, ...] | None = None
-    """Of each generated token under the model at temperature 1."""
+    """Log-probability of each generated token under the model at temperature 1."""
     sampling_log_probabilities: tuple[float, ...] | None = None
-    """Of each generated token under the distribution sampled from."""
+    """Log-probability of each generated token under the distribution that it was sampled from."""
     prompt_tokens: int | None = field()
-    """How many were read; by default as many as `prompt_token_ids`."""
+    """Number of prompt tokens; defaults to the length of `prompt_token_ids`."""
     tokens: int | None = field()
-    """How many were generated; by default as many as `token_ids`."""
+    """Number of generated tokens; defaults to the length of `token_ids`."""
     error: str = ""
-    """In one sentence why there is no text, where the finish reason is `context` or `error`."""
+    """Why there is no text, in one sentence, if the finish reason is `context` or `error`."""
 
     @prompt_tokens.default
     def _prompt_length(self) -> int | None:

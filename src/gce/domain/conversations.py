@@ -1,4 +1,4 @@
-"""A conversation about one problem that has ended: its attempts, and what it cost."""
+"""A finished conversation about one problem, with its attempts and its token counts."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["Conversation"]
 
 @frozen
 class Conversation:
-    """The attempts at one problem, and what the model under test read and wrote for them."""
+    """The attempts at one problem, and the replies of the model under test that led to them."""
 
     attempts: tuple[Answer, ...]
     """At least one."""
     replies: int = 1
-    """Completions that the model was asked for, drafts included."""
+    """Number of completions requested of the model, drafts included."""
     prompt_tokens: int | None = None
-    """Tokens read over all replies; None where the backend does not tell."""
+    """Total prompt tokens over all replies; None if the backend does not report them."""
     tokens: int | None = None
-    """Tokens written over all replies; None where the backend does not tell."""
+    """Total generated tokens over all replies; None if the backend does not report them."""
     said: tuple[tuple[tuple[Message, ...], Completion], ...] = field(default=(), eq=False, repr=False)
-    """What the model under test read and wrote, reply by reply; empty where it was read back from a file."""
+    """Prompt and completion of each reply of the model under test; empty for a conversation read from a file."""
 
     @property
     def last(self) -> Answer:
-        """The attempt that counts."""
+        """The last attempt, which is the one that counts."""
         return self.attempts[-1]

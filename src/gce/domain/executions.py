@@ -1,4 +1,4 @@
-"""A program to be run in a sandbox, and what came of it."""
+"""A program to run in a sandbox, and its results."""
 
 from __future__ import annotations
 
@@ -28,41 +28,44 @@ OutcomeStatus = Literal[
 
 @frozen
 class Execution:
-    """A program that is to be run apart from all else: what to call, or the tests that call it, and its limits."""
+    """An untrusted program to run in isolation: its source, the calls or tests to run, and the limits."""
 
     source: str
-    """Python, not trusted."""
+    """Untrusted Python source."""
     entry_point: str
-    """The function that it has to define."""
+    """Name of the function that the source must define."""
     calls: tuple[str, ...] = ()
-    """The arguments of each call as `plain_values.to_text` writes them: a list, or a tuple of it and of a dictionary of
-    those that are passed by name."""
+    """Arguments of each call as text written by `plain_values.to_text`: a list of positional arguments, or a tuple of
+    that list and a dictionary of keyword arguments."""
     tests: str = ""
-    """In place of calls: Python that calls the entry point, also by the name `candidate`, and raises where it is wrong;
-    where it defines `check`, that is called with it. Runs apart from the program, and sees plain values of it only."""
+    """Python source to run instead of calls. It calls the entry point, also under the name `candidate`, and raises if a
+    result is wrong. If it defines `check`, that function is called with the entry point. The tests run apart from the
+    program and see only plain values from it."""
     preamble: str = ""
-    """Python that is run before the program, and before the tests, in their modules."""
+    """Python source that runs before the program and before the tests, in the module of each."""
     seconds: int = field(default=2, validator=validators.ge(1))
-    """Of processor time of one process. Of wall-clock time it may take ten times as long, on a busy machine."""
+    """Limit on the processor time of one process, in seconds. On a busy machine it may take ten times as long in
+    wall-clock time."""
     memory: int = field(default=512 * 2**20, validator=validators.ge(2**26))
-    """Bytes of address space of one process."""
+    """Limit on the address space of one process, in bytes."""
 
 
 @frozen
 class Outcome:
-    """What came of one call, or of the tests."""
+    """The result of one call, or of the tests."""
 
     status: OutcomeStatus
-    """returned: `text` is its value. raised: it is the exception. unplain: what was returned is no plain data.
-    undefined: there is no such function. unloadable: the program is no Python, or raised as it was loaded. cpu, time: a
-    limit was reached. ended: the process of the program came to an end. babbled: that process did not speak as it has
-    to. passed, failed: so did the tests. broken: the tests themselves are at fault. no-sandbox: nothing was run."""
+    """returned: `text` is the returned value. raised: `text` is the exception. unplain: the returned value is not plain
+    data. undefined: the entry point does not exist. unloadable: the source is not valid Python, or raised while
+    loading. cpu, time: a time limit was reached. ended: the program's process exited. babbled: that process broke the
+    protocol. passed, failed: result of the tests. broken: the tests themselves are faulty. no-sandbox: nothing was run.
+    """
     text: str = ""
 
 
 @frozen
 class Evidence:
-    """What came of an `Execution`."""
+    """The results of an `Execution`."""
 
     outcomes: tuple[Outcome, ...]
-    """One for each call, in order, up to the first that was the program's end; or one of the tests."""
+    """One result for each call, in order, up to the first call that ended the program; or one result for the tests."""

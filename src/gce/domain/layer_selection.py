@@ -1,6 +1,6 @@
-"""Which blocks get LoRA, from what they do with real prompts.
+"""Choose the transformer blocks that get LoRA, from their activations on real prompts.
 
-Knows activation statistics, and nothing of weights, modules or how an adapter is attached.
+Works on activation statistics alone; it does not depend on weights, modules or how an adapter is attached.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Strategy = Literal["probe", "last", "random", "all"]
 
 
 def normalised_activation(activation: LayerActivation) -> float:
-    """How much a block changes the residual stream: mean square of what it adds over that of its output.
+    """How much a block changes the residual stream: mean square of its update over mean square of its output.
 
-    The plain Frobenius norm of the output says something else. It grows with the number of positions, so prompts of
-    other lengths rank blocks differently, and it grows with depth, because the residual stream adds up what all earlier
-    blocks wrote: its top K are nearly always the last K, whatever those blocks do. A ratio of mean squares is free of
-    length, width and scale. 0 where the output is all zero.
+    The Frobenius norm of the output is not used. It grows with the number of positions, so the ranking would depend on
+    the prompt lengths. It also grows with depth, because the residual stream accumulates the updates of all earlier
+    blocks, so its top K are nearly always the last K. The ratio of mean squares does not depend on length, width or
+    scale. 0 if the output is all zero.
     """
     if activation.mean_square == 0.0:
         return 0.0
@@ -33,15 +33,17 @@ def normalised_activation(activation: LayerActivation) -> float:
 def choose_layers(
     activations: Sequence[LayerActivation], count: int, *, strategy: Strategy = "probe", key: int = 0
 ) -> tuple[int, ...]:
-    """The blocks to adapt, as indices in ascending order.
+    """Return the indices of the blocks to adapt, in ascending order.
 
-    `probe` takes the `count` blocks of largest normalised activation, ties to the lower index; `last` those nearest
-    the output; `random` a choice that depends on `key` and the block indices alone; `all` takes every block and does
-    not look at `count`.
+    Strategies:
+    - `probe`: the `count` blocks with the largest normalised activation; ties go to the lower index.
+    - `last`: the `count` blocks nearest the output.
+    - `random`: a choice that depends only on `key` and the block indices.
+    - `all`: every block; `count` is ignored.
 
     Raises:
-        ValueError: an unknown strategy, a count that the blocks do not allow, no block, one given twice, or a
-            statistic that is negative or not finite.
+        ValueError: an unknown strategy, a count out of range, no blocks, a duplicate block, or a statistic that is
+            negative or not finite.
     """
     if strategy not in ("probe", "last", "random", "all"):
         raise ValueError(f"expected strategy probe, last, random or all, got {strategy!r}")

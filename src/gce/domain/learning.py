@@ -1,4 +1,4 @@
-"""What a learner gets and reports: conversations with the turns that are trained on, and optimizer steps.
+"""Input and output of a learner: conversations with the turns to train on, training batches and optimizer steps.
 
 Log-probabilities are natural logarithms; token ids are the backend's own integers.
 """
@@ -30,23 +30,24 @@ __all__ = [
 ]
 
 Author = Literal["policy", "model", "user", "task", "tool"]
-"""policy: the model that learns. model: another one. user: a person, simulated or not. task: the task's template, its
-feedback, a demonstration. tool: a tool, or an environment."""
+"""policy: the model being trained. model: another model. user: a person, real or simulated. task: the task's prompt
+template, feedback or demonstrations. tool: a tool or an environment."""
 
 
 @frozen
 class Turn:
-    """One message of a conversation, who wrote it, and whether it is trained on."""
+    """One message of a conversation, its author, and whether it is trained on."""
 
     author: Author = field(validator=validators.in_(get_args(Author)))
     message: Message
-    """As it is shown."""
+    """The message as the model was shown it."""
     completion: Completion | None = field(default=None, metadata=OMIT_DEFAULT)
-    """What a model returned for this turn: its tokens, their log-probabilities, and the policy that wrote them."""
+    """The completion that a model returned for this turn: tokens, their log-probabilities, and the policy that
+    generated them."""
     trained: bool = field(default=False, metadata=OMIT_DEFAULT)
-    """Whether the completion's tokens are trained on, its end-of-turn token included where the model wrote one."""
+    """Whether the completion's tokens are trained on, including the end-of-turn token if the model generated one."""
     weights: tuple[float, ...] = field(default=(), metadata=OMIT_DEFAULT)
-    """Factor on the loss of each of the completion's tokens; a token of weight 0 is not trained. Empty: 1 each."""
+    """Loss weight of each token of the completion; a token of weight 0 is not trained on. Empty: 1 for each."""
 
     def __attrs_post_init__(self) -> None:
         if self.trained and (self.completion is None or self.message.role != "assistant"):
@@ -60,21 +61,21 @@ class Turn:
 
 
 def trained_turn(completion: Completion, *, author: Author = "policy") -> Turn:
-    """A turn that shows a completion's text and is trained on."""
+    """Return a turn that shows the completion's text and is trained on."""
     return Turn(author, Message("assistant", completion.text), completion, trained=True)
 
 
 def single_turn(messages: Sequence[Message], completion: Completion, *, author: Author = "policy") -> tuple[Turn, ...]:
-    """A conversation that ends with `completion`, the only turn trained on; the task wrote all before it."""
+    """Return a conversation that ends with `completion`, the only trained turn; the task wrote all other turns."""
     return (*(Turn("task", message) for message in messages), trained_turn(completion, author=author))
 
 
 @frozen
 class Trace:
-    """One rollout with its verdicts: what the replay buffer holds and the learner trains on."""
+    """One rollout with its verdicts, as the replay buffer holds it and the learner trains on it."""
 
     key: str
-    """The rollout's key, unique in a run."""
+    """The rollout's key, unique within a run."""
     problem: str
     """The problem's key."""
     tier: str
@@ -83,15 +84,15 @@ class Trace:
     """The whole conversation; at least one turn is trained on."""
     verdicts: tuple[Verdict, ...]
     content_digest: str
-    """Equal for traces that teach the same: same problem, same trained turns up to whitespace."""
+    """Deduplication key: equal for traces of the same problem whose trained turns are equal up to whitespace."""
     reward: float | None = field(
         default=None,
         validator=validators.optional(validators.and_(validators.ge(0.0), validators.le(1.0))),
         metadata=OMIT_DEFAULT,
     )
-    """In [0, 1]; None where only the verdicts say."""
+    """In [0, 1]; None if only the verdicts are known."""
     tools: tuple[Mapping[str, Any], ...] = field(default=(), metadata=OMIT_DEFAULT)
-    """Definitions of the tools that the model was shown, as chat templates take them: JSON schemas of functions."""
+    """Definitions of the tools shown to the model, in the form that chat templates take: JSON schemas of functions."""
 
     @turns.validator
     def _has_a_trained_one(self, _attribute: Any, value: tuple[Turn, ...]) -> None:
@@ -100,26 +101,29 @@ class Trace:
 
     @property
     def completion(self) -> Completion:
-        """The last one that is trained on: in a conversation of one turn, the answer."""
+        """The last trained completion; in a single-turn conversation, the answer."""
         return next(turn.completion for turn in reversed(self.turns) if turn.trained and turn.completion is not None)
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What was shown before that completion."""
+        """The messages shown before the last trained completion."""
         last = max(place for place, turn in enumerate(self.turns) if turn.trained)
         return tuple(turn.message for turn in self.turns[:last])
 
 
 @frozen
 class TrainingBatch:
-    """Traces for one optimizer step, the weight of each in the loss, and what else the loss has.
+    """Traces for one optimizer step, with their loss weights and the terms of the loss.
 
-    The loss is the mean over all trained tokens of -weight * log-probability, where a token weighs what its trace does
-    times its own factor (`Turn.weights`). With `clip` it is that of PPO instead,
-    -min(ratio * weight, ratio cut to [1 - clip, 1 + clip] * weight), where the ratio is the token's probability now
-    over that at which it was sampled, both at temperature 1. `kl` times the KL divergence of the base from the policy
-    is added, estimated at each trained token as exp(d) - d - 1 with d = log base - log policy; an estimate of the
-    divergence where the tokens are the policy's own, and of how far it is on these tokens where they are older.
+    By default the loss is the mean over all trained tokens of -weight * log-probability. A token's weight is its
+    trace's weight (its advantage, say) times its own (`Turn.weights`).
+
+    With `clip` the loss is PPO's clipped surrogate, -min(ratio * weight, clip(ratio, 1 - clip, 1 + clip) * weight). The
+    ratio is the token's current probability over its probability at sampling, both at temperature 1.
+
+    With `kl` a penalty is added: `kl` times the KL divergence of the policy from the base model. It is estimated at
+    each trained token as exp(d) - d - 1 with d = log base - log policy. This estimates the KL divergence if the current
+    policy sampled the tokens; for older tokens it measures the distance from the base model on those tokens only.
 
     Source: Schulman et al. (2017), Proximal Policy Optimization, equation 7; Schulman (2020), Approximating KL
     Divergence, estimator k3.
@@ -128,10 +132,10 @@ class TrainingBatch:
     traces: tuple[Trace, ...] = field(validator=validators.min_len(1))
     weights: tuple[float, ...] = field()
     clip: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
-    """Needs traces with log-probabilities of every generated token."""
+    """Clipping range of PPO; requires log-probabilities of every generated token. None: no clipping."""
     kl: float = field(default=0.0, validator=validators.ge(0.0))
     rate: float = field(default=1.0, validator=validators.gt(0.0))
-    """Factor on the learning rate in this step."""
+    """Factor on the learning rate for this step."""
 
     @weights.validator
     def _one_for_each(self, _attribute: Any, value: tuple[float, ...]) -> None:
@@ -141,37 +145,37 @@ class TrainingBatch:
 
 @frozen
 class UpdateReport:
-    """What one optimizer step did."""
+    """Result of one optimizer step."""
 
     loss: float
-    """The batch's loss before the step: the weighted mean negative log-likelihood, in nats a token, where the batch has
-    neither `clip` nor `kl`."""
+    """The batch's loss before the step. Without `clip` and `kl` it is the weighted mean negative log-likelihood, in
+    nats per token."""
     tokens: int
-    """Trained tokens: those of trained turns whose own weight is not 0."""
+    """Number of trained tokens: tokens of trained turns with a weight other than 0."""
     gradient_norm: float
-    """Before clipping."""
+    """Norm before gradient clipping."""
     dropped: int = 0
-    """Token sequences left out because they exceed the model's context: a trace is one, or several where the chat
-    template rewrites earlier turns."""
+    """Number of token sequences left out because they exceed the model's context. A trace is one sequence, or several
+    if the chat template rewrites earlier turns."""
 
 
 @frozen(eq=False)
 class ModelState:
-    """Adapter and optimizer as arrays by name, enough to continue a run to the same bytes."""
+    """Adapter and optimizer as named arrays; restoring them continues a run to the same bytes."""
 
     arrays: Mapping[str, np.ndarray]
-    """Names start with `adapter.` or `optimizer.`; full module paths follow."""
+    """Names start with `adapter.` or `optimizer.`, followed by the full module path."""
     settings: Mapping[str, Any] = field(factory=dict)
-    """Plain data: layers adapted, rank, scale, keys ..."""
+    """Plain data: adapted layers, rank, scale, keys ..."""
 
 
 @frozen
 class LayerActivation:
-    """Activation statistics of one block over a set of prompts."""
+    """Activation statistics of one transformer block over a set of prompts."""
 
     layer: int
-    """Block index from the input, 0-based."""
+    """0-based block index, counted from the input."""
     mean_square: float
     """Mean square of the block's output, over positions and channels."""
     update_mean_square: float
-    """Mean square of (output - input): what the block itself adds to the residual stream."""
+    """Mean square of (output - input), the block's update to the residual stream."""

@@ -1,4 +1,4 @@
-"""What a language model is: its name by contents, its size, and what it can do."""
+"""What a language model is: its identity by contents, its size and its capabilities."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ CAPABILITIES: frozenset[Capability] = frozenset(get_args(Capability))
 
 @frozen
 class ModelInfo:
-    """What a model is at one moment. What a backend cannot tell has its default."""
+    """Description of a model at one moment. Fields that a backend does not report keep their defaults."""
 
     identity: str = field(validator=validators.min_len(1))
-    """Names base and adapter by their contents: equal for equal weights, another once they change."""
+    """Hash that names base model and adapter by contents: equal for equal weights, different once they change."""
     capabilities: frozenset[Capability]
     parameters: int | None = field(default=None, validator=validators.optional(validators.ge(1)))
-    """Numbers in base and adapter; a packed word of quantized weights counts once."""
+    """Number of parameters in base model and adapter; a packed word of quantized weights counts once."""
     trainable_parameters: int = field(default=0, validator=validators.ge(0))
-    """Of these, numbers in the adapter."""
+    """Number of parameters in the adapter."""
     layers: int = field(default=0, validator=validators.ge(0))
-    """Transformer blocks."""
+    """Number of transformer blocks."""
     adapted_layers: tuple[int, ...] = ()
-    """Blocks with an adapter, from the input, 0-based, in ascending order."""
+    """0-based indices of the blocks with an adapter, counted from the input, in ascending order."""
     adapted_modules: tuple[str, ...] = ()
-    """Full paths of the linears that learn."""
+    """Full paths of the linear modules with an adapter."""
     context: int | None = field(default=None, validator=validators.optional(validators.ge(1)))
-    """Tokens that a prompt and its completion may have together."""
+    """Context length: maximum tokens of prompt and completion together."""
     note: str = ""
-    """What was done to the model that its user may not expect; empty for nothing."""
+    """A change to the model that its user may not expect; empty if there is none."""
 
     @trainable_parameters.validator
     def _part_of_all(self, _attribute: Any, value: int) -> None:
@@ -42,5 +42,5 @@ class ModelInfo:
 
     @property
     def trainable_share(self) -> float:
-        """Trainable parameters over all, from 0 to 1; 0 where their number is not known."""
+        """Trainable parameters over all parameters, in [0, 1]; 0 if the total is unknown."""
         return self.trainable_parameters / self.parameters if self.parameters else 0.0

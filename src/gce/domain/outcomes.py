@@ -1,9 +1,11 @@
-"""What came of asking a model one problem, and the rates over it: one rule for every table, record and decision.
+"""The four outcomes of an answer, and the rates over them: one definition for all tables, records and decisions.
 
-An answer is `right` (its reward is at least the task's `admit_at`), `wrong`, `unreadable` (the model's fault, as
-`wrong` is: in every denominator, with reward 0, counted apart) or `failed`: the sandbox, the server or the verifier
-could not do its part. What failed is outside every rate, is tried again, and is never learned from; it lowers the
-coverage, and nothing else does.
+- `right`: the reward is at least the task's `admit_at`.
+- `wrong`: the reward is lower.
+- `unreadable`: the answer could not be parsed. It is the model's fault, as `wrong` is: it stays in every denominator
+  with reward 0, and is counted separately.
+- `failed`: the sandbox, the server or the verifier failed. The answer is excluded from every rate, retried, and never
+  trained on. Only failed answers lower the coverage.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ __all__ = ["coverage", "outcome", "rate"]
 
 
 def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool) -> Status:
-    """The outcome of an answer with these verdicts; `right` is whether its reward is high enough for the task."""
+    """Return the outcome of an answer; `right` says whether its reward reaches the task's `admit_at`."""
     statuses = {verdict.status for verdict in verdicts}
     if completion.finish_reason == "error" or "failed" in statuses:
         return "failed"
@@ -31,7 +33,7 @@ def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool)
 
 
 def rate(outcomes: Iterable[Status], *, method: str = DEFAULT_INTERVAL, confidence: float = 0.95) -> Interval:
-    """The share that is right of those that did not fail, with its interval."""
+    """Return the share of right answers among those that did not fail, with its confidence interval."""
     found = list(outcomes)
     failed = found.count("failed")
     share = interval(found.count("right"), len(found) - failed, method=method, confidence=confidence)
@@ -39,7 +41,7 @@ def rate(outcomes: Iterable[Status], *, method: str = DEFAULT_INTERVAL, confiden
 
 
 def coverage(rates: Iterable[Interval]) -> float:
-    """Over several rates, the share of what was asked that did not fail, in [0, 1]; 1 where nothing was asked."""
+    """Return the share of all answers, over several rates, that did not fail, in [0, 1]; 1 if there are no answers."""
     found = list(rates)
     asked = sum(each.n + each.failed for each in found)
     return sum(each.n for each in found) / asked if asked else 1.0

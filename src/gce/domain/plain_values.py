@@ -1,10 +1,10 @@
-"""Plain data as text: what crosses the wall around code that is not trusted, and is compared there.
+"""Plain data as text: the format in which values cross the sandbox boundary and are compared.
 
-Equal text means equal values of equal types: 1, 1.0 and True differ. A set is written in order; a dict keeps its own,
-which may matter to who gets it. Only these exact types are plain; an object of any other, a subclass too, is refused.
-The text is JSON; what JSON lacks is an object with one key that names the type.
+Equal text means equal values of equal types: 1, 1.0 and True differ. A set is written in sorted order; a dict keeps its
+own order, which the receiver may depend on. Only the exact types below are plain; other types, subclasses included, are
+refused. The text is JSON. A type that JSON lacks is an object with one key that names the type.
 
-Stands alone: this file's source also runs inside the sandbox, without the package around it.
+This file must stand alone: its source also runs inside the sandbox, without the package around it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 import json
 from collections import Counter, OrderedDict, defaultdict
 
-if __name__ != "__main__":  # Inside, where nobody reads types, this would be a tenth of the start.
+if __name__ != "__main__":  # Types are not needed inside the sandbox, and would take a tenth of its start-up.
     from collections.abc import Callable
     from typing import Any
 
 __all__ = ["MOST_CHARACTERS", "NotPlain", "from_text", "to_text"]
 
 MOST_CHARACTERS = 2**18
-"""Of one value as text."""
+"""Maximum length of one value's text."""
 MOST_DEPTH = 40
 
 _DICTS = frozenset({dict, Counter, OrderedDict, defaultdict})
@@ -27,11 +27,11 @@ _AS_THEY_ARE = frozenset({type(None), bool, int, str})
 
 
 class NotPlain(ValueError):
-    """A value that has no such text, or a text that is none of a value."""
+    """Raised for a value that is not plain data, and for text that does not encode a value."""
 
 
 def to_text(value: Any) -> str:
-    """The value as ASCII text; `NotPlain` for other types, and for what is nested too deep or too long."""
+    """Return the value as ASCII text; raise `NotPlain` for other types and for values that are too deep or too long."""
     try:
         text = _dumps(_tagged(value, MOST_DEPTH))
     except (ValueError, RecursionError) as error:  # An int of many thousand digits has no text.
@@ -42,7 +42,7 @@ def to_text(value: Any) -> str:
 
 
 def from_text(text: str) -> Any:
-    """The value that has this text, or `NotPlain`."""
+    """Return the value that `to_text` wrote as this text; raise `NotPlain` if there is none."""
     try:
         return _untagged(json.loads(text))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
@@ -58,7 +58,7 @@ def _tagged(value: Any, depth: int) -> Any:
     if kind in _AS_THEY_ARE:
         return value
     if kind is float:
-        # Neither infinity nor "not a number" is JSON.
+        # JSON has no infinity and no NaN.
         return value if value - value == 0.0 else {"float": repr(value)}
     if depth == 0:
         raise NotPlain(f"a value nested deeper than {MOST_DEPTH}")

@@ -1,4 +1,4 @@
-"""What is asked: one problem with its identity, and the messages that a model is shown."""
+"""A problem with its identity, and the messages that a model is shown."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Split = Literal["train", "dev", "test"]
 
 @frozen
 class ToolCall:
-    """A call of a tool that a model asks for."""
+    """A model's call of a tool."""
 
     id: str
-    """Unique in its conversation; the result's message names it. May be empty where the model gives none."""
+    """Unique within the conversation, so that the result can name it; may be empty if the model gives none."""
     name: str
     arguments: str
-    """JSON text as the model wrote it, so not always an object, nor always JSON."""
+    """Arguments as the model wrote them: JSON text that may be invalid or not an object."""
 
 
 @frozen
 class Message:
-    """One turn of a conversation, as it is shown."""
+    """One message of a conversation, as the model is shown it."""
 
     role: Role = field(validator=validators.in_(("system", "user", "assistant", "tool")))
     content: str
     tool_calls: tuple[ToolCall, ...] = field(default=(), metadata=OMIT_DEFAULT)
-    """What the assistant calls, in order."""
+    """The assistant's tool calls, in order."""
     tool_call_id: str = field(default="", metadata=OMIT_DEFAULT)
-    """Which call a tool's message is the result of."""
+    """For a tool's message, the id of the call that it answers."""
 
     def __attrs_post_init__(self) -> None:
         if self.tool_calls and self.role != "assistant":
@@ -52,7 +52,10 @@ _without_slash = validators.matches_re(r"[^/]*")
 
 @frozen
 class ProblemId:
-    """Which problem it is, printed as `task/preset/split/tier/seed/index`; only a task's name may contain a slash."""
+    """Identity of a problem, printed as `task/preset/split/tier/seed/index`.
+
+    Only the task's name may contain a slash.
+    """
 
     task: str
     preset: str = field(validator=_without_slash)
@@ -72,10 +75,10 @@ class ProblemId:
 
     @classmethod
     def parse(cls, text: str) -> ProblemId:
-        """The identity that is printed as `text`.
+        """Return the identity that is printed as `text`.
 
         Raises:
-            ValueError: it is not one.
+            ValueError: `text` is not the printed form of an identity.
         """
         try:
             task, preset, split, tier, seed, index = text.rsplit("/", 5)
@@ -89,18 +92,18 @@ class ProblemId:
 
 @frozen
 class Problem:
-    """One problem, complete: its instance, and what the model is shown."""
+    """One problem: its identity, its instance and its prompt."""
 
     id: ProblemId
     instance: Any
     """The task's own frozen record."""
     prompt: tuple[Message, ...]
     digest: str
-    """Canonical name of the instance: labels renamed, wording dropped. Equal digests mean the same problem."""
+    """Canonical name of the instance, independent of labels and wording. Equal digests mean the same problem."""
 
     @cached_property
     def key(self) -> str:
-        """Its identity as text, unique within a run."""
+        """The printed identity, unique within a run."""
         return str(self.id)
 
     @property
@@ -115,5 +118,5 @@ class Problem:
 
     @property
     def split(self) -> Split:
-        """The split that owns it."""
+        """The split that the problem belongs to."""
         return self.id.split

@@ -1,7 +1,7 @@
-"""Random numbers by name: a draw is keyed by what it is for, such as (run seed, purpose, iteration, problem, sample).
+"""Random numbers keyed by name, such as (run seed, purpose, iteration, problem, sample).
 
-There is no generator to carry along and none to share: whoever knows the name of a draw can make it again, in any
-order, in any process, under any PYTHONHASHSEED. Knows nothing of what the draws are used for.
+No generator is passed around or shared. The same name gives the same draw in any order, in any process and under any
+PYTHONHASHSEED. This module does not know what the draws are used for.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ __all__ = ["generator", "key", "python_generator"]
 
 
 def key(*parts: str | int) -> int:
-    """A whole number in [0, 2**63) that names a draw; other parts, another number.
+    """Return the integer in [0, 2**63) that belongs to a name; different parts give different integers.
 
-    The parts are written one after another, each with its kind and its length, so that no two lists of parts share
-    an encoding: ("ab", "c") is not ("a", "bc"), and "1" is not 1. Two names fall together only where BLAKE2b's first
-    63 bits do: the chance among a million draws is about 1 in 18 million.
+    Each part is encoded with its type and length, so no two lists of parts share an encoding: ("ab", "c") is not ("a",
+    "bc"), and "1" is not 1. Two names collide only if the first 63 bits of their BLAKE2b hashes are equal: the
+    probability among a million names is about 1 in 18 million.
 
     Raises:
-        TypeError: a part that is neither text nor a whole number.
+        TypeError: a part that is neither text nor an integer.
     """
     return int.from_bytes(_digest(parts, 8), "big") >> 1
 
 
 def generator(*parts: str | int) -> np.random.Generator:
-    """A numpy generator (Philox, a counter-based one) of its own for this name.
+    """Return the numpy generator (Philox, which is counter-based) that belongs to a name.
 
-    Philox's bits are fixed for ever; what `Generator`'s methods make of them may change between numpy's feature
-    releases (NEP 19), so a run that must repeat records numpy's version.
+    Philox's bit stream is fixed. What `Generator`'s methods make of it may change between numpy's feature releases (NEP
+    19), so a reproducible run records numpy's version.
     """
     import numpy as np
 
@@ -42,12 +42,12 @@ def generator(*parts: str | int) -> np.random.Generator:
 
 
 def python_generator(*parts: str | int) -> random.Random:
-    """A generator of the standard library's kind for this name: cheap to make, for a handful of draws."""
+    """Return the standard library's generator that belongs to a name: cheap to make, for a few draws."""
     return random.Random(key(*parts))
 
 
 def _digest(parts: tuple[str | int, ...], size: int) -> bytes:
-    # Each size is a hash of its own (BLAKE2b mixes it in), so no key tells anything of the generator of that name.
+    # BLAKE2b mixes the digest size into the hash, so a key reveals nothing about the generator of the same name.
     digest = blake2b(digest_size=size)
     for part in parts:
         if isinstance(part, str):

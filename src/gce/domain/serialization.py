@@ -1,8 +1,8 @@
-"""Records to and from plain data: what `json.dumps` takes, with nothing lost on the way back.
+"""Convert records to and from plain data that `json.dumps` accepts, without loss.
 
-Works for any frozen attrs record, those of a task included; fields that are not arguments of the class (`init=False`)
-are left out. Knows nothing of files or databases. A field typed `Any` comes back as plain data: only its owner knows
-its type, so a task reads its instance with `from_plain(Instance, problem.instance)`.
+Works for any frozen attrs record, a task's own included; fields that are not arguments of the class (`init=False`) are
+left out. A field typed `Any` is read back as plain data because only its owner knows its type: a task reads its
+instance with `from_plain(Instance, problem.instance)`. This module does not depend on files or databases.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ Record = TypeVar("Record")
 Hook = Callable[[Any, Any], Any]
 
 RENAMED: Mapping[str, str] = {"no_verdict": "failed"}
-"""What a choice was called in records of earlier versions, to what it is called now."""
+"""Values of choices in records of earlier versions, with their current names."""
 
 OMIT_DEFAULT: Mapping[str, bool] = {"omit_default": True}
-"""Metadata of a field that is not written where it has its default."""
+"""Metadata of a field that is not written if it has its default value."""
 
 
 def to_plain(record: Any) -> Any:
-    """`record` as dicts, lists, text, numbers, booleans and None: equal to what JSON makes of it and gives back.
+    """Return `record` as dicts, lists, text, numbers, booleans and None, unchanged by a round trip through JSON.
 
-    Every field is written in the order of the class, those at their default too unless marked `OMIT_DEFAULT`. What is
-    neither a record, a mapping nor a sequence stays as it is, so JSON refuses what it does not know.
+    Fields are written in the order of the class, default values included unless the field is marked `OMIT_DEFAULT`.
+    Values that are neither a record, a mapping nor a sequence stay as they are, so JSON rejects unknown types.
     """
     return _converter().unstructure(record)
 
 
 def from_plain(cls: type[Record], data: Any) -> Record:
-    """The record of class `cls` that `to_plain` wrote; its validators run again.
+    """Return the record of class `cls` that `to_plain` wrote, validated again.
 
-    Nothing is guessed: no text read as a number, no number cut to a whole one, no unknown field dropped. A whole number
-    is taken where a float is due, as JSON writers do.
+    Nothing is coerced: text is not parsed as a number, a float is not truncated to an integer, and unknown fields are
+    rejected. An integer is accepted for a float, because JSON writers produce it.
 
     Raises:
-        ValueError: data of another shape; one line says where, what was expected and what was found.
+        ValueError: data of another shape; the one-line message says where, what was expected and what was found.
     """
     from cattrs import BaseValidationError, transform_error
 
@@ -103,7 +103,7 @@ def _made_from(origin: Any) -> Callable[[Any], bool]:
 
 def _exactly(kind: type, called: str) -> Hook:
     def structure(value: Any, _: Any) -> Any:
-        if type(value) is not kind:  # a bool is no number here
+        if type(value) is not kind:  # isinstance would accept a bool as an int.
             raise ValueError(f"expected {called}, got {reprlib.repr(value)}")
         return value
 
@@ -143,12 +143,12 @@ def _tuple_of(cls: Any, converter: Converter) -> Hook:
     repeated = len(kinds) == 2 and kinds[1] is Ellipsis
 
     def structure(value: Any, _: Any) -> tuple[Any, ...]:
-        if not isinstance(value, (list, tuple)):  # text would fall apart into characters
+        if not isinstance(value, (list, tuple)):  # A str is a sequence too, and would be split into characters.
             raise ValueError(f"expected a list, got {reprlib.repr(value)}")
         if not repeated and len(value) != len(kinds):
             raise ValueError(f"expected a list of {len(kinds)}, got {reprlib.repr(value)}")
         if repeated and kinds[0] in (int, float, str) and set(map(type, value)) <= {kinds[0]}:
-            return tuple(value)  # token ids and log-probabilities are long: one look at the types is enough
+            return tuple(value)  # Token ids and log-probabilities are long: check their types only once.
         pairs = zip(value, repeat(kinds[0]) if repeated else kinds, strict=False)
         return tuple(_item(converter, index, item, kind) for index, (item, kind) in enumerate(pairs))
 
@@ -161,7 +161,7 @@ def _item(converter: Converter, index: int, value: Any, kind: Any) -> Any:
     try:
         return converter.structure(value, kind)
     except Exception as exc:
-        exc.add_note(IterableValidationNote(f"item {index}", index, kind))  # from this transform_error knows where
+        exc.add_note(IterableValidationNote(f"item {index}", index, kind))  # transform_error takes the path from it.
         raise IterableValidationError(f"item {index}", [exc], tuple) from exc
 
 
@@ -172,5 +172,5 @@ def _describe(exc: BaseException, _: type | None) -> str:
         return "expected this field, got none"
     if isinstance(exc, ForbiddenExtraKeysError):
         return f"expected no other fields, got {', '.join(sorted(map(repr, exc.extra_fields)))}"
-    # attrs's validators raise with the attribute and the value as further arguments.
+    # attrs's validators raise with the attribute and the value as additional arguments.
     return str(exc.args[0]) if exc.args else repr(exc)

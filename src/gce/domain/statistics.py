@@ -1,7 +1,7 @@
-"""Honest numbers about shares of right answers: intervals, standard errors, paired tests, pass@k.
+"""Statistics of solve rates: confidence intervals, standard errors, paired tests and pass@k.
 
-Knows counts and shares, and nothing of models, problems or where the counts came from. All but what is drawn by a
-generator is exact up to rounding, or a closed formula; nothing needs scipy.
+Works on counts and shares; it does not depend on models, problems or where the counts came from. Functions without a
+generator are exact up to rounding, or closed formulas. scipy is not needed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DEFAULT_INTERVAL = "wilson"
 
 @frozen
 class Estimate:
-    """A number made from several shares, with its confidence interval."""
+    """A statistic of several shares, with its confidence interval."""
 
     value: float
     low: float
@@ -52,10 +52,10 @@ class Estimate:
 
 
 def interval(correct: int, n: int, *, method: str = DEFAULT_INTERVAL, confidence: float = 0.95) -> Interval:
-    """A share with its confidence interval by a method of `INTERVALS`. With n = 0 it is all of [0, 1].
+    """Return a share with its confidence interval by one of the methods in `INTERVALS`; [0, 1] if n = 0.
 
     Raises:
-        ValueError: `correct` outside [0, n], a confidence outside (0, 1), or no such method.
+        ValueError: `correct` outside [0, n], a confidence outside (0, 1), or an unknown method.
     """
     _check_count(correct, n)
     _normal_quantile(confidence)
@@ -67,9 +67,9 @@ def interval(correct: int, n: int, *, method: str = DEFAULT_INTERVAL, confidence
 
 
 def wilson(correct: int, n: int, *, confidence: float = 0.95) -> Interval:
-    """The score interval of a share: sound for small n and for shares near 0 and 1, and never outside [0, 1].
+    """Return a share with its Wilson score interval, valid for small n and for shares near 0 and 1.
 
-    Without continuity correction. With n = 0 it is all of [0, 1].
+    The interval never leaves [0, 1] and has no continuity correction. With n = 0 it is [0, 1].
 
     Source: Wilson (1927), JASA 22; method 3 of Newcombe (1998), Statistics in Medicine 17:857.
 
@@ -80,14 +80,14 @@ def wilson(correct: int, n: int, *, confidence: float = 0.95) -> Interval:
 
 
 def difference(after: Interval, before: Interval) -> Estimate:
-    """By how much the share `after` exceeds `before`, for independent samples, at the confidence of the two given.
+    """Return the difference `after` - `before` of two independent shares, at the confidence level of their intervals.
 
     For Wilson intervals this is method 10 of Newcombe (1998), Statistics in Medicine 17:873: the distances from share
-    to limit add up as standard errors do. Where both were measured on the same problems the interval is usually too
-    wide; `mcnemar` is the test for that.
+    to limit add in quadrature. If both shares were measured on the same problems, the interval is usually too wide; use
+    `mcnemar` to test such a difference.
 
     Raises:
-        ValueError: a share of nothing (n = 0).
+        ValueError: a share with n = 0.
     """
     _check_measured((after, before))
     value = after.share - before.share
@@ -97,18 +97,18 @@ def difference(after: Interval, before: Interval) -> Estimate:
 
 
 def mean_of_tiers(tiers: Iterable[Interval], *, confidence: float = 0.95) -> Estimate:
-    """The plain mean of the tiers' shares, each tier weighing the same whatever its n; tiers are independent samples.
+    """Return the unweighted mean of the tiers' shares; tiers are independent samples.
 
-    The interval is that of Price and Bonett: each of m tiers gets z^2 / (2 m) more right and as many more wrong answers
-    (z^2 is 3.84 at 95 %; the paper rounds it to 4), and the normal interval of the mean follows, cut to [0, 1]. For one
-    tier it is the Agresti-Coull interval. It keeps a width where no answer was right, where the plain normal interval
-    has none, and it covers as it says where shares are near 0 or 1, where adding up the tiers' Wilson limits does not
-    (6 tiers of 200 at 1 % each: 95 % against 91 %).
+    The interval is Price and Bonett's: add z^2 / (2 m) right and as many wrong answers to each of m tiers (z^2 is 3.84
+    at 95 %; the paper rounds it to 4), take the normal interval of the mean, and cut it to [0, 1]. For one tier it is
+    the Agresti-Coull interval. Its width stays positive if no answer was right, unlike that of the plain normal
+    interval. Its coverage is nominal for shares near 0 or 1, unlike that of summed Wilson limits (6 tiers of 200 at 1 %
+    each: 95 % against 91 %).
 
     Source: Price and Bonett (2004), Statistics in Medicine 23:1723.
 
     Raises:
-        ValueError: no tier, a tier of nothing (n = 0), or a confidence outside (0, 1).
+        ValueError: no tier, a tier with n = 0, or a confidence outside (0, 1).
     """
     shares = tuple(tiers)
     if not shares:
@@ -117,12 +117,12 @@ def mean_of_tiers(tiers: Iterable[Interval], *, confidence: float = 0.95) -> Est
 
 
 def mean_difference(after: Iterable[Interval], before: Iterable[Interval], *, confidence: float = 0.95) -> Estimate:
-    """By how much the mean of tiers `after` exceeds that of `before`, for independent samples, as in `mean_of_tiers`.
+    """Return the difference of two means of tiers, `after` - `before`, for independent samples.
 
-    Where both were measured on the same problems the interval is usually too wide.
+    The interval is as in `mean_of_tiers`. If both were measured on the same problems, the interval is usually too wide.
 
     Raises:
-        ValueError: no tier on one side, a tier of nothing (n = 0), or a confidence outside (0, 1).
+        ValueError: no tier on one side, a tier with n = 0, or a confidence outside (0, 1).
     """
     later, earlier = tuple(after), tuple(before)
     if not later or not earlier:
@@ -132,9 +132,9 @@ def mean_difference(after: Iterable[Interval], before: Iterable[Interval], *, co
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:
-    """The chance that at least one of k samples is right, from n samples of one problem of which `correct` were.
+    """Estimate the probability that at least one of k samples is right, from n samples of which `correct` are right.
 
-    Unbiased: 1 - C(n - correct, k) / C(n, k). Average it over problems.
+    Unbiased: 1 - C(n - correct, k) / C(n, k) for one problem. Average it over problems.
 
     Source: Chen et al. (2021), Evaluating Large Language Models Trained on Code, equation 1.
 
@@ -150,7 +150,9 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 def mean_pass_at_k(
     counts: Sequence[tuple[int, int]], k: int, *, method: str = DEFAULT_INTERVAL, confidence: float = 0.95
 ) -> Estimate:
-    """`pass_at_k` averaged over problems, each given as (samples, correct ones): see `mean_of_problems`.
+    """Return the mean of `pass_at_k` over problems, each given as (samples, correct).
+
+    See `mean_of_problems` for the interval.
 
     Raises:
         ValueError: as `mean_of_problems` and `pass_at_k`.
@@ -160,14 +162,13 @@ def mean_pass_at_k(
 
 
 def mean_of_problems(values: Sequence[float], *, method: str = DEFAULT_INTERVAL, confidence: float = 0.95) -> Estimate:
-    """The mean of a value in [0, 1] of each problem.
+    """Return the mean over problems of a value in [0, 1].
 
-    The interval is that of a share of as many trials as there are problems, however many samples each value is made
-    from: values between 0 and 1 vary at most as much as zeros and ones of the same mean, so it is too wide rather than
-    too narrow.
+    The interval is that of a share with one trial per problem, however many samples each value averages. It is
+    conservative: values between 0 and 1 vary at most as much as zeros and ones with the same mean.
 
     Raises:
-        ValueError: no problem, a confidence outside (0, 1), or no such method.
+        ValueError: no problem, a confidence outside (0, 1), or an unknown method.
     """
     if not values:
         raise ValueError("expected at least one problem, got none")
@@ -177,9 +178,10 @@ def mean_of_problems(values: Sequence[float], *, method: str = DEFAULT_INTERVAL,
 
 
 def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = 0.95) -> Estimate:
-    """The mean of all values, with the normal interval for values of one cluster (one problem) that hang together.
+    """Return the mean of all values with a cluster-robust normal interval.
 
-    Of one cluster alone the interval has no limits. See `clustered_standard_error`.
+    Values within a cluster (a problem) may be correlated. With a single cluster the interval is infinite. See
+    `clustered_standard_error`.
 
     Raises:
         ValueError: no values, or a confidence outside (0, 1).
@@ -195,16 +197,16 @@ def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = 0
 
 
 def clustered_standard_error(values: Sequence[float], clusters: Sequence[Hashable]) -> float:
-    """Standard error of the mean of `values` where those of one cluster (one problem's rollouts) hang together.
+    """Return the cluster-robust standard error of the mean of `values`; a cluster is one problem's rollouts.
 
-    sqrt(G / (G - 1) * sum over clusters of (sum of the cluster's residuals)^2) / n, for G clusters. With clusters of
-    one it is the usual standard deviation over root n.
+    Values within a cluster may be correlated. The standard error is sqrt(G / (G - 1) * sum over clusters of (sum of the
+    cluster's residuals)^2) / n, for G clusters. With one value per cluster it is the standard deviation over root n.
 
-    Source: Liang and Zeger (1986), Biometrika 73; Miller (2024), Adding Error Bars to Evals, there
-    without the factor for few clusters.
+    Source: Liang and Zeger (1986), Biometrika 73; Miller (2024), Adding Error Bars to Evals, which omits the factor for
+    few clusters.
 
     Raises:
-        ValueError: not one cluster for each value, or fewer than two clusters.
+        ValueError: a number of clusters other than that of values, or fewer than two distinct clusters.
     """
     if len(values) != len(clusters):
         raise ValueError(f"expected one cluster for each of {len(values)} values, got {len(clusters)}")
@@ -220,10 +222,11 @@ def clustered_standard_error(values: Sequence[float], clusters: Sequence[Hashabl
 
 
 def mcnemar(gained: int, lost: int) -> float:
-    """Two-sided exact p for two policies on the same problems: `gained` only the second solved, `lost` only the first.
+    """Return the two-sided exact McNemar p value for two policies on the same problems.
 
-    Problems that both or neither solved say nothing about the difference. Under the null hypothesis a problem that
-    changed is as likely gained as lost: twice the smaller binomial tail, at most 1.
+    `gained` problems were solved only by the second policy, `lost` only by the first. Concordant problems carry no
+    information about the difference. Under the null hypothesis a discordant problem is equally likely gained or lost: p
+    is twice the smaller binomial tail, at most 1.
 
     Source: McNemar (1947), Psychometrika 12, in its exact binomial form.
 
@@ -241,12 +244,12 @@ def mcnemar(gained: int, lost: int) -> float:
 
 
 def paired_difference(changes: Iterable[tuple[int, int, int]], *, confidence: float = 0.95) -> Estimate:
-    """By how much a second policy's mean of tiers exceeds a first one's, both on the same problems.
+    """Return the difference of two policies' means of tiers, second minus first, both measured on the same problems.
 
-    `changes` has for each tier how many problems only the second solved, how many only the first, and how many there
-    are. Bonett and Price's adjusted Wald interval: z^2 / 4 is added to both counts and z^2 / 2 to the problems (the
-    paper rounds these to 1 and 2), of which each of m tiers gets an m-th; cut to [-1, 1]. It keeps a width where
-    nothing changed. For one tier it is the paper's own.
+    Each of `changes` describes one tier: the number of problems solved only by the second policy, the number solved
+    only by the first, and the total. The interval is Bonett and Price's adjusted Wald interval, cut to [-1, 1]: add z^2
+    / 4 to both counts and z^2 / 2 to the problems (the paper rounds these to 1 and 2), divided equally among the tiers.
+    Its width stays positive if nothing changed. For one tier it is the paper's own.
 
     Source: Bonett and Price (2012), Journal of Educational and Behavioral Statistics 37:479.
 
@@ -275,17 +278,17 @@ def paired_difference(changes: Iterable[tuple[int, int, int]], *, confidence: fl
 def stratified_bootstrap(
     strata: Sequence[Sequence[float]], generator: Generator, *, repetitions: int = 10_000, confidence: float = 0.95
 ) -> Estimate:
-    """The mean of the strata's means, each weighing the same, with a percentile bootstrap interval.
+    """Return the unweighted mean of the strata's means with a percentile bootstrap interval.
 
-    Values are drawn anew, with replacement, within each stratum. What hangs together (one problem's answers under
-    several seeds) has to come as one value, its mean. Where no value differs from another the interval has no width.
+    Values are resampled with replacement within each stratum. Dependent values (one problem's answers under several
+    seeds) must be given as one value, their mean. If all values of each stratum are equal, the interval has zero width.
 
     Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 8 and 13.
 
     Raises:
-        ValueError: no stratum, or one without values.
+        ValueError: no stratum, or a stratum without values.
     """
-    import numpy as np  # slow to import, and `import gce` does not need it
+    import numpy as np  # Slow to import, and not needed by `import gce`.
 
     if not strata or not all(len(values) for values in strata):
         raise ValueError("expected strata with at least one value each")
@@ -300,33 +303,34 @@ def stratified_bootstrap(
 
 
 def sign_flip_p(strata: Sequence[Sequence[float]], generator: Generator, *, repetitions: int = 10_000) -> float:
-    """Two-sided p for the strata's mean of means being 0: how often differences with signs drawn by lot lie as far off.
+    """Return the two-sided p value of a sign-flip permutation test that the unweighted mean of the strata's means is 0.
 
-    Values are independent differences, and come and hang together as in `stratified_bootstrap`. Under the null
-    hypothesis a difference is as likely as its opposite. Never below 1 / (repetitions + 1).
+    Values are independent paired differences, grouped as in `stratified_bootstrap`. Under the null hypothesis a
+    difference and its opposite are equally likely; p is the share of random sign flips whose mean is at least as far
+    from 0. At least 1 / (repetitions + 1).
 
-    Source: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010), for what is drawn.
+    Source: Fisher (1935), The Design of Experiments, section 21; Phipson and Smyth (2010) for random permutations.
 
     Raises:
-        ValueError: no stratum, or one without values.
+        ValueError: no stratum, or a stratum without values.
     """
-    import numpy as np  # slow to import, and `import gce` does not need it
+    import numpy as np  # Slow to import, and not needed by `import gce`.
 
     if not strata or not all(len(values) for values in strata):
         raise ValueError("expected strata with at least one value each")
     shares = np.concatenate([np.asarray(values, float) / len(values) for values in strata])
     shares = shares[shares != 0.0]
     signs = generator.integers(0, 2, (repetitions, len(shares)), dtype=np.int8) * 2 - 1
-    # Sums in another order than drawn ones may differ in their last bits.
+    # Sums taken in another order may differ in their last bits.
     as_far = np.abs(signs @ shares) >= abs(float(shares.sum())) * (1 - 1e-9)
     return (1 + int(as_far.sum())) / (1 + repetitions)
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """The p values adjusted for how many they are, in the order given: compare each with the level itself.
+    """Return Holm-adjusted p values, in the given order; compare each with the significance level itself.
 
-    Step-down: the i-th smallest of m is multiplied by m - i + 1, never below a smaller one's, at most 1. Controls the
-    chance of any false finding whatever the dependence.
+    Step-down: the i-th smallest of m is multiplied by m - i + 1, is at least the adjusted value before it and at most
+    1. Controls the family-wise error rate under any dependence.
 
     Source: Holm (1979), Scandinavian Journal of Statistics 6.
 
@@ -351,17 +355,19 @@ def _limits(method: str) -> Callable[[float, int, float], tuple[float, float]]:
 
 
 def _score_interval(share: float, n: int, confidence: float) -> tuple[float, float]:
-    """See `wilson`."""
+    """Return the limits of the Wilson score interval; see `wilson`."""
     z = _normal_quantile(confidence)
     centre = share + z * z / (2 * n)
     reach = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
-    # At the ends the formula gives 0 and 1 up to rounding; the interval must hold the share itself.
+    # At the ends the formula gives 0 and 1 only up to rounding; the interval must contain the share itself.
     return 0.0 if share == 0.0 else (centre - reach) / scale, 1.0 if share == 1.0 else (centre + reach) / scale
 
 
 def _exact_interval(share: float, n: int, confidence: float) -> tuple[float, float]:
-    """Covers at least as often as it says, at every share. A count that is not whole takes the limits of both sides.
+    """Return the limits of the Clopper-Pearson interval, whose coverage is at least nominal at every share.
+
+    A count that is not an integer takes the lower limit of the integer below and the upper limit of the one above.
 
     Source: Clopper and Pearson (1934), Biometrika 26:404.
     """
@@ -372,15 +378,15 @@ def _exact_interval(share: float, n: int, confidence: float) -> tuple[float, flo
 
 
 def _least_share(count: int, n: int, tail: float) -> float:
-    """The share at which `count` or more of n trials are right with probability `tail`: a quantile of Beta(count, ...).
+    """Return the share at which at least `count` of n trials are right with probability `tail`.
 
-    By bisection, to the last bit that a float has.
+    This is a quantile of Beta(count, ...), found by bisection to the last bit of a float.
     """
-    import numpy as np  # slow to import, and `import gce` does not need it
+    import numpy as np  # Slow to import, and not needed by `import gce`.
 
     if not count:
         return 0.0
-    # The logarithms of the binomial coefficients of n over `count` to n, from n downwards.
+    # Logarithms of the binomial coefficients of n over k, for k from n down to `count`.
     right = np.arange(n, count - 1, -1.0)
     ways = np.concatenate([[0.0], np.cumsum(np.log(right[:-1] / np.arange(1.0, n - count + 1)))])
     low, high = 0.0, 1.0
@@ -394,13 +400,13 @@ INTERVALS: Mapping[str, Callable[[float, int, float], tuple[float, float]]] = {
     "wilson": _score_interval,
     "clopper-pearson": _exact_interval,
 }
-"""(share, n, confidence) -> limits."""
+"""Functions (share, n, confidence) -> (low, high)."""
 
 
 def _linear(
     shares: Sequence[Interval], coefficients: Sequence[float], confidence: float, least: float, most: float
 ) -> Estimate:
-    """Price and Bonett's interval of a weighted sum of independent shares, cut to [least, most]."""
+    """Return Price and Bonett's interval of a weighted sum of independent shares, cut to [least, most]."""
     _check_measured(shares)
     z = _normal_quantile(confidence)
     more = z * z / len(shares)
@@ -420,7 +426,7 @@ def _check_measured(shares: Iterable[Interval]) -> None:
 
 
 def _normal_quantile(confidence: float) -> float:
-    from statistics import NormalDist  # slow to import, and `import gce` does not need it
+    from statistics import NormalDist  # Slow to import, and not needed by `import gce`.
 
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"expected a confidence in (0, 1), got {confidence!r}")

@@ -1,7 +1,7 @@
-r"""Text of unknown origin: the plain form in which words are looked for, and the form in which it can be shown.
+r"""Text of unknown origin: normalise it for matching words, and escape it for display.
 
-Both are decided by Unicode category, so that no list of single characters has to be complete. Knows neither tasks nor
-terminals. All functions take any `str`, lone surrogates included, and take time linear in its length.
+Both work by Unicode category, so no list of single characters has to be complete. Independent of tasks and terminals.
+All functions accept any `str`, lone surrogates included, in time linear in its length.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _BLANK = frozenset("\u115f\u1160\U00013441\U00013442")
 
 
 def plain(text: str) -> str:
-    """`text` in compatibility form, without accents and without what is not seen.
+    """Return `text` in compatibility form, without accents and invisible characters.
 
     Each character becomes its NFKD form (full-width letters and ligatures become plain ones). Then marks (M) and
     invisible characters are dropped: controls, format characters, surrogates, private-use and unassigned code points
     (C), and blank letters. White space stays, control characters such as the tab included; so does letter case.
 
-    Works character by character: normalising a whole string sorts its combining marks, which takes quadratic time
-    on a long run of them.
+    Works character by character: normalising a whole string sorts its combining marks, which takes quadratic time on a
+    long run of them.
     """
     table = {ord(character): _plain_character(character) for character in set(text) - _ORDINARY}
     return text.translate(table) if table else text
@@ -51,6 +51,6 @@ def printable(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    if unicodedata.category(character) == "Zs":  # Unprintable for `repr`, and seen as the space that it is.
+    if unicodedata.category(character) == "Zs":  # A space, though `repr` calls it unprintable.
         return character
     return character.encode("unicode_escape").decode("ascii")

@@ -1,4 +1,4 @@
-"""An answer as bars over time."""
+"""An answer drawn as bars on a timeline."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ __all__ = ["Bar", "Chart"]
 
 @frozen
 class Bar:
-    """One thing that takes time."""
+    """One bar: something that takes time."""
 
     label: str
     start: float
     end: float
     limit: float | None = None
-    """By when it has to end."""
+    """Deadline of this bar."""
     faulty: bool = False
-    """Whether a violation names it."""
+    """True if a violation names it."""
 
 
 @frozen
 class Chart:
-    """An answer as bars over time, with what is wrong with it."""
+    """An answer as bars on a timeline, with its violations."""
 
     bars: tuple[Bar, ...]
     limit: float | None
-    """By when all have to end."""
+    """Deadline of all bars."""
     faults: tuple[str, ...]
-    """A sentence for each violation."""
+    """One sentence per violation."""

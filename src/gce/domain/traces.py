@@ -1,6 +1,6 @@
-"""From judged answers and conversations to traces, which the replay buffer takes; and traces as stored records.
+"""Make traces for the replay buffer from judged answers and conversations; write and read traces as stored records.
 
-Knows nothing of runs and models.
+Does not depend on runs or models.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 _WRITTEN_BY: Mapping[Role, Author] = {"system": "task", "user": "task", "assistant": "model", "tool": "tool"}
 _NOTHING = ("context", "error")
-"""Finish reasons of completions that wrote nothing."""
+"""Finish reasons of completions without text."""
 
 
 def trace_of(
@@ -42,11 +42,12 @@ def trace_of(
     reward: float | None = None,
     tools: Sequence[Mapping[str, Any]] = (),
 ) -> Trace:
-    """The trace of an answer, or of a whole conversation with its prompt, for `gce.admit`.
+    """Return the trace of an answer, or of a whole conversation with its prompt, for `gce.admit`.
 
-    The buffer takes every trace: whether it is a positive is for the caller to say, by the task's reward as the loop
-    does, or as `verdict.right`. Text alone stands for a completion of no known model. The key, unique among traces, is
-    by default that of the last trained completion, for text the problem's with the content digest.
+    The buffer accepts every trace. The caller decides which traces are positives: by the task's reward, as the training
+    loop does, or by `verdict.right`. Plain text stands for a completion of an unknown model. The key must be unique
+    among traces. It defaults to the key of the last trained completion; for plain text, to the problem's key with the
+    content digest.
 
     Raises:
         ValueError: no turn of the conversation is trained on.
@@ -78,12 +79,12 @@ def trace_of_conversation(
     reward: float | None = None,
     tools: Sequence[Mapping[str, Any]] = (),
 ) -> Trace:
-    """The trace of a finished conversation, prompt first, with all that the model itself wrote marked trained.
+    """Return the trace of a finished conversation, prompt first; all that the model wrote is trained on.
 
-    A `Completion` (a draft) or an `Answer` (judged) is the model's. A `Message` is not: it is taken for the task's, a
-    tool's or, of role assistant, another model's; a `Turn` is taken as it is. Completions that wrote nothing (finish
-    reason context or error) are left out. The last answer says of which problem the trace is; its verdicts, and unless
-    another is given its reward, are the trace's.
+    A `Completion` (a draft) or an `Answer` (judged) was written by the model. A `Message` was not: it is attributed to
+    the task, to a tool or, with role assistant, to another model. A `Turn` is used as it is. Completions without text
+    (finish reason context or error) are left out. The last answer supplies the problem, the verdicts and, unless
+    `reward` is given, the reward.
 
     Raises:
         ValueError: there is no answer, or nothing that the model wrote.
@@ -99,12 +100,12 @@ def trace_of_conversation(
 
 
 def turns_of(conversation: Conversation) -> tuple[Turn, ...]:
-    """The turns that led to the attempt that counts, with those that the model wrote marked trained.
+    """Return the turns that led to the final attempt, with the model's own turns marked as trained.
 
-    They are the prompt and text of the reply that the attempt is, or of the last one where the strategy put the attempt
-    together itself. An assistant's message in that prompt is the model's own if it is, word for word, what the model
-    replied to the messages before it; what a strategy rewrote, and replies that it did not show again, are not trained.
-    Empty where the model wrote nothing.
+    These are the prompt and text of the reply that is the attempt, or of the last reply if the strategy composed the
+    attempt itself. An assistant message in that prompt counts as the model's own if it repeats, word for word, the
+    model's reply to the messages before it. Rewritten replies, and replies that the strategy does not show again, are
+    not trained on. Empty if the model wrote nothing.
     """
     said = [(read, each) for read, each in conversation.said if each.finish_reason not in _NOTHING]
     if not said:
@@ -120,19 +121,19 @@ def turns_of(conversation: Conversation) -> tuple[Turn, ...]:
 
 
 def trace_digest(problem: Problem, *texts: str) -> str:
-    """Same problem, same texts of its trained turns up to whitespace: the same lesson. 32 hexadecimal digits."""
+    """Return the deduplication key of trained texts, up to whitespace, and their problem: 32 hexadecimal digits."""
     return _digest(problem.digest, texts)
 
 
 def conversation_digest(problem: str, turns: Iterable[Turn]) -> str:
-    """`trace_digest` of a conversation about the problem with this digest; calls of tools belong to the texts."""
+    """Return `trace_digest` of a conversation about the problem with this digest; tool calls are part of the texts."""
     return _digest(problem, [_lesson(turn) for turn in turns if turn.trained])
 
 
 def trace_record(trace: Trace) -> dict[str, Any]:
-    """`trace` as plain data, for a run's stream `traces`.
+    """Return `trace` as plain data, for a run's stream `traces`.
 
-    Nothing is written twice: a turn that shows its completion's text has no message, and prompt ids that go on from an
+    Nothing is written twice: a turn that shows its completion's text has no message, and prompt ids that continue an
     earlier turn's tokens are written without those.
     """
     record: dict[str, Any] = to_plain(trace)
@@ -150,7 +151,7 @@ def trace_record(trace: Trace) -> dict[str, Any]:
 
 
 def trace_of_record(record: Mapping[str, Any]) -> Trace:
-    """The trace that `trace_record` wrote, or that version 0.1.0 stored.
+    """Return the trace that `trace_record` wrote, or that version 0.1.0 stored.
 
     Raises:
         ValueError: data of another shape.
@@ -170,7 +171,10 @@ def trace_of_record(record: Mapping[str, Any]) -> Trace:
 
 
 def _migrated(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A stored trace in today's form. Version 0.1.0 had one turn: the messages shown, and the completion."""
+    """Convert a stored trace to the current form.
+
+    Version 0.1.0 had one turn: the messages shown, and the completion.
+    """
     if "messages" not in record:
         return record
     shown = [{"author": "task", "message": message} for message in record["messages"]]
@@ -180,13 +184,13 @@ def _migrated(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _shown(turn: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a stored turn without a message shows."""
+    """Return the message of a stored turn that was written without one."""
     completion = turn.get("completion")
     return {"role": "assistant", "content": completion["text"]} if completion else None
 
 
 def _ids(turn: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """Of a stored turn: what was read, and what was written."""
+    """Return the prompt ids and the generated ids of a stored turn."""
     completion = turn.get("completion") or {}
     return completion.get("prompt_token_ids") or [], completion.get("token_ids") or []
 
@@ -209,6 +213,6 @@ def _digest(problem: str, texts: Iterable[str]) -> str:
 
 
 def _lesson(turn: Turn) -> str:
-    """What a trained turn teaches: its text, and the tools that it calls."""
+    """Return what a trained turn teaches: its text and its tool calls."""
     text = "" if turn.completion is None else turn.completion.text
     return "\n".join((text, *(f"{call.name} {call.arguments}" for call in turn.message.tool_calls)))

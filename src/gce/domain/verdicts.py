@@ -1,4 +1,4 @@
-"""What an evaluator found in an answer, with the violations that prove it."""
+"""An evaluator's verdict on an answer, with the violations that prove it."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class Violation:
     """One reason why an answer is wrong, with the numbers that prove it."""
 
     kind: str
-    """precedence, capacity, deadline, horizon, missing, unknown, duplicate, grammar, ... (the task lists its own)."""
+    """precedence, capacity, deadline, horizon, missing, unknown, duplicate, grammar, ...; each task defines its own."""
     message: str
-    """One sentence in plain English that says what is wrong, never what would be right."""
+    """One sentence that says what is wrong, and never what would be right."""
     about: tuple[str, ...] = ()
-    """What it concerns, by label: of scheduling, jobs."""
+    """Labels of what it concerns; in scheduling, of jobs."""
     found: float | None = None
     bound: float | None = None
 
 
 @frozen
 class Verdict:
-    """One evaluator's judgement of one completion."""
+    """One evaluator's verdict on one completion."""
 
     status: Status = field(validator=validators.in_(get_args(Status)))
-    """right or wrong. unreadable: there is no one answer to be judged, which is the model's fault. failed: the
-    evaluator, or what it needs, could not judge; see `gce.domain.outcomes`."""
+    """right or wrong. unreadable: the text does not hold exactly one answer, which is the model's fault. failed: the
+    evaluator, or something that it needs, could not judge; see `gce.domain.outcomes`."""
     score: float | None = field(validator=_in_unit_interval)
-    """In [0, 1]; None where judging failed."""
+    """In [0, 1]; None if judging failed."""
     evaluator: str
     version: str
     measures: Mapping[str, float] = field(factory=dict)
@@ -46,13 +46,13 @@ class Verdict:
 
     @property
     def right(self) -> bool:
-        """Whether the answer was judged right."""
+        """True if the answer was judged right."""
         return self.status == "right"
 
 
 @frozen
 class Step:
-    """One step of written reasoning and what checking it found."""
+    """One step of written reasoning, with the result of checking it."""
 
     text: str
     status: Literal["true", "false", "unreadable"]

@@ -1,4 +1,4 @@
-"""Metrics: a file for one or a few, and one line in `METRICS`."""
+"""Metrics: one file for one or a few of them, and one line each in `METRICS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means over conversations: rewards, replies and tokens. Conversations about one problem are a cluster."""
+"""Means over conversations: rewards, replies and tokens. The conversations about one problem form a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gce.domain.statistics import Estimate, clustered_mean, mean_of_problems
 __all__ = ["PROMPT_TOKENS", "REPLIES", "REWARD", "TOKENS"]
 
 Values = tuple[float, ...]
-"""Of the conversations about one problem."""
+"""One value for each conversation about one problem."""
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -25,7 +25,7 @@ def _rewards(conversations: Sequence[Conversation]) -> float | None:
 
 
 def _counted(name: str, words: str, count: Callable[[Conversation], int | None]) -> Metric[Estimate]:
-    """The mean of a count over conversations, which a problem has no contribution to where one is not told."""
+    """Make a metric for the mean of a count over conversations; a problem without known counts contributes nothing."""
 
     def counts(conversations: Sequence[Conversation]) -> Values | None:
         found = [count(each) for each in conversations]

@@ -1,4 +1,4 @@
-"""What a metric is: contributions of answers, problems or whole runs, and the estimate made from them."""
+"""The definition of a metric: contributions of answers, problems or whole runs, and an estimate made from them."""
 
 from __future__ import annotations
 
@@ -18,36 +18,39 @@ Estimated = TypeVar("Estimated", bound="Interval | Estimate")
 
 @frozen
 class MetricSettings:
-    """How intervals are made."""
+    """Settings of confidence intervals."""
 
     confidence: float = 0.95
     interval: str = field(default=DEFAULT_INTERVAL, validator=validators.in_(INTERVALS))
-    """Of shares: an entry of `INTERVALS`."""
+    """Method for intervals of shares: an entry of `INTERVALS`."""
 
 
 @frozen(kw_only=True)
 class Metric(Generic[Estimated]):
-    """A number that is measured: an entry of `METRICS`. Pure."""
+    """A measured quantity: an entry of `METRICS`. Pure."""
 
     name: str
     help: str
     over: Literal["answer", "problem", "run"]
-    """What makes one contribution: a conversation, all conversations about a problem, or all of them."""
+    """The unit that makes one contribution: a conversation, all conversations about a problem, or all of a run."""
     contribution: Callable[[Sequence[Conversation]], Any]
-    """Of one unit; None where it says nothing."""
+    """Returns the contribution of one unit; None if the unit has none."""
     estimate: Callable[[Sequence[Any], MetricSettings], Estimated]
-    """From at least one contribution; contributions are independent of each other."""
+    """Makes the estimate from at least one contribution; contributions are independent of each other."""
     unit: str
-    """Of the estimate: share, tokens, replies, ..."""
+    """Unit of the estimate: share, tokens, replies, ..."""
     higher_is_better: bool | None
-    """None where neither is."""
+    """None if neither direction is better."""
     paired: Callable[[Any], float | None] | None = None
-    """The number by which a contribution is compared with another strategy's of the same unit, None where it has none;
-    None where the metric cannot be compared unit by unit."""
+    """Returns the value by which a contribution is compared with another strategy's for the same unit, or None if it
+    has none. None: the metric does not allow paired comparison."""
 
 
 def by_unit(metric: Metric[Any], conversations: Sequence[Conversation]) -> dict[tuple[str, str, int], Any]:
-    """Contributions by tier, problem key and sample; what a metric is not over is empty or 0."""
+    """Return the contributions by tier, problem key and sample.
+
+    Parts of the key that do not identify the metric's unit are empty or 0.
+    """
     units: dict[tuple[str, str, int], list[Conversation]] = {}
     samples: dict[str, int] = {}
     for conversation in conversations:
@@ -61,7 +64,7 @@ def by_unit(metric: Metric[Any], conversations: Sequence[Conversation]) -> dict[
 def overall(
     metric: Metric[Estimated], conversations: Sequence[Conversation], settings: MetricSettings | None = None
 ) -> Estimated | None:
-    """The estimate over all conversations; None where none says anything."""
+    """Return the estimate over all conversations; None if no unit contributes."""
     found = [each for each in by_unit(metric, conversations).values() if each is not None]
     return metric.estimate(found, settings or MetricSettings()) if found else None
 
@@ -69,7 +72,7 @@ def overall(
 def by_tier(
     metric: Metric[Estimated], conversations: Sequence[Conversation], settings: MetricSettings | None = None
 ) -> dict[str, Estimated]:
-    """The estimate of each tier, in the order in which tiers come; without tiers in which none says anything."""
+    """Return the estimate of each tier, in order of first appearance; tiers without contributions are left out."""
     tiers: dict[str, list[Conversation]] = {}
     for conversation in conversations:
         tiers.setdefault(conversation.last.problem.tier, []).append(conversation)
@@ -78,5 +81,5 @@ def by_tier(
 
 
 def point(estimate: Interval | Estimate) -> float:
-    """The point estimate."""
+    """Return the point estimate."""
     return estimate.share if isinstance(estimate, Interval) else estimate.value

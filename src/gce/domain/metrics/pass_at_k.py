@@ -1,4 +1,4 @@
-"""pass@k: the chance that at least one of k samples is right."""
+"""pass@k: the probability that at least one of k samples is right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["pass_at"]
 
 
 def pass_at(k: int) -> Metric[Estimate]:
-    """pass@k over the problems that have at least k samples which did not fail."""
+    """Make the metric pass@k, over the problems with at least k samples that did not fail."""
 
     def estimate(counts: Sequence[tuple[int, int]], settings: MetricSettings) -> Estimate:
         return mean_pass_at_k(counts, k, method=settings.interval, confidence=settings.confidence)

@@ -1,4 +1,4 @@
-"""Shares of conversations: right, judged, cut off."""
+"""Shares of conversations: right, judged, truncated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _share(found: Sequence[bool], settings: MetricSettings) -> Interval:
 
 
 def _finished(name: str, words: str, reason: FinishReason) -> Metric[Interval]:
-    """The share of answers that ended for this reason."""
+    """Make a metric for the share of answers with this finish reason."""
     return Metric(
         name=name,
         help=words,

@@ -1,4 +1,4 @@
-"""Prompting strategies: a file for one or a few, and one line in `STRATEGIES`."""
+"""Prompting strategies: one file for one or a few of them, and one line each in `STRATEGIES`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Up to three attempts with feedback."""
+"""The multi-turn strategy: up to three attempts with feedback."""
 
 from __future__ import annotations
 

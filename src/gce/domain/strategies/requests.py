@@ -1,4 +1,4 @@
-"""What a prompting strategy is, what it may ask for, and what it gets back. Knows no model and no environment."""
+"""The definition of a prompting strategy, its requests and their replies. Independent of models and environments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MODEL = "model"
 """The role of the model under test."""
 
 RESET = "reset"
-"""The act that begins an episode, and whose observation is the first."""
+"""Name of the act that begins an episode; its observation is the episode's first."""
 
 _NEEDS = (*sorted(CAPABILITIES), "calls", "environment", "examples")
 
@@ -44,24 +44,30 @@ Turns = tuple[Message, ...]
 
 @frozen
 class Ask:
-    """A completion. The reply is an `Answer`, with verdicts where the model under test is asked and it is no draft."""
+    """Request for a completion; the reply is an `Answer`.
+
+    The answer has verdicts if `to` is the model under test and it is not a draft.
+    """
 
     turns: Turns
     to: str = MODEL
-    """The role that is asked."""
+    """The role to ask."""
     draft: bool = False
-    """Whether the completion is not judged."""
+    """True if the completion is not judged."""
     max_tokens: int | None = None
-    """Generated tokens at most; None takes the settings', or the task's."""
+    """Maximum generated tokens; None uses the settings' value, or else the task's."""
     temperature: float | None = None
-    """None takes the settings'."""
+    """Sampling temperature; None uses the settings' value."""
     stop: tuple[str, ...] = ()
-    """The text ends before the first of these."""
+    """Stop sequences: the text ends before the first of them."""
 
 
 @frozen
 class Score:
-    """Log-probabilities. The reply has for each continuation those of its tokens, end token included, in nats."""
+    """Request for log-probabilities.
+
+    The reply holds those of each continuation's tokens, end token included, in nats.
+    """
 
     turns: Turns
     continuations: tuple[str, ...] = field(validator=validators.min_len(1))
@@ -70,30 +76,30 @@ class Score:
 
 @frozen
 class Act:
-    """A tool call or environment step. The reply is an `Observation`."""
+    """Request for a tool call or an environment step. The reply is an `Observation`."""
 
     name: str
-    """The tool, or `RESET`."""
+    """The name of the tool, or `RESET`."""
     arguments: Mapping[str, Any] = field(factory=dict)
     """Plain data."""
     seconds: float = field(default=30.0, validator=validators.gt(0.0))
-    """Wall-clock time that it may take."""
+    """Wall-clock time limit."""
 
 
 @frozen
 class Observation:
-    """What an environment shows after an act."""
+    """What an environment returns after an act."""
 
     text: str
     reward: float | None = None
-    """None where the environment gives none."""
+    """None if the environment gives no reward."""
     done: bool = False
-    """Whether the episode has ended."""
+    """True if the episode has ended."""
 
 
 @frozen
 class Failed:
-    """The reply to a request that could not be served, in place of any other."""
+    """The reply, instead of any other, to a request that could not be served."""
 
     reason: str
     """One sentence."""
@@ -102,42 +108,41 @@ class Failed:
 Request = Ask | Score | Act
 Reply = Answer | tuple[tuple[float, ...], ...] | Observation | Failed
 Exchange = Generator[Request | tuple[Request, ...], Any, tuple[Answer, ...] | Failed]
-"""One conversation: yields a request and receives its `Reply`, or yields a tuple of requests that may be served in
-parallel and receives a tuple of replies. Returns the attempts, of which the last one counts, or why there is none.
-
-Attempts that are drafts are judged when the conversation has ended. A completion of the model under test that failed
-ends the conversation, which has failed with it; what else fails comes back as `Failed`.
+"""One conversation. It yields a request and receives its `Reply`, or yields a tuple of requests, which may be served in
+parallel, and receives a tuple of replies. It returns its attempts, the last of which counts, or a `Failed`. Attempts
+that are drafts are judged after the conversation has ended. If a completion of the model under test fails, the
+conversation ends and fails with it; any other failure is returned to the generator as `Failed`.
 """
 
 
 @frozen
 class Settings:
-    """How answers are drawn."""
+    """How answers are sampled."""
 
     seed: int = 0
     temperature: float = 0.0
     samples: int = 1
-    """Conversations about each problem."""
+    """Number of conversations about each problem."""
     max_tokens: int | None = None
-    """Generated tokens of one reply; None takes the task's."""
+    """Maximum generated tokens of one reply; None uses the task's value."""
     examples: Mapping[str, Turns] = field(factory=dict)
-    """By tier, few-shot examples."""
+    """Few-shot examples by tier."""
 
 
 @frozen
 class Strategy:
-    """A way to ask a model for an answer to a problem: an entry of `STRATEGIES`."""
+    """A prompting strategy: an entry of `STRATEGIES`."""
 
     name: str
     converse: Callable[[Task, Problem, Settings], Exchange]
-    """Pure: requests follow from the arguments and the replies alone."""
+    """Pure: its requests depend on the arguments and the replies alone."""
     help: str
     """One line of `gce evaluate --help`."""
     needs: frozenset[str] = field(default=frozenset({"sample"}))
-    """What has to be there: capabilities of the model under test (`sample`, `score`) and of other roles
-    (`opponent.sample`, `judge.score`), an `environment`, `examples` in the settings, `calls` of the task."""
+    """Requirements: capabilities of the model under test (`sample`, `score`) and of other roles (`opponent.sample`,
+    `judge.score`), an `environment`, `examples` in the settings, `calls` of the task."""
     attempts: int = 1
-    """Answers that are judged at most; above 1, tables show what further attempts recover."""
+    """Maximum number of judged attempts; above 1, tables show how much further attempts recover."""
 
     @needs.validator
     def _known(self, _attribute: object, needs: frozenset[str]) -> None:
@@ -147,7 +152,7 @@ class Strategy:
 
     @property
     def needs_examples(self) -> bool:
-        """Whether the settings must have few-shot examples."""
+        """True if the settings must hold few-shot examples."""
         return "examples" in self.needs
 
     @property
@@ -157,7 +162,7 @@ class Strategy:
 
 
 def draft_of(problem: Problem, written: Completion | str) -> Answer:
-    """An attempt without verdicts, as one that the strategy puts together itself; judged as every draft is."""
+    """Return an attempt without verdicts that the strategy composed itself; it is judged as any draft is."""
     if isinstance(written, str):
         written = Completion(problem.key, written, "stop", policy="")
     return Answer(problem, written, (), None, False)

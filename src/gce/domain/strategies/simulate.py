@@ -1,4 +1,4 @@
-"""Three calls: list the constraints; draft and check against them; answer. Only the last reply is judged."""
+"""The simulate strategy: list the constraints, draft and check, answer. Only the last reply is judged."""
 
 from __future__ import annotations
 

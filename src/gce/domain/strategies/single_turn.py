@@ -1,4 +1,4 @@
-"""One call, with or without solved examples before the prompt."""
+"""The single-turn strategies: one call, with or without few-shot examples before the prompt."""
 
 from __future__ import annotations
 
