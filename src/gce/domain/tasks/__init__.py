@@ -1,4 +1,4 @@
-"""The kinds of problems: a package each, and one line in `TASKS`."""
+"""The shipped tasks: one package for each kind of problem, and one line each in `TASKS`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TASKS: Mapping[str, Task] = {
 
 
 def judge(problem: Problem, text: str) -> Verdict:
-    """The verdict of a shipped task's first evaluator on an answer given as text.
+    """Return the verdict of a shipped task's first evaluator on an answer given as text.
 
     Raises:
         KeyError: the problem belongs to no task in `TASKS`; call that task's own `judge`.

@@ -1,6 +1,7 @@
-"""Drawing again until something fits: every try counts towards the limit, whatever it was refused for, and by whom.
+"""Rejection sampling with a limit: every rejected draw counts, whatever the reason.
 
-Whoever draws in a loop uses this, so that what can never fit ends with an error and not never.
+Every loop that draws until something fits uses these functions, so an impossible request ends with an error instead of
+running forever.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ __all__ = ["TRIES", "NoProblem", "draw_until_it_fits", "first_that_fits"]
 Drawn = TypeVar("Drawn")
 
 TRIES = 1000
-"""The hardest tier that is shipped takes four on average."""
+"""Maximum number of draws; the hardest shipped tier takes four on average."""
 
 
 class NoProblem(ValueError):
-    """A problem that there is not: too few of a tier differ, or a file holds none."""
+    """Raised if a problem cannot be drawn: a tier has too few different problems, or a file holds none."""
 
 
 def first_that_fits(draw: Callable[[], Drawn | None], *, tries: int = TRIES) -> Drawn | None:
-    """What `draw` gives first that is not None, in at most `tries` calls; None where nothing fitted."""
+    """Return the first result of `draw` that is not None, in at most `tries` calls; None if there is none."""
     for _ in range(tries):
         found = draw()
         if found is not None:
@@ -30,10 +31,10 @@ def first_that_fits(draw: Callable[[], Drawn | None], *, tries: int = TRIES) -> 
 
 
 def draw_until_it_fits(draw: Callable[[], Drawn | None], what: str, *, tries: int = TRIES) -> Drawn:
-    """The same, where something has to fit.
+    """Return the first result of `draw` that is not None, in at most `tries` calls.
 
     Raises:
-        NoProblem: nothing fitted; the message names `what` was to be drawn.
+        NoProblem: every call returned None; the message says `what` was being drawn.
     """
     found = first_that_fits(draw, tries=tries)
     if found is None:

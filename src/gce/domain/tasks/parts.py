@@ -1,4 +1,4 @@
-"""The optional parts of a task: what teaches a model, what its results are compared with, what audits the verifier."""
+"""The optional parts of a task: teaching material, reference baselines, and audits of the verifier."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gce.domain.verdicts import Step, Verdict
 __all__ = ["Audit", "Policy", "References", "Relation", "Teaching"]
 
 Policy = Callable[[Problem, random.Random], str | None]
-"""A way to answer without a model: the response's text, or None where it does not apply to the problem."""
+"""A policy that answers without a model: returns the response's text, or None if it does not apply to the problem."""
 
 
 def _no_steps(_problem: Problem, _text: str) -> tuple[Step, ...]:
@@ -32,62 +32,65 @@ def _try_again(verdict: Verdict) -> str:
 
 @frozen(kw_only=True)
 class Teaching:
-    """How a model is helped, before an answer and after a wrong one."""
+    """Help for a model, before an answer and after a wrong one."""
 
     demonstration: Callable[[Problem, Any], str | None] = field(default=lambda _problem, _solve: None)
-    """(problem, solve) -> a response with its reasoning written out, as a few-shot example; by a plain rule, or by
-    `solve` where one is given; None where there is none. Whether it is right is for `verify` to say."""
+    """(problem, solve) -> a demonstration: a response with its reasoning written out, used as a few-shot example. It
+    follows a simple rule, or `solve` if given. None if there is no demonstration. `verify` decides whether it is right.
+    """
     check_steps: Callable[[Problem, str], tuple[Step, ...]] = _no_steps
-    """Judges written reasoning step by step; nothing where the task has no step grammar."""
+    """Judges written reasoning step by step; returns nothing if the task has no step grammar."""
     feedback: Callable[[Verdict], str] = _try_again
-    """The user's turn after a wrong answer: what is wrong, never what is right."""
+    """The user's turn after a wrong answer: it says what is wrong, and never what is right."""
     calls: tuple[str, ...] = (
         "Do not answer yet. List what the answer has to satisfy.",
         "Now draft an answer and check it against the list.",
         "Now give the answer alone.",
     )
-    """What a model is told, call by call, when it simulates: the first behind the prompt. Only the last is judged."""
+    """Instructions of the simulate strategy, one per call; the first is appended to the prompt. Only the last reply is
+    judged."""
     chart: Callable[[Problem, str], Chart | None] = field(default=lambda _problem, _text: None)
-    """An answer as a picture, with its violations; None where it has none. Total, as `verify` is."""
+    """The answer as a chart with its violations; None if it has none. Never raises, as `verify`."""
 
     @property
     def has_steps(self) -> bool:
-        """Whether written reasoning can be checked step by step."""
+        """True if written reasoning can be checked step by step."""
         return self.check_steps is not _no_steps
 
 
 @frozen(kw_only=True)
 class References:
-    """What a model's results are compared with, on the same problems."""
+    """Baselines to compare a model's results with, on the same problems."""
 
     prompt_blind: Callable[[Sequence[Problem]], Mapping[str, Policy]] = _no_policies
-    """Baselines that ignore the problem, or part of it; fitted ones may read the training problems given."""
+    """Prompt-blind baselines, which ignore the problem or part of it; some are fitted to the given training problems.
+    """
     heuristics: Callable[[Sequence[Problem]], Mapping[str, Policy]] = _no_policies
-    """Plain rules that read the problem, as reference rows."""
+    """Heuristics: simple rules that read the problem, shown as reference rows."""
     limits: Mapping[str, float] = field(factory=dict)
-    """By tier: the solve rate that no prompt-blind baseline may exceed; `*` for all others."""
+    """Highest solve rate that a prompt-blind baseline may reach, by tier; `*` stands for all other tiers."""
 
 
 @frozen
 class Relation:
-    """What must hold between the verdict on a response and that on a changed one, whatever is right (metamorphic)."""
+    """A metamorphic relation: how the verdict on a changed response must relate to the verdict on the original."""
 
     change: Callable[[Problem, str, random.Random], tuple[Problem, str] | None]
-    """Another problem, another response, or both; None where it does not apply. Only the instance has to be changed:
-    prompt and digest are made anew."""
+    """Returns a changed problem, a changed response or both; None if the change does not apply. It changes only the
+    instance of a problem; prompt and digest are made anew."""
     holds: Literal["the verdict stays", "wrong stays wrong", "right becomes wrong"]
 
 
 @frozen(kw_only=True)
 class Audit:
-    """What is known of the verifier's blind spots, and which problems show what a model learned."""
+    """Known blind spots of the verifier, relations to test it with, and problems that test generalisation."""
 
     hidden: frozenset[str] = frozenset()
-    """Fields of an instance that the prompt does not state though the verdict follows from them, as hidden tests."""
+    """Fields of an instance that affect the verdict but are not in the prompt, such as hidden tests."""
     shifts: Mapping[str, tuple[str, str]] = field(factory=dict)
-    """Problems unlike those trained on, by what differs: the name of a task, or module:ATTR, and its
-    preset, or "" for the run's own."""
+    """Distribution shifts, named by what differs from the training problems: the name of a task, or module:ATTR, with a
+    preset, or "" for the run's own preset."""
     relations: Mapping[str, Relation] = field(factory=dict)
-    """Metamorphic relations, by what is changed: `gce check` holds the verifier to them."""
+    """Metamorphic relations, named by what they change; `gce check` tests the verifier against them."""
     group: Callable[[Any], str] = field(default=lambda _instance: "")
-    """Which subtype of its tier an instance is; empty where tiers have none."""
+    """The subtype of an instance within its tier; empty if the tier has no subtypes."""

@@ -1,4 +1,4 @@
-"""From verdicts to a reward in [0, 1]: all right or nothing, or a raw score mapped from its declared range."""
+"""Map verdicts to a reward in [0, 1]: all or nothing, or a raw score scaled from its declared range."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gce.domain.verdicts import Verdict
 __all__ = ["Reward", "Scored", "all_right"]
 
 Reward = Callable[[Sequence[Verdict]], float | None]
-"""Verdicts of one answer -> a reward in [0, 1]; None where the answer could not be judged."""
+"""Maps the verdicts on one answer to a reward in [0, 1]; None if the answer could not be judged."""
 
 
 def all_right(verdicts: Sequence[Verdict]) -> float | None:
-    """1 where there are verdicts and all are right, else 0; None where one failed."""
+    """Return 1 if there are verdicts and all are right, otherwise 0; None if one of them failed."""
     if any(verdict.status == "failed" for verdict in verdicts):
         return None
     return float(bool(verdicts) and all(verdict.right for verdict in verdicts))
@@ -24,10 +24,10 @@ def all_right(verdicts: Sequence[Verdict]) -> float | None:
 
 @frozen
 class Scored:
-    """A reward made of a raw score, whose declared range is mapped linearly onto [0, 1]; the raw score is kept too."""
+    """A reward from a raw score: its declared range is mapped linearly to [0, 1], and the raw score is kept."""
 
     score: Callable[[Sequence[Verdict]], float | None]
-    """Verdicts -> raw score in [low, high]; None where the answer could not be judged."""
+    """Maps verdicts to a raw score in [low, high]; None if the answer could not be judged."""
     low: float = field()
     high: float = field()
 
@@ -37,7 +37,7 @@ class Scored:
             raise ValueError(f"expected a range of scores, got {self.low!r} to {value!r}")
 
     def __call__(self, verdicts: Sequence[Verdict]) -> float | None:
-        """The reward for these verdicts.
+        """Return the reward for these verdicts; None if the answer could not be judged.
 
         Raises:
             ValueError: a score outside the range.
@@ -46,7 +46,7 @@ class Scored:
         return None if score is None else self.reward(score)
 
     def reward(self, score: float) -> float:
-        """The reward for a raw score.
+        """Return the reward for a raw score.
 
         Raises:
             ValueError: a score outside the range.

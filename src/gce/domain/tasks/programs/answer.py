@@ -1,11 +1,10 @@
-"""The program in a response: its last fenced block, or the whole response where it has no fence. Strict.
+"""Extract the program from a response: its last fenced block, or the whole response if it has no fence. Strict.
 
-A fence is a line of three backquotes, the opening one with `python`, `py` or nothing behind them. What is taken has to
-define the function in exactly one line that begins with `def NAME(`. A response is ambiguous, and wrong, where two of
-its blocks define the function, or one does it twice; so is a text without fences that does not begin with code. Fences
-and further definitions are looked for in the plain form of `gce.domain.text`, so that invisible characters, full-width
-letters or line ends of another kind hide none. Nothing is parsed here, let alone run: whether it is Python is found out
-in the sandbox.
+A fence is a line of three backquotes; the opening one may be followed by `python`, `py` or nothing. The program must
+define the function in exactly one line that begins with `def NAME(`. A response is ambiguous, and wrong, if two of its
+blocks define the function or one block defines it twice. A response without fences must begin with code. Fences and
+further definitions are searched in the plain form of `gce.domain.text`, so invisible characters, full-width letters and
+unusual line ends hide none. Nothing is parsed or run here: the sandbox finds out whether the program is valid Python.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from gce.domain.verdicts import Violation
 __all__ = ["MOST_CHARACTERS", "fenced", "read_program"]
 
 MOST_CHARACTERS = 20_000
-"""Of a response."""
+"""Maximum number of characters of a response."""
 _LANGUAGES = frozenset({"", "python", "py", "python3"})
 _BEGINS_WITH = re.compile(r"(?:def|import|from|class|async def) |@|#")
 
 
 def fenced(program: str) -> str:
-    """A response with this program."""
+    """Return a response that holds this program."""
     return f"```python\n{program.rstrip()}\n```"
 
 
 def read_program(text: str, entry_point: str) -> str | Violation:
-    """The program, or why there is none. Linear in the length of the text."""
+    """Return the program, or the violation if there is none, in time linear in the length of the text."""
     if len(text) > MOST_CHARACTERS:
         return _wrong("grammar", f"the response has {len(text)} characters, more than {MOST_CHARACTERS}")
     blocks = _blocks(text)
@@ -53,13 +52,13 @@ def read_program(text: str, entry_point: str) -> str | Violation:
 
 
 def _definitions(program: str, entry_point: str) -> int:
-    """How many lines define the function, in whatever way they write it."""
+    """Count the lines that define the function, in any spelling."""
     begins = re.compile(rf"(?:async\s+)?def\s+{re.escape(plain(entry_point))}\s*[(\[]")
     return sum(bool(begins.match(line)) for line in plain(program).splitlines())
 
 
 def _blocks(text: str) -> list[tuple[str, str]] | Violation:
-    """Language and content of each fenced block."""
+    """Return the language and content of each fenced block."""
     found: list[tuple[str, str]] = []
     inside: list[str] | None = None
     language = ""

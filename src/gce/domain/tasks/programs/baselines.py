@@ -1,4 +1,4 @@
-"""Programs that ignore what is asked, and reference programs that do part of it."""
+"""Prompt-blind baselines, and reference programs that solve part of an exercise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONSTANTS = {"constant 0": "0", "constant []": "[]", 'constant ""': '""', "const
 
 
 def prompt_blind_baselines(training: Sequence[Problem]) -> Mapping[str, Policy]:
-    """Constants, the argument itself, what the prompt's examples say, and the values seen most often in training."""
+    """Return constants, the identity, the prompt's examples, and the values seen most often in training."""
     policies = {name: _returning(_constant(value)) for name, value in CONSTANTS.items()}
     policies["the argument itself"] = _returning(lambda exercise: "x" if exercise.kinds else None)
     policies["echo of the examples"] = _returning(_echo)
@@ -34,7 +34,7 @@ def prompt_blind_baselines(training: Sequence[Problem]) -> Mapping[str, Policy]:
 
 
 def heuristic_policies(_training: Sequence[Problem]) -> Mapping[str, Policy]:
-    """The solution, and functions that leave out some of the steps."""
+    """Return the solution, and functions that omit some of the steps."""
 
     def part(begin: int | None, end: int | None) -> Policy:
         return lambda problem, _rng: _part(problem.instance, begin, end)
@@ -48,7 +48,7 @@ def heuristic_policies(_training: Sequence[Problem]) -> Mapping[str, Policy]:
 
 
 def solved(exercise: Exercise) -> str | None:
-    """A response with the solution, where one is known."""
+    """Return a response with the solution, if one is known."""
     return fenced(exercise.solution) if exercise.solution else None
 
 

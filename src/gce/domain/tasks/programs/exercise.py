@@ -1,4 +1,4 @@
-"""What is asked for in this task: a function, in words, and what judges it."""
+"""An exercise: a function to write, stated in words, and the calls or tests that judge it."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from attrs import field, frozen, validators
 __all__ = ["Exercise", "Kind"]
 
 Kind = Literal["list", "int", "str"]
-"""What the values of generated functions are: a list of whole numbers, a whole number, or text."""
+"""Type of the values of generated functions: a list of integers, an integer, or text."""
 
 
 @frozen
 class Exercise:
-    """A function to be written. The hidden calls, or the hidden tests, judge it; the model sees neither."""
+    """A function to write. Hidden calls or hidden tests judge it; the model sees neither."""
 
     statement: str
-    """What the function has to do; for functions from a file, their prompt."""
+    """What the function must do; for a function from a file, its prompt."""
     entry_point: str = field(validator=validators.matches_re(r"[A-Za-z_][A-Za-z_0-9]{0,99}"))
     """The function's name."""
     solution: str = ""
-    """A program that is right; never shown, except in examples before another problem. Empty where none is known."""
+    """A right program, shown only in few-shot examples before another problem. Empty if none is known."""
     parameter: str = "x"
-    """What the statement calls the argument of a generated function."""
+    """The name of a generated function's argument in the statement."""
     steps: tuple[str, ...] = ()
-    """The generated function in code, a step an entry: each makes a new `v` of the last."""
+    """The generated function's code, one entry per step; each step computes a new `v` from the last."""
     kinds: tuple[Kind, ...] = ()
-    """Of the value before the first step, and after each."""
+    """Type of the value before the first step, and after each step."""
     behaviour: str = ""
-    """Names what a generated function does: equal for two that give the same on all probes."""
+    """Behaviour of a generated function: equal for two functions that agree on all probes."""
     examples: tuple[tuple[str, str], ...] = ()
-    """Shown: an argument and the value for it, as Python writes them."""
+    """Shown to the model: arguments with the values for them, as Python source."""
     calls: tuple[str, ...] = ()
-    """Hidden: the arguments of each call, a list, as `plain_values.to_text` writes it."""
+    """Hidden from the model: the arguments of each call, a list, as text written by `plain_values.to_text`."""
     expected: tuple[str, ...] = field(default=())
-    """What each call returns, as text of the same kind."""
+    """The return value of each call, as text of the same kind."""
     tests: str = ""
-    """Hidden, in place of calls: Python that raises where the function is wrong."""
+    """Hidden from the model, instead of calls: Python source that raises if the function is wrong."""
     preamble: str = ""
-    """What stands before the function, as imports and helpers that the prompt shows: part of every answer."""
+    """Code before the function, such as the imports and helpers that the prompt shows: part of every answer."""
     seconds: int = field(default=2, validator=validators.and_(validators.ge(1), validators.le(60)))
-    """Of processor time that all calls may take together, in one process."""
+    """Processor time for all calls together in one process, in seconds."""
 
     @expected.validator
     def _one_for_each(self, _attribute: object, value: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Generated functions: steps composed one after the other, each of which matters, and calls that tell them apart."""
+"""Generate functions by composing steps, each of which matters, and calls that distinguish them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from gce.domain.tasks.programs.primitives import FAMILIES, Primitive, draw_edge,
 __all__ = ["draw_exercise", "function_of", "probes", "program_of"]
 
 CALLS = 12
-"""Different hidden calls that any function has; the first random one is made again at the end, for the same value."""
+"""Number of distinct hidden calls per function; the first random one is repeated at the end and must return the same.
+"""
 MORE_CALLS = 12
-"""Further hidden calls at most: see `_telling`."""
+"""Maximum number of further hidden calls: see `_telling`."""
 EXAMPLES = 2
 POOL = 300
-"""Values among which further calls are sought."""
+"""Number of values among which further calls are searched."""
 PROBES = 24
 LEAST_DIFFERENT = 8
-"""Values that a function gives on the probes, at least."""
+"""Minimum number of different values that a function returns on the probes."""
 MATTERS = 3
-"""Probes on which the function differs from the one without this step, at least; and from doing nothing."""
+"""Minimum number of probes on which a function differs from itself without one step, and from the identity."""
 _TRIED = 2_000
 _PARAMETERS: dict[Kind, str] = {"list": "xs", "int": "n", "str": "s"}
 _EDGES: dict[Kind, tuple[Any, ...]] = {"list": ([], [0], [7, 7, 7]), "int": (0, 1, -1), "str": ("", "a", "A a")}
@@ -36,31 +37,31 @@ _NAMES = {"list": "a list of whole numbers", "int": "a whole number", "str": "a 
 
 @cache
 def probes(kind: Kind) -> tuple[Any, ...]:
-    """Values on which functions are compared: the edges, and others, always the same."""
+    """Return the values on which functions are compared: edge cases and fixed pseudo-random values."""
     rng = python_generator("programs", "probes", kind)
     return (*_EDGES[kind], *(draw_value(kind, rng) for _ in range(PROBES - len(_EDGES[kind]))))
 
 
 def function_of(steps: Sequence[Primitive], value: Any) -> Any:
-    """What the steps make of a value."""
+    """Apply the steps to a value."""
     for step in steps:
         value = step.apply(value)
     return value
 
 
 def program_of(entry_point: str, parameter: str, codes: Sequence[str]) -> str:
-    """Steps as a Python function."""
+    """Return steps as the source of a Python function."""
     lines = [f"def {entry_point}({parameter}):", f"    v = {parameter}", *(f"    v = {code}" for code in codes)]
     return "\n".join([*lines, "    return v"])
 
 
 def _behaviour(takes: Kind, found: Sequence[str]) -> str:
-    """32 hexadecimal digits, equal where what is taken, and all that is given for the probes, is equal."""
+    """Return 32 hexadecimal digits, equal for equal argument types and equal results on all probes."""
     return blake2b("\n".join((takes, *found)).encode(), digest_size=16).hexdigest()
 
 
 def draw_exercise(depth: int, rng: random.Random) -> Exercise:
-    """A function of `depth` steps."""
+    """Draw a function of `depth` steps."""
 
     def worth_asking() -> tuple[Kind, tuple[Primitive, ...]] | None:
         takes: Kind = rng.choice(("list", "list", "int", "str", "str"))
@@ -81,7 +82,7 @@ def _draw_steps(takes: Kind, depth: int, rng: random.Random) -> tuple[Primitive,
 
 
 def _is_worth_asking(takes: Kind, steps: Sequence[Primitive]) -> bool:
-    """Whether no step can be left out, nor all of them, and values are many."""
+    """True if no step can be omitted, the function is not the identity, and it returns many different values."""
     values = probes(takes)
     found = [function_of(steps, value) for value in values]
     if len(set(map(to_text, found))) < LEAST_DIFFERENT or _agreements(found, values) > PROBES - MATTERS:
@@ -133,9 +134,10 @@ def _exercise(takes: Kind, steps: Sequence[Primitive], rng: random.Random) -> Ex
 def _telling(
     takes: Kind, steps: Sequence[Primitive], hidden: Sequence[Any], shown: Sequence[Any], rng: random.Random
 ) -> list[Any]:
-    """Further values to ask for, each for a function with one number one more or one less that `hidden` lets pass.
+    """Return further arguments, each of which exposes a near miss that the `hidden` calls do not.
 
-    They are sought at random; a function that none of `POOL` values tells from the right one is let be.
+    A near miss is the function with one of its numbers one more or one less. Arguments are searched at random; a near
+    miss that none of `POOL` values exposes is skipped.
     """
     known = [_course(steps, value) for value in hidden]
     pool: list[list[Any]] = []
@@ -153,7 +155,7 @@ def _telling(
 
 
 def _course(steps: Sequence[Primitive], value: Any) -> list[Any]:
-    """The value, and what is made of it after each step."""
+    """Return the value, and the result after each step."""
     course = [value]
     for step in steps:
         course.append(step.apply(course[-1]))
@@ -161,7 +163,7 @@ def _course(steps: Sequence[Primitive], value: Any) -> list[Any]:
 
 
 def _differs(steps: Sequence[Primitive], place: int, near: Callable[[Any], Any], course: Sequence[Any]) -> bool:
-    """Whether the function gives something else where this step is taken in the place of its own."""
+    """True if the function returns something else when `near` replaces the step at `place`."""
     value = near(course[place])
     return bool(value != course[place + 1] and function_of(steps[place + 1 :], value) != course[-1])
 

@@ -1,8 +1,8 @@
-"""The steps that generated functions are composed of, by what they take: words, code, and what they do.
+"""The steps of generated functions, by argument type: words, code, and a Python function.
 
-A family draws its numbers and letters, and gives a step. In the code `v` is the value; the function does the same, and
-a test holds the two together on many values. Every step is total: what it does with nothing is part of its words. A
-step also says what it would do with one of its numbers one more or one less, for those who choose what to call it with.
+A family draws numbers and letters and returns a step. In the code `v` is the value. The function does the same as the
+code, which a test checks on many values. Every step is total: its words say what it does with empty input. A step also
+has its near misses, with one of its numbers one more or one less, which guide the choice of hidden calls.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ class Primitive:
     """One step."""
 
     words: str
-    """What is done, as a sentence that ends without a full stop; the value is "it", or its numbers or characters."""
+    """What the step does, as a sentence without its full stop; the value is "it", or its numbers or characters."""
     code: str
     """An expression in `v`."""
     apply: Callable[[Any], Any]
     gives: Kind
     near: tuple[Callable[[Any], Any], ...] = ()
-    """The same with one of its numbers one less or one more; `x > 4` is `x >= 5`, so comparisons are covered too."""
+    """Near misses: the function with one of its numbers one less or one more. `x > 4` is `x >= 5`, so comparisons are
+    covered too."""
 
 
 Family = Callable[[random.Random], Primitive]
@@ -46,7 +47,7 @@ def _plain(gives: Kind, words: str, code: str, apply: Callable[[Any], Any]) -> F
 
 
 def _step(gives: Kind, words: str, code: str, apply: Callable[..., Any], *drawn: Any) -> Primitive:
-    """What was drawn goes, behind the value, to the function; words and code hold it already."""
+    """Make a step whose function takes the drawn values after the value; words and code already contain them."""
 
     def with_(values: Sequence[Any]) -> Callable[[Any], Any]:
         return lambda v: apply(v, *values)
@@ -61,7 +62,7 @@ def _step(gives: Kind, words: str, code: str, apply: Callable[..., Any], *drawn:
 
 
 def _drawn(gives: Kind, draw: Draw, words: str, code: str, apply: Callable[..., Any]) -> Family:
-    """What is drawn goes into the words, into the code and to the function."""
+    """Make a family that inserts the drawn values into the words, the code and the function."""
 
     def family(rng: random.Random) -> Primitive:
         drawn = draw(rng)
@@ -87,7 +88,7 @@ def _each(*draws: Draw) -> Draw:
 
 
 def _index(rng: random.Random) -> tuple[int, ...]:
-    """An index, also as the length that is too short for it, and what to take there."""
+    """Draw an index, again as the length too short for it, and the default value."""
     index = rng.randint(0, 4)
     return index, index, rng.randint(-5, 5)
 
@@ -326,12 +327,12 @@ FAMILIES: Mapping[Kind, Sequence[Family]] = {
                '[i for i, c in enumerate(v) if c == "{0}"]', lambda v, a: [i for i, c in enumerate(v) if c == a]),
     ),
 }
-"""By what they take. Characters are ASCII throughout."""
+"""Families by argument type. Characters are ASCII throughout."""
 # fmt: on
 
 
 def draw_value(kind: Kind, rng: random.Random) -> Any:
-    """A value to call a function with."""
+    """Draw an argument for a function."""
     if kind == "int":
         return rng.choice((rng.randint(-20, 40), rng.randint(-150, 400)))
     if kind == "list":
@@ -345,7 +346,7 @@ def draw_value(kind: Kind, rng: random.Random) -> Any:
 
 
 def draw_edge(kind: Kind, rng: random.Random) -> Any:
-    """A value as `draw_value` gives them, or one of the short, long and small ones where thresholds and ends lie."""
+    """Draw an argument as `draw_value` does, or a short, long or small one near thresholds and ends."""
     if rng.random() < 0.3:
         return draw_value(kind, rng)
     if kind == "int":

@@ -1,8 +1,9 @@
-"""Functions from a file: HumanEval's records, MBPP's, and plain ones.
+"""Functions from a file: records of HumanEval, of MBPP, and plain ones.
 
-HumanEval (Chen et al., 2021): task_id, prompt, entry_point, test, canonical_solution. MBPP, sanitized (Austin et al.,
-2021): task_id, prompt, code, test_imports, test_list; its published splits follow from task_id. Any other: prompt,
-entry_point, tests, and where known solution, preamble, tier, split and seconds.
+- HumanEval (Chen et al., 2021): task_id, prompt, entry_point, test, canonical_solution.
+- MBPP, sanitized (Austin et al., 2021): task_id, prompt, code, test_imports, test_list; task_id determines its
+  published split.
+- Plain: prompt, entry_point, tests, and optionally solution, preamble, tier, split and seconds.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from gce.domain.tasks.programs.exercise import Exercise
 __all__ = ["Listed", "exercise_of"]
 
 ALL = "all"
-"""The tier of records that name none."""
+"""The tier of records that do not name one."""
 
 
 @frozen
 class Listed:
-    """One function of a file, and where it belongs."""
+    """One function from a file, with its tier and split."""
 
     exercise: Exercise
     tier: str
@@ -32,10 +33,10 @@ class Listed:
 
 
 def exercise_of(record: Mapping[str, Any]) -> Listed:
-    """The function that a record asks for.
+    """Return the function that a record describes.
 
     Raises:
-        ValueError: what is missing or wrong, in words.
+        ValueError: a field is missing or wrong; the message says which.
     """
     if not isinstance(record, Mapping):
         raise ValueError(f"expected an object, got {type(record).__name__}")

@@ -1,4 +1,4 @@
-"""How verdicts on programs must follow when a response is changed, whatever function is right."""
+"""Metamorphic relations of programs: how verdicts must change with a response, whatever function is right."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def _program(problem: Problem, text: str) -> str | None:
 
 
 def _prose(problem: Problem, text: str, rng: random.Random) -> Changed:
-    """Words around the block."""
+    """Put prose around the block."""
     program = _program(problem, text)
     before, behind = rng.choice((("Here it is:", ""), ("", "It does what was asked."), ("I think so.", "Done.")))
     return None if program is None else (problem, f"{before}\n{fenced(program)}\n{behind}")
 
 
 def _comment(problem: Problem, text: str, rng: random.Random) -> Changed:
-    """A comment and a docstring's worth of lines before the function."""
+    """Put a comment or another line before the function."""
     program = _program(problem, text)
     lines = rng.choice(("# As asked.", "\n\n# pass", "import math", "NAME = 'f'"))
     return None if program is None else (problem, fenced(f"{lines}\n{program}"))
 
 
 def _renamed(problem: Problem, text: str, rng: random.Random) -> Changed:
-    """The function under another name."""
+    """Rename the function."""
     program, name = _program(problem, text), problem.instance.entry_point
     if program is None:
         return None
@@ -43,13 +43,13 @@ def _renamed(problem: Problem, text: str, rng: random.Random) -> Changed:
 
 
 def _twice(problem: Problem, text: str, _rng: random.Random) -> Changed:
-    """The function in two blocks."""
+    """Give the function in two blocks."""
     program = _program(problem, text)
     return None if program is None else (problem, f"{fenced(program)}\nOr:\n{fenced(program)}")
 
 
 def _raising(problem: Problem, text: str, _rng: random.Random) -> Changed:
-    """The program ends before the function is there."""
+    """Exit before the function is defined."""
     program = _program(problem, text)
     return None if program is None else (problem, fenced(f"import sys\nsys.exit(0)\n{program}"))
 

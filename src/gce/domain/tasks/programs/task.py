@@ -1,4 +1,4 @@
-"""Programs as a task: how its pieces fit the record that the loop reads."""
+"""The programs task, as a record that the loop reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gce.domain.tasks.task import Drawn, Listed, Task, TaskTier
 __all__ = ["PROGRAMS"]
 
 DEPTHS = {"P1": 1, "P2": 2, "P3": 3, "P4": 4, "P5": 5}
-"""Composed steps by tier; the last tier is held out."""
+"""Number of composed steps by tier; the last tier is held out."""
 
 ASKED = "Answer with the whole function in one block that begins with ```python and ends with ```, and nothing else."
 
@@ -48,7 +48,10 @@ def _digest(exercise: Exercise) -> str:
 
 
 def _of_records(task: Task, preset: str, records: Sequence[Any]) -> Task:
-    """The same over functions from a file: a tier for each that they name, all held out where none is for training."""
+    """Return the task over functions from a file, with the tiers that they name.
+
+    All tiers are held out if no function is in the training split.
+    """
     listed: dict[tuple[str, Split], list[Exercise]] = defaultdict(list)
     for number, record in enumerate(records, 1):
         try:

@@ -1,8 +1,8 @@
-"""The verdict on a program, from what came of running it.
+"""The verdict on a program, from the results of running it.
 
-Right where the answer holds one program and every hidden call returned the expected value, told by its text, type and
-all; or where the hidden tests passed. Each test was seen to return by a process that is out of the program's reach:
-what the program prints, and how it ends, counts for nothing.
+An answer is right if it holds one program and every hidden call returned the expected value, compared as text, types
+included; or if the hidden tests passed. A process outside the program's reach observes that each test returns: the
+program's output and exit status do not count.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _SAID = {
 
 
 _OF_ANSWERS = frozenset({"grammar", "missing-answer", "several-answers", "wrong-value"})
-"""Violations whose messages are of this package, with counts and the function's name."""
+"""Kinds of violations whose messages come from this package, with counts and the function's name."""
 _KNOWN = frozenset(
     name for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, BaseException)
 )
 
 
 def feedback(verdict: Verdict) -> str:
-    """What is wrong, in words of this module alone: what was said inside may be filled with hidden arguments.
+    """Say what is wrong, in this module's own words: text from inside the sandbox may leak hidden arguments.
 
-    Of an exception the name is told, where Python has it built in.
+    An exception is named only if it is a Python built-in.
     """
     return "\n".join([*map(_told, verdict.violations), "Try again."])
 
@@ -62,7 +62,7 @@ def _told(violation: Violation) -> str:
 
 
 def request(problem: Problem, completion: Completion) -> Execution | None:
-    """What has to be run; None where the response holds no program."""
+    """Return the program to run; None if the response holds no program."""
     exercise: Exercise = problem.instance
     program = read_program(completion.text, exercise.entry_point)
     if isinstance(program, Violation):
@@ -78,10 +78,10 @@ def request(problem: Problem, completion: Completion) -> Execution | None:
 
 
 def verify(problem: Problem, completion: Completion, evidence: Evidence | None) -> tuple[Verdict, ...]:
-    """Right with score 1, wrong or unreadable with score 0 and a violation, failed without a score.
+    """Judge an answer: right with score 1, wrong or unreadable with score 0 and a violation, or failed without a score.
 
-    Unreadable is a response that does not hold one program; failed is one that nothing ran, or whose tests are broken.
-    Measures: `calls`, hidden calls in all, and `calls_right`.
+    Unreadable: the response does not hold exactly one program. Failed: nothing was run, or the tests are broken.
+    Measures: `calls`, the number of hidden calls, and `calls_right`.
     """
     exercise: Exercise = problem.instance
     program = read_program(completion.text, exercise.entry_point)

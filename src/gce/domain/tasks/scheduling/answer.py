@@ -1,4 +1,4 @@
-r"""The written form of a schedule: a strict grammar for rewards, and a lenient reading for diagnosis only.
+r"""The written form of a schedule: a strict grammar for rewards, and a lenient parser for diagnosis only.
 
     response    = [ reasoning newline ] answer-line { whitespace } ;
     reasoning   = any text ;
@@ -9,16 +9,15 @@ r"""The written form of a schedule: a strict grammar for rewards, and a lenient 
     NUMBER      = "0" | nonzero-digit { digit } ;       (* ASCII digits, at most 6 of them *)
     whitespace  = " " | TAB | CR | LF ;
 
-Beside the grammar one rule: the word `answer:` occurs exactly once in the whole response, so that neither a second
-answer, nor an echo of the prompt or of an example, can stand beside the one that is judged. It is looked for in the
-plain form of `gce.domain.text`, in either case, and nothing hides it but another letter, digit or colon between its
-characters: neither width (full-width letters and colons) nor accents, control, format, private-use and other invisible
-characters, whitespace, quotation marks, Markdown emphasis or any other sign, be they within the word or before the
-colon. Letters and colons that merely look alike, of other scripts or small capitals, are others.
+In addition, the word `answer:` must occur exactly once in the whole response. This rules out a second answer, and an
+echo of the prompt or of an example, beside the judged answer. The word is searched case-insensitively in the plain form
+of `gce.domain.text`. Only another letter, digit or colon between its characters hides it. Full width, accents, control,
+format, private-use and other invisible characters, whitespace, quotation marks, Markdown emphasis and other signs do
+not, be they within the word or before the colon. Lookalike letters and colons of other scripts, and small capitals, are
+different characters.
 
-Knows the form alone: whether a label names a job, and whether the times are right, is judged elsewhere. What the
-reasoning says is never read here. All functions take any `str`, lone surrogates and NULs included, and take time
-linear in its length.
+This module checks the form alone. Whether labels name jobs and times are right is judged elsewhere, and the reasoning
+is never read here. All functions accept any `str`, lone surrogates and NULs included, in time linear in its length.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from gce.domain.verdicts import Violation
 __all__ = ["MAX_START", "Answer", "diagnose", "parse", "render"]
 
 MAX_START = 999_999
-"""The largest start that the grammar can write."""
+"""The largest start that the grammar can express."""
 
 _MARKER = "Answer: "
 _MAX_DIGITS = len(str(MAX_START))
 _JOINS_PAIR = " \t:=|*_`\"'~()[]{}<>-\u2192\u21d2\u27f6"
 _FILLERS = frozenset({"at", "begin", "begins", "day", "is", "on", "s", "start", "starts", "time"})
 
-# No part of these can match what may follow it, so giving characters back fails at once: linear time on any line.
+# No part of these patterns can match what may follow it, so backtracking fails at once: linear time on any line.
 _BETWEEN = r"(?:[^\w:]|_)*+"
 _MARK = re.compile(_BETWEEN.join("answer:"), re.IGNORECASE)
 _WORD = re.compile("[0-9A-Za-z]+")
@@ -54,16 +53,16 @@ _ENTRY = re.compile("([0-9A-Za-z]*)( ?)([0-9]*)")
 
 @frozen
 class Answer:
-    """What the answer line says, entry by entry; labels may repeat or be unknown to the instance."""
+    """The parsed answer line; labels may repeat or be unknown to the instance."""
 
     entries: tuple[tuple[str, int], ...]
-    """(label, start) in the order written; at least one; starts in [0, 999999]."""
+    """(label, start) in the order written, at least one; starts are in [0, 999999]."""
 
 
 def parse(text: str) -> Answer | Violation:
-    """Read a response under the strict grammar, or say what broke it.
+    """Parse a response under the strict grammar, or return the violation that broke it.
 
-    The violation's kind is `missing-answer` (the word `answer:` is nowhere), `several-answers` (it occurs more than
+    The violation's kind is `missing-answer` (the word `answer:` does not occur), `several-answers` (it occurs more than
     once) or `grammar` (anything else; the message says what was expected and where).
     """
     body = text.rstrip(" \t\r\n")
@@ -87,8 +86,8 @@ def render(starts: Mapping[str, int]) -> str:
     """Write a schedule as the answer line that `parse` reads back exactly, in the order of the mapping.
 
     Raises:
-        ValueError: no job, a label that is not ASCII letters and digits, or a start that is not a whole number
-            from 0 to 999999.
+        ValueError: no job, a label that is not ASCII letters and digits, or a start that is not an integer from 0 to
+            999999.
     """
     if not starts:
         raise ValueError("expected a start for at least one job, got none")
@@ -103,12 +102,11 @@ def render(starts: Mapping[str, int]) -> str:
 
 
 def diagnose(text: str, labels: Collection[str]) -> dict[str, int] | None:
-    """Guess which schedule a response meant, whatever its form: bold, tables, `A -> 0`, `A = 0`, `A: 0`, JSON.
+    """Guess which schedule a response meant, in any format: bold, tables, `A -> 0`, `A = 0`, `A: 0`, JSON.
 
-    For messages and measures; never for rewards. Reads pairs of a known label and a whole number after the last
-    `answer:`, or in the whole text where that word is missing, and keeps the last stretch of pairs in which no label
-    repeats. Labels may be missing from the result. None where there is no pair, or where a number of that stretch
-    is no plain start (`3.9`, `0-50`, `-1`).
+    For messages and measures, never for rewards. Reads pairs of a known label and an integer after the last `answer:`,
+    or in the whole text if that word is missing. Keeps the last run of pairs in which no label repeats; labels may be
+    missing from it. None if there is no pair, or if a number of that run is not a plain start (`3.9`, `0-50`, `-1`).
     """
     seen = plain(text)
     after = max((mark.end() for mark in _MARK.finditer(seen)), default=0)
@@ -123,7 +121,7 @@ def diagnose(text: str, labels: Collection[str]) -> dict[str, int] | None:
 
 
 def _pairs(seen: str, after: int, labels: frozenset[str]) -> Iterator[tuple[str, int | None]]:
-    """Labels with the number next to each, from position `after` on; None for a number that is no plain start."""
+    """Yield labels with the adjacent number, from position `after` on; None for a number that is not a plain start."""
     pending: str | None = None
     end = after
     for match in _WORD.finditer(seen, after):
@@ -141,7 +139,7 @@ def _pairs(seen: str, after: int, labels: frozenset[str]) -> Iterator[tuple[str,
 
 
 def _goes_on(seen: str, end: int) -> bool:
-    """Whether what looked like a number ending at `end` is part of a decimal or a range."""
+    """True if the number-like text that ends at `end` is part of a decimal or a range."""
     return seen[end : end + 1] in {".", ",", "-", "\u2013"} and seen[end + 1 : end + 2].isdigit()
 
 
@@ -156,7 +154,7 @@ def _unmarked(body: str, start: int) -> Violation:
 
 
 def _broken(line: str) -> Violation:
-    """Say what is wrong with the first entry of the line that does not fit the grammar."""
+    """Describe the first entry of the line that does not match the grammar."""
     fitting = _FITTING.match(line)
     assert fitting is not None
     entry = _ENTRY.match(line, fitting.end())

@@ -1,7 +1,7 @@
-"""Answers that do not solve the problem: they ignore it, or one family of its constraints.
+"""Prompt-blind baselines, which ignore the problem or one family of its constraints, and heuristics.
 
-A tier on which one of them does well does not measure what it is named for. Heuristics, which do read every
-constraint but search nothing, are reference rows. Each policy returns a full response in the answer grammar.
+If a baseline does well on a tier, the tier does not measure what its name says. Heuristics, which read every constraint
+but do not search, are reference rows. Each policy returns a full response in the answer grammar.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from gce.domain.tasks.scheduling.instance import Instance
 __all__ = ["families", "heuristic_policies", "prompt_blind_baselines"]
 
 Arrange = Callable[[Sequence[str]], list[str]]
-"""Which label gets the first fixed start, which the second, and so on."""
+"""Orders the labels: the first gets the first fixed start, the second the second, and so on."""
 
 CLIMBED = 10
-"""Fixed answers that are improved by coordinate ascent, the best of the training solutions."""
+"""Number of fixed answers, the best training solutions, that coordinate ascent improves."""
 
 
 def families(instance: Instance) -> frozenset[str]:
-    """The families of constraints that an instance has; one unit crew is part of the setting, not a family."""
+    """Return the families of constraints in an instance; a single crew of one unit does not count as a family."""
     found = {
         "sequencing": bool(instance.precedence),
         "resources": bool(instance.resources) and not _one_crew(instance),
@@ -65,7 +65,7 @@ def _prompt_order(problem: Problem, _rng: random.Random) -> str:
 
 
 def _topological_order(problem: Problem, _rng: random.Random) -> str | None:
-    # On sequencing alone this reads all there is to read; it is blind only where resources or deadlines matter too.
+    # With sequencing alone this reads the whole problem; it is prompt-blind only if resources or deadlines matter too.
     if families(problem.instance) <= {"sequencing"}:
         return None
     return _one_after_another(problem.instance, problem.instance.topological_order)
@@ -81,7 +81,7 @@ def _prompt_example(problem: Problem, _rng: random.Random) -> str:
 
 
 def _earliest_without_resources(problem: Problem, _rng: random.Random) -> str | None:
-    # On sequencing alone this is the solution, so it counts as a heuristic there.
+    # With sequencing alone this is the solution, so it counts as a heuristic there.
     if families(problem.instance) <= {"sequencing"} and not problem.instance.resources:
         return None
     return render(earliest_starts(problem.instance))
@@ -98,7 +98,7 @@ def _without(family: str) -> Policy:
 
 
 def prompt_blind_baselines(training: Sequence[Problem]) -> Mapping[str, Policy]:
-    """All prompt-blind baselines; the fixed ones are fitted to the training problems, tier by tier."""
+    """Return all prompt-blind baselines; the fixed answers are fitted to the training problems of each tier."""
     by_rank, by_position = _FixedAnswers(training, sorted), _FixedAnswers(training, list)
     return {
         "every job at 0": _all_at_zero,
@@ -117,7 +117,7 @@ def prompt_blind_baselines(training: Sequence[Problem]) -> Mapping[str, Policy]:
 
 
 class _FixedAnswers:
-    """The best answer that depends on the number of jobs alone, for each tier; fitted when first asked."""
+    """The best answer per tier that depends only on the number of jobs; fitted on first use."""
 
     def __init__(self, training: Sequence[Problem], arrange: Arrange) -> None:
         self.arrange = arrange
@@ -137,7 +137,7 @@ class _FixedAnswers:
 
 
 def _fit(tier: str, instances: Sequence[Instance], arrange: Arrange) -> list[int]:
-    """The starts that solve most instances: the best of their own solutions, and what climbing makes of those."""
+    """Find the starts that solve most instances: take the instances' best solutions and improve them by climbing."""
     solutions = []
     for instance in instances:
         starts = solve(instance).starts
@@ -152,7 +152,7 @@ def _fit(tier: str, instances: Sequence[Instance], arrange: Arrange) -> list[int
 
 
 def _climb(stack: _Stack, values: list[int], count: int, rng: random.Random) -> tuple[int, list[int]]:
-    """One round over the coordinates in random order, each set to its best value."""
+    """Improve the answer by one round of coordinate ascent, in random order of coordinates."""
     for coordinate in rng.sample(range(len(values)), len(values)):
         for value in range(stack.latest_end):
             trial = [*values[:coordinate], value, *values[coordinate + 1 :]]
@@ -162,7 +162,7 @@ def _climb(stack: _Stack, values: list[int], count: int, rng: random.Random) -> 
 
 
 class _Stack:
-    """Instances of one size as arrays, jobs as arranged: the rules of the verifier, for all of them at once."""
+    """The verifier's constraints on instances of equal size, as arrays over instances; jobs are in arranged order."""
 
     def __init__(self, instances: Sequence[Instance], arrange: Arrange) -> None:
         labels = [arrange(instance.labels) for instance in instances]
@@ -172,12 +172,13 @@ class _Stack:
         self.durations = np.zeros((count, jobs), np.int64)
         self.due = np.full((count, jobs), np.iinfo(np.int64).max)
         self.precedes = np.zeros((count, jobs, jobs), bool)
-        """Whether the job of the second index must have ended when that of the third starts."""
+        """precedes[i, j, k]: in instance i, job j must end before job k starts."""
         self.holds = [
             (np.zeros((count, jobs), np.int64), np.zeros((count, kinds, jobs), np.int64))
             for _ in range(max(len(job.holds) for instance in instances for job in instance.jobs))
         ]
-        """For how long from its start a job holds what; several, if it gives back some of it before the rest."""
+        """Pairs (length, units) of arrays: how long after its start a job holds which units. More than one pair if a
+        job releases some units early."""
         self.capacities = np.zeros((count, kinds, 1), np.int64)
         for index, instance in enumerate(instances):
             place = {label: at for at, label in enumerate(labels[index])}
@@ -196,10 +197,10 @@ class _Stack:
                 self.capacities[index, kind] = resource.capacity
 
     def solved(self, values: Sequence[int]) -> int:
-        """How many instances these starts solve.
+        """Return the number of instances that these starts solve.
 
-        Few survive the deadlines and the precedence, so only those are asked for what is held at each start: that
-        is where the load on a resource can rise.
+        Deadlines and precedence reject most instances, so resources are checked only for the rest. They are checked at
+        each start, because usage can rise only there.
         """
         starts = np.array(values)
         ends = starts + self.durations
@@ -216,7 +217,7 @@ class _Stack:
 
 
 def heuristic_policies(_training: Sequence[Problem]) -> Mapping[str, Policy]:
-    """Serial schedules by priority rule, and the earliest start by precedence alone."""
+    """Return serial schedules by priority rule, and the earliest starts under precedence alone."""
 
     def policy(name: str) -> Policy:
         def answer(problem: Problem, rng: random.Random) -> str:

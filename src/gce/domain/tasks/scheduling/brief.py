@@ -1,4 +1,4 @@
-"""Brief reasoning: one line a job, for models that are too weak to write out every look-up.
+"""Brief reasoning: one line per job, for models too weak to write out every look-up.
 
     reasoning = [due newline hours newline] { (waits | visit) newline }     ; without the two if there are no deadlines
     due       = "Due:" " " LABEL " " group { " " LABEL " " group }          ; examples: in the order of the prompt
@@ -10,19 +10,22 @@
     visit     = "Job " LABEL [ after ] ": " NUMBER "+" NUMBER "=" NUMBER
     after     = " after " LABEL " " NUMBER { ", " LABEL " " NUMBER }
 
-HOUR and NUMBER are ASCII digits, six at most, and LABEL has at most 20 letters and digits. The first list has each job
-with its deadline, and behind that hour all jobs so far that are due at it: it is copied from the prompt, and whoever
-looks up an hour in it finds its jobs right behind. Worked examples then count all hours from 1 to the horizon, or to
-the last deadline where there is none: whoever counts has sorted. (Hours at which nothing is due may be left out, and
-are where there are more than 200.) A job waits if it comes after one that has no end yet, which is "?". A visit gives
-the hours when those that LABEL comes after have ended; start, duration and end. Jobs are taken by deadline, or else in
-the order of the prompt, but behind those they come after: a job whose turn comes before theirs waits for them, and is
-taken next.
+HOUR and NUMBER are at most six ASCII digits; LABEL is at most 20 letters and digits.
 
-Where nothing is shared jobs start as early as they may. Where they share resources they come one after another, which
-takes no thought, and in `paper` often is good enough. Where it is not (in `grounded`, wherever there is more than one
-resource) this is no right answer, and no worked example: other starts need looks at what is free that these lines have
-no room for. A verdict never depends on any of this.
+- `due` lists each job with its deadline and, after that hour, all jobs listed so far with the same deadline. It is
+  copied from the prompt, and finding an hour in it finds that hour's jobs.
+- `hours` counts all hours from 1 to the horizon, or to the last deadline if there is no horizon, and so sorts the jobs
+  by deadline. Hours at which nothing is due may be left out; demonstrations leave them out above 200.
+- `waits` says that a job waits because a predecessor has no end yet, written "?".
+- `visit` gives the ends of the predecessors, then start, duration and end.
+
+Jobs are taken by deadline, or otherwise in the order of the prompt, but always after their predecessors: a job whose
+turn comes too early waits for them and is taken next.
+
+Without shared resources, jobs start as early as precedence allows. With shared resources they run one after another,
+which needs no search and in `paper` often is good enough. Where it is not good enough (in `grounded`, with more than
+one resource), this is no right answer and no demonstration: other starts require checks of free units, which these
+lines cannot express. A verdict never depends on the reasoning.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ _UNREADABLE = "no form of the brief step grammar"
 _NUMBER = "[0-9]{1,6}"
 _LABEL = "[A-Za-z0-9]{1,20}"
 _COUNTED = 200
-"""Up to this hour all hours are counted; where the last one is later, those alone at which something is due."""
+"""Up to this hour every hour is counted; beyond it, only the hours at which something is due."""
 _JOBS = f":{_LABEL}(?:,{_LABEL})*"
 _LISTS = {
     "Due:": re.compile(f"Due:(?: {_LABEL} {_NUMBER}{_JOBS})+"),
@@ -61,7 +64,7 @@ _VISIT = re.compile(
 
 
 def brief_response(instance: Instance, starts: Mapping[str, int] | None = None) -> str:
-    """Reasoning and answer in the order in which jobs are taken; of `starts`, earliest first, where they are given."""
+    """Return reasoning and answer in the order in which jobs are taken, or by start if `starts` is given."""
     if starts is None:
         turns = by_deadline(instance, instance.labels)
     else:
@@ -89,7 +92,7 @@ def _deadline_lines(instance: Instance) -> tuple[str, str]:
 
 
 def _lines(instance: Instance, turns: Sequence[str], starts: Mapping[str, int]) -> Iterator[str]:
-    """What waits for what, and each job once those that it comes after are done."""
+    """Yield the jobs that wait, and each job once its predecessors are done."""
     ends: dict[str, int] = {}
     told: set[str] = set()
     for visit in visits(instance, turns):
@@ -104,14 +107,14 @@ def _lines(instance: Instance, turns: Sequence[str], starts: Mapping[str, int]) 
 
 
 def _name(instance: Instance, label: str, ends: Mapping[str, int]) -> str:
-    """Which job it is, and what it comes after, with the ends that are known."""
+    """Return the job with its predecessors and their known ends."""
     before = [f"{other} {ends.get(other, '?')}" for other in instance.predecessors(label)]
     return f"Job {label} after {', '.join(before)}" if before else f"Job {label}"
 
 
 @define
 class _Planned:
-    """What the lines so far say."""
+    """The schedule that the lines so far state."""
 
     starts: dict[str, int] = Factory(dict)
     ends: dict[str, int] = Factory(dict)
@@ -120,11 +123,11 @@ class _Planned:
 
 
 def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
-    """Judge each line but the answer's: true, false with a reason, or unreadable.
+    """Judge each line except the answer: true, false with a reason, or unreadable.
 
-    A line is true if all that it says holds of the instance and of the lines before it, and its job starts when the
-    jobs it comes after, all on lines before, have ended and what it needs is free. The hours that earlier lines wrote
-    are taken as written, so that one slip counts once. Never raises; linear in the text.
+    A line is true if everything it states holds for the instance and the lines before it, and its job starts when its
+    predecessors, all planned on earlier lines, have ended and its resources are free. Ends on earlier lines are taken
+    as written, so one mistake counts once. Never raises; takes time linear in the text.
     """
     planned = _Planned()
     steps = []
@@ -141,9 +144,9 @@ def check_brief_steps(instance: Instance, text: str) -> tuple[Step, ...]:
 
 
 def _deadlines(instance: Instance, planned: _Planned, line: str) -> str:
-    """The first thing wrong with one of the two lists of deadlines, or nothing."""
+    """Return the first error in a list of deadlines; empty if there is none."""
     kind, *said = line.split(" ")
-    if kind not in _LISTS:  # Some other blank stands behind it.
+    if kind not in _LISTS:  # Followed by another blank than a space.
         return _UNREADABLE
     again = kind in planned.listed
     planned.listed.add(kind)
@@ -173,7 +176,7 @@ def _deadlines(instance: Instance, planned: _Planned, line: str) -> str:
 
 
 def _wrong_groups(due: Mapping[str, int], owners: Sequence[str], groups: Sequence[Sequence[str]]) -> str:
-    """The first thing wrong with the first list: each job with itself and those before it that are due with it."""
+    """Return the first error in the `due` list, in which each job stands with the jobs so far that are due with it."""
     if sorted(owners) != sorted(due):
         return "not each job that has a deadline is listed once"
     for place, (owner, group) in enumerate(zip(owners, groups, strict=True)):
@@ -183,7 +186,7 @@ def _wrong_groups(due: Mapping[str, int], owners: Sequence[str], groups: Sequenc
 
 
 def _waits(instance: Instance, planned: _Planned, line: str) -> str:
-    """The first thing wrong with what a job is said to wait for, or nothing."""
+    """Return the first error in a `waits` line; empty if there is none."""
     said = _WAITS.fullmatch(line)
     if said is None:
         return _UNREADABLE
@@ -201,7 +204,7 @@ def _waits(instance: Instance, planned: _Planned, line: str) -> str:
 
 
 def _wrong_after(instance: Instance, planned: _Planned, label: str, after: str) -> str:
-    """The first thing wrong with the jobs that a job is said to come after, and with their ends, or nothing."""
+    """Return the first error in the stated predecessors and their ends; empty if there is none."""
     before = [item.split(" ") for item in after.split(", ")]
     if len({other for other, _ in before}) < len(before):
         return "a job is named twice"
@@ -216,7 +219,7 @@ def _wrong_after(instance: Instance, planned: _Planned, label: str, after: str) 
 
 
 def _visited(instance: Instance, planned: _Planned, line: str) -> str:
-    """The first thing wrong with a visit, or nothing; the first one of a job is what counts for later ones."""
+    """Return the first error in a `visit` line; later lines rely on a job's first visit."""
     said = _VISIT.fullmatch(line)
     if said is None:
         return _UNREADABLE
@@ -234,7 +237,7 @@ def _visited(instance: Instance, planned: _Planned, line: str) -> str:
 def _wrong_visit(
     instance: Instance, planned: _Planned, label: str, after: str, start: int, duration: int, end: int
 ) -> str:
-    """The first thing wrong with the first visit of a job, beside those planned before it, or nothing."""
+    """Return the first error in a job's first visit, given the jobs planned before it; empty if there is none."""
     job, ends = instance.job(label), planned.ends
     if duration != job.duration:
         return f"job {label} does not take {duration}"

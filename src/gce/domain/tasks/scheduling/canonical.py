@@ -1,4 +1,4 @@
-"""A name for an instance that does not change with labels, job order, resource names or resource order."""
+"""A canonical digest of an instance, independent of labels, job order, resource names and resource order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gce.domain.tasks.scheduling.instance import Instance
 __all__ = ["canonical_digest"]
 
 MOST_PERMUTED = 4
-"""Resources beyond this number keep their order: 4 have 24 orders, 10 would have millions."""
+"""Above this number, resources keep their order: 4 have 24 permutations, 10 would have millions."""
 
 
 def _name(*parts: object) -> str:
@@ -18,11 +18,11 @@ def _name(*parts: object) -> str:
 
 
 def canonical_digest(instance: Instance) -> str:
-    """32 hexadecimal digits, equal for instances that differ only in names and orders.
+    """Return 32 hexadecimal digits, equal for instances that differ only in names and orders.
 
-    Colour refinement (Weisfeiler and Leman, 1968): each job is named by its numbers, then again and again by its name
-    with those of its neighbours, as many times as there are jobs. Instances of one name that are not the same problem
-    are possible in theory; the only harm is that a split leaves one of them out.
+    Colour refinement (Weisfeiler and Leman, 1968): each job is coloured by its numbers, then repeatedly by its colour
+    and those of its neighbours, once per job. In theory different problems may share a digest; the only harm is that a
+    split leaves one of them out.
     """
     resources = range(len(instance.resources))
     orders = itertools.permutations(resources) if len(resources) <= MOST_PERMUTED else [tuple(resources)]

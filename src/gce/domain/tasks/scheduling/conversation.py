@@ -1,6 +1,7 @@
-"""What is said to a model beyond the problem itself: a second try after feedback, and the three calls of simulation.
+"""Messages to a model beyond the prompt: the retry after feedback, and the three calls of the simulate strategy.
 
-Simulation (three calls, only the last is judged) lists the constraints, drafts a schedule against them, and answers.
+The simulate strategy lists the constraints, drafts a schedule and checks it, and answers. Only the last reply is
+judged.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ ANSWER_CALL = "Now give the answer line only."
 
 
 def try_again(feedback: str) -> str:
-    """The user's turn after a wrong answer."""
+    """Return the user's turn after a wrong answer."""
     return f"{feedback}\nTry again."
 
 
 def constraint_list(instance: Instance) -> str:
-    """The constraints of `instance` restated, one job a line."""
+    """Restate the constraints of `instance`, one job per line."""
     lines = []
     for job in instance.jobs:
         parts = [f"Job {job.label} takes {job.duration}"]

@@ -1,10 +1,9 @@
-"""List scheduling in plan order: each job starts at the first hour, not before the last start, at which it may.
+"""List scheduling in plan order: each job starts at the first feasible hour that is not before the last start.
 
-This is what a person does with a list and a wall calendar, and what the written reasoning spells out. It keeps
-precedence and resources; whether deadlines hold depends on the order. Starts never decrease along the order where
-there are resources; without resources each job starts as soon as its predecessors have ended.
-
-`one_at_a_time` needs no account of what is free.
+The written reasoning spells out this method, which a person could follow with a list and a wall calendar. It satisfies
+precedence and resources; whether it meets deadlines depends on the order. With resources, starts never decrease along
+the order; without resources, each job starts as soon as its predecessors have ended. `one_at_a_time` does not track
+free units.
 """
 
 from __future__ import annotations
@@ -31,41 +30,41 @@ __all__ = [
 
 @frozen
 class Line:
-    """How one job found its start: what `reasoning` writes as one line."""
+    """How the start of one job was found: one line of `reasoning`."""
 
     label: str
     duration: int
     demands: tuple[int, ...] | None
-    """None where resources play no part or were overlooked."""
+    """None if there are no resources or they were ignored."""
     after: tuple[tuple[str, int], ...]
-    """Predecessors with the hours at which they end."""
+    """Predecessors with their ends."""
     earliest: int
-    """The first hour looked at: predecessors have ended, and the last job before that minds resources has started."""
+    """First hour considered: the predecessors have ended, and the last job that respects resources has started."""
     outs: tuple[Release, ...]
-    """Jobs that end before this one starts, with their ends and the units free once they are out."""
+    """Jobs that end before this one starts, with their ends and the units free afterwards."""
     start: int
     end: int
     free: tuple[int, ...] | None
-    """Units free while this job runs beside those before it."""
+    """Units free while this job runs beside the jobs before it."""
 
 
 @frozen
 class Visit:
-    """A look at one job on the way through an order: its turn has come, or another must be planned before."""
+    """One visit of a job while going through an order: the job is planned, or a predecessor must be planned first."""
 
     label: str
     asked_by: str | None = None
-    """The job on whose behalf this one is visited out of turn."""
+    """The job for which this one is visited out of turn."""
     before: str | None = None
-    """The first predecessor not planned yet; it is visited next."""
+    """The first unplanned predecessor; it is visited next."""
     again: bool = False
-    """Was planned by an earlier visit."""
+    """True if an earlier visit planned the job."""
     later: bool = False
-    """Is put off until the order has been gone through."""
+    """True if the job is postponed until the order has been gone through."""
 
     @property
     def plans(self) -> bool:
-        """Whether the job is planned now: it was not before, is not put off, and waits for no other."""
+        """True if this visit plans the job: it is not planned yet, not postponed, and waits for no predecessor."""
         return self.before is None and not self.again and not self.later
 
 
@@ -77,10 +76,10 @@ def visits(
     minds_sequence: Callable[[str], bool] = lambda _: True,
     later: Callable[[str], bool] = lambda _: False,
 ) -> list[Visit]:
-    """How someone goes through `order` who plans every job behind its predecessors, pulling those forward.
+    """Return the visits that plan the jobs of `order`, pulling predecessors forward.
 
-    A job whose predecessor is pulled forward is visited again right after it. One visit of each job plans it, but jobs
-    in `planned` are not planned again, and `later` ones only where they are pulled forward.
+    A job whose predecessor is pulled forward is visited again right after it. One visit of each job plans it. Jobs in
+    `planned` are not planned again, and `later` jobs are planned only if they are pulled forward.
     """
     done = set(planned)
     found = []
@@ -102,7 +101,7 @@ def visits(
 
 
 def by_deadline(instance: Instance, order: Sequence[str]) -> list[str]:
-    """Jobs with a deadline, earliest first, then the others; ties, and jobs without a deadline, keep their order."""
+    """Return jobs with a deadline first, the earliest first; ties and jobs without a deadline keep their order."""
 
     def urgency(label: str) -> tuple[bool, int]:
         deadline = instance.job(label).deadline
@@ -112,7 +111,7 @@ def by_deadline(instance: Instance, order: Sequence[str]) -> list[str]:
 
 
 def predecessors_first(instance: Instance, order: Sequence[str]) -> list[str]:
-    """`order` with every job moved behind its predecessors: what `visits` plans, found faster."""
+    """Return `order` with every job moved after its predecessors: what `visits` plans, computed faster."""
     found: dict[str, None] = {}
     for label in order:
         wanted = [label]
@@ -133,10 +132,10 @@ def dispatch_lines(
     minds_sequence: Callable[[str], bool] = lambda _: True,
     minds_resources: Callable[[str], bool] = lambda _: True,
 ) -> list[Line]:
-    """One line for each job, taken in `order`; a predecessor that stands later in the order is ignored.
+    """Return one line for each job, taken in `order`; a predecessor that comes later in the order is ignored.
 
-    A careless scheduler overlooks constraints: where `minds_sequence(label)` is false the job ignores its
-    predecessors, where `minds_resources(label)` is false it neither waits for resources nor holds any.
+    To simulate a careless scheduler, a job ignores its predecessors if `minds_sequence(label)` is false. If
+    `minds_resources(label)` is false, it neither waits for resources nor holds any.
     """
     lines: list[Line] = []
     ends: dict[str, int] = {}
@@ -159,9 +158,9 @@ def dispatch_lines(
 
 
 def dispatch(instance: Instance, order: Sequence[str]) -> dict[str, int]:
-    """Start of every job, taken with care in `order`: keeps precedence where `order` does, and resources always.
+    """Return the start of every job, with all constraints respected: precedence if `order` does, and resources always.
 
-    The starts of `dispatch_lines`, several times faster: drawing problems spends most of its time here.
+    The same starts as `dispatch_lines`, several times faster: drawing problems spends most of its time here.
     """
     starts: dict[str, int] = {}
     ends: dict[str, int] = {}
@@ -181,6 +180,6 @@ def dispatch(instance: Instance, order: Sequence[str]) -> dict[str, int]:
 
 
 def one_at_a_time(instance: Instance, order: Sequence[str]) -> dict[str, int]:
-    """Start of every job where each starts when the one before it in `order` has ended; keeps all that `order` does."""
+    """Return the start of every job if each starts when the previous one ends; keeps precedence if `order` does."""
     ends = accumulate(instance.job(label).duration for label in order)
     return dict(zip(order, (0, *ends), strict=False))

@@ -1,16 +1,16 @@
-"""Schedules of least makespan for small instances, by branch and bound in plain Python.
+"""Minimum-makespan schedules for small instances, by branch and bound in plain Python.
 
-Jobs start one after another in order of time, each as early as the jobs already placed allow, so a node is a set of
-placed jobs and when they end (the precedence tree of Patterson et al., 1989). What keeps the tree small:
+Jobs start in order of time, each as early as the jobs already placed allow. A node is a set of placed jobs with their
+ends (the precedence tree of Patterson et al., 1989). These rules prune the tree:
 
 - Jobs that can never be part of an overload follow their predecessors and are not branched on.
-- Of two jobs that differ only in what waits for them, the one with more at stake goes first.
-- A job that could start only when another could have started and ended is not next (active schedules).
-- The same set of jobs, placed no earlier anywhere, is not searched twice (cutset rule of Demeulemeester and
+- Of two jobs that differ only in their successors and due dates, the more constraining one goes first.
+- A job that could start only after another could have started and ended is not next (active schedules).
+- A set of jobs is not searched again if it was placed before with no end later (cutset rule of Demeulemeester and
   Herroelen, 1992).
-- The work still due by each latest finish time must fit into what the resources have left until then.
+- The work due by each latest finish time must fit into the resources left until then.
 
-Knows nothing of clocks: `stop` lets a caller bring one.
+Reads no clock: the caller may pass `stop`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from gce.domain.tasks.scheduling.solution import Solution
 __all__ = ["MAX_JOBS", "solve"]
 
 MAX_JOBS = 12
-"""Above this the worst cases take minutes."""
+"""Above this size the worst cases take minutes."""
 
 _NODES_BETWEEN_STOPS = 64
 
 
 def solve(instance: Instance, *, node_limit: int = 2_000_000, stop: Callable[[], bool] | None = None) -> Solution:
-    """The schedule of least makespan that meets every constraint, deadlines and horizon included.
+    """Return a minimum-makespan schedule that satisfies every constraint, deadlines and horizon included.
 
-    Deterministic. Where `node_limit` nodes were searched, or `stop` (asked now and then) says so, the result is
+    Deterministic. If `node_limit` nodes were searched, or `stop` (called from time to time) returns true, the status is
     `feasible` with the best schedule so far, or `unknown`. `seconds` is 0.
 
     Raises:
@@ -58,10 +58,10 @@ def solve(instance: Instance, *, node_limit: int = 2_000_000, stop: Callable[[],
 
 
 class _Project:
-    """An instance as integers: jobs in topological order, sets of jobs as bits, demands packed into one number.
+    """An instance as integers: jobs in topological order, sets of jobs as bit masks, demands packed into one number.
 
-    A packed number has one field for each resource and a guard bit above each field: after a subtraction from a
-    number with all guards set, a guard that is gone says that its field went below 0.
+    A packed number has one field per resource and a guard bit above each field. If all guards are set before a
+    subtraction, a guard that is cleared shows that its field fell below 0.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -73,7 +73,7 @@ class _Project:
         self.predecessors = [[index[before] for before in instance.predecessors(label)] for label in self.labels]
         self.total = sum(self.duration)
         self.latest_end = self.total if instance.horizon is None else min(self.total, instance.horizon)
-        """No schedule worth having ends later."""
+        """Latest end worth considering."""
         self._relate()
         self._bound_times()
         self._pack_demands()
@@ -94,7 +94,7 @@ class _Project:
         self.related = [self.before[j] | self.after[j] for j in self.jobs]
 
     def _bound_times(self) -> None:
-        """Heads, tails, and the latest finish times that deadlines and horizon leave."""
+        """Compute heads, tails, and the latest finish times under deadlines and horizon."""
         duration = self.duration
         self.head = [0] * len(self.jobs)
         self.tail = [0] * len(self.jobs)
@@ -111,7 +111,7 @@ class _Project:
         self.critical_path = max(self.head[j] + duration[j] + self.tail[j] for j in self.jobs)
 
     def _pack_demands(self) -> None:
-        """Demands that can be part of an overload; all others, and those of jobs that take no time, become 0."""
+        """Pack the demands that can be part of an overload; others, and those of jobs of duration 0, become 0."""
         rows: list[tuple[int, list[int]]] = []
         for r, resource in enumerate(self.instance.resources):
             load = [self.instance.job(self.labels[j]).demands[r] if self.duration[j] else 0 for j in self.jobs]
@@ -128,7 +128,7 @@ class _Project:
         self.rows = rows
 
     def _cliques(self, rows: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
-        """Sets of jobs of which no two can run together, as unary resources: implied, but they sharpen the bounds."""
+        """Return sets of pairwise incompatible jobs as unary resources: redundant constraints that sharpen bounds."""
         users = [j for j in self.jobs if any(load[j] for _, load in rows)]
         apart = [0] * len(self.jobs)
         for i in users:
@@ -145,12 +145,12 @@ class _Project:
         return [(1, [clique >> j & 1 for j in self.jobs]) for clique in sorted(found) if clique & (clique - 1)]
 
     def _find_core(self) -> None:
-        """The jobs to branch on, and the time lags between them that the other jobs cause.
+        """Find the jobs to branch on, and the time lags that the other jobs induce between them.
 
-        Core jobs are numbered by their place in `core`. `arcs[k]` holds (core job, least time from its end to the
-        start of k); `release[k]` is what jobs outside the core alone impose on the start of k; `reach_out[k]` is
-        the furthest time after the end of k at which k still holds back a core job or, through jobs outside the
-        core, the end of the project.
+        Core jobs are numbered by their place in `core`. `arcs[k]` holds (core job, minimum time from its end to the
+        start of k). `release[k]` is the earliest start of k that jobs outside the core impose. `reach_out[k]` is the
+        longest time after the end of k for which k still delays a core job or, through jobs outside the core, the end
+        of the project.
         """
         self.core = [j for j in self.jobs if self.demand[j]]
         self.place = {j: k for k, j in enumerate(self.core)}
@@ -176,10 +176,10 @@ class _Project:
         self.release = [releases[j] for j in self.core]
 
     def _find_order(self) -> None:
-        """Core jobs that must have been placed before each core job: its predecessors and those that dominate it.
+        """Find, for each core job, the core jobs that must be placed before it: predecessors and dominating jobs.
 
-        Exchanging two jobs of equal duration and demand keeps a schedule feasible when the one that moves up waits
-        for no more, and holds up and is due no less, than the other.
+        Exchanging two jobs of equal duration and demand keeps a schedule feasible if the job that moves up needs no
+        predecessors that the other does not, has all the other's successors, and is due no later.
         """
         self.required = [sum(1 << k for k, _ in arcs) for arcs in self.arcs]
         rank = [(self.duration[j], self.demand[j]) for j in self.core]
@@ -194,7 +194,7 @@ class _Project:
                     self.required[other] |= 1 << k
 
     def _bound_makespan(self) -> None:
-        """The larger of the critical path and, for each resource, its work between the least head and tail."""
+        """Bound by the critical path and, for each resource, by its work between the smallest head and tail."""
         self.lower_bound = self.critical_path
         for capacity, load in self.rows:
             users = [j for j in self.jobs if load[j]]
@@ -206,7 +206,7 @@ class _Project:
         self.infeasible = late or self.lower_bound > self.latest_end
 
     def starts(self, ends: list[int]) -> dict[str, int]:
-        """Starts by label, in prompt order, for the ends of the core jobs; the others start as early as they may."""
+        """Return the starts by label, in prompt order, given the ends of the core jobs."""
         start = [0] * len(self.jobs)
         for j in self.jobs:
             if j in self.place:
@@ -233,21 +233,21 @@ class _Search:
         self.work = [project.demand[j] * project.duration[j] for j in project.core]
         self.all_placed = (1 << len(project.core)) - 1
         self.end = [0] * len(project.core)
-        """Of the placed jobs, on the way to the current node."""
+        """Ends of the placed jobs on the path to the current node."""
         self.width = (2 * project.total + 1).bit_length() + 1
         self.ones = sum(1 << self.width * k for k in self.jobs)
         self.seen: dict[int, list[int]] = {}
         self.limit_makespan(project.latest_end)
 
     def limit_makespan(self, makespan: int) -> None:
-        """Search on for schedules that end no later."""
+        """Restrict the search to schedules that end no later than `makespan`."""
         project = self.project
         self.latest_end = [min(project.due[j], makespan - project.tail[j]) for j in project.core]
         self.latest_start = [end - duration for end, duration in zip(self.latest_end, self.duration, strict=True)]
         self.by_latest_end = sorted(self.jobs, key=self.latest_end.__getitem__)
 
     def run(self) -> bool:
-        """Whether the search ended by itself, so that `best` is optimal, or None where nothing is feasible."""
+        """Search; return True if the search completed, so that `best` is optimal, or None if nothing is feasible."""
         if not self.jobs:
             self.best = []
             return True
@@ -255,10 +255,10 @@ class _Search:
         return not self.interrupted
 
     def branch(self, placed: int, now: int, running: list[tuple[int, int]]) -> bool:
-        """Search below a node and say whether to end the whole search.
+        """Search below a node; return True to end the whole search.
 
-        `placed` is the set of placed jobs, `now` the latest start among them; `running` holds (end, demand) of
-        those that end later, by end.
+        `placed` is the set of placed jobs and `now` the latest start among them. `running` holds (end, demand) of the
+        placed jobs that end later, sorted by end.
         """
         if self.out_of_time():
             return True
@@ -293,7 +293,7 @@ class _Search:
         return self.interrupted
 
     def eligible(self, placed: int, now: int, running: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
-        """(latest start, earliest start, job) of the jobs that may be next; none where one of them is too late."""
+        """Return (latest start, earliest start, job) of the jobs that may be next; empty if one of them is too late."""
         project, end, demand, latest_start = self.project, self.end, self.demand, self.latest_start
         required, release, arcs, guards = project.required, project.release, project.arcs, project.guards
         free_now = project.capacity | guards
@@ -322,7 +322,7 @@ class _Search:
         return found
 
     def is_dominated(self, placed: int, first: int) -> bool:
-        """Whether these jobs were placed before so that nothing ended later that matters from `first` on."""
+        """True if these jobs were placed before with no relevant end later, from `first` on."""
         width, end, reach_out = self.width, self.end, self.project.reach_out
         times = first * self.ones
         for k in self.jobs:
@@ -339,7 +339,7 @@ class _Search:
         return False
 
     def is_overfull(self, placed: int, first: int, running: list[tuple[int, int]]) -> bool:
-        """Whether, for some latest finish time, the work due by then exceeds what is left from `first` until then."""
+        """True if, for some latest finish time, the work due by then exceeds the capacity left from `first` on."""
         capacity, guards = self.project.capacity, self.project.guards
         work, latest_end = self.work, self.latest_end
         held = [(end, demand) for end, demand in running if end > first]
@@ -358,7 +358,7 @@ class _Search:
         return False
 
     def keep(self) -> bool:
-        """Record a better schedule, ask for a shorter one, and say whether none can exist."""
+        """Record a better schedule and tighten the bound; return True if no better one can exist."""
         project = self.project
         self.best = self.end[:]
         reached = max(self.end[k] + project.tail[j] for k, j in enumerate(project.core))

@@ -1,4 +1,4 @@
-"""A schedule that somebody wrote, as bars over time with what is wrong with it."""
+"""A Gantt chart of a model's schedule, with its violations."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["schedule_chart"]
 
 
 def schedule_chart(instance: Instance, text: str) -> Chart | None:
-    """The jobs that the answer gives a start, in order of their starts; None where not one can be made out.
+    """Chart the jobs to which the answer gives a start, in order of start; None if no job can be identified.
 
-    Where the strict grammar refuses the answer, what it seems to mean is drawn, beside the violation that says so.
+    If the strict grammar rejects the answer, the chart shows its likely meaning and the grammar violation.
     """
     answer = parse(text)
     written = dict(answer.entries) if isinstance(answer, Answer) else diagnose(text, instance.labels)

@@ -1,7 +1,7 @@
-"""Priority-rule schedules: what a plain dispatcher does without searching.
+"""Priority-rule schedules: what a dispatcher achieves without search.
 
-Every schedule but `earliest_starts` respects precedence and resources; none looks at deadlines or the horizon beyond
-the order in which it takes the jobs. Schedule-generation schemes as in Kolisch and Hartmann (1999).
+All schedules except `earliest_starts` respect precedence and resources. Deadlines and the horizon affect only the order
+in which jobs are taken. Schedule-generation schemes as in Kolisch and Hartmann (1999).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def earliest_starts(instance: Instance) -> dict[str, int]:
-    """The earliest start of each job when only precedence counts."""
+    """Return the earliest start of each job under precedence alone."""
     starts: dict[str, int] = {}
     for label in instance.topological_order:
         starts[label] = _earliest_start(instance, label, starts)
@@ -34,15 +34,15 @@ def earliest_starts(instance: Instance) -> dict[str, int]:
 
 
 def critical_path_length(instance: Instance) -> int:
-    """The least makespan when only precedence counts."""
+    """Return the minimum makespan under precedence alone."""
     return instance.makespan(earliest_starts(instance))
 
 
 def latest_finish_times(instance: Instance) -> dict[str, int]:
-    """The latest end of each job that leaves its successors, deadlines and horizon their time; resources ignored.
+    """Return the latest end of each job that leaves time for its successors, deadlines and horizon, ignoring resources.
 
-    Without a horizon the length of the critical path stands in for it. Earlier than a job can end, or negative,
-    where the deadlines are too tight.
+    Without a horizon, the length of the critical path is used. With deadlines that are too tight, the result may be
+    negative or earlier than the job can end.
     """
     last = critical_path_length(instance) if instance.horizon is None else instance.horizon
     latest: dict[str, int] = {}
@@ -54,7 +54,7 @@ def latest_finish_times(instance: Instance) -> dict[str, int]:
 
 
 def serial_schedule(instance: Instance, order: Sequence[str]) -> dict[str, int]:
-    """Place the first job of `order` whose predecessors are placed as early as it fits, until all are placed.
+    """Serial schedule-generation scheme: repeatedly place the first eligible job of `order` as early as it fits.
 
     `order` may be any permutation of the labels.
     """
@@ -69,7 +69,7 @@ def serial_schedule(instance: Instance, order: Sequence[str]) -> dict[str, int]:
 
 
 def parallel_schedule(instance: Instance, order: Sequence[str]) -> dict[str, int]:
-    """Go forward in time and start, whenever a job ends, all jobs that can start, the first of `order` first.
+    """Parallel schedule-generation scheme: at each job's end, start all jobs that can start, in the order of `order`.
 
     `order` may be any permutation of the labels.
     """
@@ -90,7 +90,7 @@ def parallel_schedule(instance: Instance, order: Sequence[str]) -> dict[str, int
 
 
 def earliest_deadline_order(instance: Instance) -> list[str]:
-    """Labels by deadline, those without one last; ties by the longest path that starts with the job, longest first."""
+    """Return labels by deadline, those without one last; ties go to the longest path that starts with the job."""
     rest: dict[str, int] = {}
     for label in reversed(instance.topological_order):
         after = max((rest[after] for after in instance.successors(label)), default=0)
@@ -104,12 +104,12 @@ def earliest_deadline_order(instance: Instance) -> list[str]:
 
 
 def latest_finish_order(instance: Instance) -> list[str]:
-    """Labels by latest finish time; ties in prompt order."""
+    """Return labels by latest finish time; ties keep the prompt order."""
     return sorted(instance.labels, key=latest_finish_times(instance).__getitem__)
 
 
 def random_order(instance: Instance, rng: random.Random) -> list[str]:
-    """Labels in an order drawn uniformly."""
+    """Return labels in a uniformly random order."""
     return rng.sample(instance.labels, len(instance.labels))
 
 
@@ -119,7 +119,8 @@ HEURISTICS: dict[str, Callable[[Instance, random.Random], dict[str, int]]] = {
     "latest-finish-time": lambda instance, rng: serial_schedule(instance, latest_finish_order(instance)),
     "random-priority": lambda instance, rng: serial_schedule(instance, random_order(instance, rng)),
 }
-"""Starts by name of the rule. `earliest-start` ignores resources; the others generate serial schedules."""
+"""Priority rules by name; each returns starts. `earliest-start` ignores resources; the others build serial schedules.
+"""
 
 
 def _check_order(instance: Instance, order: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
 """The resource-constrained project scheduling problem (RCPSP): jobs, precedence, renewable resources, deadlines.
 
-Single mode, no preemption; time in whole units from 0. A job that starts at s runs over [s, s + duration): a
-successor may start, and a resource unit is free again, at s + duration. Terms follow the PSPLIB literature
-(Kolisch and Sprecher, 1996). Knows nothing of prompts or answers.
+Single mode, no preemption; time in whole units from 0. A job that starts at s runs over [s, s + duration): a successor
+may start, and its resource units are free again, at s + duration. Terms follow the PSPLIB literature (Kolisch and
+Sprecher, 1996). Independent of prompts and answers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attrs import evolve, field, frozen
 __all__ = ["Instance", "Job", "Resource"]
 
 MOST = 10**15
-"""Units of time or of a resource: sums over many jobs stay within 64 bits, and floats hold them."""
+"""Maximum time and resource units: sums over many jobs fit in 64 bits, and floats represent the values exactly."""
 
 
 def _whole_number(owner: str, name: str, value: Any) -> None:
@@ -28,7 +28,7 @@ def _whole_number(owner: str, name: str, value: Any) -> None:
         raise ValueError(f"{owner}: {name} must be at most {MOST:,}, got more")
 
 
-# Converters with types of their own, so that callers may pass any iterable under strict typing.
+# Typed converters, so that callers may pass any iterable under strict type checking.
 
 
 def _demands(values: Iterable[int]) -> tuple[int, ...]:
@@ -60,9 +60,9 @@ class Job:
     demands: tuple[int, ...] = field(default=(), converter=_demands)
     """Units of each resource held while running, in the order of the instance's resources."""
     deadline: int | None = field(default=None)
-    """Latest time at which it may end."""
+    """Latest time at which the job may end."""
     holds: tuple[tuple[int, tuple[int, ...]], ...] = field(init=False, eq=False, repr=False)
-    """For how long from its start it keeps which units, in the order in which it gives them back: all until its end."""
+    """(time from the start, units) in the order of release; here all units are held until the end."""
 
     def __attrs_post_init__(self) -> None:
         if not self.label or not self.label.isascii() or not self.label.isalnum():
@@ -75,15 +75,15 @@ class Job:
         object.__setattr__(self, "holds", ((self.duration, self.demands),))
 
     def numbers(self, order: Iterable[int]) -> tuple[object, ...]:
-        """All that tells it from another job but its label, with the resources in this order of their places."""
+        """Return all that defines the job except its label, with the resources in the given order of indices."""
         return self.duration, self.deadline, [self.demands[index] for index in order]
 
     def rearranged(self, order: Iterable[int]) -> Job:
-        """This job in an instance that has its resources in another order of their places."""
+        """Return this job for an instance with its resources in the given order of indices."""
         return evolve(self, demands=[self.demands[index] for index in order])
 
     def scaled(self, by: int) -> Job:
-        """This job with every time multiplied."""
+        """Return this job with all times multiplied."""
         return evolve(self, duration=self.duration * by, deadline=None if self.deadline is None else self.deadline * by)
 
 
@@ -102,15 +102,15 @@ class Resource:
 
 @frozen
 class Instance:
-    """One project, validated on construction; every message of a refusal names the offender.
+    """One project, validated on construction; error messages name the offending part.
 
     Raises:
-        ValueError: no job, duplicate job or resource, unknown job in the precedence, duplicate edge, a cycle,
-            a negative number or one above `MOST`, a demand above its capacity, or a demand for each resource missing.
+        ValueError: no job, duplicate job or resource, unknown job in the precedence, duplicate edge, a cycle, a
+            negative number or one above `MOST`, a demand above its capacity, or a wrong number of demands.
     """
 
     jobs: tuple[Job, ...] = field(converter=_jobs)
-    """In the order in which a prompt lists them."""
+    """Jobs in the order in which a prompt lists them."""
     precedence: tuple[tuple[str, str], ...] = field(default=(), converter=_edges)
     """Edges (before, after) between labels."""
     resources: tuple[Resource, ...] = field(default=(), converter=_resources)
@@ -118,7 +118,7 @@ class Instance:
     """Project deadline: latest time at which the last job may end."""
 
     holds: tuple[tuple[str, int, tuple[int, ...]], ...] = field(init=False, eq=False, repr=False)
-    """`Job.holds` of all jobs, each with its label before it."""
+    """`Job.holds` of all jobs, each preceded by the job's label."""
     _by_label: dict[str, Job] = field(init=False, eq=False, repr=False)
     _predecessors: dict[str, tuple[str, ...]] = field(init=False, eq=False, repr=False)
     _successors: dict[str, tuple[str, ...]] = field(init=False, eq=False, repr=False)
@@ -193,27 +193,27 @@ class Instance:
 
     @property
     def topological_order(self) -> tuple[str, ...]:
-        """Labels, each after its predecessors; ties in prompt order."""
+        """Labels in topological order; ties keep the prompt order."""
         return self._topological
 
     def job(self, label: str) -> Job:
-        """The job of that label; KeyError where there is none."""
+        """Return the job with this label; KeyError if there is none."""
         return self._by_label[label]
 
     def predecessors(self, label: str) -> tuple[str, ...]:
-        """Labels that must have ended before `label` starts."""
+        """Return the labels that must have ended before `label` starts."""
         return self._predecessors[label]
 
     def successors(self, label: str) -> tuple[str, ...]:
-        """Labels that may start only when `label` has ended."""
+        """Return the labels that may start only when `label` has ended."""
         return self._successors[label]
 
     def makespan(self, starts: Mapping[str, int]) -> int:
-        """When the last job ends, for a start of every job."""
+        """Return the end of the last job, given the start of every job."""
         return max(starts[job.label] + job.duration for job in self.jobs)
 
     def without(self, family: str) -> Instance:
-        """This instance with one family of constraints dropped: sequencing, resources or deadlines.
+        """Return this instance without one family of constraints: sequencing, resources or deadlines.
 
         `deadlines` drops the deadlines of single jobs; the horizon stays.
         """

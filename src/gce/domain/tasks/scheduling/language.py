@@ -1,6 +1,6 @@
-"""A fingerprint of the language that the shipped model was taught: wordings, grammars and what is said in turns.
+"""A fingerprint of the language that the shipped model was trained on: wordings, grammars and feedback.
 
-A model that was pretrained on one language is no longer what its card says once the code speaks another.
+If the code's language changes, the shipped model no longer matches its model card.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gce.domain.tasks.scheduling.verify import feedback, verify
 __all__ = ["language_fingerprint"]
 
 SAMPLES = 300
-"""Prompts drawn: each wording of each section comes many times."""
+"""Number of prompts drawn: enough for each wording of each section to occur many times."""
 
 SPOKEN_OF = Instance(
     jobs=(
@@ -32,7 +32,7 @@ SPOKEN_OF = Instance(
 
 
 def language_fingerprint() -> str:
-    """32 hexadecimal digits that change with any text a model reads or is taught to write."""
+    """Return 32 hexadecimal digits that change with any text that a model reads or is taught to write."""
     said = [wording.prompt_text(SPOKEN_OF, python_generator("language", index)) for index in range(SAMPLES)]
     said.append(wording.prompt_text(SPOKEN_OF, python_generator("language"), answer_only=True))
     order = ("M", "T", "K", "B")

@@ -1,10 +1,13 @@
-"""Tiers of scheduling problems, and how an instance of each is drawn.
+"""Tiers of scheduling problems, and how to draw an instance of each.
 
-`grounded` (default) is built so that reading the problem is needed: labels say nothing of the order, every
-constraint binds, and a project deadline is tied to the optimal makespan. `paper` has exactly the parameters of the
-six tiers of ISOPro 0.3 (edges from an earlier label to a later one), kept for comparison. `larger` is `grounded` with
-eleven jobs in every tier, `paper-larger` is `paper` with as many. L2 and L3, of two and three jobs, are rungs below the
-tiers: only for training, and only where a run asks for them. Knows nothing of wording.
+- `grounded` (default) makes reading the problem necessary: labels do not reveal the order, every constraint binds, and
+  the project deadline is tied to the optimal makespan.
+- `paper` has exactly the parameters of the six tiers of ISOPro 0.3 (edges run from an earlier label to a later one),
+  for comparison.
+- `larger` is `grounded` with eleven jobs in every tier; `paper-larger` is `paper` with eleven.
+
+L2 and L3, of two and three jobs, are curriculum levels below the six tiers. They are used only in training, and only if
+a run asks for them. Independent of wording.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ Family = str
 RESOURCE_NAMES = ("workers", "machines", "cranes", "trucks", "rooms", "welders", "ovens", "printers")
 CREW = "crew"
 PLANS_COMPARED = 20
-"""Random plans from which the one that a grounded deadline tier is built around is chosen."""
+"""Number of random plans from which the plan of a grounded deadline tier is chosen."""
 
 
 @frozen
@@ -54,7 +57,7 @@ class Tier:
     """T4 draws one of its pairs of families."""
     held_out: bool = False
     rung: bool = False
-    """Below the six tiers, to start a weak model on."""
+    """True for a curriculum level below the six tiers, on which a weak model starts."""
 
 
 def _tier(name: str, families: str, jobs: int, edges: int, low: int, high: int, **options: object) -> Tier:
@@ -137,7 +140,7 @@ PAPER = (
 
 
 def _with_eleven_jobs(tiers: Sequence[Tier], edges: Sequence[int]) -> tuple[Tier, ...]:
-    """The six tiers, without rungs, with so many edges each."""
+    """Return the six tiers, without the levels below them, with eleven jobs and these numbers of edges."""
     return tuple(
         evolve(
             tier,
@@ -150,10 +153,10 @@ def _with_eleven_jobs(tiers: Sequence[Tier], edges: Sequence[int]) -> tuple[Tier
 
 
 LARGER = _with_eleven_jobs(GROUNDED, (5, 9, 0, 0, 0, 7))
-"""`grounded` with more jobs than the shipped model was taught with."""
+"""`grounded` with more jobs than the shipped model was trained on."""
 
 PAPER_LARGER = _with_eleven_jobs(PAPER, (5, 4, 0, 0, 4, 7))
-"""`paper` with more jobs than its held-out tier has."""
+"""`paper` with more jobs than its held-out tier."""
 
 PRESETS: Mapping[str, tuple[Tier, ...]] = {
     "grounded": GROUNDED,
@@ -164,10 +167,12 @@ PRESETS: Mapping[str, tuple[Tier, ...]] = {
 
 
 def draw_instance(tier: Tier, preset: str, rng: random.Random, solve: Solve, *, tries: int = TRIES) -> Instance:
-    """A feasible instance of `tier`; the same for every exact `solve`, since only its status and makespan are used.
+    """Draw a feasible instance of `tier`.
+
+    It is the same for every exact `solve`, because only the status and the makespan are used.
 
     Raises:
-        NoProblem: none of `tries` draws fits, as where the tier's precedence leaves a single order.
+        NoProblem: all `tries` draws were rejected, for example because the tier's precedence leaves a single order.
     """
     if tier.subtypes:
         tier = tier.subtypes[rng.randrange(len(tier.subtypes))]
@@ -193,7 +198,7 @@ def _draw_grounded(tier: Tier, rng: random.Random, solve: Solve) -> Instance | N
     pairs = [(order[i], order[j]) for i in range(tier.jobs) for j in range(i + 1, tier.jobs)]
     instance = Instance(jobs, tuple(rng.sample(pairs, tier.edges)), resources)
     last = [label for label in labels if not instance.successors(label)] if tier.deadlines else []
-    # All draws come before the first look at what was drawn, so that what is not looked at changes nothing after it.
+    # Draw everything before rejecting anything, so that a rejection does not change later draws.
     orders = [rng.sample(last, len(last)) for _ in range(PLANS_COMPARED)]
     slacks = [rng.randint(*tier.deadline_slack) for _ in last]
     one_after_another = sum(job.duration for job in jobs)
@@ -214,17 +219,16 @@ def _horizon(tier: Tier, makespan: int) -> int:
 
 
 def _least_makespan(instance: Instance) -> int:
-    """No schedule is shorter: the critical path, or what a resource has to do."""
+    """Return a lower bound on the makespan: the critical path, or the work of a resource."""
     work = [-(-energy(instance, index) // resource.capacity) for index, resource in enumerate(instance.resources)]
     return max(critical_path_length(instance), *work)
 
 
 def _with_deadlines(instance: Instance, orders: Sequence[Sequence[str]], slacks: Sequence[int]) -> Instance:
-    """Deadlines for the jobs that nothing comes after, `slacks` hours and more behind their ends in a plan.
+    """Give the jobs without successors deadlines, at least `slacks` hours after their ends in a plan.
 
-    The plan is the shortest of those that follow `orders`, so that deadlines are neither slack nor at odds with the
-    horizon. A job with successors has no deadline of its own: whoever overlooks the sequence does not see that it is
-    urgent.
+    The plan is the shortest of those that follow `orders`, so deadlines are neither loose nor in conflict with the
+    horizon. A job with successors has no deadline of its own, so only the sequence shows that it is urgent.
     """
     last = set(orders[0])
     plans = []

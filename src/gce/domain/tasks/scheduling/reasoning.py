@@ -1,4 +1,4 @@
-"""Written reasoning: one line a visit, every look-up and every sum spelled out, and a checker that judges each step.
+"""Written reasoning: one line per visit, with every look-up and sum spelled out, and a checker for each step.
 
     reasoning = [order newline] [free newline] { visit newline } ["Rest" newline { visit newline }]
     order     = "Order: " item { ", " item }        ; item = [ DEADLINE " " ] LABEL, in the order of visiting
@@ -11,13 +11,18 @@
     hour      = " " LABEL " " NUMBER                ; when a job named in `after` ends
     needs     = " needs " LABEL units " from " NUMBER { " out " NUMBER " " LABEL units } " left" units
 
-DEADLINE and NUMBER are ASCII digits, six at most. Where deadlines are written, the jobs that have one are listed and no
-others. `before` ends a visit where a job named in `after` is not planned yet: that job is visited next, "for" this
-one, then this one again. `planned` says that an earlier line planned the job; `later` puts it off. After `Rest` all
-jobs are visited in the order of the prompt; those left out or put off are planned there. `from` is the first hour
-looked at: all named in `after` have ended, and the job before it with `needs` has started. Each `out` gives the hour
-at which the next running job ends, that job, and what is free once it is out; `left` is what is free while the job runs
-beside those not out. A verdict never depends on any of this.
+DEADLINE and NUMBER are at most six ASCII digits.
+
+- `order` with deadlines lists exactly the jobs that have one.
+- `before` ends a visit if a predecessor is not planned yet: that predecessor is visited next, "for" this job, and then
+  this job again.
+- `planned` says that an earlier line planned the job; `later` postpones it.
+- After `Rest`, all jobs are visited in the order of the prompt, and those left out or postponed are planned.
+- `from` is the first hour considered: all predecessors have ended, and the previous job with `needs` has started.
+- Each `out` gives the next end of a running job, that job, and the units free afterwards.
+- `left` gives the units free while the job runs beside the jobs that are not out.
+
+A verdict never depends on the reasoning.
 """
 
 from __future__ import annotations
@@ -35,11 +40,11 @@ from gce.domain.verdicts import Step
 __all__ = ["check_steps", "order_text", "worked_response"]
 
 LONGEST_CHECKED = 100_000
-"""Characters of a response that are checked; the rest is one unreadable step."""
+"""Maximum number of characters checked; the rest of a response is one unreadable step."""
 
 
 def order_text(instance: Instance, order: Sequence[str], *, deadlines: bool = False) -> str:
-    """The order line; with `deadlines`, where there are any, of the jobs that have one, beside it."""
+    """Return the order line; with `deadlines`, of the jobs that have a deadline, each with its deadline, if any has."""
     due = _due(instance, order) if deadlines else []
     return f"Order: {', '.join(f'{instance.job(label).deadline} {label}' for label in due) or ', '.join(order)}"
 
@@ -73,10 +78,10 @@ def worked_response(
     minds_resources: Callable[[str], bool] = lambda _: True,
     free_line: bool = True,
 ) -> str:
-    """Reasoning and answer of list scheduling in `order`, with every constraint minded unless said otherwise.
+    """Return reasoning and answer of list scheduling in `order`, with every constraint respected by default.
 
-    Predecessors need not stand first in `order`: they are pulled forward. Jobs that are `later`, or left out of
-    `order`, follow in the instance's own order; with `deadlines`, so do all jobs that have none.
+    Predecessors need not come first in `order`: they are pulled forward. Jobs that are `later`, or missing from
+    `order`, follow in the instance's own order; with `deadlines`, so do all jobs without a deadline.
     """
     due = _due(instance, order) if deadlines else []
     first = visits(instance, due or order, minds_sequence=minds_sequence, later=later)
@@ -121,7 +126,7 @@ class _Unreadable(Exception):
 
 
 class _State:
-    """What the lines checked so far have established."""
+    """The state that the checked lines have established."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -129,21 +134,21 @@ class _State:
         self.ordered = False
         self.rest = False
         self.now = 0
-        """Start of the last job planned with what it needs."""
+        """Start of the last job planned with its resources."""
         self.asked: dict[str, set[str]] = {}
-        """Jobs that lines put before a job, by that job."""
+        """For each job, the predecessors that lines visited before it."""
         self.ends: dict[str, int] = {}
         self.held: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
-        """By running job, what it gives back, each with the time from its end until then, which is 0 or less."""
+        """For each running job, its releases, with the time from its end to the release, which is at most 0."""
 
 
 def check_steps(instance: Instance, text: str) -> tuple[Step, ...]:
     """Judge each step of the reasoning before the answer: true, false with a reason, or unreadable.
 
-    A line is one step. It is true if everything it says holds of the instance and of the lines before it, and it
-    leaves out nothing that binds its job; a start later than need be is no falsehood. The hours that earlier lines
-    wrote are taken as written, so that one slip counts once. Lines that follow no form of the grammar are unreadable
-    and establish nothing. Never raises; linear in the text.
+    Each line is a step. It is true if everything it states holds for the instance and the lines before it, and it omits
+    nothing that constrains its job; a start later than necessary is allowed. Ends on earlier lines are taken as
+    written, so one mistake counts once. Lines that do not match the grammar are unreadable and establish nothing. Never
+    raises; takes time linear in the text.
     """
     state = _State(instance)
     steps = []
@@ -162,7 +167,7 @@ def check_steps(instance: Instance, text: str) -> tuple[Step, ...]:
 
 
 def _check(state: _State, words: list[str]) -> str:
-    """The first thing wrong with a line, or nothing."""
+    """Return the first error in a line; empty if there is none."""
     match words[0]:
         case "Order:":
             return _check_order(state, words[1:])
@@ -207,7 +212,7 @@ class _Words:
         return tuple(self.number() for _ in range(count))
 
     def item(self) -> tuple[str, bool]:
-        """A word of a list without the sign behind it, and whether it is the last: "," goes on, ";" ends."""
+        """Return a list item without its separator, and whether it is the last: "," continues the list, ";" ends it."""
         word = self.take()
         if word[-1] not in ",;":
             raise _Unreadable(f"expected ',' or ';' after {word[:20]!r}")
@@ -229,7 +234,7 @@ def _number(word: str) -> int:
 
 @frozen
 class _Predecessors:
-    """What a visit says of the jobs that its own comes after."""
+    """What a visit states about the predecessors of its job."""
 
     after: tuple[str, ...]
     ends: tuple[tuple[str, int], ...]
@@ -237,7 +242,7 @@ class _Predecessors:
 
 
 def _read_predecessors(reader: _Words, label: str) -> _Predecessors:
-    """The predecessors named, the hours at which they end, and the one to be planned before, if any."""
+    """Read the predecessors, their ends, and the predecessor to plan first, if any."""
     if not reader.accept("after"):
         return _Predecessors((), (), None)
     after: list[str] = []
@@ -261,7 +266,7 @@ def _read_predecessors(reader: _Words, label: str) -> _Predecessors:
 
 
 def _read_plan(reader: _Words, label: str, after: tuple[tuple[str, int], ...], resources: int) -> Line:
-    """What a plan says, whether or not it is so."""
+    """Read a plan, whether or not it is true."""
     reader.expect("takes")
     reader.expect(label)
     duration = reader.number()
@@ -327,7 +332,7 @@ def _check_free(state: _State, words: list[str]) -> str:
 
 
 def _check_visit(state: _State, reader: _Words) -> str:
-    """The first thing wrong in a visit, or nothing; what a plan wrote is carried on either way."""
+    """Return the first error in a visit; empty if there is none. The state follows the plan as written either way."""
     label = reader.take()
     if reader.accept("planned"):
         reader.end()
@@ -355,7 +360,7 @@ def _check_visit(state: _State, reader: _Words) -> str:
 
 
 def _wrong_predecessors(state: _State, label: str, listed: _Predecessors) -> list[str]:
-    """What a visit says of predecessors that is not so, or leaves out."""
+    """Return the false or missing statements about predecessors."""
     wrong = []
     before = state.instance.predecessors(label)
     wrong += [f"job {label} does not come after {other[:20]!r}" for other in listed.after if other not in before]
@@ -377,7 +382,7 @@ def _wrong_predecessors(state: _State, label: str, listed: _Predecessors) -> lis
 
 
 def _check_plan(state: _State, line: Line) -> list[str]:
-    """What is wrong in a plan; the state goes on from what it wrote."""
+    """Return the errors in a plan; the state continues from the plan as written."""
     label, job = line.label, state.instance.job(line.label)
     wrong = []
     if label in state.ends:
@@ -412,7 +417,7 @@ def _check_plan(state: _State, line: Line) -> list[str]:
 
 
 def _take_out(state: _State, label: str, end: int, free: tuple[int, ...]) -> list[str]:
-    """What is wrong with one `out`; from then on the job is out and as much is free as was written."""
+    """Return the errors in one `out`; the state then releases the job and takes the free units as written."""
     wrong = []
     if label not in state.held:
         wrong.append(f"job {label[:20]!r} is not running")

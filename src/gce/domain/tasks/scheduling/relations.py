@@ -1,7 +1,7 @@
-"""How verdicts on schedules must follow when an instance or an answer is changed, whatever schedule is right.
+"""Metamorphic relations of schedules: how verdicts must change with an instance or answer, whatever is right.
 
-Metamorphic relations (Chen et al., 1998). Each change reads the answer as the grammar does and lets those pass that it
-refuses. Knows neither solver nor verifier: what breaks a right schedule is counted here.
+Source: Chen et al. (1998). Each change reads the answer by the grammar and leaves unparsable answers alone. Independent
+of solver and verifier: tight constraints of a right schedule are found here.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _ALPHABET = string.ascii_letters + string.digits
 
 
 def _entries(text: str) -> Entries:
-    """What the answer line says; empty where the grammar refuses it."""
+    """Return the entries of the answer line; empty if the grammar rejects it."""
     answer = parse(text)
     return list(answer.entries) if isinstance(answer, Answer) else []
 
 
 def _rewritten(text: str, entries: Iterable[tuple[str, int]]) -> str:
-    """The response with another answer line, its reasoning left as it is."""
+    """Return the response with another answer line and unchanged reasoning."""
     before, newline, _ = text.rstrip(" \t\r\n").rpartition("\n")
     return before + newline + "Answer: " + ", ".join(f"{label} {start}" for label, start in entries)
 
 
 def _relabel(problem: Problem, text: str, rng: random.Random) -> Changed:
-    """Every job under a new name."""
+    """Rename every job."""
     entries, instance = _entries(text), problem.instance
     free = sorted(set(_ALPHABET) - set(instance.labels) - {label for label, _ in entries})
     if not entries or len(free) < len(instance.jobs):
@@ -53,7 +53,7 @@ def _relabel(problem: Problem, text: str, rng: random.Random) -> Changed:
 
 
 def _permute(problem: Problem, text: str, rng: random.Random) -> Changed:
-    """Jobs, edges, resources and the entries of the answer in another order."""
+    """Permute the jobs, the edges, the resources and the entries of the answer."""
     entries, instance = _entries(text), problem.instance
     if not entries:
         return None
@@ -69,7 +69,7 @@ def _permute(problem: Problem, text: str, rng: random.Random) -> Changed:
 
 
 def _scale(problem: Problem, text: str, rng: random.Random) -> Changed:
-    """Every time multiplied by the same number."""
+    """Multiply every time by the same number."""
     entries, instance = _entries(text), problem.instance
     by = rng.randint(2, 5)
     if not entries or any(start * by > MAX_START for _, start in entries):
@@ -80,7 +80,7 @@ def _scale(problem: Problem, text: str, rng: random.Random) -> Changed:
 
 
 def _add_redundant_edge(problem: Problem, text: str, rng: random.Random) -> Changed:
-    """An edge that follows from two others."""
+    """Add an edge that follows from two others."""
     instance = problem.instance
     implied = [
         (before, last)
@@ -94,7 +94,7 @@ def _add_redundant_edge(problem: Problem, text: str, rng: random.Random) -> Chan
 
 
 def _shrink_capacity(problem: Problem, text: str, rng: random.Random) -> Changed:
-    """One unit less of a resource, as long as each job alone still fits."""
+    """Reduce the capacity of a resource by one unit, if every single job still fits."""
     instance = problem.instance
     shrinkable = [
         index
@@ -112,7 +112,7 @@ def _shrink_capacity(problem: Problem, text: str, rng: random.Random) -> Changed
 
 
 def _shrink_deadline(problem: Problem, text: str, rng: random.Random) -> Changed:
-    """One hour less until the deadline of a job, or of the project."""
+    """Reduce the deadline of a job, or of the project, by one hour."""
     instance = problem.instance
     choices: list[Instance] = []
     if instance.horizon:
@@ -125,7 +125,7 @@ def _shrink_deadline(problem: Problem, text: str, rng: random.Random) -> Changed
 
 
 def _cross_a_bound(problem: Problem, text: str, rng: random.Random) -> Changed:
-    """One start moved by one hour across a constraint that holds without slack."""
+    """Move one start by one hour across a constraint that holds without slack."""
     entries, instance = _entries(text), problem.instance
     starts = dict(entries)
     if len(starts) < len(entries) or sorted(starts) != sorted(instance.labels):
@@ -138,7 +138,7 @@ def _cross_a_bound(problem: Problem, text: str, rng: random.Random) -> Changed:
 
 
 def _tight_moves(instance: Instance, starts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """(label, hours) that break a schedule which keeps every constraint."""
+    """Yield (label, hours) of moves that break a schedule which satisfies every constraint."""
     ends = {job.label: starts[job.label] + job.duration for job in instance.jobs}
     for before, after in instance.precedence:
         if starts[after] == ends[before]:
@@ -150,7 +150,7 @@ def _tight_moves(instance: Instance, starts: Mapping[str, int]) -> Iterator[tupl
     capacities = [resource.capacity for resource in instance.resources]
     for job in instance.jobs:
         for length, units in job.holds:
-            # One hour earlier or later, what is held for any time is held in one hour in which it was not.
+            # Moved by one hour, every job of positive duration holds its units in one hour in which it did not.
             start = starts[job.label]
             for hour, by in ((start - 1, -1), (start + length, 1)) if length else ():
                 if any(map(gt, map(add, usage(instance, starts, hour), units), capacities)):
@@ -166,4 +166,4 @@ RELATIONS: Mapping[str, Relation] = {
     "shrink a deadline": Relation(_shrink_deadline, "wrong stays wrong"),
     "cross a tight bound": Relation(_cross_a_bound, "right becomes wrong"),
 }
-"""What the verifier is held to, by what is changed."""
+"""The relations that the verifier must satisfy, named by what they change."""

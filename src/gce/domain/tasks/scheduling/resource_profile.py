@@ -1,8 +1,8 @@
-"""The resource profile of a schedule: what its jobs hold of each renewable resource over time, and what is free.
+"""The resource profile of a schedule: usage and free units of each renewable resource over time.
 
-A job takes its demands at its start and gives them back as `Job.holds` says; what is given back at a moment can be
-taken at that moment. Units are summed over time here, but for the packed numbers of `exact` and the arrays of `blind`.
-Knows nothing of precedence, deadlines and the horizon, and loops over no time steps.
+A job takes its demands at its start and releases them as `Job.holds` says; released units can be taken at the same
+moment. All sums of units over time are computed here, except the packed numbers of `exact` and the arrays of
+`baselines`. Independent of precedence, deadlines and horizon; no loop runs over time steps.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from gce.domain.tasks.scheduling.instance import Instance, Job
 __all__ = ["Frontier", "Overload", "Release", "energy", "first_fit", "fits", "overloads", "usage"]
 
 Units = tuple[int, ...]
-"""Of each resource, in the instance's order."""
+"""Units of each resource, in the instance's order."""
 Release = tuple[str, int, Units]
-"""Which job gives something back, when, and what is free from then on."""
+"""(job, time, free units): the job releases units at that time, and this many are free afterwards."""
 Overload = tuple[int, int, int, tuple[str, ...]]
-"""A resource's place, the first moment of its worst excess, the units held then, and by whom, in prompt order."""
+"""(resource index, time, held units, jobs): the worst excess of a resource, its first moment, and the jobs that hold
+units then, in prompt order."""
 
 
 def energy(instance: Instance, index: int) -> int:
-    """Units of a resource times the time for which the jobs hold them, the same in every schedule."""
+    """Return the units of a resource times the time for which jobs hold them, which is the same in every schedule."""
     return sum(length * units[index] for _, length, units in instance.holds)
 
 
 def usage(instance: Instance, starts: Mapping[str, int], moment: int) -> Units:
-    """What the started jobs hold at a moment."""
+    """Return the units that the started jobs hold at a moment."""
     held = [
         units
         for label, length, units in instance.holds
@@ -39,9 +40,9 @@ def usage(instance: Instance, starts: Mapping[str, int], moment: int) -> Units:
 
 
 def fits(instance: Instance, job: Job, time: int, starts: Mapping[str, int]) -> bool:
-    """Whether `job` can run from `time` on beside the started jobs; one that takes no time holds nothing.
+    """True if `job` can start at `time` beside the started jobs; a job of duration 0 holds nothing.
 
-    What is held rises only when a job starts, so only `time` and the starts while it runs need a look.
+    Usage rises only when a job starts, so it is checked only at `time` and at the starts while `job` runs.
     """
     if job.duration == 0:
         return True
@@ -62,9 +63,9 @@ def fits(instance: Instance, job: Job, time: int, starts: Mapping[str, int]) -> 
 
 
 def first_fit(instance: Instance, job: Job, earliest: int, starts: Mapping[str, int]) -> int:
-    """The first moment, from `earliest` on, at which `job` fits beside the started jobs.
+    """Return the first moment, from `earliest` on, at which `job` fits beside the started jobs.
 
-    A job that has to wait starts when another one gives something back, so only those times are tried.
+    A job that must wait starts when another one releases units, so only those moments are tried.
     """
     releases = {starts[label] + length for label, length, _ in instance.holds if label in starts}
     times = [earliest, *sorted(time for time in releases if time > earliest)]
@@ -72,12 +73,11 @@ def first_fit(instance: Instance, job: Job, earliest: int, starts: Mapping[str, 
 
 
 def overloads(instance: Instance, starts: Mapping[str, int]) -> list[Overload]:
-    """One for each resource of which too much is held; labels that are not the instance's hold nothing.
+    """Return one overload for each overloaded resource; labels unknown to the instance hold nothing.
 
-    A sweep over starts and releases: n log n in the jobs, for each resource.
+    A sweep over starts and releases: O(n log n) in the jobs, for each resource.
     """
-    # Releases at even places and starts at odd ones: what is given back at one time comes first, so that touching
-    # intervals do not overlap.
+    # Releases sort before starts of the same time (even before odd), so touching intervals do not overlap.
     changes = [(2 * (starts[label] + length), units) for label, length, units in instance.holds if label in starts]
     changes += [(2 * starts[label] + 1, units) for label, _, units in instance.holds if label in starts]
     changes.sort()
@@ -103,21 +103,22 @@ def overloads(instance: Instance, starts: Mapping[str, int]) -> list[Overload]:
 
 
 class Frontier:
-    """What is free while time goes forward: each job starts no earlier than the one started before it."""
+    """Free units while time moves forward: no job starts before the one started before it."""
 
     def __init__(self, instance: Instance) -> None:
         self.now = 0
         """Start of the last job."""
         self.free: Units = tuple(resource.capacity for resource in instance.resources)
-        """Of each resource, while the last job runs beside those of which `start` has named no release."""
+        """Units of each resource that are free while the last job runs beside the jobs whose release `start` has not
+        returned."""
         self._held: list[tuple[int, int, str, Units]] = []
         self._started = 0
 
     def start(self, job: Job, ready: int) -> list[Release]:
-        """Start a job as soon as it fits, not before `ready`, and say what was given back on the way there.
+        """Start a job as soon as it fits, not before `ready`; return the releases up to then.
 
-        Those are the releases up to `ready`, if that is later than the last start, and as many more as it takes to fit;
-        releases of one moment come in the order in which their jobs started.
+        These are the releases up to `ready`, if that is after the last start, and as many more as the job needs to fit.
+        Simultaneous releases come in the order in which their jobs started.
         """
         now, free, held, demands = self.now, self.free, self._held, job.demands
         releases: list[Release] = []

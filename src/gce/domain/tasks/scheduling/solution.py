@@ -1,4 +1,4 @@
-"""What a solver found."""
+"""The result of a solver."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SolutionStatus = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 @frozen
 class Solution:
-    """What a solver found. Times in the instance's units."""
+    """The result of a solver. Times are in the instance's units."""
 
     status: SolutionStatus
-    """`unknown` where time ran out without a schedule: never read as infeasible."""
+    """`unknown`: time ran out without a schedule; never read it as infeasible."""
     starts: Mapping[str, int] | None
     makespan: int | None
     lower_bound: int
-    """Proven: no schedule ends earlier."""
+    """Proven lower bound on the makespan."""
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""Project scheduling as a task: how its pieces fit the record that the loop reads."""
+"""The project scheduling tasks, as records that the loop reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["ANSWER_ONLY", "BRIEF", "RELABELLED", "REWORDED", "SCHEDULING"]
 
 
 TOKENS_A_JOB = 80
-"""Token budget on a rung, where a weak model that loses its way would go on to the end."""
+"""Maximum tokens per job on a level below the six tiers, where a confused weak model would otherwise not stop."""
 
 
 def _draw(preset: str, tier: str, rng: random.Random, solve: Any) -> Instance:
@@ -60,7 +60,7 @@ def _check_steps(problem: Problem, text: str) -> tuple[Step, ...]:
 
 
 def _reasoned(problem: Problem, solve: Any = None) -> str | None:
-    """List scheduling written out: by deadline, or in the order of an optimal schedule."""
+    """Demonstrate list scheduling: by deadline, or in the order of an optimal schedule if `solve` is given."""
     instance = problem.instance
     if solve is None:
         return worked_response(instance, by_deadline(instance, instance.labels), deadlines=True)
@@ -69,10 +69,10 @@ def _reasoned(problem: Problem, solve: Any = None) -> str | None:
 
 
 def _answer_alone(problem: Problem, solve: Any = None) -> str | None:
-    """An answer line without its reasoning.
+    """Demonstrate an answer line without reasoning.
 
-    One job after another by deadline where that is right, for such starts are sums that need no notes; else what list
-    scheduling gives.
+    It runs one job after another, by deadline, if that is right, because such starts are simple sums; otherwise it is
+    the list schedule.
     """
     instance = problem.instance
     if solve is None:
@@ -85,7 +85,7 @@ def _answer_alone(problem: Problem, solve: Any = None) -> str | None:
 
 
 def _brief(problem: Problem, solve: Any = None) -> str | None:
-    """One line a job."""
+    """Demonstrate brief reasoning: one line per job."""
     if solve is None:
         return brief_response(problem.instance)
     starts = solve(problem.instance).starts
@@ -146,7 +146,7 @@ ANSWER_ONLY = evolve(
     ),
     audit=_WITHOUT_SHIFTS,
 )
-"""The same problems, asked for the answer line alone."""
+"""The same problems with prompts that ask for the answer line alone."""
 
 BRIEF = evolve(
     SCHEDULING,
@@ -158,12 +158,12 @@ BRIEF = evolve(
     ),
     audit=_WITHOUT_SHIFTS,
 )
-"""The same problems and prompts; demonstrations, and the steps that are checked, have one line a job."""
+"""The same problems and prompts; demonstrations and checked steps use one line per job."""
 
 REWORDED = evolve(
     SCHEDULING, name="scheduling-reworded", prompt=partial(_prompt, phrases=UNSEEN), audit=_WITHOUT_SHIFTS
 )
-"""The same problems in sentences that the shipped model was never taught."""
+"""The same problems in paraphrased prompts that the shipped model was never trained on."""
 
 RELABELLED = evolve(
     SCHEDULING,
@@ -171,4 +171,4 @@ RELABELLED = evolve(
     draw=Drawn(lambda preset, tier, rng, solve: _small_letters(_draw(preset, tier, rng, solve)), stream="scheduling"),
     audit=_WITHOUT_SHIFTS,
 )
-"""The same problems with jobs named by small letters, which the shipped model was never taught."""
+"""The same problems with lower-case job labels, which the shipped model was never trained on."""

@@ -1,12 +1,15 @@
-"""The verifier of scheduling, which is also the reward: fails closed, takes any `str`, raises nothing.
+"""The scheduling verifier, which is also the reward. It fails closed, accepts any `str` and never raises.
 
-A response is right only if it has exactly one answer under the grammar of `answer`, with each job exactly once and no
-other, and every constraint holds: a job starts when its predecessors have ended; at every moment the running jobs hold
-at most a resource's capacity, counted in units; each job with a deadline, and the project, ends in time. A job runs
-over [start, start + duration), so intervals that touch do not overlap, and a job of duration 0 holds nothing.
+A response is right only if it holds exactly one answer under the grammar of `answer`, with each job exactly once and no
+other, and every constraint holds:
 
-Time: linear in the response's length and n log n in the jobs, for each resource. No loop runs over time steps.
-Knows nothing of optimal schedules: a verdict proves what is wrong and never says what would be right.
+- A job starts when its predecessors have ended.
+- At every moment the running jobs hold at most the capacity of each resource, in units.
+- Each job with a deadline, and the project, ends in time.
+
+A job runs over [start, start + duration), so touching intervals do not overlap, and a job of duration 0 holds nothing.
+Time: linear in the response's length and O(n log n) in the jobs, for each resource. No loop runs over time steps. A
+verdict proves what is wrong and never says what would be right; it does not depend on optimal schedules.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ __all__ = ["EVALUATOR", "KINDS", "MAX_VIOLATIONS", "VERSION", "feedback", "judge
 
 EVALUATOR = "rcpsp"
 VERSION = "2"
-"""Rises whenever some response would get another verdict than before."""
+"""Incremented whenever some response would get a different verdict."""
 
 KINDS = (
     "missing-answer",
@@ -41,15 +44,15 @@ KINDS = (
 """Every kind of violation, in the order in which a verdict lists them."""
 
 MAX_VIOLATIONS = 50
-"""How many violations a verdict lists; its measures count them all."""
+"""Maximum number of violations that a verdict lists; its measures count them all."""
 
 
 def verify(instance: Instance, text: str) -> Verdict:
     """Judge a response: right with score 1.0, or wrong with score 0.0 and the violations that prove it.
 
-    Measures: `makespan`, where each job has exactly one start; `violations_KIND` (hyphens as underscores), for each
-    kind found; and, where the grammar refused the response, `meant`: 1.0 if a lenient reading finds a right schedule
-    in it, otherwise 0.0. Where a job has several starts, the constraints are judged without it.
+    Measures: `makespan`, if each job has exactly one start; `violations_KIND` (hyphens as underscores), for each kind
+    found; and `meant`, if the grammar rejects the response: 1.0 if the lenient parser finds a right schedule in it,
+    otherwise 0.0. A job with several starts is left out when the constraints are judged.
     """
     answer = parse(text)
     if isinstance(answer, Violation):
@@ -75,9 +78,9 @@ def verify(instance: Instance, text: str) -> Verdict:
 
 
 def judge(instance: Instance, starts: Mapping[str, int]) -> tuple[Violation, ...]:
-    """What is wrong with a schedule, at most `MAX_VIOLATIONS`; empty where every job starts once and all holds.
+    """Return the violations of a schedule, at most `MAX_VIOLATIONS`; empty if the schedule is right.
 
-    A start that the grammar could not write (negative, no `int`, above 999999) is a `grammar` violation.
+    A start that the grammar cannot express (negative, not an int, above 999999) is a `grammar` violation.
     """
     unwritable = {label: start for label, start in starts.items() if not _writable(start)}
     if unwritable:
@@ -88,7 +91,7 @@ def judge(instance: Instance, starts: Mapping[str, int]) -> tuple[Violation, ...
 
 
 def feedback(verdict: Verdict) -> str:
-    """Tell a person or a model in plain English what is wrong, and nothing of what would be right."""
+    """Tell a person or a model in plain English what is wrong, and never what would be right."""
     if verdict.status == "failed":
         return "The answer could not be judged."
     if verdict.right:
@@ -101,7 +104,7 @@ def feedback(verdict: Verdict) -> str:
 
 
 def _tally(found: Iterable[Violation]) -> tuple[tuple[Violation, ...], dict[str, int]]:
-    """The first violations, and how many there are of each kind; the rest is counted and let go."""
+    """Return the first violations, and the number of each kind; further violations are counted but not kept."""
     first: list[Violation] = []
     counts: dict[str, int] = {}
     for violation in found:
@@ -112,14 +115,14 @@ def _tally(found: Iterable[Violation]) -> tuple[tuple[Violation, ...], dict[str,
 
 
 def _ends(instance: Instance, starts: Mapping[str, int]) -> dict[str, int]:
-    """When each job of the instance that has a start ends, in prompt order."""
+    """Return the ends of the instance's jobs that have a start, in prompt order."""
     return {job.label: starts[job.label] + job.duration for job in instance.jobs if job.label in starts}
 
 
 def _faults(
     instance: Instance, starts: Mapping[str, int], ends: Mapping[str, int], unusable: Collection[str]
 ) -> Iterator[Violation]:
-    """What is wrong with the jobs that have one start; `unusable` labels were named, but not so."""
+    """Yield the violations of the jobs that have one start; `unusable` labels had no usable start."""
     return chain(
         _missing(instance, ends, unusable),
         _precedence(instance, starts, ends),

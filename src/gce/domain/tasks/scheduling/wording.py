@@ -1,7 +1,7 @@
-"""How an instance is put into plain English: several wordings of each section, drawn by a generator.
+"""The prompt of an instance in plain English; each section has several wordings, drawn by a generator.
 
-Every constraint of the instance is stated and nothing else is. Each section has one job to do: intro, durations,
-sequence, resources, deadlines, horizon, and how to answer. A wording never depends on the solution.
+The prompt states every constraint of the instance and nothing else, in seven sections: intro, durations, sequence,
+resources, deadlines, horizon, and answer format. The wording never depends on the solution.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Hours = Sequence[tuple[str, int]]
 
 @frozen
 class Phrases:
-    """The wordings of each section, one of which is drawn."""
+    """The wordings of each section; one of each is drawn."""
 
     intro: tuple[str, ...]
     durations: tuple[Callable[[Sequence[Job]], str], ...]
     sequence: tuple[Callable[[Items], str], ...]
-    """Of pairs: a job, and all that it comes after."""
+    """Takes pairs: a job, and its predecessors."""
     resources: tuple[Callable[[str, str, str], str], ...]
-    """Of the capacities, the names, and what each job uses."""
+    """Takes the capacities, the names, and the demands of each job."""
     deadlines: tuple[Callable[[Hours], str], ...]
     horizon: tuple[Callable[[int], str], ...]
     answer: tuple[str, ...]
@@ -88,7 +88,7 @@ TAUGHT = Phrases(
         "only there: Answer: JOB HOUR, JOB HOUR",
     ),
 )
-"""What prompts are made of, in pretraining text as well."""
+"""The wordings of prompts, in pretraining text too."""
 
 UNSEEN = Phrases(
     intro=("Here is a list of jobs. Say at which hour each of them is to begin; the first hour is 0.",),
@@ -108,23 +108,23 @@ UNSEEN = Phrases(
         "word: Answer: JOB HOUR, JOB HOUR",
     ),
 )
-"""The same in sentences that no pretraining text has, for measuring what hangs on the wording."""
+"""Paraphrased prompts that no pretraining text holds, to measure dependence on the wording."""
 
 ANSWER_ONLY = "Write one line only, with every job and its start hour, like this: Answer: JOB HOUR, JOB HOUR"
 
 
 def job_pairs(jobs: Sequence[Job], link: str) -> str:
-    """Jobs with their durations, as in "K 3, B 5" with a space as the link."""
+    """Return jobs with their durations, as in "K 3, B 5" with a space as the link."""
     return ", ".join(f"{job.label}{link}{job.duration}" for job in jobs)
 
 
 def needs(job: Job) -> str:
-    """What a job holds of each resource, as in "2 0"."""
+    """Return a job's demand for each resource, as in "2 0"."""
     return " ".join(map(str, job.demands))
 
 
 def prompt_text(instance: Instance, rng: random.Random, *, phrases: Phrases = TAUGHT, answer_only: bool = False) -> str:
-    """The whole prompt, one section a line; wordings and the order of listed constraints are drawn from `rng`."""
+    """Return the whole prompt, one section per line; `rng` draws the wordings and the order of constraints."""
     lines = [rng.choice(phrases.intro), rng.choice(phrases.durations)(instance.jobs)]
     sequence = [(label, ", ".join(instance.predecessors(label))) for label in instance.labels]
     sequence = [(label, before) for label, before in sequence if before]
