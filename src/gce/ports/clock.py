@@ -1,4 +1,4 @@
-"""Time, as a port: the domain has none, and tests bring their own."""
+"""The port for time: the domain has no clock, and tests bring their own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["Clock"]
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """Measures time."""
 
     def now(self) -> float:
-        """Seconds since an arbitrary origin; never runs backwards within a process."""
+        """Return seconds since an arbitrary origin; never decreases within a process."""
         ...

@@ -1,4 +1,4 @@
-"""Where a conversation acts: tools, or a world with a state of its own."""
+"""The port for environments: the tools, or the stateful world, in which a conversation acts."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ __all__ = ["Environment"]
 
 
 class Environment(Protocol):
-    """One episode at a time, of one conversation."""
+    """An environment of one conversation, with one episode at a time."""
 
     def reset(self, *, seconds: float) -> Observation | Failed:
-        """Begin an episode, whatever went before, and show where it begins.
+        """Begin a new episode, whatever happened before, and return its first observation.
 
-        The same environment begins every episode alike. Returns within `seconds` and a second more.
+        An environment begins every episode in the same way. Returns within `seconds` plus one second.
         """
         ...
 
     def step(self, act: Act) -> Observation | Failed:
-        """Do what `act` says, and show what came of it.
+        """Perform `act` and return the observation.
 
-        Returns within `act.seconds` and a second more, and raises nothing for what an act says or does. What cannot be
-        done is `Failed`, and the episode goes on: an act that is not known, one that takes too long, one before the
-        first `reset` or after an observation that is `done`. What a tool has to say against its arguments is an
+        Returns within `act.seconds` plus one second. Never raises because of the act's contents or effects. Returns
+        `Failed`, without ending the episode, for an unknown act, an act that takes too long, and an act before the
+        first `reset` or after an observation that is `done`. A tool that rejects its arguments says so in an
         observation.
         """
         ...
 
     def close(self) -> None:
-        """Free what it holds; closing twice does nothing more."""
+        """Release all resources; closing twice has no further effect."""
         ...

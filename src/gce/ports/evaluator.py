@@ -1,4 +1,4 @@
-"""Who judges answers: a task's verifier, a clock, another model."""
+"""The port for evaluators, which judge answers: a task's verifier, a timing measurement, a judge model."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ class Evaluator(Protocol):
 
     @property
     def deterministic(self) -> bool:
-        """Whether the same answer always gets the same verdicts.
+        """True if the same answer always gets the same verdicts.
 
-        The verdicts of an evaluator that is not deterministic are evidence: a run stores them when they are measured
-        and reads them back on resume, and never has them measured again.
+        If false, verdicts are evidence: a run stores them once, reads them back on resume, and never repeats the
+        evaluation.
         """
         ...
 
     @property
     def tolerance(self) -> float:
-        """How far two scores of the same answer may lie apart, in [0, 1]; 0 where it is deterministic.
+        """Largest difference between two scores of the same answer, in [0, 1]; 0 if deterministic.
 
-        `gce rescore` takes a verdict for changed only where its score moved further than that.
+        `gce rescore` reports a verdict as changed only if its score differs by more than this.
         """
         ...
 
     def judge(
         self, answers: Iterable[tuple[Problem, Completion]]
     ) -> Iterator[tuple[Problem, Completion, tuple[Verdict, ...]]]:
-        """Answers with their verdicts, in order; several may be taken ahead and judged side by side.
+        """Yield answers with their verdicts, in order; several answers may be prefetched and judged in parallel.
 
-        Nothing that an answer holds raises: what cannot be judged gets a verdict with the status `failed`, whose
-        violations say why. Every answer gets at least one verdict.
+        Never raises because of an answer's contents: an answer that cannot be judged gets a verdict of status `failed`,
+        whose violations give the reason. Every answer gets at least one verdict.
         """
         ...

@@ -1,4 +1,4 @@
-"""Where work is done: in this process, in several, or on other machines."""
+"""The port for executors: run work in this process, in several processes, or on other machines."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """Does work on specifications, one or several at a time."""
+    """Runs work on specifications, one or several at a time."""
 
     def map(self, work: Callable[[Spec], Iterable[Result]], specs: Iterable[Spec]) -> Iterator[Result]:
-        """Yield all that `work` yields for each specification.
+        """Yield all results of `work` for each specification.
 
-        Results of one specification come together and in their order; specifications may be finished in any order.
-        What `work` raises is raised here, and work not yet begun is left undone. A specification that was taken is
-        worked on once. Where the work is done elsewhere, `work`, specifications and results have to be what `pickle`
-        takes, and `work` is a function of a module.
+        The results of one specification come together and in order; specifications may finish in any order. An
+        exception in `work` is raised here, and work that has not begun is dropped. Each consumed specification is
+        processed once. If the work runs elsewhere, `work` must be a module-level function, and `work`, specifications
+        and results must be picklable.
         """
         ...

@@ -1,7 +1,7 @@
-"""What a language model can do for the loop: four small capabilities, and a record of what the model is.
+"""The ports for language models: sampling, scoring, learning and probing, and a record that describes the model.
 
-An adapter implements the capabilities that it has and names them in `info()`. The app asks with `isinstance` (the
-Protocols are runtime-checkable) and says clearly what is missing. Vendor types never cross.
+An adapter implements the capabilities that it has and names them in `info()`. The app checks them with `isinstance`
+(the Protocols are runtime-checkable) and reports a missing one. Vendor types never cross a port.
 """
 
 from __future__ import annotations
@@ -19,90 +19,99 @@ __all__ = ["Learner", "LearningModel", "Model", "Probe", "Sampler", "Scorer"]
 
 @runtime_checkable
 class Model(Protocol):
-    """Says what it is."""
+    """A model that describes itself."""
 
     def info(self) -> ModelInfo:
-        """What the model is now.
+        """Describe the model in its current state.
 
-        `identity` follows from the weights alone: sampling, scoring and probing leave it; `update`, `restore` and
-        `attach` change it with the weights. A wrapper derives its own from that of the model inside. `capabilities` are
-        exactly the Protocols that the model implements.
+        `identity` depends on the weights alone: sampling, scoring and probing do not change it; `update`, `restore` and
+        `attach` change it with the weights. A wrapper derives its identity from that of the inner model. `capabilities`
+        are exactly the Protocols that the model implements.
         """
         ...
 
 
 @runtime_checkable
 class Sampler(Model, Protocol):
-    """Writes completions."""
+    """A model that generates completions."""
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """Yield exactly one completion for each request, in any order, each as soon as it is finished.
 
-        The same call (same requests in the same order, same weights) yields the same completions, and their `policy` is
-        the model's identity at the call. Sampling leaves weights, optimizer and later calls untouched. An empty
-        sequence yields nothing. Two requests with one key: ValueError. A prompt that leaves no room in the context: a
-        completion with finish reason `context` and empty text; the others go on. A request that the backend failed to
-        answer, its own tries included: one with finish reason `error`, which counts as failed and is asked again.
+        The same call (equal requests in the same order, equal weights) yields the same completions. Their `policy` is
+        the model's identity at the time of the call. Sampling does not affect weights, optimizer or later calls. No
+        requests yield no completions.
+
+        A prompt that leaves no room in the context yields a completion with finish reason `context` and empty text. A
+        request that the backend failed to answer, after its own retries, yields finish reason `error`; it counts as
+        failed and is asked again. Neither affects other requests.
+
+        Raises:
+            ValueError: two requests with the same key.
         """
         ...
 
 
 @runtime_checkable
 class Scorer(Model, Protocol):
-    """Tells how likely the model finds a given continuation."""
+    """A model that computes log-probabilities of given continuations."""
 
     def log_probabilities(
         self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
     ) -> tuple[float, ...]:
-        """Natural log-probability of each token of `continuation` (end token included) after `messages`.
+        """Return the natural log-probability of each token of `continuation` (end token included) after `messages`.
 
-        With `adapter=False` the frozen base alone is asked, without a second model in memory.
+        With `adapter=False`, the frozen base model alone is scored; no second model is loaded.
         """
         ...
 
 
 @runtime_checkable
 class Learner(Model, Protocol):
-    """Learns from traces: a LoRA adapter over a frozen base."""
+    """A model that learns from traces: a LoRA adapter on a frozen base model."""
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
-        """One optimizer step on the batch: the loss that it names, on the generated tokens only, at the rate it names.
+        """Take one optimizer step with the loss and learning rate that the batch specifies, on generated tokens only.
 
-        A batch whose traces all exceed the context changes nothing and reports zero tokens. One with `clip` and a trace
-        without log-probabilities: ValueError, and nothing changes.
+        A batch whose traces all exceed the context changes nothing and reports zero tokens.
+
+        Raises:
+            ValueError: a batch with `clip` holds a trace without log-probabilities; nothing changes.
         """
         ...
 
     def state(self) -> ModelState:
-        """A copy of adapter and optimizer; later updates do not change it."""
+        """Return a copy of adapter and optimizer, which later updates do not change."""
         ...
 
     def restore(self, state: ModelState) -> None:
-        """Continue from `state`, to the same bytes. A state of other shapes: ValueError, and nothing changes.
+        """Continue from `state`, to the same bytes; if no block is adapted yet, adapt those of the state.
 
-        Where no block is adapted yet, those of the state are.
+        Raises:
+            ValueError: a state with other shapes; nothing changes.
         """
         ...
 
 
 @runtime_checkable
 class Probe(Model, Protocol):
-    """Shows what the blocks do with prompts, and adapts those that are chosen.
+    """A model that reports activation statistics of its blocks, and adapts the blocks chosen from them.
 
-    A learner without blocks to choose from is no probe: its adapter is where it is.
+    A learner whose adapted blocks are fixed is not a probe.
     """
 
     def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
-        """One record for each block, input to output, over all positions of all prompts, adapter off."""
+        """Return one record per block, input to output, over all positions of all prompts, with the adapter off."""
         ...
 
     def attach(self, layers: Sequence[int]) -> None:
-        """Adapt these blocks alone, from fresh initial values and with a fresh optimizer, whatever was learned before.
+        """Adapt these blocks only, with a newly initialised adapter and optimizer, whatever was learned before.
 
-        A block that does not exist, or one given twice: ModelError, and nothing changes.
+        Raises:
+            ModelError: a block that does not exist, or a duplicate block; nothing changes.
         """
         ...
 
 
 class LearningModel(Sampler, Learner, Protocol):
-    """What training needs of a model."""
+    """The capabilities that training requires of a model."""

@@ -1,4 +1,4 @@
-"""Programs that are not trusted, run apart."""
+"""The port for running untrusted programs in isolation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["Runner"]
 
 
 class Runner(Protocol):
-    """Runs programs, each alone in a place made for it and gone after it."""
+    """Runs each program in a fresh, isolated environment that is removed afterwards."""
 
     def run(self, executions: Iterable[Execution]) -> Iterator[Evidence]:
-        """What came of each, in the order asked for; several may run at a time, and some are taken ahead.
+        """Yield the evidence of each execution, in order; several may run in parallel, and some are prefetched.
 
-        A program sees the arguments of its calls, one call after the other, and nothing else: neither what they should
-        return, nor its tests, nor files, processes or networks of others. Whatever it does, its evidence comes within
-        ten times its seconds and some, and says what its function returned as text that was written from plain data.
-        Same program, same evidence, where the program itself leaves nothing to chance and the machine has the time.
+        A program sees the arguments of its calls, one call after another, and nothing else: no expected results, no
+        tests, and no files, processes or networks of others. Whatever the program does, its evidence arrives within
+        about ten times its `seconds`. Returned values are reported as text of plain data. The same deterministic
+        program gives the same evidence, unless the machine is too slow.
         """
         ...

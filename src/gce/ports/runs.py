@@ -1,4 +1,4 @@
-"""Where runs are kept: a process that writes one, and any number that read it."""
+"""The ports for stored runs: one process writes a run, and any number of processes read it."""
 
 from __future__ import annotations
 
@@ -12,135 +12,159 @@ __all__ = ["RunReader", "RunWriter", "Runs"]
 
 
 class RunWriter(Protocol):
-    """Append-only records in named streams, atomic commits of whole iterations, and what is held between two commits.
+    """Append-only records in named streams, atomic commits of whole iterations, and records held between commits.
 
-    Records are plain data (what `json.dumps` takes: dicts with string keys, lists, strings, numbers, booleans,
-    None). Nothing appended is visible to `read`, nor survives a crash, until the next `commit`. Of the model states
-    that were committed, at least the newest and the pinned one are kept.
+    Records are plain data as `json.dumps` accepts them: dicts with string keys, lists, strings, numbers, booleans,
+    None. Appended records become visible to `read`, and survive a crash, only with the next `commit`. At least the
+    newest and the pinned of the committed model states are kept.
     """
 
     @property
     def name(self) -> str:
-        """What the run is called."""
+        """The run's name."""
         ...
 
     def append(self, stream: str, record: Mapping[str, Any]) -> None:
-        """Add `record` at the end of `stream`. A value that is not plain data: TypeError, and nothing is added."""
+        """Add `record` at the end of `stream`.
+
+        Raises:
+            TypeError: a value that is not plain data; nothing is added.
+        """
         ...
 
     def read(self, stream: str) -> Iterator[dict[str, Any]]:
-        """Committed records of `stream`, oldest first; an unknown stream is empty."""
+        """Yield the committed records of `stream`, oldest first; an unknown stream is empty."""
         ...
 
     def commit(self, iteration: int, state: ModelState | None, loop: Mapping[str, Any]) -> None:
-        """Make all appended records durable together with the model's and the loop's state, or none of it.
+        """Make all appended records durable together with the state of model and loop, atomically.
 
-        Iterations rise strictly from one commit to the next; otherwise ValueError and nothing is committed.
+        Raises:
+            ValueError: an iteration that is not greater than that of the last commit; nothing is committed.
         """
         ...
 
     def hold(self, record: Mapping[str, Any]) -> None:
-        """Make `record` durable now, until the next `commit` lets it go. Not plain data: TypeError, nothing held."""
+        """Make `record` durable now, until the next `commit` discards it.
+
+        Raises:
+            TypeError: a value that is not plain data; nothing is held.
+        """
         ...
 
     def held(self) -> Iterator[dict[str, Any]]:
-        """What was held since the last commit, oldest first."""
+        """Yield the records held since the last commit, oldest first."""
         ...
 
     def last(self) -> tuple[int, ModelState | None, dict[str, Any]] | None:
-        """Iteration, model state and loop state of the last commit, or None before the first.
+        """Return iteration, model state and loop state of the last commit; None before the first commit.
 
-        Damaged data raise `DamagedStore`, which names what is damaged.
+        Raises:
+            DamagedStore: damaged data; the message names them.
         """
         ...
 
     def pin(self, iteration: int) -> None:
-        """Keep the state of this iteration, and of no other one, beside the newest; durable with the next commit.
+        """Keep the model state of this iteration besides the newest, instead of an earlier pin.
 
-        Where the state is not kept any more, or there was none, nothing changes.
+        Durable with the next commit. Has no effect if the iteration's state is no longer kept or never existed.
         """
         ...
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Replace the run's summary, atomically and at once. Not plain data: TypeError, and nothing changes."""
+        """Replace the run's summary, atomically and at once.
+
+        Raises:
+            TypeError: a value that is not plain data; nothing changes.
+        """
         ...
 
     def write_answers(self, name: str, answers: Iterable[Mapping[str, Any]]) -> None:
-        """Replace the answers of this name, likewise."""
+        """Replace the answers of this name, atomically and at once."""
         ...
 
 
 class RunReader(Protocol):
-    """A run as it was committed when it was opened; another process may go on writing it meanwhile.
+    """A snapshot of a run at the time it was opened; another process may continue to write it.
 
-    What is not as it was written raises `DamagedStore`.
+    All methods raise `DamagedStore` for data that are not as written.
     """
 
     @property
     def name(self) -> str:
-        """What the run is called."""
+        """The run's name."""
         ...
 
     @property
     def config(self) -> dict[str, Any]:
-        """The config that the run was created with."""
+        """The configuration that the run was created with."""
         ...
 
     def read(self, stream: str) -> Iterator[dict[str, Any]]:
-        """Committed records of `stream`, oldest first; an unknown stream is empty."""
+        """Yield the committed records of `stream`, oldest first; an unknown stream is empty."""
         ...
 
     def summary(self) -> dict[str, Any] | None:
-        """The summary; None while the run goes on, also where it went on after it had ended once.
+        """Return the summary; None while the run is in progress, also after a finished run was continued.
 
-        A summary belongs to the run's end if its `iterations` is the last `iteration` of the stream "iterations".
+        A summary describes the finished run if its `iterations` equals the last `iteration` of the stream "iterations".
         """
         ...
 
     def answers(self, name: str) -> list[dict[str, Any]]:
-        """The answers of this name; nothing where there are none."""
+        """Return the answers of this name; an unknown name has none."""
         ...
 
     def card(self) -> dict[str, Any] | None:
-        """The validity card; None where there is none."""
+        """Return the validity card; None if there is none."""
         ...
 
     def checkpoint(self, iteration: int | None = None) -> tuple[int, ModelState]:
-        """An iteration and the model state that it committed, by default the newest. BadInput where none is kept."""
+        """Return the iteration and model state of a commit, by default the newest.
+
+        Raises:
+            BadInput: no state of this iteration is kept.
+        """
         ...
 
 
 class Runs(Protocol):
-    """Runs by name; one process at a time writes each. Leaving the block of a writer or a reader closes it."""
+    """Stored runs by name; only one process at a time writes a run. Context managers close writers and readers."""
 
     def check_free(self, name: str) -> None:
-        """BadInput where a run of this name could not begin; asked before what takes long, and again by `create`."""
+        """Raise BadInput if a run of this name cannot be created.
+
+        Call it before long computations; `create` checks again.
+        """
         ...
 
     def create(self, name: str, config: Mapping[str, Any]) -> AbstractContextManager[RunWriter]:
-        """Start a run. Raises BadInput where there is one of this name, or nothing can be written."""
+        """Start a run; BadInput if a run of this name exists, or nothing can be written."""
         ...
 
     def open(self, name: str, *, discard_after: int | None = None) -> AbstractContextManager[RunWriter]:
-        """Go on with a run from its last commit.
+        """Continue a run from its last commit; with `discard_after`, first drop everything after that iteration.
 
-        With `discard_after`, all that came after that iteration is dropped first. Raises BadInput where there is no
-        run, or it cannot go back to that iteration, whose state must be kept; RunInUse where another writer has it;
-        DamagedStore as `last` does, and then nothing was changed.
+        Raises:
+            BadInput: there is no such run, or the state of iteration `discard_after` is not kept.
+            RunInUse: another writer has the run open.
+            DamagedStore: as `last`; nothing was changed.
         """
         ...
 
     def read(self, name: str, *, verify: bool = True) -> AbstractContextManager[RunReader]:
-        """Open a run for reading; with `verify`, everything that was committed is checked first.
+        """Open a run for reading; with `verify`, first check everything that was committed.
 
-        Raises BadInput where there is no run, DamagedStore where it cannot be read or is not as it was written.
+        Raises:
+            BadInput: there is no such run.
+            DamagedStore: the run cannot be read, or is not as written.
         """
         ...
 
     def find(self, within: str) -> dict[str, bool]:
-        """Names of the runs `within`, `within/NAME` and `within/NAME/NAME`, and whether each has a summary."""
+        """Return the runs `within`, `within/NAME` and `within/NAME/NAME` by name, and whether each has a summary."""
         ...
 
     def write_card(self, name: str, card: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace a run's validity card, and return it as `card` of a reader gives it. BadInput where that fails."""
+        """Replace a run's validity card and return it as a reader's `card` does; BadInput if that fails."""
         ...

@@ -1,4 +1,4 @@
-"""Exact solutions of scheduling instances."""
+"""The port for exact solvers of scheduling instances."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ __all__ = ["Solver"]
 
 
 class Solver(Protocol):
-    """Finds a schedule of least makespan."""
+    """Finds minimum-makespan schedules."""
 
     def solve(self, instance: Instance, limit: float = 60.0) -> Solution:
-        """Minimise the makespan subject to every constraint of `instance`, its deadlines and horizon included.
+        """Minimise the makespan under every constraint of `instance`, deadlines and horizon included.
 
-        At most `limit` seconds. `optimal` carries starts, makespan and an equal lower bound; `infeasible` carries
-        none; where time ran out: `feasible` with the best starts, or `unknown`. Same instance, same answer.
+        Takes at most `limit` seconds. An `optimal` solution has starts, a makespan and an equal lower bound; an
+        `infeasible` one has no schedule. If time runs out, the solution is `feasible` with the best starts so far, or
+        `unknown`. Deterministic: the same instance gives the same solution.
         """
         ...
