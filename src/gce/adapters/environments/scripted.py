@@ -1,4 +1,4 @@
-"""An environment that says what functions tell it to: the fake of the Environment port."""
+"""The fake of the Environment port: returns what functions give."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["ScriptedEnvironment"]
 
 
 class ScriptedEnvironment:
-    """A tool for each name of `tools`; an observation that is `done` ends the episode."""
+    """An environment with one tool for each name in `tools`; an observation that is `done` ends the episode."""
 
     def __init__(
         self, tools: Mapping[str, Callable[[Mapping[str, Any]], Observation]], *, first: str = "", steps: int = 100
     ) -> None:
-        """Shows `first` at the beginning, and ends an episode after `steps` acts."""
+        """Show `first` at the beginning, and end an episode after `steps` acts."""
         self._tools = tools
         self._first = first
         self._steps = steps
         self._left = 0
         self.closed = False
-        """For tests."""
+        """Lets tests see whether `close` was called."""
 
     def reset(self, *, seconds: float) -> Observation | Failed:
         """See `gce.ports.environment.Environment`."""
@@ -37,7 +37,7 @@ class ScriptedEnvironment:
             return Failed(f"no tool {act.name!r}: choose one of {', '.join(self._tools)}")
         try:
             found = self._tools[act.name](act.arguments)
-        except Exception as error:  # Tools may be anybody's.
+        except Exception as error:  # A tool may be third-party code and may raise anything.
             return Failed(f"{act.name} raised {type(error).__name__}: {error}")
         self._left = 0 if found.done else self._left - 1
         return Observation(found.text, found.reward, done=not self._left)

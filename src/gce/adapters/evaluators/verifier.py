@@ -1,4 +1,4 @@
-"""The task's own verifier as an evaluator, with a runner for what answers ask to be run."""
+"""A task's own verifier as an evaluator, with a runner for programs that answers need run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Judged = tuple[Problem, Completion, tuple[Verdict, ...]]
 
 
 class TaskVerifier:
-    """Asks `Task.verify`, with the evidence that `Task.request` wants where a runner is given, else without."""
+    """Calls `Task.verify`, with the evidence that `Task.request` asks for if a runner is given, otherwise without."""
 
     deterministic = True
     tolerance = 0.0
@@ -28,10 +28,10 @@ class TaskVerifier:
         self._runner = runner
 
     def judge(self, answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
-        """Answers with their verdicts, in order; `failed` where the verifier raises.
+        """Yield answers with their verdicts, in order; an exception in the verifier gives `failed`.
 
         Raises:
-            ValueError: a runner that gives less evidence than it was asked for.
+            ValueError: the runner returned less evidence than requested.
         """
         if self._runner is None:
             for problem, completion in answers:
@@ -46,7 +46,7 @@ class TaskVerifier:
             for problem, completion in answers:
                 try:
                     execution = self._task.request(problem, answer_of(completion))
-                except Exception:  # As `verify`, which will fail for want of evidence.
+                except Exception:  # `verify` will fail in the same way for lack of evidence.
                     execution = None
                 waiting.append((problem, completion, execution is not None))
                 if execution is not None:

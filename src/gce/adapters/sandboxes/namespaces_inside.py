@@ -1,7 +1,7 @@
-"""Makes a sandbox of the namespaces that `unshare` gave this process, where there is no bubblewrap.
+"""Build a sandbox in the namespaces that `unshare` created, for machines without bubblewrap.
 
-Stands alone, as `inside` does, and runs before it: a new root in memory with what the sandbox may see bound
-read-only, the old one gone, and no capability left.
+This file must stand alone, as `inside`, and runs before it. It makes a new root in memory, binds what the sandbox may
+see read-only, removes the old root and drops all capabilities.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if __name__ != "__main__":
 
 __all__ = ["enter"]
 
-# As in linux/mount.h; what statvfs tells has the same bits, but for one.
+# As in linux/mount.h; statvfs reports the same bits, except one.
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _NOATIME, _NODIRATIME = 1, 2, 4, 8, 1 << 10, 1 << 11
 _REMOUNT, _BIND, _REC, _PRIVATE, _RELATIME = 1 << 5, 1 << 12, 1 << 14, 1 << 18, 1 << 21
 _ALIKE, _ST_RELATIME = _NOSUID | _NODEV | _NOEXEC | _NOATIME | _NODIRATIME, 1 << 12
@@ -45,7 +45,7 @@ def _bind(path: str, root: str, flags: int) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
     _mount(path, target, None, _BIND | _REC)
     if flags:
-        # What a mount was given by another user namespace may not be taken from it.
+        # Flags that another user namespace set on a mount may not be removed.
         status = os.statvfs(path).f_flag
         kept = (status & _ALIKE) | (_RELATIME if status & _ST_RELATIME else 0)
         _mount("none", target, None, _REMOUNT | _BIND | flags | kept)
@@ -66,10 +66,10 @@ def enter(
     room: int,
     keeps_capabilities: bool,
 ) -> None:
-    """Make the new root at the directory `root`, and move into it; `room` is the size of `/tmp` in bytes."""
+    """Make the new root at the directory `root` and move into it; `room` is the size of `/tmp` in bytes."""
     os.umask(0o022)
     if not keeps_capabilities:
-        # Only this namespace's own count: inside, no further user namespaces.
+        # The limit of this namespace alone: no further user namespaces inside.
         with open("/proc/sys/user/max_user_namespaces", "w") as file:
             file.write("0")
     _bring_up_loopback()

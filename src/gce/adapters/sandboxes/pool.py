@@ -1,6 +1,6 @@
-"""Programs in sandboxes, several at a time, each in one that nobody had before: a Runner over a way to start them.
+"""A Runner that runs several programs in parallel, each in a fresh sandbox.
 
-Each thread keeps a sandbox that was started ahead, since most of a short program's time is its interpreter's start.
+Each thread starts its next sandbox in advance, because starting the interpreter takes most of a short program's time.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from gce.errors import one_line
 __all__ = ["PATIENCE", "RunnerPool"]
 
 PATIENCE = 10.0
-"""Wall-clock seconds for each second of processor time that a program may take."""
+"""Wall-clock seconds allowed for each second of a program's processor time."""
 STARTS = 3
-"""How often a program is given another sandbox where one does not come up: a machine may be short of something."""
+"""Maximum attempts to start a sandbox; starts may fail if the machine is short of resources."""
 PAUSE = 0.05
-"""Seconds before it is tried again, twice as many each time."""
+"""Seconds before the first retry; doubles each time."""
 
 Letters = Mapping[str, OutcomeStatus]
-"""What may be said at one point, and what it means; see `inside`. Anything else spoils the channel."""
+"""Letters allowed at one point of the protocol, with their meaning; see `inside`. Any other breaks the protocol."""
 _LOADING: Letters = {"V": "returned", "L": "unloadable", "U": "undefined"}
 _CALLED: Letters = {"V": "returned", "R": "raised", "N": "unplain"}
 _OF_TESTS: Letters = {"P": "passed", "X": "failed", "B": "broken"}
 _GOES_ON = frozenset(_CALLED.values())
-"""After these the program can be called again."""
+"""Outcomes after which the program can be called again."""
 _STEERS = frozenset({"builtins.StopIteration", "builtins.StopAsyncIteration", "builtins.GeneratorExit"})
-"""Exceptions that Python itself takes for the end of a loop; tests are not run on behind one."""
+"""Exceptions that Python interprets as the end of a loop; tests do not continue after one."""
 
 
 class RunnerPool:
-    """A `Runner`: `start` makes a sandbox. Close it when it is no longer needed; a `with` block does."""
+    """A `Runner` over sandboxes made by `start`. Close it after use; a `with` block does so."""
 
     def __init__(
         self, start: Callable[[], SandboxProcess], *, workers: int | None = None, patience: float = PATIENCE
@@ -54,7 +54,7 @@ class RunnerPool:
         self._closed = False
 
     def run(self, executions: Iterable[Execution]) -> Iterator[Evidence]:
-        """What came of each, in order; as many run at a time as there are workers."""
+        """Yield the evidence of each execution, in order, with as many in parallel as there are workers."""
         ahead: deque[Future[Evidence]] = deque()
         try:
             for execution in executions:
@@ -68,7 +68,7 @@ class RunnerPool:
                 left.cancel()
 
     def close(self) -> None:
-        """End all that runs or waits."""
+        """End all running and waiting sandboxes."""
         self._closed = True
         for process in tuple(self._alive):
             process.kill()
@@ -90,7 +90,7 @@ class RunnerPool:
                 run = self._tested if execution.tests else self._called
                 return Evidence(tuple(run(execution, time.monotonic() + patience)))
             except OSError as error:
-                # One that takes long to fail would do so again, and evidence has to come in time.
+                # A start that fails slowly would do so again, and evidence must arrive in time.
                 if tried == STARTS or self._closed or time.monotonic() - began >= patience / 4:
                     return Evidence((Outcome("no-sandbox", one_line(error)),))
                 time.sleep(PAUSE * 2 ** (tried - 1))
@@ -98,14 +98,14 @@ class RunnerPool:
 
     @contextmanager
     def _sandbox(self, execution: Execution, role: Role, deadline: float) -> Iterator[SandboxProcess]:
-        """A sandbox with its job, ended after it: the one that was started ahead, and another started for the next."""
+        """Yield a sandbox that has its job, end it afterwards, and start the thread's next sandbox in advance."""
         if self._closed:
             raise OSError("the runner is closed")
         ready: SandboxProcess | None = getattr(self._own, "spare", None)
         self._own.spare = None
         found = ready or self._started()
         try:
-            with suppress(OSError):  # The next one will say so.
+            with suppress(OSError):  # The next start will report it.
                 self._own.spare = self._started()
             found.begin(execution, role, deadline)
             yield found
@@ -131,7 +131,7 @@ class RunnerPool:
                     return
 
     def _tested(self, execution: Execution, deadline: float) -> Iterator[Outcome]:
-        """The tests in one sandbox, the candidate in another, and plain values between them."""
+        """Run the tests in one sandbox and the candidate in another, with plain values passed between them."""
         with (
             self._sandbox(execution, "candidate", deadline) as candidate,
             self._sandbox(execution, "tests", deadline) as tests,
@@ -142,7 +142,7 @@ class RunnerPool:
                 try:
                     letter, said = tests.say(answer)
                 except Silent as silent:
-                    # Before the first call it can only be their own fault.
+                    # Before the first call, only the tests themselves can be at fault.
                     reason = f"the tests ended: {silent.status} {silent.text}".strip()
                     outcome = Outcome("failed" if calls else "broken", reason)
                     break
@@ -156,9 +156,9 @@ class RunnerPool:
 
 
 def _heard(candidate: SandboxProcess, text: str, letters: Letters) -> tuple[Outcome, str | None]:
-    """What the candidate says, as an outcome, and what tests hear of it; None where they are not run on.
+    """Return the candidate's message as an outcome, and what the tests receive; None if the tests do not continue.
 
-    The candidate may say what it likes: only what one of the letters may bring is taken.
+    The candidate is hostile: only the letters that are allowed at this point are accepted.
     """
     try:
         letter, said = candidate.say(text)
@@ -175,7 +175,7 @@ def _heard(candidate: SandboxProcess, text: str, letters: Letters) -> tuple[Outc
 
 
 def _raised(said: str) -> tuple[Outcome, str | None]:
-    """An exception, which tests hear of where it is one that they may expect."""
+    """Return an exception, which the tests receive only if they may expect its type."""
     try:
         if len(said) > MOST_EXCEPTION:
             raise NotPlain(f"an exception of {len(said)} characters")
@@ -196,5 +196,5 @@ def _of_tests(letter: str, said: str, calls: int) -> Outcome:
 
 
 def _shown(text: str) -> str:
-    """What came from inside, in short, without what would not show."""
+    """Return text from inside the sandbox, shortened, with unprintable characters replaced."""
     return "".join(sign if sign.isprintable() else "?" for sign in text[:MOST_SAID])

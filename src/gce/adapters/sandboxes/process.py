@@ -1,4 +1,4 @@
-"""One process in a sandbox, and how to talk to it. Knows nothing of how the sandbox is made."""
+"""A sandboxed process and the protocol to talk to it. Independent of how the sandbox is made."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gce.domain.executions import Execution, OutcomeStatus
 __all__ = ["Role", "SandboxProcess", "Silent", "python_command", "source_of"]
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
-"""All that is set inside. Sets have the same order each time."""
+"""The whole environment inside. The fixed hash seed makes the order of sets reproducible."""
 
 
 Role = Literal["candidate", "tests"]
 
 
 class Silent(Exception):
-    """What was said cannot be read: the reason is an outcome's status, and a text."""
+    """Raised if no valid message arrives; carries an outcome's status and a text."""
 
     def __init__(self, status: OutcomeStatus, text: str = "") -> None:
         super().__init__(status)
@@ -39,21 +39,21 @@ class Silent(Exception):
 
 @cache
 def source_of(module: str) -> str:
-    """The source of an adapter that runs inside, with what it stands on."""
+    """Return the source of a module that runs inside the sandbox, with the sources that it depends on."""
     files = importlib.resources.files("gce")
     parts = [files / "adapters" / "sandboxes" / f"{module}.py"]
     if module == "inside":
         parts[:0] = [files / "domain" / "plain_values.py", files / "adapters" / "sandboxes" / "system_call_filter.py"]
-    first = "from __future__ import annotations\n"  # It has to be the first line of all, and stand there once.
+    first = "from __future__ import annotations\n"  # Must be the first line, once.
     return first + "\n".join(part.read_text(encoding="utf-8").replace(first, "", 1) for part in parts)
 
 
 def python_command(uid: int = 0, *, isolated: bool = True) -> list[str]:
-    """This interpreter with the program that runs inside; `uid` is whom it becomes, where it starts as root.
+    """Return the command that runs this interpreter with the program inside.
 
-    `isolated` has its system calls filtered too.
+    If the process starts as root, it switches to the user `uid`. `isolated` installs the system call filter.
     """
-    # Without `site`, which would show what else is installed, and without the directory it starts in on the path.
+    # Without `site`, which would reveal installed packages, and without the current directory on the path.
     return [
         os.path.realpath(sys.executable),
         "-s",
@@ -67,9 +67,9 @@ def python_command(uid: int = 0, *, isolated: bool = True) -> list[str]:
 
 
 class SandboxProcess:
-    """A process that was started, and waits for its one job.
+    """A started process that waits for its single job.
 
-    It does not outlive the thread that made it: the system ends it with that.
+    The system ends it together with the thread that made it.
     """
 
     def __init__(self, command: Sequence[str], *, environment: Mapping[str, str] = ENVIRONMENT) -> None:
@@ -89,7 +89,7 @@ class SandboxProcess:
         self._deadline = 0.0
 
     def begin(self, execution: Execution, role: Role, deadline: float) -> None:
-        """Give it its job, done by `deadline`, in seconds of `time.monotonic`; OSError where no sandbox is there."""
+        """Send the job, due by `deadline`, in seconds of `time.monotonic`; OSError if the sandbox did not start."""
         job: dict[str, Any] = {
             "role": role,
             "preamble": execution.preamble,
@@ -107,7 +107,7 @@ class SandboxProcess:
             raise OSError(f"the sandbox did not start ({silent.status}): {self._complaint()}") from None
 
     def say(self, text: str = "") -> tuple[str, str]:
-        """Say something, and hear a letter and a text; `Silent` where there is no answer."""
+        """Send a text and receive a letter and a text; `Silent` if no answer arrives."""
         nonce = secrets.token_bytes(NONCE)
         self._write(nonce + text.encode("ascii"))
         size = int.from_bytes(self._read(4), "big")
@@ -122,13 +122,13 @@ class SandboxProcess:
         return said[0], said[1:]
 
     def kill(self) -> None:
-        """End it, and all that it started; whoever waits for its answer is told so."""
+        """End the process and its children; a pending `say` is told so."""
         with contextlib.suppress(OSError):
             if self._process.poll() is None:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End it, and let go of it."""
+        """End the process and release its resources."""
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             with contextlib.suppress(OSError):
@@ -137,7 +137,7 @@ class SandboxProcess:
         self._process.wait()
 
     def _complaint(self) -> str:
-        """The last line that it wrote elsewhere; the child inside cannot write there."""
+        """Return the last line on standard error, to which the child inside cannot write."""
         assert self._process.stderr is not None
         os.set_blocking(self._process.stderr.fileno(), False)
         with contextlib.suppress(OSError):

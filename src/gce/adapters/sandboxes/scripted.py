@@ -1,4 +1,4 @@
-"""A runner that runs nothing and says what a function tells it to: the fake of the Runner port."""
+"""The fake of the Runner port: runs nothing and returns what a function gives."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["ScriptedRunner"]
 
 
 class ScriptedRunner:
-    """A `Runner`; `asked` holds what it was asked to run, in order."""
+    """A `Runner` for tests; `asked` holds the requested executions, in order."""
 
     def __init__(self, answer: Callable[[Execution], Evidence]) -> None:
         self._answer = answer
         self.asked: list[Execution] = []
 
     def run(self, executions: Iterable[Execution]) -> Iterator[Evidence]:
-        """What the function makes of each."""
+        """Yield the function's evidence for each execution."""
         for execution in executions:
             self.asked.append(execution)
             yield self._answer(execution)

@@ -1,9 +1,9 @@
-"""System calls that a program in a sandbox may not make: a seccomp filter, installed from inside.
+"""A seccomp filter for the system calls that sandboxed programs may not make, installed from inside.
 
-Stands alone, as `inside` does, and is handed over with it. Refused are memory and queues that belong to no
-process and count against no limit, key rings, sockets of families that no network namespace parts (vsock), namespaces,
-mounts, other processes' memory and descriptors, and parts of the kernel that no ordinary program needs. They fail with
-EPERM; the rest is as it was.
+This file must stand alone, as `inside`, and is passed to the sandbox with it. Refused with EPERM are: memory and queues
+that belong to no process and count towards no limit, key rings, sockets of families that network namespaces do not
+isolate (vsock), namespaces, mounts, access to other processes' memory and descriptors, and parts of the kernel that
+ordinary programs do not need. All other calls are allowed.
 
 Source of the numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h of Linux.
 """
@@ -40,23 +40,23 @@ _EVERYWHERE = {
 }
 # fmt: on
 _MACHINES = {"x86_64": (0xC000003E, _X86_64, 41, 56), "aarch64": (0xC00000B7, _ARM_64, 198, 220)}
-"""By machine: its name to the kernel, its numbers, and those of `socket` and `clone`."""
+"""For each machine: its audit number, its system call numbers, and those of `socket` and `clone`."""
 _CLONE3 = 435
 _FAMILIES = (1, 2, 10)
-"""AF_UNIX, AF_INET and AF_INET6: what the network namespace parts."""
+"""AF_UNIX, AF_INET and AF_INET6: the families that network namespaces isolate."""
 _NAMESPACES = 0x7E020080
-"""Bits of clone's flags that make namespaces."""
+"""Bits of clone's flags that create namespaces."""
 _X32 = 0x40000000
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16
 _ALLOW, _KILL, _REFUSE, _UNKNOWN = 0x7FFF0000, 0x80000000, 0x00050000 | 1, 0x00050000 | 38
-"""Results: EPERM is 1, ENOSYS 38, upon which the C library takes an older call."""
+"""Filter results. EPERM is 1; ENOSYS is 38, after which the C library falls back to an older call."""
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 
 
 def _program(machine: int, refused: list[int], socket: int, clone: int) -> list[tuple[int, int, int, int]]:
-    """Instructions: (code, jump where true, jump where false, value)."""
+    """Return BPF instructions: (code, jump if true, jump if false, value)."""
     steps = [
         (_LOAD, 0, 0, _MACHINE),
         (_EQUAL, 1, 0, machine),
@@ -76,7 +76,7 @@ def _program(machine: int, refused: list[int], socket: int, clone: int) -> list[
 
 
 def install() -> None:
-    """From now on, for this process and all that it starts; OSError where this machine has no such filter."""
+    """Install the filter for this process and its children; OSError if this machine does not support it."""
     name = os.uname().machine
     if name not in _MACHINES:
         raise OSError(f"no filter of system calls for {name}, expected {' or '.join(_MACHINES)}")

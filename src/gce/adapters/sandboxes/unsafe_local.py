@@ -1,4 +1,4 @@
-"""No sandbox at all: the same process and the same limits, with this user's rights. For code that is trusted."""
+"""No sandbox: the same process and limits, but with this user's rights. For trusted code only."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ __all__ = ["start_unsafe_local"]
 
 
 def start_unsafe_local() -> SandboxProcess:
-    """A process of this user, that sees all that this user sees."""
+    """Start a process that runs as this user and sees everything that this user sees."""
     return SandboxProcess(python_command(isolated=False))

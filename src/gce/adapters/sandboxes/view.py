@@ -1,7 +1,7 @@
-"""Whom a sandbox runs as, and what it sees of this machine's files.
+"""The user that a sandbox runs as, and the part of the machine's files that it sees.
 
-That is the interpreter, its standard library and what they link to, read-only: no installed packages (one of them may
-hold the solutions), no home, no shell, no `/proc`.
+It sees, read-only, the interpreter, its standard library and the shared libraries that they link to. It sees no
+installed packages (one of them may hold the solutions), no home directory, no shell and no `/proc`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attrs import frozen
 __all__ = ["ROOM", "View", "throw_away_uid", "view"]
 
 ROOM = 16 * 2**20
-"""Bytes of the one place where files can be written, `/tmp`, which is memory."""
+"""Size in bytes of `/tmp`, the only writable place, which is in memory."""
 
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 _PACKAGES = ("site-packages", "dist-packages")
@@ -27,25 +27,25 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 @frozen
 class View:
-    """Paths are the same inside and outside."""
+    """Paths visible inside; they are the same inside and outside."""
 
     read_only: tuple[str, ...]
-    """Files and directories, none in another."""
+    """Files and directories, none of them inside another."""
     links: tuple[tuple[str, str], ...]
-    """Symbolic links: where, and to what."""
+    """Symbolic links: (path, target)."""
     directories: tuple[str, ...]
-    """Above those, from the top down."""
+    """Parent directories of those, from the top down."""
     hidden: tuple[str, ...]
-    """Directories in those that are empty inside."""
+    """Directories among those that are empty inside."""
 
 
 @cache
 def view() -> View:
-    """What this interpreter needs."""
+    """Return what this interpreter needs."""
     links = tuple((path, os.readlink(path)) for path in _LIBRARIES if os.path.islink(path))
     linked = {path for path, _ in links}
     python = os.path.realpath(sys.executable)
-    # Shared libraries of an interpreter that was not installed by the system lie beside its standard library.
+    # An interpreter not installed by the system keeps its shared libraries beside its standard library.
     own = [os.path.join(sys.base_prefix, "lib")] if sys.base_prefix not in ("/", "/usr") else []
     standard = [sysconfig.get_path(name, vars=_base()) for name in ("stdlib", "platstdlib")]
     wanted = [path for path in (*_LIBRARIES, *own, *map(os.path.realpath, standard)) if path not in linked]
@@ -64,10 +64,10 @@ def _base() -> dict[str, str]:
 
 
 def throw_away_uid() -> int:
-    """For root, whom no limit on processes holds: a user that is nobody else; 0 for anyone else."""
+    """Return a user id that no one else has, for root, whose processes have no limit; 0 for any other user."""
     if os.geteuid() != 0:
         return 0
     with open("/proc/self/uid_map", encoding="ascii") as ranges:
         known = max(int(first) + int(count) for first, _, count in map(str.split, ranges))
-    # In a container there may be few; the last ones are nobody's.
+    # A container may have few user ids; the last ones are unused.
     return min(0x7FFF_FFFF, known) - 1 - secrets.randbelow(min(2**24, max(1, known // 2)))

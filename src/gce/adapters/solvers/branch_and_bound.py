@@ -1,4 +1,4 @@
-"""The pure branch and bound behind the Solver port: small instances, no extra to install."""
+"""The Solver port over the pure Python branch and bound: small instances, no extra to install."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["ExactSolver"]
 
 
 class ExactSolver:
-    """A `Solver` for instances of at most 12 jobs; `clock` measures the seconds and enforces the limit."""
+    """A `Solver` for instances of at most 12 jobs; `clock` measures the time and enforces the limit."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def solve(self, instance: Instance, limit: float = 60.0) -> Solution:
-        """The schedule of least makespan; ValueError for more than 12 jobs, which need `CpSatSolver`."""
+        """Return the minimum-makespan schedule; ValueError for more than 12 jobs, which need `CpSatSolver`."""
         begun = self._clock.now()
         solution = solve(instance, stop=lambda: self._clock.now() - begun >= limit)
         return evolve(solution, seconds=self._clock.now() - begun)

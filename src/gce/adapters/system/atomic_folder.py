@@ -1,4 +1,4 @@
-"""A folder that appears under its name with all in it, or not at all. Knows nothing of what is written."""
+"""Write a folder atomically: it appears with all its contents, or not at all. Independent of the contents."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["whole_folder"]
 
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder to write in; it takes its place at `path` when the block ends, and is gone where it fails.
+    """Yield a temporary folder, which is moved to `path` when the block ends and removed if the block fails.
 
-    Raises BadInput where there is something already, other than an empty folder, where the place belongs to a run, or
-    nothing can be written.
+    Raises:
+        BadInput: `path` exists and is not an empty folder, belongs to a run, or cannot be written.
     """
     check_apart(path)
     target = path.resolve()

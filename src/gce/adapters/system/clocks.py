@@ -1,4 +1,4 @@
-"""Clocks: the machine's, and one that a test moves by hand."""
+"""Clocks: the system's, and a fake that tests advance by hand."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["FakeClock", "SystemClock"]
 
 
 class SystemClock:
-    """The machine's monotonic clock: changes of the wall clock do not move it."""
+    """The system's monotonic clock, which changes of the wall clock do not affect."""
 
     def now(self) -> float:
-        """Seconds since an arbitrary origin, the same within a process."""
+        """Return seconds since an arbitrary origin, which is fixed within a process."""
         return time.monotonic()
 
 
@@ -24,11 +24,11 @@ class FakeClock:
         self._now = start
 
     def now(self) -> float:
-        """Seconds: `start` plus all that it was advanced by."""
+        """Return `start` plus all advances, in seconds."""
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward. A negative or endless step: ValueError, and the clock stays."""
+        """Move the clock forward; ValueError for a negative or infinite step, and the clock stays."""
         if not (seconds >= 0 and math.isfinite(seconds)):
             raise ValueError(f"expected seconds >= 0, got {seconds!r}: a clock never runs backwards")
         self._now += seconds

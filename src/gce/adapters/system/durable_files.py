@@ -1,4 +1,4 @@
-"""Files written so that a crash leaves the old ones or the new ones, and what is deleted is never seen half gone."""
+"""Durable files: a crash leaves the old version or the new one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def write_synced(path: Path, content: bytes) -> None:
-    """Write a file and wait until the disk has it."""
+    """Write a file and wait until it is on disk."""
     with open(path, "wb") as file:
         file.write(content)
         file.flush()
@@ -30,7 +30,7 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Wait until the disk has the names in a directory."""
+    """Wait until the names in a directory are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -39,7 +39,7 @@ def sync_directory(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link or a directory with all in it; nothing there: nothing happens."""
+    """Delete a file, a link or a directory with its contents; a missing path is ignored."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -1,6 +1,7 @@
-"""Files that a user names, read within bounds: regular files of a limited size, or standard input.
+"""Read files that a user names, within bounds: regular files of a limited size, or standard input.
 
-A device or a pipe may have no end, and a size is known before the first byte is read. Knows no format but JSON.
+Devices and pipes, which may have no end, are rejected, and the size is checked before reading. Independent of file
+formats other than JSON.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _KINDS = {
 
 
 def kind_of_file(mode: int) -> str:
-    """What a file's mode, as `os.stat` has it, says in words."""
+    """Describe in words the file type in `mode`, as `os.stat` returns it."""
     return _KINDS.get(stat.S_IFMT(mode), "a special file")
 
 
 def open_input(path: str | os.PathLike[str], most: int | None = None) -> BinaryIO:
-    """A regular file, opened for reading; `most` is the most bytes that it may have.
+    """Open a regular file of at most `most` bytes for reading.
 
     Raises:
         BadInput: it cannot be read, is a directory, a device or a pipe, or is too large.
@@ -51,10 +52,10 @@ def open_input(path: str | os.PathLike[str], most: int | None = None) -> BinaryI
 
 
 def read_input(path: str | os.PathLike[str], most: int) -> bytes:
-    """What a regular file holds.
+    """Return the contents of a regular file.
 
     Raises:
-        BadInput: as `open_input`; or it has become larger than `most` bytes since.
+        BadInput: as `open_input`, or the file has grown beyond `most` bytes since it was opened.
     """
     with open_input(path, most) as file:
         try:
@@ -64,7 +65,7 @@ def read_input(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def read_standard_input(most: int) -> bytes:
-    """What standard input holds; BadInput where it is closed, or has more than `most` bytes."""
+    """Return the contents of standard input; BadInput if it is closed or has more than `most` bytes."""
     if sys.stdin is None:
         raise BadInput("cannot read standard input: it is closed")
     try:
@@ -74,7 +75,7 @@ def read_standard_input(most: int) -> bytes:
 
 
 def _bounded(file: BinaryIO, name: str, most: int) -> bytes:
-    # Some files of /proc say that they have no bytes, and have some.
+    # Some files of /proc report a size of 0 although they have contents.
     data = file.read(most + 1)
     if len(data) > most:
         raise BadInput(f"{name} has more than {most:,} bytes")
@@ -82,7 +83,7 @@ def _bounded(file: BinaryIO, name: str, most: int) -> bytes:
 
 
 def parse_json(text: str | bytes, name: str) -> Any:
-    """The value of a JSON text, all its numbers finite.
+    """Parse a JSON text; all its numbers must be finite.
 
     Raises:
         BadInput: `name` is not JSON, has NaN, an infinity or a number beyond floats, or is nested too deeply.

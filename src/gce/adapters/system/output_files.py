@@ -1,7 +1,7 @@
-"""Where a command may write: never over a file of a run, nor over anything that the same command did not write.
+"""Safe output files: a command never overwrites a file of a run, or any file that the same command did not write.
 
-A file of a kind that is replaced carries a mark at its beginning, by which it is known again. Knows the names that a
-run uses, and no format.
+A replaceable kind of file is recognised by a mark at its beginning. This module knows the file names of a run, but no
+file format.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gce.errors import BadInput
 __all__ = ["check_apart", "check_appended", "check_output", "write_output"]
 
 _OF_A_RUN = ("run.sqlite*", "checkpoints", "lock", "head.json*", "summary.json*", "validity.json*", "test-*.jsonl*")
-"""Names in a run directory that the run itself uses, or may come to use."""
+"""Names in a run directory that a run uses or may use."""
 _MARK_WITHIN = 1024
-"""Bytes."""
+"""The mark must lie within this many bytes."""
 
 
 def check_apart(path: Path) -> None:
-    """BadInput where a run keeps, or may come to keep, a file of its own at this path or around it."""
+    """Raise BadInput if a run keeps, or may keep, its own file at this path or around it."""
     named = path.name not in ("", "..")
     place = Path(os.path.realpath(path.parent), path.name) if named else Path(os.path.realpath(path))
     for root in place.parents:
@@ -39,10 +39,10 @@ def check_apart(path: Path) -> None:
 def check_output(
     path: Path, *, mark: re.Pattern[bytes] | None = None, replace: bool = False, instead: str = "give another --out"
 ) -> None:
-    """BadInput where a file must not be written to `path`; asked before what takes long, and again by `write_output`.
+    """Raise BadInput if a file may not be written to `path`.
 
-    Where nothing is there, it may be written. With `replace`, a regular file that begins with `mark` is replaced; any
-    other file, a link, a device, a pipe or a directory never is. `instead` says what the user can do.
+    Call it before long computations; `write_output` checks again. A new file is always allowed. With `replace`, a regular file that begins with `mark` may be replaced; any other
+    file, a link, a device, a pipe and a directory may not. `instead` tells the user what to do.
     """
     try:
         check_apart(path)
@@ -71,10 +71,10 @@ def write_output(
     replace: bool = False,
     instead: str = "give another --out",
 ) -> None:
-    """Write a file, its directory too, atomically and durably, where `check_output` allows it.
+    """Write a file and its directory, atomically and durably, if `check_output` allows it.
 
     Raises:
-        BadInput: it does not, or nothing can be written.
+        BadInput: writing is not allowed, or failed.
     """
     check_output(path, mark=mark, replace=replace, instead=instead)
     try:
@@ -88,9 +88,9 @@ def write_output(
 
 
 def check_appended(path: Path, *, instead: str) -> None:
-    """BadInput where nothing may be appended to `path`: it is no regular file, or belongs to a run.
+    """Raise BadInput if nothing may be appended to `path`: it is not a regular file, or belongs to a run.
 
-    What a link leads to is looked at: it is what would be written.
+    A link is followed, because its target is what would be written.
     """
     try:
         check_apart(Path(os.path.realpath(path)))

@@ -1,4 +1,4 @@
-"""This process as the system sees it: its cores, its memory, its heap. Knows nothing of what it computes."""
+"""This process as the system sees it: cores, memory and heap. Independent of what it computes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _M_ARENA_MAX = -8
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def peak_bytes() -> int:
-    """Resident memory of this process at its highest, interpreter included, what it started left out."""
+    """Return the peak resident memory of this process in bytes: interpreter included, child processes excluded."""
     status = Path("/proc/self/status")
     if status.exists():
-        # Linux hands the parent's `ru_maxrss` down to a child; this line is the process's own.
+        # On Linux a child inherits its parent's `ru_maxrss`; this line is the process's own.
         (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -32,9 +32,9 @@ def peak_bytes() -> int:
 
 
 def share_heap() -> None:
-    """Let all threads allocate from one heap, where the C library can be told so.
+    """Let all threads allocate from one heap, if the C library supports it.
 
-    glibc gives each thread a heap of its own, and what one thread has freed another cannot use.
+    By default, glibc gives each thread a heap of its own, and memory freed by one thread is not available to others.
     """
     if sys.platform.startswith("linux"):
         with contextlib.suppress(OSError, AttributeError):
