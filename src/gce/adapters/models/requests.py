@@ -1,4 +1,4 @@
-"""What every sampler does with requests, whatever it samples from. Knows records, no vendor."""
+"""Helpers for requests that all samplers share. Independent of vendors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["all_different", "cut_before", "no_room"]
 
 
 def all_different(requests: Sequence[SampleRequest]) -> list[SampleRequest]:
-    """The requests; ValueError where two have one key."""
+    """Return the requests as a list; ValueError if two have the same key."""
     requests = list(requests)
     keys = [request.key for request in requests]
     if len(set(keys)) != len(keys):
@@ -20,11 +20,11 @@ def all_different(requests: Sequence[SampleRequest]) -> list[SampleRequest]:
 
 
 def no_room(request: SampleRequest, prompt: tuple[int, ...], context: int, policy: str) -> Completion:
-    """What a request gets whose prompt leaves no room in the model's context."""
+    """Return the completion of a request whose prompt leaves no room in the model's context."""
     said = f"the prompt has {len(prompt):,} tokens, and the model's context is {context:,}"
     return Completion(request.key, "", "context", policy, prompt_token_ids=prompt, error=said)
 
 
 def cut_before(text: str, stop: Sequence[str]) -> str:
-    """Up to the first of these strings."""
+    """Return the text before the first of the stop strings."""
     return text[: min((text.index(end) for end in stop if end in text), default=len(text))]

@@ -1,9 +1,9 @@
-"""A model that says what a function tells it to: the fake of the Model port, with all four capabilities.
+"""The fake of the Model port: a model that says what a function returns, with all four capabilities.
 
-Tokens are code points, and 0x110000 for the end. Log-probabilities are those of a model of frequencies whose counts are
-the adapter (code points equal modulo 256 share one): learning adds counts, so what was learned becomes likelier. What
-the model says does not follow from them; a function that looks at `steps` can make it say other things once it has
-learned. Knows no vendor and no task.
+Tokens are code points, with 0x110000 for the end. Log-probabilities are those of a unigram model whose counts are the
+adapter (code points equal modulo 256 share a count): learning adds counts, so trained tokens become likelier. The
+completions do not depend on them, but the function can look at `steps` to change its answers after training.
+Independent of vendors and tasks.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ __all__ = ["ScriptedModel", "scripted_by_file"]
 _END = 0x110000
 _COUNTS = 257
 MOST_BYTES = 256 * 2**20
-"""Of a file of answers."""
+"""Maximum size of a file of answers."""
 
 
 def scripted_by_file(path: Path) -> ScriptedModel:
-    """A model that says what a file has, a JSON object a line: `{"when": "jobs", "text": "Answer: A 0"}`.
+    """Load a model whose answers are in a file, one JSON object per line: `{"when": "jobs", "text": "Answer: A 0"}`.
 
-    The first line whose `when` occurs in the last message is the answer, or without `when` any line is; of several
-    texts, `"text": ["...", "..."]`, the request's seed takes one. Where no line fits, the answer is empty.
+    The answer is the first line whose `when` occurs in the last message; a line without `when` always matches. If
+    `text` is a list, `"text": ["...", "..."]`, the request's seed selects one. If no line matches, the answer is empty.
 
     Raises:
         BadInput: the file cannot be read.
-        ModelError: it is not UTF-8, or a line is no such object.
+        ModelError: it is not UTF-8, or a line is not such an object.
     """
     try:
         lines = read_input(path, MOST_BYTES).decode().splitlines()
@@ -80,7 +80,7 @@ class ScriptedModel:
     def __init__(
         self, answer: Callable[[SampleRequest], str], *, context: int = 1 << 20, blocks: int = 4, name: str = "scripted"
     ) -> None:
-        """A model of `context` tokens for prompt and completion together, which says it has `blocks` blocks."""
+        """Make a model with `context` tokens for prompt and completion together, which reports `blocks` blocks."""
         self._context = context
         self._blocks = blocks
         self._layers: tuple[int, ...] = tuple(range(blocks))
@@ -91,7 +91,7 @@ class ScriptedModel:
 
     @property
     def steps(self) -> int:
-        """Updates so far."""
+        """Number of updates so far."""
         return int(self._steps)
 
     def info(self) -> ModelInfo:
@@ -108,14 +108,14 @@ class ScriptedModel:
         )
 
     def attach(self, layers: Sequence[int]) -> None:
-        """See `gce.ports.model.Probe`. The blocks are only noted; which they are makes no difference."""
+        """See `gce.ports.model.Probe`. The blocks are only recorded and have no effect."""
         check_layers(layers, self._blocks)
         self._layers = tuple(sorted(layers))
         self._counts = np.zeros_like(self._counts)
         self._steps = np.zeros_like(self._steps)
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """See `gce.ports.model.Sampler`. In the order of the requests."""
+        """See `gce.ports.model.Sampler`. Completions come in the order of the requests."""
         return self._completions(all_different(requests), self._log_shares(), self.info().identity)
 
     def log_probabilities(
@@ -126,7 +126,10 @@ class ScriptedModel:
         return _looked_up(shares, (*map(ord, continuation), _END))
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
-        """See `gce.ports.model.Learner`. Adds to a trained token's count how hard the loss pushes it; never below 0."""
+        """See `gce.ports.model.Learner`.
+
+        Adds minus the loss gradient to each trained token's count, which stays at least 0.
+        """
         shares, objective = self._log_shares(), Objective(batch.clip, batch.kl)
         loss, tokens, dropped = 0.0, 0, 0
         change = np.zeros_like(self._counts)
@@ -177,7 +180,7 @@ class ScriptedModel:
         self._layers = tuple(state.settings.get("layers", self._layers))
 
     def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
-        """See `gce.ports.model.Probe`. Block i adds to the mean square of the scaled tokens its (i + 1)-th part."""
+        """See `gce.ports.model.Probe`. Block i adds 1 / (i + 1) of the mean square of the scaled tokens so far."""
         tokens = [token for messages in prompts for token in self.prompt_tokens(messages)]
         size = float(np.mean(np.square(np.array(tokens) / _END))) if tokens else 0.0
         found = []
@@ -188,15 +191,15 @@ class ScriptedModel:
         return tuple(found)
 
     def prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
-        """The conversation, each turn closed by an end token. Tools are not shown."""
+        """Return the tokens of the conversation, with an end token after each message. Tools are not shown."""
         return tuple(t for message in messages for t in (*map(ord, f"{message.role}: {message.content}"), _END))
 
     def turn_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
-        """The last message's text. Calls of tools are not shown."""
+        """Return the tokens of the last message's text. Tool calls are not shown."""
         return self.text_tokens(messages[-1].content, end=True)
 
     def text_tokens(self, text: str, *, end: bool) -> tuple[int, ...]:
-        """Code points, and the end token if asked for."""
+        """Return the code points, with the end token if `end`."""
         return (*map(ord, text), *([_END] if end else []))
 
     def _log_shares(self) -> Array:
@@ -227,7 +230,7 @@ class ScriptedModel:
 
 
 def _places(tokens: Sequence[int]) -> list[int]:
-    """Where each token is counted."""
+    """Return the index of each token's count."""
     return [_COUNTS - 1 if token == _END else token % (_COUNTS - 1) for token in tokens]
 
 

@@ -41,8 +41,9 @@ def check_output(
 ) -> None:
     """Raise BadInput if a file may not be written to `path`.
 
-    Call it before long computations; `write_output` checks again. A new file is always allowed. With `replace`, a regular file that begins with `mark` may be replaced; any other
-    file, a link, a device, a pipe and a directory may not. `instead` tells the user what to do.
+    Call it before long computations; `write_output` checks again. A new file is always allowed. With `replace`, a
+    regular file that begins with `mark` may be replaced; any other file, a link, a device, a pipe and a directory may
+    not. `instead` tells the user what to do.
     """
     try:
         check_apart(path)

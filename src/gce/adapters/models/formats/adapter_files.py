@@ -1,7 +1,7 @@
-"""A LoRA adapter read from a checkpoint, and written as PEFT reads it.
+"""Read a LoRA adapter from a checkpoint, and write it in PEFT's format.
 
 A checkpoint has mlx-lm's layout: `adapters.safetensors` with PATH.lora_a (inputs, rank) and PATH.lora_b (rank,
-outputs), `adapter_config.json` with rank, scale and paths. Knows no model and no disk.
+outputs), and `adapter_config.json` with rank, scale and paths. Independent of models and of the disk.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from gce.errors import BadInput, DamagedStore, MissingExtra, one_line
 __all__ = ["MLX_FILES", "LowRank", "peft_files", "read_adapter"]
 
 MLX_FILES = ("adapter_config.json", "adapters.safetensors")
-"""What `mlx_lm.load(base, adapter_path=...)` reads."""
+"""The files that `mlx_lm.load(base, adapter_path=...)` reads."""
 
 
 @frozen(eq=False)
 class LowRank:
-    """What is added to linears: `scale` times the product of two arrays of this rank."""
+    """A LoRA adapter: `scale` times the product of two arrays of this rank is added to each adapted linear."""
 
     rank: int
     scale: float
     dropout: float
     pairs: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    """By the linear's full path: (inputs, rank) and (rank, outputs)."""
+    """(inputs, rank) and (rank, outputs), by the linear's full path."""
 
 
 def read_adapter(files: Mapping[str, bytes], where: str) -> LowRank:
-    """The adapter in a checkpoint's files.
+    """Return the adapter in a checkpoint's files.
 
-    Raises BadInput where the checkpoint is another kind of model's, DamagedStore where its files do not fit together.
+    Raises:
+        BadInput: the checkpoint holds no LoRA adapter.
+        DamagedStore: the files are inconsistent.
     """
     if "adapter_config.json" not in files:
         raise BadInput(f"{where} holds no LoRA adapter: its model keeps what it learned otherwise")
@@ -64,7 +66,7 @@ def read_adapter(files: Mapping[str, bytes], where: str) -> LowRank:
 
 
 def peft_files(adapter: LowRank, base: str) -> dict[str, bytes]:
-    """Contents of the files that `peft.PeftModel.from_pretrained` reads, for the base of this name.
+    """Return the contents of the files that `peft.PeftModel.from_pretrained` reads, for the base of this name.
 
     Source: PEFT's checkpoint format, https://huggingface.co/docs/peft/developer_guides/checkpoint.
     """
@@ -72,7 +74,7 @@ def peft_files(adapter: LowRank, base: str) -> dict[str, bytes]:
 
     arrays = {}
     for path, (a, b) in adapter.pairs.items():
-        # safetensors writes memory as it lies, so a transposed view has to be copied.
+        # safetensors writes the memory as it is, so a transposed view must be copied.
         arrays[f"base_model.model.{path}.lora_A.weight"] = np.ascontiguousarray(a.T)
         arrays[f"base_model.model.{path}.lora_B.weight"] = np.ascontiguousarray(b.T)
     alpha = adapter.scale * adapter.rank

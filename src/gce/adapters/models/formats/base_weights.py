@@ -1,4 +1,4 @@
-"""A base's weight files: whether an adapter fits them, and a copy with the adapter added to them.
+"""The weight files of a base model: check that an adapter fits them, and write a copy with the adapter merged.
 
 The base is a directory in the Hugging Face layout. Runs no model.
 """
@@ -26,15 +26,15 @@ COMPANIONS = (
     *("tokenizer*", "special_tokens_map.json", "added_tokens.json", "chat_template*", "vocab.*", "merges.txt"),
     *("*.model", "*.tiktoken"),
 )
-"""What makes the weights a model, by name; a card tells of the base and stays there."""
+"""File names that make a complete model besides its weights; the model card describes the base, so it is not copied."""
 _QUANTIZED = "the base {} is quantized: give --model with the model in full precision"
 
 
 def check_fits(base: Path, adapter: LowRank) -> None:
-    """BadInput unless every adapted linear's weight is in the base's files, not quantized, of the adapter's shape.
+    """Raise BadInput unless the base's files hold every adapted weight, not quantized, in the adapter's shape.
 
-    mlx-lm must take each of them as it lies in the files. Some models' weights it renames, turns or scales: what
-    is added to those is something else to other programs.
+    mlx-lm must load each of these weights unchanged. It renames, transposes or scales some models' weights; an adapter
+    merged into those would mean something else to other programs.
     """
     if _quantized(base):
         raise BadInput(_QUANTIZED.format(base))
@@ -53,9 +53,9 @@ def check_fits(base: Path, adapter: LowRank) -> None:
 
 
 def write_merged(base: Path, adapter: LowRank, folder: Path) -> None:
-    """The base's files in `folder`, shard by shard, each adapted weight the sum in float32, rounded to its own type.
+    """Write the base's files to `folder`, shard by shard, with the adapter merged into the weights.
 
-    Raises OSError where writing fails.
+    Sums are computed in float32 and rounded to the weight's own type. Raises OSError if writing fails.
     """
     for path in _companions(base):
         shutil.copyfile(path, folder / path.name)
@@ -78,7 +78,7 @@ def write_merged(base: Path, adapter: LowRank, folder: Path) -> None:
 
 
 def _shapes(adapter: LowRank) -> dict[str, tuple[int, int]]:
-    """What the adapted weights must be, by name."""
+    """Return the required shape of each adapted weight, by name."""
     return {f"{path}.weight": (b.shape[1], a.shape[0]) for path, (a, b) in adapter.pairs.items()}
 
 
@@ -94,7 +94,7 @@ def _checked(base: Path, name: str, stored: Mapping[str, mx.array], shape: tuple
 
 
 def _read(path: Path) -> tuple[dict[str, mx.array], dict[str, str]]:
-    """A weight file's arrays, whose numbers are read when they are used, and its metadata."""
+    """Return a weight file's arrays, which are read lazily, and its metadata."""
     found: Any = mx.load(str(path), return_metadata=True)
     arrays, metadata = found
     return arrays, metadata

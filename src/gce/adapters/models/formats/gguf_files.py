@@ -1,10 +1,11 @@
-"""A GGUF file of Llama-type architecture as a directory in the Hugging Face layout, in float32.
+"""Convert a GGUF file of a Llama-type model to a directory in the Hugging Face layout, in float32.
 
-GGUF keeps a model in one file: facts, a tokenizer, and tensors that are often quantized in small groups. Rows of the
-query and key projections lie interleaved for its form of RoPE; here they go back to where the Hugging Face layout has
-them. Numbers come out as the quantized ones are defined, so nothing is lost beyond what the file had lost already.
+GGUF keeps a model in one file: metadata, a tokenizer, and tensors that are often quantized in small groups. It
+interleaves the rows of the query and key projections for its form of RoPE; the conversion restores the order of the
+Hugging Face layout. Dequantized numbers are exact, so nothing is lost beyond the quantization itself. Does not hold
+models in memory.
 
-Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Knows files, not models in memory.
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ except ImportError as error:
 __all__ = ["directory_of_gguf"]
 
 _VERSION = 1
-"""Of what is made of a file; another one is made anew."""
+"""Version of the converted files; files of another version are converted again."""
 _QUANTIZATIONS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
 _MODULES = {
     "token_embd": "model.embed_tokens",
@@ -48,7 +49,7 @@ _MODULES = {
     "ffn_down": "mlp.down_proj",
 }
 _CONTROL, _USER_DEFINED = 3, 4
-"""Token types that stand for themselves in a text."""
+"""Types of tokens that are matched literally in a text."""
 
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 _LLAMA_3 = (
@@ -63,16 +64,17 @@ _SPLITS: Mapping[str, list[dict[str, Any]]] = {
         {**_BYTES, "use_regex": False},
     ],
 }
-"""How text is cut before byte pairs are merged, by `tokenizer.ggml.pre`."""
+"""How text is split before byte pairs are merged, by `tokenizer.ggml.pre`."""
 
 
 def directory_of_gguf(path: Path, cache: Path) -> Path:
-    """Where the model of a GGUF file lies in the Hugging Face layout; it is made under `cache` the first time.
+    """Return the Hugging Face directory of a GGUF file's model; it is created under `cache` on first use.
 
-    Takes four bytes of disk for each number in the model. Needs the package gguf.
+    Takes four bytes of disk for each parameter. Requires the package gguf.
 
     Raises:
-        ModelError: no such file, a damaged one, or one of another architecture, tokenizer or quantization, by name.
+        ModelError: the file is missing or damaged, or its architecture, tokenizer or quantization is unsupported; the
+            message names it.
     """
     target = cache / f"{path.stem}-{_digest(path)[:16]}-{_VERSION}"
     if (target / "config.json").is_file():
@@ -92,20 +94,20 @@ def directory_of_gguf(path: Path, cache: Path) -> Path:
             _write(whole, files, weights)
             whole.rename(target)
     except (OSError, SafetensorError) as error:
-        if not (target / "config.json").is_file():  # Somebody else may have been as fast.
+        if not (target / "config.json").is_file():  # Another process may have written it first.
             raise ModelError(f"could not write the model of {path} to {target}: {error}") from error
     return target
 
 
 class _Facts:
-    """What a file says of itself, by name."""
+    """The metadata of a file, by name."""
 
     def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
         self.path = path
         self._values = values
 
     def get(self, name: str, kind: Callable[[Any], Any], default: Any = None) -> Any:
-        """A fact as `kind`; without a default it has to be there."""
+        """Return a value converted by `kind`; it is required unless there is a default."""
         value = self._values.get(name, default)
         if value is None:
             raise ModelError(f"expected {name} among the facts of {self.path}, it is not there")
@@ -138,7 +140,7 @@ def _opened(path: Path) -> Any:
         raise MissingExtra("gguf", "gguf") from error
     try:
         return GGUFReader(path)
-    except Exception as error:  # A damaged file fails wherever its bytes lead the reader.
+    except Exception as error:  # A damaged file may raise anything.
         raise ModelError(f"{path} is no whole GGUF file: {one_line(error)}") from error
 
 
@@ -168,14 +170,14 @@ def _config(facts: _Facts) -> dict[str, Any]:
         "rms_norm_eps": facts.get("llama.attention.layer_norm_rms_epsilon", float),
         "rope_theta": facts.get("llama.rope.freq_base", float, 10000.0),
         "vocab_size": len(facts.get("tokenizer.ggml.tokens", list)),
-        "tie_word_embeddings": True,  # Until there is a head of its own among the tensors.
+        "tie_word_embeddings": True,  # Unless the tensors include a separate head.
         "bos_token_id": facts.get("tokenizer.ggml.bos_token_id", int, 0),
         "eos_token_id": facts.get("tokenizer.ggml.eos_token_id", int),
     }
 
 
 def _weights(facts: _Facts, tensors: Any, config: dict[str, Any]) -> dict[str, Array]:
-    """Arrays by their names in the Hugging Face layout; `config` is told of a head beside the embedding."""
+    """Return arrays by their names in the Hugging Face layout; note in `config` a head separate from the embedding."""
     from gguf.quants import dequantize
 
     found: dict[str, Array] = {}
@@ -202,14 +204,14 @@ def _weights(facts: _Facts, tensors: Any, config: dict[str, Any]) -> dict[str, A
 
 
 def _halves_apart(rows: Array, heads: int) -> Array:
-    """Each head's rows from pairs side by side to first halves before second halves."""
+    """Reorder each head's rows from interleaved pairs to first halves before second halves."""
     size = rows.shape[0] // heads
     swapped: Array = rows.reshape(heads, size // 2, 2, -1).swapaxes(1, 2).reshape(rows.shape)
     return swapped
 
 
 def _tokenizer(facts: _Facts) -> dict[str, Any]:
-    """The contents of the tokenizer's files by name."""
+    """Return the contents of the tokenizer's files by name."""
     kind, cut = facts.get("tokenizer.ggml.model", str), facts.get("tokenizer.ggml.pre", str, "gpt-2")
     if kind != "gpt2" or cut not in _SPLITS:
         raise ModelError(

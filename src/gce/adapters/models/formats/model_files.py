@@ -1,4 +1,4 @@
-"""Where a model's files lie, and what names them by their contents. Loads no weights."""
+"""Find a model's files, and hash their contents. Loads no weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["check_speaks", "directory_digest", "find_directory"]
 
 
 def find_directory(path_or_repo: str | Path) -> Path:
-    """A local directory with the model's files, fetched from the hub where the name is one of a model there.
+    """Return a local directory with the model's files, downloaded from the Hugging Face hub if necessary.
 
     Raises:
         ModelError: neither a directory with a model nor a model on the hub, or the hub cannot be reached.
@@ -34,7 +34,7 @@ def find_directory(path_or_repo: str | Path) -> Path:
 
 
 def check_speaks(name: str, *, template: bool, end: int | None) -> None:
-    """ModelError where a model cannot hold a conversation: it has no chat template, or no token that ends a turn."""
+    """Raise ModelError if a model cannot hold a conversation: it has no chat template, or no end-of-turn token."""
     if not template:
         raise ModelError(f"expected a model with a chat template, {name!r} has none")
     if end is None:
@@ -42,7 +42,7 @@ def check_speaks(name: str, *, template: bool, end: int | None) -> None:
 
 
 def directory_digest(directory: Path) -> str:
-    """SHA-256 over names and contents of the files that make the base what it is."""
+    """Return the SHA-256 of the names and contents of the base model's config and weight files."""
     found = hashlib.sha256()
     for path in sorted([directory / "config.json", *directory.glob("model*.safetensors")]):
         found.update(f"{path.name} {path.stat().st_size} ".encode())

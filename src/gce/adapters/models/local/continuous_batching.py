@@ -1,8 +1,8 @@
-"""Continuous batching: requests in, completions out, rows refilled as sequences end.
+"""Continuous batching: as sequences end, waiting requests take over their rows.
 
-A prompt that several requests share is computed once. Everything that decides which sequence runs where follows from
-the requests and the tokens drawn, so the same call gives the same completions. Each request draws from a generator of
-its own, seeded by the request. Knows token ids and decoders; it knows neither text nor weights.
+A prompt that several requests share is computed once. The assignment of sequences to rows depends only on the requests
+and the drawn tokens, so equal calls give equal completions. Each request draws from its own generator, seeded by the
+request. Works on token ids and decoders; independent of text and weights.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from gce.adapters.models.local.token_sampling import Array
 __all__ = ["Decoder", "DecoderMaker", "Job", "Rollout", "roll_out"]
 
 _PREFILL_TOKENS = 4096
-"""Prompt tokens at most that are computed in one pass, unless one prompt alone is longer."""
+"""Maximum prompt tokens per prefill pass, unless a single prompt is longer."""
 
 
 class Decoder(Protocol):
-    """Rows that each hold a sequence and take one token a step."""
+    """Rows that each hold a sequence and take one token per step."""
 
     @property
     def rows(self) -> int:
-        """How many there are, idle ones included."""
+        """Number of rows, idle ones included."""
         ...
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
-        """A prefix for each prompt, opaque, to be placed in any number of rows."""
+        """Return an opaque prefix for each prompt, which can be placed in any number of rows."""
         ...
 
     def place(self, row: int, prefix: Any) -> None:
@@ -39,20 +39,20 @@ class Decoder(Protocol):
         ...
 
     def release(self, row: int) -> None:
-        """Leave `row` idle; what it draws from now on means nothing."""
+        """Mark `row` as idle; its output is meaningless from now on."""
         ...
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with these rows alone, as rows 0, 1, ...; nothing may be placed after it."""
+        """Continue with these rows only, as rows 0, 1, ...; nothing may be placed afterwards."""
         ...
 
     def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-        """Append one token to each row and draw the next, as `gce.adapters.models.local.token_sampling.draw` says."""
+        """Append one token to each row and draw the next, as `gce.adapters.models.local.token_sampling.draw`."""
         ...
 
 
 DecoderMaker = Callable[[int, Sequence[tuple[int, ...]]], Decoder]
-"""A decoder of so many rows at most, for these prompts, each once."""
+"""(maximum rows, distinct prompts) -> a decoder for these prompts."""
 
 
 @frozen
@@ -63,19 +63,19 @@ class Job:
     seed: int
     temperature: float
     limit: int
-    """New tokens at most, at least 1."""
+    """Maximum new tokens, at least 1."""
     ends: Callable[[Sequence[int]], bool] | None = None
-    """Whether the tokens written so far end the sequence; asked after each. End tokens do in any case."""
+    """Tests after each token whether the tokens generated so far end the sequence. End tokens always do."""
 
 
 @frozen
 class Rollout:
-    """What was sampled for one job."""
+    """The sample for one job."""
 
     job: int
-    """Its place in the sequence of jobs."""
+    """The job's index."""
     stopped: bool
-    """Whether it ended by itself, and not for its length."""
+    """True if the sequence ended by itself, False if it reached its token limit."""
     tokens: tuple[int, ...]
     log_probabilities: tuple[float, ...]
     sampling_log_probabilities: tuple[float, ...]
@@ -89,9 +89,9 @@ def roll_out(
     max_rows: int,
     left: Callable[[], bool] = lambda: False,
 ) -> Iterator[Rollout]:
-    """Sample every job; each rollout comes as soon as it is finished. Ends early once `left()`.
+    """Sample every job; yield each rollout as soon as it is finished. Stops early once `left()` is true.
 
-    Long prompts go first, since what they ask for tends to take longest, and jobs with the same prompt go together.
+    Long prompts go first, because their completions tend to take longest; jobs with the same prompt go together.
     """
     if not jobs:
         return
@@ -131,7 +131,7 @@ def roll_out(
 
 
 def _prefill(decoder: Decoder, prefixes: dict[tuple[int, ...], object], prompts: Sequence[tuple[int, ...]]) -> None:
-    """Compute the prefixes that are missing, each prompt without its last token: that one is the first step's input."""
+    """Compute missing prefixes: each prompt without its last token, which is the input of the first step."""
     missing = deque(prompt for prompt in dict.fromkeys(prompts) if prompt not in prefixes)
     while missing:
         together = [missing.popleft()]
@@ -141,7 +141,7 @@ def _prefill(decoder: Decoder, prefixes: dict[tuple[int, ...], object], prompts:
 
 
 class _Table:
-    """What each row of the decoder is busy with, as arrays."""
+    """The state of each decoder row, as arrays."""
 
     def __init__(self, rows: int, longest: int) -> None:
         self.job = np.full(rows, -1)

@@ -1,4 +1,4 @@
-"""Arrays that are costly to compute and never change, kept by the tokens they belong to. Knows no models."""
+"""An LRU cache of arrays that are expensive to compute and never change, keyed by tokens. Independent of models."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["HiddenStates"]
 
 
 class HiddenStates:
-    """Keeps up to so many bytes of arrays; those go first that nobody has asked for longest."""
+    """An LRU cache of at most `most_bytes` bytes of arrays."""
 
     def __init__(self, *, most_bytes: int = 1 << 30) -> None:
         self._kept: OrderedDict[bytes, Array] = OrderedDict()
         self._room = most_bytes
 
     def get(self, tokens: Sequence[int]) -> Array | None:
-        """What is kept for these tokens."""
+        """Return the array cached for these tokens; None if there is none."""
         key = _key(tokens)
         if key in self._kept:
             self._kept.move_to_end(key)
         return self._kept.get(key)
 
     def put(self, tokens: Sequence[int], states: Array) -> None:
-        """Keep an array for tokens that have none, unless it is larger than all the room there is."""
+        """Cache an array for tokens that have none; it is dropped again if it exceeds the whole cache."""
         self._kept[_key(tokens)] = states
         self._room -= states.nbytes
         while self._room < 0:

@@ -1,7 +1,7 @@
-"""A LoRA adapter in words and numbers: its shape, how it learns, where it starts, and its description on disk.
+"""LoRA adapters, for all backends: shape, optimizer settings, initial values and config file.
 
-The layout is mlx-lm's, whatever the backend: PATH.lora_a of (inputs, rank), PATH.lora_b of (rank, outputs), added to
-PATH's output as scale x (inputs @ lora_a @ lora_b). Equal seeds start equal adapters in every backend. Knows no vendor.
+The layout is mlx-lm's: PATH.lora_a of (inputs, rank) and PATH.lora_b of (rank, outputs), added to PATH's output as
+scale x (inputs @ lora_a @ lora_b). Equal seeds give equal initial adapters in every backend. Independent of vendors.
 
 Source: Hu et al. (2021), LoRA: Low-Rank Adaptation of Large Language Models.
 """
@@ -42,32 +42,32 @@ class LoraSettings:
     scale: float = 2.0
     """Factor on the low-rank product (alpha / rank elsewhere)."""
     layers: tuple[int, ...] = ()
-    """Blocks to adapt, from the input, 0-based. Empty: none until `attach`."""
+    """Blocks to adapt, 0-based from the input. Empty: none until `attach`."""
     dropout: float = field(default=0.0, validator=[validators.ge(0.0), validators.lt(1.0)])
-    """Of the adapter's inputs, during updates only."""
+    """Dropout rate of the adapter's inputs, during updates only."""
     keys: tuple[str, ...] | None = None
-    """Linears of each block by path inside it, such as `self_attn.q_proj`; None for all of them."""
+    """Linears to adapt in each block, by path inside the block, such as `self_attn.q_proj`; None for all of them."""
 
 
 @frozen
 class OptimizerSettings:
-    """AdamW with bias correction, and how gradients are gathered."""
+    """AdamW with bias correction, gradient clipping and gradient accumulation."""
 
     learning_rate: float = field(default=1e-3, validator=validators.gt(0.0))
     weight_decay: float = field(default=0.0, validator=validators.ge(0.0))
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
     max_gradient_norm: float | None = field(default=1.0, validator=_positive_or_none)
-    """Gradients are scaled down to this global norm; None leaves them."""
+    """Gradients are clipped to this global norm; None: no clipping."""
     tokens_per_pass: int = field(default=512, validator=validators.ge(1))
-    """Tokens whose activations a thread holds at once, padding included in mlx, on average in numpy; a batch takes as
-    many passes as it needs."""
+    """Tokens whose activations a thread holds at once: with padding in mlx, on average in numpy. Gradients accumulate
+    over as many passes as a batch needs."""
 
 
 def first_values(seed: int, path: str, shape: tuple[int, ...]) -> Array:
-    """What `lora_a` of the linear at `path` starts with, uniform within inputs^-0.5 of 0; `lora_b` starts with zeros.
+    """Return initial values of `lora_a` for the linear at `path`, uniform within inputs^-0.5 of 0.
 
-    They depend on the seed and the path alone.
+    `lora_b` starts at 0. The values depend only on the seed and the path.
     """
     generator = np.random.Generator(np.random.Philox([seed, crc32(path.encode())]))
     bound = shape[0] ** -0.5
@@ -75,7 +75,7 @@ def first_values(seed: int, path: str, shape: tuple[int, ...]) -> Array:
 
 
 def adapter_config(lora: LoraSettings, layers: Sequence[int], modules: Sequence[str]) -> dict[str, Any]:
-    """What mlx-lm reads from `adapter_config.json`; with full paths as keys it does not look at `num_layers`."""
+    """Return what mlx-lm reads from `adapter_config.json`; with full paths as keys it ignores `num_layers`."""
     return {
         "fine_tune_type": "lora",
         "num_layers": len(layers),
@@ -89,13 +89,13 @@ def adapter_config(lora: LoraSettings, layers: Sequence[int], modules: Sequence[
 
 
 def check_layers(layers: Sequence[int], blocks: int) -> None:
-    """ModelError where these are not different blocks of a model that has so many."""
+    """Raise ModelError unless these are distinct blocks of a model with `blocks` blocks."""
     if len(set(layers)) != len(layers) or not all(0 <= layer < blocks for layer in layers):
         raise ModelError(f"expected different blocks from 0 to {blocks - 1}, got {list(layers)!r}")
 
 
 def check_same_shapes(expected: Mapping[str, Array], state: ModelState, layers: Sequence[int]) -> None:
-    """ValueError where `state` does not hold arrays of the names, shapes and kinds that an adapter has."""
+    """Raise ValueError unless `state` holds arrays of the names, shapes and types of this adapter."""
     if expected.keys() != state.arrays.keys():
         odd = sorted(expected.keys() ^ state.arrays.keys())
         raise ValueError(f"expected a state of blocks {list(layers)}, got one that differs in {odd[0]!r}")

@@ -1,7 +1,7 @@
-"""A language model in this process, with all four capabilities: it samples, scores, learns and can be probed.
+"""A language model in this process, with all four capabilities: sample, score, learn and probe.
 
-Knows text, chat templates and the records of the domain. Everything about tokens and weights is asked of an `Engine`,
-of which there is one for each vendor. It does not know tasks, verdicts or files.
+Works on text, chat templates and domain records. Tokens and weights belong to an `Engine`, one for each backend.
+Independent of tasks, verdicts and files.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = ["Engine", "LocalModel", "RollOut"]
 RollOut = Callable[[Sequence[Job]], Iterator[Rollout]]
 
 _BASE_SCORES = 1 << 26
-"""Bytes of the base's log-probabilities that are kept."""
+"""Maximum bytes of cached log-probabilities under the base."""
 
 
 class Engine(Protocol):
-    """A frozen base with a LoRA adapter, as arrays of numbers: it knows tokens, not text."""
+    """A backend: a frozen base with a LoRA adapter, as arrays. Works on tokens, not text."""
 
     @property
     def blocks(self) -> int:
-        """How many transformer blocks there are."""
+        """Number of transformer blocks."""
         ...
 
     @property
@@ -46,65 +46,65 @@ class Engine(Protocol):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Full paths of the linears that learn."""
+        """Full paths of the adapted linears."""
         ...
 
     @property
     def trainable_parameters(self) -> int:
-        """Numbers in the adapter."""
+        """Number of parameters in the adapter."""
         ...
 
     @property
     def total_parameters(self) -> int:
-        """Numbers in base and adapter; a packed word of quantized weights counts once."""
+        """Number of parameters in base and adapter; a packed word of quantized weights counts once."""
         ...
 
     def digest(self) -> str:
-        """Names base and adapter by their contents."""
+        """Return a hash of base and adapter."""
         ...
 
     def attach(self, layers: Sequence[int]) -> None:
-        """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
+        """Adapt these blocks only, with a newly initialised adapter and optimizer."""
         ...
 
     def sampler(self, stop: frozenset[int]) -> RollOut:
-        """What samples from the model as it is now; later updates do not reach it."""
+        """Return a sampler of the model in its current state; later updates do not affect it."""
         ...
 
     def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
-        """Log-probabilities of the tokens from `start` on."""
+        """Return the log-probabilities of the tokens from `start` on."""
         ...
 
     def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float]:
-        """One optimizer step at `rate` times the learning rate.
+        """Take one optimizer step at `rate` times the learning rate.
 
-        Returns the loss before it, and the gradient's norm before clipping.
+        Returns the loss before the step, and the gradient norm before clipping.
         """
         ...
 
     def state(self) -> ModelState:
-        """A copy of adapter and optimizer."""
+        """Return a copy of adapter and optimizer."""
         ...
 
     def restore(self, state: ModelState) -> None:
-        """Continue from `state`; where no block is adapted yet, those of the state are."""
+        """Continue from `state`; if no block is adapted yet, adapt those of the state."""
         ...
 
     def block_statistics(self, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
-        """What each block does with token sequences, adapter off."""
+        """Return activation statistics of each block on token sequences, with the adapter off."""
         ...
 
 
 class LocalModel:
-    """An engine and a tokenizer. Has `Sampler`, `Scorer`, `Learner` and `Probe` of `gce.ports.model`."""
+    """An engine with a tokenizer. Has `Sampler`, `Scorer`, `Learner` and `Probe` of `gce.ports.model`."""
 
     def __init__(
         self, engine: Engine, tokenizer: Any, *, end: int, stop: Iterable[int], context: int | None, note: str = ""
     ) -> None:
-        """A model that ends its turns with the token `end`, and stops at each of `stop`.
+        """Make a model that ends its turns with the token `end`, and stops at each token of `stop`.
 
-        `tokenizer` is one of transformers', or wraps one. `context` counts the tokens that a prompt and its completion
-        may have together; None sets no limit. `note` says what was done to the model that its user may not expect.
+        `tokenizer` is one of transformers', or wraps one. `context` is the maximum number of tokens of a prompt and its
+        completion together; None sets no limit. `note` describes a change to the model that its user may not expect.
         """
         self.engine = engine
         self._context = context
@@ -117,7 +117,7 @@ class LocalModel:
         self._roll_out: RollOut | None = None
 
     def info(self) -> ModelInfo:
-        """See `gce.ports.model.Model`. The identity is a SHA-256 over the base's files and the adapter."""
+        """See `gce.ports.model.Model`. The identity is a SHA-256 of the base's files and the adapter."""
         return ModelInfo(
             identity=self.engine.digest(),
             capabilities=CAPABILITIES,
@@ -136,14 +136,14 @@ class LocalModel:
         self._roll_out = None
 
     def prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
-        """The conversation through the chat template, up to where the model is to write."""
+        """Return the conversation through the chat template, with the generation prompt."""
         return self._through_template(messages, tools, add_generation_prompt=True)
 
     def turn_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
-        """The last message as the chat template writes it after the prompt, up to its end token.
+        """Return the last message as the chat template writes it after the prompt, up to its end token.
 
         Raises:
-            ValueError: with that message the template writes another prompt.
+            ValueError: with that message, the template writes another prompt.
         """
         prompt = self.prompt_tokens(messages[:-1], tools)
         whole = self._through_template(messages, tools, add_generation_prompt=False)
@@ -153,11 +153,11 @@ class LocalModel:
         return whole[len(prompt) : last + 1]
 
     def text_tokens(self, text: str, *, end: bool) -> tuple[int, ...]:
-        """`text` as the model would write it, with the end token if asked for."""
+        """Return `text` as the model would generate it, with the end token if `end`."""
         return (*self._tokenizer.encode(text, add_special_tokens=False), *([self._end] if end else []))
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """See `gce.ports.model.Sampler`. Updates made while the completions come do not affect them."""
+        """See `gce.ports.model.Sampler`. Updates during the iteration do not affect the completions."""
         requests = all_different(requests)
         if self._roll_out is None:
             self._roll_out = self.engine.sampler(self._stop)
@@ -172,7 +172,7 @@ class LocalModel:
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
         """See `gce.ports.model.Learner`."""
-        self._roll_out = None  # Its merged weights are of no use any more.
+        self._roll_out = None  # Its merged weights are outdated.
         if not self.engine.layers:
             raise ModelError("expected an adapter before the first update: call attach(layers)")
         objective = Objective(batch.clip, batch.kl)
@@ -204,7 +204,7 @@ class LocalModel:
         return self.engine.block_statistics(self.prompt_tokens(messages) for messages in prompts)
 
     def _with_base(self, examples: Sequence[Example], objective: Objective) -> list[Example]:
-        """The examples with the base's log-probabilities, where the objective asks for them."""
+        """Return the examples with log-probabilities under the base, if the objective needs them."""
         if not objective.kl:
             return list(examples)
         found = []
@@ -246,10 +246,10 @@ class LocalModel:
             yield self._completion(request, job.prompt, rollout, policy)
 
     def _ends(self, request: SampleRequest) -> Callable[[Sequence[int]], bool] | None:
-        """Whether what was written ends with one of the request's stop strings, or with more behind it."""
+        """Return a test for tokens whose text contains one of the request's stop strings near its end."""
         if not request.stop:
             return None
-        # A character takes four tokens at most: one for each byte.
+        # A character takes at most four tokens: one for each byte.
         longest = 4 * max(map(len, request.stop)) + 1
 
         def ended(tokens: Sequence[int]) -> bool:
@@ -260,7 +260,7 @@ class LocalModel:
 
     def _completion(self, request: SampleRequest, prompt: tuple[int, ...], rollout: Rollout, policy: str) -> Completion:
         written = rollout.tokens[:-1] if rollout.tokens[-1] in self._stop else rollout.tokens
-        # Other special tokens stay visible: whoever reads the text shall see what was written.
+        # Other special tokens stay visible, so that the text shows everything that was generated.
         text = self._tokenizer.decode(list(written), skip_special_tokens=False)
         return Completion(
             key=request.key,

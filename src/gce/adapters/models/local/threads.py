@@ -1,7 +1,7 @@
-"""Deals jobs into shares that are sampled side by side in threads, each share for itself.
+"""Sample jobs in threads, each with its own share of the jobs.
 
-How the jobs are dealt follows from the jobs alone, so that the number of threads changes no result. It pays where the
-decoder's work releases the interpreter's lock, as numpy's does.
+The shares depend on the jobs alone, so the number of threads does not change any result. Threads pay off if the decoder
+releases the interpreter's lock, as numpy does.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gce.adapters.models.local.continuous_batching import DecoderMaker, Job, Rol
 __all__ = ["roll_out_in_threads"]
 
 _FEWEST = 16
-"""Jobs that are not divided: the fewer rows are multiplied together, the longer each takes."""
+"""Fewer jobs are not divided: small batches take longer per row."""
 _JOBS = 100
-"""Jobs of a share, about, where there are many: as they end others take their rows, which keeps a batch full."""
+"""Approximate jobs per share if there are many: jobs take over the rows of finished ones, which keeps a batch full."""
 
 
 def roll_out_in_threads(
@@ -33,7 +33,7 @@ def roll_out_in_threads(
     max_rows: int,
     threads: int,
 ) -> Iterator[Rollout]:
-    """As `roll_out`, with up to `max_rows` rows in each of up to `threads` threads; fewer than 400 jobs take two."""
+    """Sample as `roll_out`, with at most `max_rows` rows in each of `threads` threads; two for fewer than 400 jobs."""
     found: SimpleQueue[Rollout | BaseException | None] = SimpleQueue()
     left = Event()
 
@@ -46,7 +46,7 @@ def roll_out_in_threads(
         except BaseException as error:
             found.put(error)
 
-    # Threads inside the BLAS would fight with these for the same cores.
+    # Threads inside the BLAS would compete with these for the same cores.
     with one_numpy_blas_thread(), ThreadPoolExecutor(threads) as pool:
         shares = _deal(jobs)
         try:
@@ -67,7 +67,7 @@ def roll_out_in_threads(
 
 
 def _deal(jobs: Sequence[Job]) -> list[list[int]]:
-    """Places of jobs in shares of about equal work, jobs of one prompt together where they are not too many."""
+    """Deal jobs into shares of about equal work, keeping the jobs of one prompt together if they are not too many."""
     count = _shares(len(jobs))
     by_prompt: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for place, job in enumerate(jobs):
@@ -79,13 +79,13 @@ def _deal(jobs: Sequence[Job]) -> list[list[int]]:
     for group in sorted(groups, key=lambda group: -len(group) * len(jobs[group[0]].prompt)):
         lightest = work.index(min(work))
         shares[lightest] += group
-        # What a prompt asks for tends to be as long as itself.
+        # Completions tend to be as long as their prompt.
         work[lightest] += len(group) * len(jobs[group[0]].prompt)
     return [share for share in shares if share]
 
 
 def _shares(jobs: int) -> int:
-    """A power of two, which deals evenly to most machines' cores."""
+    """Return a power of two, which divides evenly among most machines' cores."""
     if jobs < _FEWEST:
         return 1
     count = 2

@@ -1,7 +1,7 @@
-"""What learners get: token sequences, which of their tokens are trained, and the loss of a token.
+"""The input of learners: token sequences, which of their tokens are trained on, and the loss of a token.
 
-A conversation becomes tokens here and nowhere else: turns that are trained on as their policy wrote them, all others as
-the chat template writes them. Knows no models.
+All conversations are converted to tokens here: trained turns as their policy generated them, all other turns as the
+chat template writes them. Independent of models.
 """
 
 from __future__ import annotations
@@ -34,51 +34,51 @@ _BUCKET = 32
 
 
 class Tokenizer(Protocol):
-    """Conversations to tokens."""
+    """Converts conversations to tokens."""
 
     def prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
-        """A conversation through the chat template, up to where the model is to write."""
+        """Return a conversation through the chat template, with the generation prompt."""
         ...
 
     def turn_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
-        """The last message as the chat template writes it after the prompt, up to its end token."""
+        """Return the last message as the chat template writes it after the prompt, up to its end token."""
         ...
 
     def text_tokens(self, text: str, *, end: bool) -> tuple[int, ...]:
-        """`text` as the model would write it, with the end token if asked for."""
+        """Return `text` as the model would generate it, with the end token if `end`."""
         ...
 
 
 @frozen
 class Example:
-    """One sequence to learn from."""
+    """One training sequence."""
 
     tokens: tuple[int, ...]
     start: int
-    """Place of the first token that may be trained, at least 1."""
+    """Index of the first token that may be trained on, at least 1."""
     weight: float
     sampled: tuple[float, ...] = ()
-    """Log-probabilities of the tokens from `start` on when they were sampled, anything where a token is not trained;
-    empty where the objective does not clip."""
+    """Log-probabilities at sampling of the tokens from `start` on, arbitrary for untrained tokens; empty if the
+    objective does not clip."""
     base: tuple[float, ...] = ()
-    """Those under the base; empty where the objective has no divergence."""
+    """Log-probabilities of these tokens under the base; empty if the objective has no KL term."""
     factors: tuple[float, ...] = field(default=(), kw_only=True)
-    """On the weight of each token from `start` on; a token with 0 is not trained. Empty: 1 each."""
+    """Factors on the weight of each token from `start` on; a token with factor 0 is not trained on. Empty: 1 each."""
 
     @cached_property
     def offsets(self) -> Array:
-        """Places of the trained tokens, counted from `start`."""
+        """Indices of the trained tokens, counted from `start`."""
         found: Array = np.flatnonzero(self.factors) if self.factors else np.arange(len(self.tokens) - self.start)
         return found
 
     @property
     def trained(self) -> int:
-        """How many tokens are trained."""
+        """Number of trained tokens."""
         return len(self.offsets)
 
     @property
     def weights(self) -> Array:
-        """Of each trained token."""
+        """Weight of each trained token."""
         factors = np.asarray(self.factors)[self.offsets] if self.factors else np.ones(self.trained)
         return self.weight * factors
 
@@ -88,30 +88,30 @@ class Example:
         return np.asarray(self.tokens[self.start :])[self.offsets]
 
     def at_trained(self, values: Sequence[float]) -> Array:
-        """Those of `sampled` or `base` that belong to trained tokens; 0 where there are none."""
+        """Return the values of `sampled` or `base` at the trained tokens; 0 if there are none."""
         found: Array = np.asarray(values)[self.offsets] if values else np.zeros(self.trained)
         return found
 
 
 @frozen
 class Objective:
-    """What is minimised, beside each example's weight: see `gce.domain.learning.TrainingBatch`."""
+    """The objective apart from the examples' weights: see `gce.domain.learning.TrainingBatch`."""
 
     clip: float | None = None
     kl: float = 0.0
 
 
 def examples_of(trace: Trace, weight: float, tokenizer: Tokenizer, *, clip: bool) -> list[Example]:
-    """What a trace trains: one sequence, in which only the trained turns count.
+    """Return the training sequences of a trace, in which only the trained turns count.
 
-    Each trained turn is learned after the prompt that its policy read: the recorded ids, or the chat template's where
-    none are recorded. A turn whose prompt goes on from the turns before, token for token, shares their sequence. Where
-    it does not, because the template drops earlier reasoning or the text has other tokens than those sampled, the turn
-    begins a sequence of its own, in whose prompt the earlier turns stand as they were read.
+    Each trained turn is learned after the prompt that its policy read: the recorded ids, or those of the chat template
+    if none are recorded. A turn whose prompt continues the turns before it, token for token, shares their sequence.
+    Otherwise, because the template drops earlier reasoning or retokenizes the text, the turn begins a sequence of its
+    own, with the earlier turns in its prompt.
 
     Raises:
-        ValueError: `clip`, and a trained turn lacks the log-probabilities of its tokens; or the template does not tell
-            which tokens call a tool.
+        ValueError: `clip` is true, and a trained turn lacks the log-probabilities of its tokens; or the template does
+            not separate the tokens of a tool call from its prompt.
     """
     sequences: list[list[_Written]] = []
     for place, turn in enumerate(trace.turns):
@@ -126,7 +126,7 @@ def examples_of(trace: Trace, weight: float, tokenizer: Tokenizer, *, clip: bool
 
 @frozen
 class _Written:
-    """A trained turn in tokens."""
+    """A trained turn as tokens."""
 
     prompt: tuple[int, ...]
     tokens: tuple[int, ...]
@@ -134,7 +134,7 @@ class _Written:
     sampled: tuple[float, ...]
 
     def follows(self, before: _Written) -> bool:
-        """Whether what was read begins with all that was read and written before."""
+        """True if this turn's prompt begins with the prompt and the tokens of the turn before."""
         read = len(before.prompt)
         return self.prompt[:read] == before.prompt and self.prompt[read : read + len(before.tokens)] == before.tokens
 
@@ -156,7 +156,7 @@ def _written(trace: Trace, place: int, turn: Turn, tokenizer: Tokenizer, *, clip
 def _from_text(
     messages: Sequence[Message], completion: Completion, trace: Trace, tokenizer: Tokenizer
 ) -> tuple[int, ...]:
-    if messages[-1].tool_calls:  # How a call is written is for the template to say.
+    if messages[-1].tool_calls:  # Only the template knows how to write a call.
         return tokenizer.turn_tokens(messages, trace.tools)
     return tokenizer.text_tokens(completion.text, end=completion.finish_reason == "stop")
 
@@ -176,7 +176,7 @@ def _example(sequence: Sequence[_Written], weight: float) -> Example:
 
 
 def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """A conversation as chat templates take it.
+    """Return a conversation in the form that chat templates take.
 
     Source: https://huggingface.co/docs/transformers/chat_extras, tool calls: arguments are objects, and a tool's result
     names its function.
@@ -203,7 +203,7 @@ def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _arguments(text: str) -> Any:
-    """An object where the text is one, else the text."""
+    """Return the JSON object in the text, or else the text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -214,11 +214,11 @@ def _arguments(text: str) -> Any:
 def token_losses(
     objective: Objective, found: Array, weights: Array, sampled: Array | None, base: Array | None
 ) -> tuple[Array, Array]:
-    """The loss of each token, and minus its slope in the token's log-probability `found`; all of one shape."""
+    """Return the loss of each token, and minus its derivative by the log-probability `found`; all of one shape."""
     losses, pushes = weights * -found, weights
     if objective.clip is not None:
         assert sampled is not None
-        # No float overflows before e^88.
+        # Floats do not overflow below e^88.
         ratio = np.exp(np.minimum(found - sampled, np.float32(80.0)))
         free, cut = ratio * weights, np.clip(ratio, 1 - objective.clip, 1 + objective.clip) * weights
         losses, pushes = -np.minimum(free, cut), np.where(free <= cut, free, np.float32(0.0))
@@ -232,7 +232,7 @@ def token_losses(
 
 
 def passes(examples: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
-    """Examples of near-equal length together, as many as fit into `tokens` with their padding, at least one."""
+    """Yield batches of examples of similar length, each of at most `tokens` with padding, or of one example."""
     chunk: list[Example] = []
     for example in sorted(examples, key=_width):
         if chunk and (len(chunk) + 1) * _width(example) > tokens:
@@ -243,9 +243,9 @@ def passes(examples: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
 
 
 def batch_arrays(chunk: Sequence[Example]) -> tuple[np.ndarray, ...]:
-    """Inputs (sequences, width); then for each trained token its place in the flat inputs, the token, its weight.
+    """Return the inputs (sequences, width) and, for each trained token, its index in the flat inputs, token and weight.
 
-    Last its log-probabilities when sampled and under the base, 0 where they are not known.
+    The last two arrays are its log-probabilities at sampling and under the base, 0 if unknown.
     """
     width = max(map(_width, chunk))
     inputs = np.zeros((len(chunk), width), np.int32)
@@ -267,5 +267,5 @@ def batch_arrays(chunk: Sequence[Example]) -> tuple[np.ndarray, ...]:
 
 
 def _width(example: Example) -> int:
-    """Positions that go through the model: all tokens but the last, rounded up to a bucket."""
+    """Return the number of input positions: all tokens except the last, rounded up to a bucket."""
     return -(-(len(example.tokens) - 1) // _BUCKET) * _BUCKET

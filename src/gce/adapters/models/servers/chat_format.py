@@ -1,6 +1,6 @@
-"""What a server that speaks OpenAI's chat format says, read strictly: anything may come, and little of it is believed.
+"""Parse responses in OpenAI's chat format strictly: a server may send anything, and little of it is trusted.
 
-Knows bytes, neither connections nor requests. The format: https://platform.openai.com/docs/api-reference/chat
+Works on bytes; independent of connections and requests. The format: https://platform.openai.com/docs/api-reference/chat
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ ENDS: Mapping[str | None, Literal["stop", "length"]] = {
     "max_tokens": "length",
     "model_length": "length",
 }
-"""Reasons for which a model ends by itself or by its limit, in the words of OpenAI, TGI, Anthropic and Mistral. Any
-other (`content_filter`, `tool_calls`, `error`, none at all ...) is the server's doing and says nothing of the model."""
+"""Finish reasons with which a model stops by itself or at its token limit, in the words of OpenAI, TGI, Anthropic and
+Mistral. Any other (`content_filter`, `tool_calls`, `error`, none at all ...) is the server's doing and says nothing
+about the model."""
 
 _TOLD = 1 << 12
-"""Characters of a message that decide what kind of fault it tells."""
+"""Maximum characters of a message that are searched to classify a fault."""
 _LIMITED = re.compile(
     r"quota|rate[ _-]?limit|too[ _]many[ _]requests|\b(tokens|requests)[ _]per[ _](second|min|hour|day|month)"
     r"|\b[tr]p[smd]\b|billing|insufficient[ _](funds|balance|credit)|credit (balance|limit)|out of credits|\bpayment"
     r"|\byour (current )?(plan|tier|organi[sz]ation|subscription)\b|queue|overload|throttl|concurren(t|cy)",
     re.IGNORECASE,
 )
-"""A limit of the account or of the server, whatever size it is about."""
+"""Matches a limit of the account or of the server, whatever quantity it limits."""
 _NO_ROOM = re.compile(
     r"context[ _-](length|size|window|limit)[ _](has been |is |was )?exceed|exceed[ _]context"
     r"|(exceed|overflow|longer than|larger than|greater than|more than|too (long|large|big|many|short|small)|not enough"
@@ -62,7 +63,7 @@ _NO_ROOM = re.compile(
     r"|reduce the length of (the|your) (messages?|prompt|input)",
     re.IGNORECASE,
 )
-"""The prompt, or the prompt with what was to be written, is stated to be longer than the model's context."""
+"""Matches a statement that the prompt, alone or with the requested tokens, exceeds the model's context."""
 _FOR_NOW = re.compile(
     r"(at|over|full|no|insufficient|out of|exceed\w*|reached)( \w+){0,2} capacity"
     r"|capacity( \w+){0,2} (exceeded|reached|full)|(try|retry)( \w+){0,3} (again|later)|retry after|temporar"
@@ -70,18 +71,18 @@ _FOR_NOW = re.compile(
     r"|slots?\b[^.]{0,20}\b(available|free)",
     re.IGNORECASE,
 )
-"""What may be otherwise in a while."""
+"""Matches a temporary condition."""
 
 
 @frozen
 class Unreadable:
-    """The beginning of a body that is no JSON."""
+    """The beginning of a body that is not JSON."""
 
     text: str
 
 
 class NotAReplyError(Exception):
-    """What came is no answer of the chat format."""
+    """The body is not a response in the chat format."""
 
 
 @frozen
@@ -91,27 +92,27 @@ class Choice:
     text: str
     finish_reason: str | None
     tokens: int | None = None
-    """As many as the server tells log-probabilities of."""
+    """Number of tokens for which the server reports log-probabilities."""
     log_probabilities: tuple[float, ...] | None = None
 
 
 @frozen
 class Reply:
-    """What a server answers."""
+    """A server's response."""
 
     choices: tuple[Choice, ...]
     prompt_tokens: int | None
     tokens: int | None
-    """Of all choices."""
+    """Generated tokens of all choices."""
 
     @property
     def counted(self) -> int:
-        """Tokens that log-probabilities are told of."""
+        """Number of tokens with log-probabilities, over all choices."""
         return sum(choice.tokens or 0 for choice in self.choices)
 
 
 def body_of(content: bytes, redaction: Redaction) -> Any:
-    """The JSON value in the body of an answer, or `Unreadable` where there is none; no text in it holds the key."""
+    """Return the JSON value of a body, or `Unreadable` if it is not JSON; the key is redacted from all text."""
     try:
         return redaction.value(json.loads(content))
     except (ValueError, RecursionError):
@@ -119,10 +120,10 @@ def body_of(content: bytes, redaction: Redaction) -> Any:
 
 
 def read_reply(body: Any) -> Reply:
-    """The answer of the chat format that `body_of` found.
+    """Parse the value that `body_of` returned as a chat response.
 
     Raises:
-        NotAReplyError: it is none.
+        NotAReplyError: it is not one.
     """
     match body:
         case Unreadable():
@@ -141,7 +142,7 @@ def read_reply(body: Any) -> Reply:
 
 
 def _choice(found: Any) -> tuple[int, Choice]:
-    """A choice, and its place among them."""
+    """Return a choice and its index."""
     match found:
         case {"message": {"content": str() | None as content} as message, "finish_reason": str() | None as reason}:
             reasoning = message.get("reasoning_content") or message.get("reasoning")
@@ -150,7 +151,7 @@ def _choice(found: Any) -> tuple[int, Choice]:
                 text = f"<think>\n{reasoning}\n</think>\n{text}"
         case _:
             raise NotAReplyError("a choice without message and finish reason")
-    text = text.encode(errors="replace").decode()  # Halves of surrogate pairs can be written in JSON, but not stored.
+    text = text.encode(errors="replace").decode()  # JSON can hold unpaired surrogates, but they cannot be stored.
     match found.get("logprobs"):
         case {"content": [*entries]}:
             values: list[Any] = [entry.get("logprob") if isinstance(entry, dict) else None for entry in entries]
@@ -162,27 +163,27 @@ def _choice(found: Any) -> tuple[int, Choice]:
 
 
 def _number_of(value: object) -> int | None:
-    """A count, if it is one."""
+    """Return the value if it is a valid count."""
     return value if type(value) is int and 0 <= value < 1 << 31 else None
 
 
 def what_is_told(body: Any) -> str:
-    """What an answer says that is none, in one line: the message of an error, or all of it."""
+    """Return an error response's message in one line, or all of the response."""
     told = body.text if isinstance(body, Unreadable) else body
     while isinstance(told, dict):
         told = next((told[name] for name in ("error", "message", "detail", "msg") if told.get(name)), str(told))
     if isinstance(told, list) and told and all(isinstance(each, dict) and "msg" in each for each in told):
-        # Pydantic's list of errors, which repeats the request: its words are not the server's.
+        # Pydantic's list of errors repeats the request; only its messages are the server's own.
         told = "; ".join(f"{each.get('loc', '')} {each['msg']}" for each in told)
     return one_line(str(told))
 
 
 def fault_of(status: int, body: Any) -> Literal["no room", "failed", "refused"]:
-    """What an answer with another status than 200 means.
+    """Classify a response whose status is not 200.
 
-    `no room`: the prompt does not fit into the model's context, as the server states in words or by the code of the
-    error. `failed`: asking again may help. `refused`: it does not. Words about quotas, rates and queues decide first,
-    for "too large" may be said of them; then words about the context; then those that hold for now; then the status.
+    `no room`: the prompt does not fit the model's context, according to the message or the error code. `failed`: a
+    retry may succeed. `refused`: a retry is useless. Words about quotas, rates and queues are checked first, because
+    "too large" may refer to them; then words about the context, then words for temporary conditions, then the status.
     """
     told = f"{what_is_told(body)[:_TOLD]} {' '.join(_codes(body))}"
     if status in (401, 404):
@@ -197,7 +198,7 @@ def fault_of(status: int, body: Any) -> Literal["no room", "failed", "refused"]:
 
 
 def _codes(body: Any) -> list[str]:
-    """Names that errors have for programs."""
+    """Return the machine-readable error codes."""
     found: list[str] = []
     while isinstance(body, dict):
         found += [body[name][:100] for name in ("code", "type", "status") if isinstance(body.get(name), str)]
@@ -206,5 +207,5 @@ def _codes(body: Any) -> list[str]:
 
 
 def one_line(words: str) -> str:
-    """One line without control characters."""
+    """Return the text on one line without control characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in words).split())

@@ -1,8 +1,10 @@
-"""A model behind a server that speaks OpenAI's chat format: Ollama, llama.cpp, vLLM, LM Studio, mlx_lm.server.
+"""A model behind a server with OpenAI's chat API: Ollama, llama.cpp, vLLM, LM Studio, mlx_lm.server.
 
-Requests that differ in key and seed alone are asked as choices of one answer, where the server gives several. What a
-server refuses it is not asked for again. Answers are bounded in time and size, and what is no answer is asked for
-again. What a server says is read without the key. Knows no tokens and no weights, and learns nothing. The format: https://platform.openai.com/docs/api-reference/chat
+Requests that differ only in key and seed are sent as several choices of one response if the server supports it. Fields
+that a server refuses are not sent again. Responses are bounded in time and size, and invalid ones are retried. The API
+key is removed from everything that a server says. The model samples only; it has no tokens, no weights and no training.
+
+The format: https://platform.openai.com/docs/api-reference/chat
 """
 
 from __future__ import annotations
@@ -47,24 +49,24 @@ from gce.errors import ModelError
 __all__ = ["HttpModel", "Usage", "load_http_model"]
 
 _OPTIONAL = ("n", "logprobs", "seed", "stop")
-"""What is asked only of a server that takes it, in the order in which it is left out."""
+"""Optional fields, in the order in which they are left out if the server refuses them."""
 _SEED_BITS = 31
 _MOST_CHOICES = 128
-"""Of one answer; OpenAI's own limit."""
+"""Maximum choices of one response: OpenAI's own limit."""
 _MOST_TOKENS = 1 << 16
-"""Of all choices of one answer together: about 10 MB with their log-probabilities."""
+"""Maximum tokens of all choices of one response: about 10 MB with their log-probabilities."""
 
 
 @frozen
 class Usage:
-    """What a model was asked and what it wrote, as far as its server says."""
+    """Requests and tokens of a model, as far as its server reports them."""
 
     requests: int = 0
-    """Sent, in whatever way they ended."""
+    """HTTP requests sent, whatever their result."""
     retries: int = 0
-    """Of these, sent because the one before had failed."""
+    """Number of these that were retries after a failure."""
     prompt_tokens: int = 0
-    """Read once for all choices of an answer."""
+    """Prompt tokens; a prompt is counted once for all choices of a response."""
     tokens: int = 0
 
 
@@ -77,19 +79,21 @@ def load_http_model(
     key_variable: str = "OPENAI_API_KEY",
     environment: Mapping[str, str] | None = None,
 ) -> HttpModel:
-    """The model that `url` names: `http://HOST:PORT/v1#MODEL`, or https.
+    """Return the model that `url` names: `http://HOST:PORT/v1#MODEL`, or https.
 
     Args:
-        url: where the server is, up to and without `/chat/completions`, then `#` and what the server calls the model.
-        concurrency: HTTP requests under way at a time.
-        timeout: seconds that an answer may take with all its choices.
-        attempts: how often a request is sent that fails, at most.
-        key_variable: names the variable with the key; without it, or if it is empty, none is sent.
-        environment: where the variable is looked up; None for the process's own.
+        url: the server's URL without `/chat/completions`, followed by `#` and the server's name for the model.
+        concurrency: maximum concurrent HTTP requests.
+        timeout: maximum seconds for a response with all its choices.
+        attempts: maximum attempts for a request that fails.
+        key_variable: environment variable with the API key; if it is unset or empty, no key is sent.
+        environment: where the variable is looked up; None for the process's own environment.
 
-    Does not ask the server anything, unless no model is named.
-    Raises ModelError for a URL of another form or a key that no header can carry; where no model is named it lists
-    those that the server offers.
+    Does not contact the server unless no model is named.
+
+    Raises:
+        ModelError: a URL of another form, or a key that cannot be put in a header; if no model is named, the message
+            lists the server's models.
     """
     base, name = split_url(url)
     key = (os.environ if environment is None else environment).get(key_variable, "").strip()
@@ -101,24 +105,26 @@ def load_http_model(
 class HttpModel:
     """A model that a server calls `name`. Has `Sampler` of `gce.ports.model`.
 
-    The same call repeats only as far as the server keeps to seeds. It is sent the lowest 31 bits of each, because
-    some take no more; choices of one answer share the seed of the first. Greedy requests are asked one by one, for
-    some servers refuse several choices of them. A prompt fits where the server says so: some count `max_tokens` in.
-    Where a server tells reasoning apart, the text has it first, in <think> and </think>. The text is cut at a stop
-    string where the server has not done so. One that a server takes out and writes on after, as mlx_lm.server 0.32 does
-    with those that are not tokenized alike, is not noticed.
+    Reproducible only as far as the server respects seeds. The server gets the lowest 31 bits of each seed, because some
+    accept no more; choices of one response share the seed of the first. Greedy requests are sent one by one, because
+    some servers refuse several choices for them. The server decides whether a prompt fits the context: some count
+    `max_tokens` as part of it.
 
-    A completion with the finish reason `error` says why in its `error`. Where that begins with "no room", the server
+    If a server returns reasoning separately, the text begins with it, in <think> and </think>. The text is cut at a
+    stop string if the server has not done so. It is not detected if a server removes a stop string and continues after
+    it, as mlx_lm.server 0.32 does with strings that are tokenized differently.
+
+    A completion with the finish reason `error` gives its reason in `error`. If that begins with "no room", the server
     stated that the prompt does not fit the model's context. Otherwise the server ended the text for a reason of its own
-    (`content_filter`, `tool_calls`, `null` ...), each of `attempts` times that it was asked: nothing is known of what
-    the model would have written. A content filter judges prompt and text by rules of its own, mostly the same ones each
-    time, so problems that it stops stay without an answer; what they say of the model is not "wrong".
+    (`content_filter`, `tool_calls`, `null` ...) in all `attempts`, and the model's answer is unknown. A content filter
+    mostly blocks the same prompts each time, so those problems stay without an answer; that does not make the model's
+    answer wrong.
 
-    Text of the server never holds the key: see `gce.adapters.models.servers.redaction`. A key of fewer than 8
-    characters is taken for a placeholder and left alone.
+    The server's text never contains the key: see `gce.adapters.models.servers.redaction`. A key of fewer than 8
+    characters is treated as a placeholder and not redacted.
 
-    Servers differ in whether log-probabilities are those before or after the temperature, so a completion has them
-    only at temperature 1, and only where the server tells one for each token it counts.
+    Servers differ in whether log-probabilities apply before or after the temperature. A completion therefore has them
+    only at temperature 1, and only if the server reports one for each token that it counts.
     """
 
     def __init__(
@@ -132,7 +138,7 @@ class HttpModel:
         attempts: int = 5,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """See `load_http_model`; `url` has no fragment, and `sleep` waits before a request is sent again."""
+        """See `load_http_model`; `url` has no fragment, and `sleep` waits before a retry."""
         for option, value in (("concurrency", concurrency), ("attempts", attempts)):
             if value < 1:
                 raise ValueError(f"expected {option} of at least 1, got {value!r}")
@@ -154,30 +160,31 @@ class HttpModel:
 
     @property
     def usage(self) -> Usage:
-        """All that was asked so far."""
+        """Usage so far."""
         return self._usage
 
     def info(self) -> ModelInfo:
-        """See `gce.ports.model.Model`. The identity names server and model, for the weights are not ours to hash.
+        """See `gce.ports.model.Model`. The identity names server and model, because the weights cannot be hashed.
 
-        A server may change them under the same name.
+        A server may change the weights under the same name.
         """
         return ModelInfo(identity=self._policy, capabilities=frozenset({"sample"}))
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """See `gce.ports.model.Sampler`. Nothing is asked before the first is taken; closing the iterator ends all.
+        """See `gce.ports.model.Sampler`. Requests are sent once iteration begins.
 
-        Raises ModelError once a request has been refused, or has failed too often; what was yielded before is whole.
+        Closing the iterator cancels the rest. Raises ModelError if a request is refused, or has failed too often;
+        completions yielded before are valid.
         """
         different = all_different(requests)
         return from_thread(lambda put: self._answer(different, put))
 
     async def _answer(self, requests: Sequence[SampleRequest], put: Callable[[Completion], None]) -> None:
-        """Put a completion for each request, each as it comes."""
+        """Put a completion for each request, as it arrives."""
         slots = asyncio.Semaphore(self._concurrency)
 
         async def answer(group: Sequence[SampleRequest]) -> None:
-            await slots.acquire()  # Kept by a failure, so that nothing more is asked while all is cancelled.
+            await slots.acquire()  # A failure keeps its slot, so that nothing more is sent while the rest is cancelled.
             found = await self._ask(client, group[:1] if "n" in self._refused else group)
             slots.release()
             for completion in found:
@@ -195,9 +202,9 @@ class HttpModel:
             raise failures.exceptions[0] from failures.exceptions[0].__cause__
 
     async def _ask(self, client: Client, group: Sequence[SampleRequest]) -> list[Completion]:
-        """Completions of some requests of the group, of one that is alone always; the others are to be asked alone."""
+        """Return completions of some requests of a group, always of a single one; the rest must be sent alone."""
         body, failures = self._body(group), 0
-        # A refusal costs the server nothing, so what it refuses is found out exactly: the fewest fields first.
+        # Refusals are cheap for a server, so find the smallest set of fields that it refuses.
         fields = [name for name in _OPTIONAL if name in body]
         subsets = chain.from_iterable(combinations(fields, count) for count in range(len(fields) + 1))
         left_out = next(subsets)
@@ -208,7 +215,7 @@ class HttpModel:
                 self._count(Usage(prompt_tokens=reply.prompt_tokens or 0, tokens=reply.tokens or 0))
                 short = len(reply.choices) < len(group)
                 self._refuse({*left_out, "n"} if short else {*left_out})
-                # The first choice is what its request would get alone. Others of too few are not, and are asked again.
+                # The first choice is valid for its request. With too few choices, send the other requests again.
                 pairs = list(zip(group[:1] if short else group, reply.choices, strict=False))
                 ended = [pair for pair in pairs if pair[1].finish_reason in ENDS]
                 if len(group) > 1:
@@ -245,7 +252,7 @@ class HttpModel:
         }
         if len(group) > 1:
             body["n"] = len(group)
-        if len(group) > 1 or first.temperature == 1:  # Of several choices they also tell how long each is.
+        if len(group) > 1 or first.temperature == 1:  # They also tell the length of each choice.
             body["logprobs"] = True
         if first.stop:
             body["stop"] = list(first.stop)
@@ -301,11 +308,11 @@ class HttpModel:
 
 
 class _NoRoomError(Exception):
-    """The prompt does not fit, in the server's words."""
+    """The prompt does not fit the context; holds the server's message."""
 
 
 class _RefusedError(Exception):
-    """An answer that asking again does not change."""
+    """A refusal that a retry does not change."""
 
     def __init__(self, words: str, *, may_be_a_field: bool) -> None:
         super().__init__(words)
@@ -317,7 +324,7 @@ def _ended_by_the_server(choice: Choice) -> str:
 
 
 def _offered(base: str, key: str) -> str:
-    """Which models the server has, as the end of a sentence; empty where it does not say."""
+    """Return the server's models as the end of a sentence; empty if it does not list them."""
     connection = Connection(base, key, timeout=CONNECT_SECONDS)
 
     async def ask(put: Callable[[Any], None]) -> None:
@@ -333,7 +340,7 @@ def _offered(base: str, key: str) -> str:
 
 
 def _groups(requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:
-    """Requests that may be choices of one answer, in the order in which the first of each comes."""
+    """Group requests that may be choices of one response, in order of first appearance."""
     alike: dict[Any, list[SampleRequest]] = defaultdict(list)
     for request in requests:
         key = request.key if request.temperature == 0 else ""

@@ -1,6 +1,6 @@
-"""A connection to a server that answers HTTP requests with JSON, and how asynchronous work is waited for.
+"""A connection to a JSON-over-HTTP server, and a bridge from asynchronous work to a synchronous iterator.
 
-Answers are bounded in time and size, and read without the key. Knows no model and no format of requests.
+Responses are bounded in time and size, and the API key is removed from them. Independent of models and request formats.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ T = TypeVar("T")
 FORM = "http://HOST:PORT/v1#MODEL"
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _MOST_BYTES = 1 << 25
-"""Of one answer's body."""
+"""Maximum size of one response's body."""
 MOST_WORDS = 300
-"""Characters of what a server said that a message repeats."""
+"""Maximum characters of a server's message that an error repeats."""
 CONNECT_SECONDS = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_ASKED_PAUSE = 0.5, 30.0, 60.0
 
 
 @frozen
 class HttpAnswer:
-    """What a server answered, without the key."""
+    """A server's response, without the API key."""
 
     status: int
     pause: float
-    """Seconds that it asks to wait for."""
+    """Seconds that the server asks to wait."""
     body: Any
     """See `body_of`."""
 
 
 class FailedError(Exception):
-    """No answer, or none that can be read; another try may do better."""
+    """No response, or none that can be read; a retry may succeed."""
 
     def __init__(self, words: str, *, pause: float = 0.0) -> None:
         super().__init__(words)
@@ -76,20 +76,22 @@ class FailedError(Exception):
 
 
 class Connection:
-    """A server at `url`, the key that it is sent, and how many seconds an answer may take."""
+    """A server at `url`, with its API key, and the maximum seconds that a response may take."""
 
     def __init__(self, url: str, key: str, *, timeout: float) -> None:
-        """Connects to nothing yet. Raises ModelError for a key that no header can carry."""
+        """Does not connect yet; ModelError if the key cannot be put in a header."""
         self.url = url
         self._headers = _headers(key)
         self._redaction = Redaction(key)
         self._timeout = timeout
 
     def client(self) -> Client:
-        """Follows no redirect, for the key is meant for one server. Proxies of the environment do not serve loopback.
+        """Return an HTTP client that follows no redirects, because the key is meant for one server.
+
+        Proxies from the environment are not used for loopback addresses.
 
         Raises:
-            ModelError: what the environment says of proxies or certificates cannot be used.
+            ModelError: the environment's settings of proxies or certificates cannot be used.
         """
         server = urlsplit(self.url)
         try:
@@ -97,7 +99,7 @@ class Connection:
                 headers=self._headers,
                 timeout=httpx2.Timeout(self._timeout, connect=min(self._timeout, CONNECT_SECONDS)),
                 limits=httpx2.Limits(max_connections=None),
-                verify=server.scheme == "https" and _tls(),  # Without TLS there is nothing to trust.
+                verify=server.scheme == "https" and _tls(),  # Without TLS there is nothing to verify.
                 trust_env=server.hostname not in _LOOPBACK,
             )
         except (ImportError, ValueError, OSError) as exc:
@@ -109,10 +111,10 @@ class Connection:
     async def exchange(
         self, client: Client, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> HttpAnswer:
-        """What the server answered. All that it says passes here, and is without the key from here on.
+        """Send a request and return the response. All of a server's text passes here, and the key is removed from it.
 
         Raises:
-            FailedError: the connection was not made or broke, or the answer took too long or is too large.
+            FailedError: the connection failed, or the response took too long or is too large.
         """
         sent = None if body is None else json.dumps(body).encode()
         received = bytearray()
@@ -128,15 +130,15 @@ class Connection:
             failure = f"no whole answer within {self._timeout:g} seconds"
         except httpx2.HTTPError as exc:
             failure = f"{type(exc).__name__}: {one_line(self._redaction.text(str(exc)))[:MOST_WORDS]}"
-        if failure:  # Raised here and not there, for the errors of the library repeat lines as the server wrote them.
+        if failure:  # Raised here, because a chained error of the library may repeat text as the server wrote it.
             raise FailedError(failure)
         asked = _seconds(response.headers.get("retry-after", ""))
         return HttpAnswer(response.status_code, asked, body_of(bytes(received), self._redaction))
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """The server's part of a URL and the model's."""
-    shown = "" if "@" in url or "?" in url else f", got {url!r}"  # What it is not to have may be a secret.
+    """Split a URL into the server's part and the model's name."""
+    shown = "" if "@" in url or "?" in url else f", got {url!r}"  # The unwanted parts may hold a secret.
     wrong = ModelError(f"expected a URL of the form {FORM}, without user, password and query{shown}")
     try:
         parts = urlsplit(url)
@@ -150,7 +152,7 @@ def split_url(url: str) -> tuple[str, str]:
 
 
 def _headers(key: str) -> httpx2.Headers:
-    """What is sent with each request; its repr hides the key."""
+    """Return the headers of each request; their repr hides the key."""
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ModelError("expected a key of printable ASCII characters without spaces")
     plain = {"Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "gce"}
@@ -159,25 +161,25 @@ def _headers(key: str) -> httpx2.Headers:
 
 @functools.cache
 def _tls() -> ssl.SSLContext:
-    """The certificates that are trusted; reading them takes a tenth of a second."""
+    """Return the trusted certificates; reading them takes a tenth of a second."""
     return httpx2.create_ssl_context()
 
 
 def _seconds(retry_after: str) -> float:
-    """What `Retry-After` asks for; 0 where it is a date or nothing."""
+    """Return the seconds that `Retry-After` asks for; 0 if it is a date or empty."""
     return min(float(retry_after), _LONGEST_ASKED_PAUSE) if re.fullmatch(r"[0-9]{1,9}", retry_after) else 0.0
 
 
 def pause_before(asked: float, seed: int, failures: int) -> float:
-    """Seconds until the next try: twice as long each time, less up to a half that request and try decide."""
+    """Return the seconds before a retry: exponential backoff with a jitter of up to half, seeded by both arguments."""
     longest = min(_FIRST_PAUSE * 2.0 ** (failures - 1), _LONGEST_PAUSE)
     return max(asked, longest * random.Random(f"{seed} {failures}").uniform(0.5, 1.0))
 
 
 def from_thread(work: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> Iterator[T]:
-    """Yield what `work` puts, which runs in a thread of its own until it is done or the iterator is closed.
+    """Yield what `work` puts. It runs in its own thread until it is done or the iterator is closed.
 
-    At the interpreter's exit it is cancelled too: nobody waits for a server then.
+    The interpreter's exit also cancels it, so that it does not wait for a server.
     """
     found: SimpleQueue[Any] = SimpleQueue()
     end = object()
@@ -195,7 +197,7 @@ def from_thread(work: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]
         found.put(last)
 
     def stop() -> None:
-        with suppress(RuntimeError):  # The loop is closed, or this is its thread: there is nothing to wait for.
+        with suppress(RuntimeError):  # The loop is closed, or this is its thread: nothing to wait for.
             loop.call_soon_threadsafe(task.cancel)
             thread.join()
 

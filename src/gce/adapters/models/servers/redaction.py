@@ -15,39 +15,39 @@ from typing import Any
 __all__ = ["SHORTEST_SECRET", "Redaction"]
 
 SHORTEST_SECRET = 8
-"""A key of fewer characters is a placeholder such as `none` or `EMPTY`, which local servers want: taking it out would
-change what models write. No part of a key that is shorter is taken out either."""
+"""A shorter key is a placeholder such as `none` or `EMPTY`, which local servers require: redacting it would change what
+models write. Shorter parts of a key are not redacted either."""
 
 _SHOWN = "[key]"
 _UNSEEN = "[^!-~]*+"
-"""What may stand within a key: white space and all that is not ASCII. No key holds any."""
+"""Matches what may separate a key's characters: white space and everything that is not ASCII, which no key contains."""
 _UNSEEN_OR_ESCAPED = rf"{_UNSEEN}(?:\\[nrt]{_UNSEEN}){{0,4}}+"
-"""The same with line ends and tabs that are written as escapes, a few: a key may begin within these."""
+"""Also a few line ends and tabs written as escapes; a key may begin within these."""
 _REST = r"[\w.+/=*~-]*"
-"""What may follow the first half: as much of the rest as was kept, or asterisks in its place."""
+"""Matches what may follow the first half of a key: part of the rest, or asterisks in its place."""
 
 
 class Redaction:
-    """Takes one key out of text. Its repr hides the key."""
+    """Removes one key from text. Its repr hides the key."""
 
     def __init__(self, key: str) -> None:
-        """`key` is printable ASCII without spaces; nothing is taken out where it is empty or a placeholder."""
+        """`key` is printable ASCII without spaces; nothing is redacted if it is empty or a placeholder."""
         self._pattern = re.compile("|".join(_forms(key)), re.IGNORECASE) if len(key) >= SHORTEST_SECRET else None
 
     def __repr__(self) -> str:
         return "Redaction()"
 
     def text(self, text: str) -> str:
-        """`text` without the key; linear in its length."""
+        """Return `text` without the key, in linear time."""
         if self._pattern is None or len(text) < SHORTEST_SECRET:
             return text
         return self._pattern.sub(_SHOWN, text)
 
     def value(self, value: Any) -> Any:
-        """Decoded JSON without the key in any text, names of fields included.
+        """Return decoded JSON without the key in any text, field names included.
 
         Raises:
-            RecursionError: it is nested too deeply.
+            RecursionError: the value is nested too deeply.
         """
         match value:
             case str():
@@ -60,7 +60,7 @@ class Redaction:
 
 
 def _forms(key: str) -> Iterator[str]:
-    """Patterns of the ways in which a key, or half of it, can be written."""
+    """Yield patterns of the ways in which a key, or half of it, can be written."""
     written = [_written(character) for character in key]
     unseen = _UNSEEN if "\\" in key else _UNSEEN_OR_ESCAPED
     half = max(SHORTEST_SECRET, len(key) // 2)
@@ -73,14 +73,14 @@ def _forms(key: str) -> Iterator[str]:
 
 
 def _written(character: str) -> str:
-    """A character itself, or its number as URLs, JSON, Python and HTML write it."""
+    """Return a pattern of a character as it is, or as URLs, JSON, Python and HTML escape it."""
     code = ord(character)
     plain = re.escape(character) if character.isalnum() else rf"\\{{0,8}}{re.escape(character)}"
     return rf"(?:{plain}|%(?:25){{0,4}}{code:02x}|\\{{1,8}}(?:u00|x){code:02x}|&#0{{0,8}}{code};|&#x0{{0,8}}{code:x};)"
 
 
 def _in_base64(key: str) -> Iterator[str]:
-    """What base64 makes of the key, within a text that has 0, 1 or 2 bytes over before it."""
+    """Yield the key in base64 within a longer text, for each of the three alignments."""
     data = key.encode()
     for before in range(3):
         coded = b64encode(bytes(before) + data).decode()

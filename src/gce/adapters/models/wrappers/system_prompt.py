@@ -1,4 +1,4 @@
-"""A model that reads the same system prompt before every conversation. Knows nothing of the model inside."""
+"""A model wrapper that puts a system prompt before every conversation. Independent of the inner model."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["WithSystemPrompt"]
 
 
 class WithSystemPrompt:
-    """`inner`, told `prompt` first. Has `Sampler` of `gce.ports.model` alone, whatever `inner` can do.
+    """`inner` with `prompt` as its system prompt. Has only `Sampler` of `gce.ports.model`, whatever `inner` can do.
 
-    A conversation with a system prompt of its own keeps it: the two become one message, `prompt` first.
+    If a conversation has a system prompt of its own, the two are joined in one message, `prompt` first.
     """
 
     def __init__(self, inner: Sampler, prompt: str) -> None:
@@ -26,7 +26,7 @@ class WithSystemPrompt:
         self._prompt = prompt
 
     def info(self) -> ModelInfo:
-        """See `gce.ports.model.Model`. The identity is a SHA-256 over that of the model inside and the prompt."""
+        """See `gce.ports.model.Model`. The identity is a SHA-256 of the inner model's identity and the prompt."""
         inner = self._inner.info()
         identity = hashlib.sha256(f"{inner.identity} system prompt {self._prompt}".encode()).hexdigest()
         return evolve(inner, identity=identity, capabilities=frozenset({"sample"}))

@@ -1,11 +1,11 @@
-"""A fast BLAS under mlx's CPU backend on Linux, where the published wheel links the reference one.
+"""A fast BLAS for mlx's CPU backend on Linux, whose published wheel links the reference BLAS.
 
 mlx's library calls `cblas_sgemm`, `cblas_dgemm` and `cblas_cgemm` through slots that the dynamic linker fills (the
-global offset table). Once mlx is imported, this module points those slots at OpenBLAS from the package
-`scipy-openblas32`, whose symbols carry the prefix `scipy_` and so cannot be preloaded under the plain names. It reads
-the slots' places from the ELF file, writes only where /proc/self/maps shows a writable mapping, checks the products
-against numpy, and puts the old addresses back if anything is off. It never raises: the report says what happened.
-It knows nothing of models.
+global offset table). After mlx is imported, this module points those slots at OpenBLAS from the package
+`scipy-openblas32`, whose symbols have the prefix `scipy_` and so cannot be preloaded under the plain names. It reads
+the positions of the slots from the ELF file, writes only where /proc/self/maps shows a writable mapping, checks the
+products against numpy, and restores the old addresses if anything is wrong. It never raises: the report says what
+happened. Independent of models.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ _before: list[int] = []
 
 @frozen
 class BlasReport:
-    """Which BLAS serves mlx's CPU backend in this process."""
+    """The BLAS that serves mlx's CPU backend in this process."""
 
     name: str
-    """For people: the library with version and kernel, or `mlx's own`."""
+    """For display: the library with version and kernel, or `mlx's own`."""
     active: bool
-    """Whether the fast BLAS serves mlx now."""
+    """True if the fast BLAS serves mlx now."""
     reason: str
-    """Why it is active, or why not, in one clause."""
+    """Why it is active or not, in one clause."""
     threads: int | None = None
-    """Threads of the fast BLAS; None where it is not active."""
+    """Threads of the fast BLAS; None if it is not active."""
 
 
 def use_fast_blas(threads: int | None = None) -> BlasReport:
-    """Point mlx's matrix products at OpenBLAS, and set its number of threads (None leaves OpenBLAS's own choice).
+    """Point mlx's matrix products at OpenBLAS and set its number of threads (None keeps OpenBLAS's own choice).
 
-    Safe to call again: a second call changes only the threads. Call it before heavy work, from one thread.
+    Call it before heavy work, from one thread. A second call changes only the number of threads.
     """
     if threads is not None and threads < 1:
         raise ValueError(f"expected at least 1 thread or None, got {threads!r}")
@@ -77,10 +77,10 @@ def use_fast_blas(threads: int | None = None) -> BlasReport:
 
 @contextlib.contextmanager
 def one_numpy_blas_thread() -> Iterator[None]:
-    """Limit numpy's OpenBLAS to one thread while anybody is inside; does nothing where numpy has another BLAS.
+    """Limit numpy's OpenBLAS to one thread within the context; does nothing if numpy uses another BLAS.
 
-    Many small products from several Python threads are fastest so. The limit is the process's: who enters first
-    notes what it was, and who leaves last puts it back, in whatever order they leave.
+    This is fastest for many small products from several Python threads. The limit applies to the whole process: the
+    first thread to enter saves the old limit, and the last one to leave restores it, in any order.
     """
     global _inside, _before
     libraries = _numpy_openblas()
@@ -161,7 +161,7 @@ def _holds(values: Mapping[int, int]) -> bool:
 
 
 def _mappings() -> list[tuple[int, int, str, str]]:
-    """Start, end, permissions and path of each mapping of this process."""
+    """Return start, end, permissions and path of each memory mapping of this process."""
     found = []
     for line in Path("/proc/self/maps").read_text().splitlines():
         fields = line.split(maxsplit=5)
@@ -171,7 +171,7 @@ def _mappings() -> list[tuple[int, int, str, str]]:
 
 
 def _refusal(wanted: Mapping[int, int]) -> str:
-    """Why these addresses may not be read and these values not written there, or an empty string."""
+    """Return why these addresses may not be read or these values not written there; empty if they may."""
     mappings = _mappings()
 
     def permissions(address: int) -> str:
@@ -189,7 +189,7 @@ def _refusal(wanted: Mapping[int, int]) -> str:
 
 @functools.cache
 def _slot_addresses(path: Path) -> dict[str, list[int]]:
-    """Where in this process the library at `path` keeps the addresses of the BLAS functions that it imports."""
+    """Return the addresses at which the library at `path` keeps its imported BLAS functions in this process."""
     offsets, lowest = _slot_offsets(path.read_bytes())
     starts = [start for start, _, _, mapped in _mappings() if mapped == str(path)]
     if not starts:
@@ -199,9 +199,9 @@ def _slot_addresses(path: Path) -> dict[str, list[int]]:
 
 
 def _slot_offsets(image: bytes) -> tuple[dict[str, list[int]], int]:
-    """Virtual address of each relocation slot of the BLAS symbols, and the lowest page that the file maps.
+    """Return the virtual address of each relocation slot of the BLAS symbols, and the lowest page that the file maps.
 
-    ELF-64 as in the System V ABI: program headers lead to the dynamic section, that to symbols and relocations.
+    ELF-64 as in the System V ABI: program headers lead to the dynamic section, which leads to symbols and relocations.
     """
     if image[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a little-endian 64-bit ELF file")
@@ -240,7 +240,7 @@ def _slot_offsets(image: bytes) -> tuple[dict[str, list[int]], int]:
 
 
 def _wrong_product(core: Any) -> str:
-    """What is wrong with mlx's matrix products, or an empty string."""
+    """Return what is wrong with mlx's matrix products; empty if nothing is."""
     import numpy as np
 
     draw = np.random.Generator(np.random.Philox(0))
@@ -250,7 +250,7 @@ def _wrong_product(core: Any) -> str:
         if dtype is np.complex64:
             left, right = left * (1 + 2j), right * (3 - 1j)
         with core.stream(core.cpu):
-            # mx.array turns float64 into float32 unless it is told not to.
+            # By default, mx.array converts float64 to float32.
             kind = getattr(core, np.dtype(dtype).name)
             product = np.array(core.array(left, kind) @ core.swapaxes(core.array(right, kind), 1, 2))
         expected = left @ right.swapaxes(1, 2)
@@ -261,7 +261,7 @@ def _wrong_product(core: Any) -> str:
 
 @functools.cache
 def _numpy_openblas() -> list[tuple[Any, Any]]:
-    """Setter and getter of the thread number of each OpenBLAS in this process, that under mlx aside."""
+    """Return setter and getter of the thread count of each OpenBLAS in this process, except the one under mlx."""
     import numpy  # noqa: F401  (its BLAS must be loaded before it can be found)
 
     found = []

@@ -1,7 +1,7 @@
-"""Rows of growing sequences over any mlx-lm model: what the sampler steps.
+"""Decoding of rows of sequences with any mlx-lm model, for the sampler.
 
-`decoder_maker` picks batched rows where the model keeps plain key-value caches, and one sequence at a time for every
-other cache. Knows models and positions, not requests.
+`decoder_maker` batches rows if the model uses plain key-value caches, and decodes one sequence at a time otherwise.
+Works on tokens and positions, not requests.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from gce.adapters.models.local.token_sampling import Array
 __all__ = ["BatchDecoder", "SequenceDecoder", "decoder_maker", "draw"]
 
 _GROWTH = 256
-"""Columns by which the key-value buffers grow."""
+"""Number of columns by which key-value buffers grow."""
 
 
 def decoder_maker(model: nn.Module) -> DecoderMaker:
-    """What makes decoders of this model, whose weights must stay as they are while it is used."""
+    """Return a maker of decoders for this model, whose weights must not change while a decoder is in use."""
     if all(type(cache) is KVCache for cache in make_prompt_cache(model)):
         return lambda rows, _: BatchDecoder(model, rows)
     return lambda rows, _: SequenceDecoder(model)
 
 
 def draw(logits: mx.array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-    """What `gce.adapters.models.local.token_sampling.draw` does, on mlx's device, with one synchronisation."""
+    """Do the same as `gce.adapters.models.local.token_sampling.draw`, on mlx's device, with one synchronisation."""
     logits = logits.astype(mx.float32)
     shifted = logits - mx.max(logits, axis=-1, keepdims=True)
     normal = mx.log(mx.sum(mx.exp(shifted), axis=-1))
@@ -55,7 +55,7 @@ def draw(logits: mx.array, uniforms: Array, temperatures: Array) -> tuple[Array,
 
 
 class _RowPositions:
-    """Where each row writes next; shared by the caches of all blocks during a step."""
+    """The position at which each row writes next; shared by the caches of all blocks during a step."""
 
     def __init__(self, rows: int) -> None:
         self.next = np.zeros(rows, np.int64)
@@ -69,13 +69,13 @@ class _RowPositions:
 class _RowCache:
     """Keys and values of one block, written in place at each row's own position.
 
-    It has what mlx-lm's models ask of a cache: `offset` (one for each row, so that RoPE is right), `update_and_fetch`
+    Has the cache interface that mlx-lm's models expect: `offset` (one per row, for correct RoPE), `update_and_fetch`
     and `make_mask`.
     """
 
     def __init__(self, positions: _RowPositions) -> None:
         self._positions = positions
-        # (rows, heads, columns, head size); without columns until the first keys show heads and sizes.
+        # (rows, heads, columns, head size); allocated when the first keys show the number of heads and their size.
         self.keys: Any = None
         self.values: Any = None
 
@@ -123,11 +123,11 @@ class BatchDecoder:
         self._caches = [_RowCache(self._positions) for _ in make_prompt_cache(model)]
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
-        """Each prefix: the number of tokens, and keys and values of each block."""
+        """Return each prompt's prefix: the number of tokens, and the keys and values of each block."""
         width = max(len(prompt) for prompt in prompts)
         if width == 0:
             return [(0, []) for _ in prompts]
-        # Padding on the right needs no mask: attention is causal, and what follows a prompt is cut off.
+        # Right padding needs no mask: attention is causal, and positions after the prompt are cut off.
         padded = mx.array([list(prompt) + [0] * (width - len(prompt)) for prompt in prompts])
         caches = make_prompt_cache(self._model)
         self._model(padded, cache=caches)
@@ -135,7 +135,7 @@ class BatchDecoder:
         for row, prompt in enumerate(prompts):
             cut = [(c.keys[row : row + 1, :, : len(prompt)], c.values[row : row + 1, :, : len(prompt)]) for c in caches]
             found.append((len(prompt), [tuple(map(mx.contiguous, pair)) for pair in cut]))
-        # The logits are never evaluated, so that the head and the last block's output cost nothing.
+        # mlx is lazy: the logits are never evaluated, so the head and the last block's output cost nothing.
         mx.eval([pairs for _, pairs in found])
         return found
 
@@ -149,11 +149,11 @@ class BatchDecoder:
             cache.values[row : row + 1, :, :length] = values
 
     def release(self, row: int) -> None:
-        """Let `row` begin anew with what nobody reads."""
+        """Restart `row` at the beginning; its output is not read."""
         self._positions.next[row] = -1
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Copy the rows that go on into smaller buffers."""
+        """Copy the remaining rows into smaller buffers."""
         self.rows = len(rows)
         chosen = mx.array(list(rows))
         self._positions.next = self._positions.next[list(rows)]
@@ -163,7 +163,7 @@ class BatchDecoder:
         mx.eval([(cache.keys, cache.values) for cache in self._caches if cache.keys is not None])
 
     def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-        """One pass over all rows."""
+        """Decode one token in all rows."""
         self._positions.next = np.maximum(self._positions.next, 0)
         self._positions.refresh()
         logits = self._model(mx.array(tokens.astype(np.int32))[:, None], cache=self._caches)[:, -1]
@@ -173,7 +173,7 @@ class BatchDecoder:
 
 
 class SequenceDecoder:
-    """One sequence at a time, with whatever caches the model makes."""
+    """One sequence at a time, with any kind of cache."""
 
     def __init__(self, model: nn.Module) -> None:
         self.rows = 1
@@ -181,7 +181,7 @@ class SequenceDecoder:
         self._cache = make_prompt_cache(model)
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
-        """Each prefix: the model's own caches after the prompt."""
+        """Return each prompt's prefix: the model's own caches after the prompt."""
         found = []
         for prompt in prompts:
             caches = make_prompt_cache(self._model)
@@ -192,7 +192,7 @@ class SequenceDecoder:
         return found
 
     def place(self, row: int, prefix: Any) -> None:
-        """Go on from a copy of the prefix's caches."""
+        """Continue from a copy of the prefix's caches."""
         self._cache = copy.deepcopy(prefix)
 
     def release(self, row: int) -> None:
@@ -202,6 +202,6 @@ class SequenceDecoder:
         """Nothing to do: there is one row."""
 
     def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-        """One pass over the row."""
+        """Decode one token."""
         logits = self._model(mx.array(tokens.astype(np.int32))[:, None], cache=self._cache)[:, -1]
         return draw(logits, uniforms, temperatures)

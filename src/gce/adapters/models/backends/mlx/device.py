@@ -1,4 +1,4 @@
-"""What mlx computes with in this process: asked by people who wonder why it is slow. Knows nothing of models."""
+"""The device that mlx uses in this process, to explain slow runs. Independent of models."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Device:
     kind: str
     """`cpu` or `gpu`."""
     name: str
-    """The maker's name, or the architecture where mlx knows no more."""
+    """The vendor's name, or the architecture if mlx has no name."""
 
 
 def default_device() -> Device:
-    """Where mlx computes unless it is told otherwise.
+    """Return mlx's default device.
 
     Raises:
         MissingExtra: mlx, or the library of its backend, is not installed.
@@ -38,7 +38,7 @@ def default_device() -> Device:
 
 
 def matrix_product(size: int) -> Callable[[], None]:
-    """A function that multiplies two float32 matrices of `size` by `size` on the default device and waits for it.
+    """Return a function that multiplies two float32 matrices of `size` by `size` on the default device and waits.
 
     Raises:
         MissingExtra: as for `default_device`.

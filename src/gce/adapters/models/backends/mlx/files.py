@@ -1,4 +1,4 @@
-"""A model's files: where they lie, what they hold, how they are loaded. Knows no adapters and runs no model."""
+"""Find and load a base model's files. Independent of adapters; runs no model."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ __all__ = ["Base", "load_base"]
 
 @frozen(eq=False)
 class Base:
-    """A model as it comes, in memory."""
+    """A base model in memory."""
 
     model: nn.Module
     tokenizer: Any
     context: int | None
-    """Tokens that prompt and completion may have together; None where the files do not say."""
+    """Maximum tokens of prompt and completion together; None if the files do not say."""
     digest: str
-    """SHA-256 over names and contents of config and weights."""
+    """SHA-256 of the names and contents of config and weights."""
     note: str = ""
-    """What was done to it that its user may not expect."""
+    """A change to the model that its user may not expect."""
 
 
 def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
-    """Load from a directory in the Hugging Face layout, or from the hub by name; if asked for, all as float32.
+    """Load a base model from a directory in the Hugging Face layout, or from the hub by name.
 
-    Raises ModelError where there is no such model, or it cannot hold a conversation.
+    With `single_precision`, all weights are converted to float32. Raises ModelError if the model does not exist or
+    cannot hold a conversation.
     """
     name = str(path_or_repo)
     directory = find_directory(path_or_repo)
     try:
         model, config = load_model(directory, lazy=True)
         tokenizer = load_tokenizer(directory, eos_token_ids=config.get("eos_token_id"))
-    except Exception as error:  # What a damaged or foreign file raises is up to the vendor.
+    except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
         raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
     check_speaks(name, template=tokenizer.has_chat_template, end=tokenizer.eos_token_id)
     note = ""

@@ -1,7 +1,7 @@
-"""The loss of a batch of token sequences and its gradient with respect to the adapter.
+"""The loss of a batch of token sequences, and its gradient with respect to the adapter, in mlx.
 
-The loss is the mean over the trained tokens of all sequences: see `gce.domain.learning.TrainingBatch`. Knows token ids
-and weights of the loss; it knows neither traces nor optimizers.
+The loss is the mean over the trained tokens of all sequences: see `gce.domain.learning.TrainingBatch`. Works on token
+ids and loss weights; independent of traces and optimizers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gce.adapters.models.local.token_sequences import Example, Objective, batch_
 __all__ = ["Head", "loss_and_gradients", "split_head"]
 
 Head = tuple[Callable[[mx.array], mx.array], Callable[[mx.array], mx.array]]
-"""Tokens to hidden states, and hidden states to logits."""
+"""A function from tokens to hidden states, and one from hidden states to logits."""
 
 
 def split_head(model: nn.Module) -> Head:
-    """The model in two, so that logits are computed only where they are needed.
+    """Split the model before its head, so that logits are computed only where they are needed.
 
-    Where the two halves do not give what the model gives, the whole model is the first and the second does nothing.
+    If the two parts do not reproduce the model's output, the whole model is the first part and the second does nothing.
     """
     whole: Head = (model, lambda logits: logits)
     inner = getattr(model, "model", None)
@@ -48,10 +48,10 @@ def loss_and_gradients(
     tokens_per_pass: int,
     streams: Sequence[mx.Stream],
 ) -> tuple[float, dict[str, mx.array]]:
-    """The loss, and its gradient by full path of each trainable array.
+    """Return the loss, and its gradient for each trainable array by full path.
 
-    Passes run side by side on the streams; how many there are does not change the result.
-    Blocks below the lowest adapted one cost a forward pass only: mlx follows gradients from the adapter's arrays up.
+    Passes run in parallel on the streams; their number does not change the result. Blocks below the lowest adapted one
+    cost only a forward pass, because mlx differentiates only from the adapter's arrays upwards.
     """
     trained = sum(example.trained for example in examples)
     to_hidden, to_logits = head
@@ -83,7 +83,7 @@ def loss_and_gradients(
 def _token_losses(
     objective: Objective, found: mx.array, weights: mx.array, sampled: mx.array, base: mx.array
 ) -> mx.array:
-    """See `gce.adapters.models.local.token_sequences.token_losses`; mlx finds the slopes itself."""
+    """Compute `gce.adapters.models.local.token_sequences.token_losses` in mlx, with automatic differentiation."""
     losses = weights * -found
     if objective.clip is not None:
         ratio = mx.exp(mx.minimum(found - sampled, 80.0))

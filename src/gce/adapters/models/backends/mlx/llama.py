@@ -1,4 +1,4 @@
-"""Takes the weights of a plain Llama, and a LoRA adapter on it, out of mlx for numpy. Runs no model."""
+"""Convert the weights of a plain Llama, and a LoRA adapter on it, from mlx to numpy. Runs no model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["llama_adapter", "llama_weights"]
 
 
 def llama_weights(model: nn.Module) -> LlamaWeights | None:
-    """The weights of a plain float32 Llama without adapter; None for any other model."""
+    """Return the weights of a plain float32 Llama without adapter; None for any other model."""
     if type(model) is not llama.Model:
         return None
     arguments = model.args
@@ -47,7 +47,7 @@ def llama_weights(model: nn.Module) -> LlamaWeights | None:
 
 
 def llama_adapter(model: nn.Module) -> tuple[LowRank, ...]:
-    """The adapter on a model whose base `llama_weights` takes, named by the full paths of its layers."""
+    """Return the adapter on a model that `llama_weights` supports, named by the full paths of its layers."""
     paths = {id(module): path for path, module in model.named_modules()}
     return tuple(part for block, layer in enumerate(model.model.layers) for part in _low_ranks(block, layer, paths))
 
@@ -62,7 +62,7 @@ def _low_ranks(block: int, layer: nn.Module, paths: dict[int, str]) -> list[LowR
             columns = slice(start, start + (linear.linear if adapted else linear).weight.shape[0])
             start = columns.stop
             if adapted:
-                # The scale of attention is in the columns that make queries.
+                # The attention scale is folded into the columns that make queries.
                 factor = layer.self_attn.scale if linear is layer.self_attn.q_proj else 1.0
                 a, b = np.array(linear.lora_a), np.array(linear.lora_b)
                 found.append(LowRank(paths[id(linear)], block, matrix, columns, a, b, linear.scale * factor, inputs))
@@ -76,7 +76,7 @@ def _block_weights(layer: nn.Module, size: int) -> BlockWeights:
 
 
 def _sides(layer: nn.Module) -> dict[str, tuple[tuple[nn.Module, ...], nn.Module | None]]:
-    """For each matrix of `BlockWeights` the linears that stand in it side by side, and the norm before them."""
+    """Return, for each matrix of `BlockWeights`, the linears concatenated in it and the norm before them."""
     attention, mlp = layer.self_attn, layer.mlp
     return {
         "queries_keys_values": ((attention.q_proj, attention.k_proj, attention.v_proj), layer.input_layernorm),
@@ -87,6 +87,6 @@ def _sides(layer: nn.Module) -> dict[str, tuple[tuple[nn.Module, ...], nn.Module
 
 
 def _columns(linears: Iterable[nn.Module], norm: nn.Module | None = None) -> Array:
-    """The linears side by side as one matrix of (inputs, outputs), with the weights of the norm before them."""
+    """Concatenate linears into one matrix of (inputs, outputs), with the weights of the preceding norm folded in."""
     matrix: Array = np.ascontiguousarray(np.concatenate([np.array(linear.weight) for linear in linears]).T)
     return matrix if norm is None else matrix * np.array(norm.weight)[:, None]

@@ -1,8 +1,8 @@
-"""A LoRA adapter on chosen blocks of an mlx-lm model: its layers, its optimizer, its state, its files.
+"""A LoRA adapter on chosen blocks of an mlx-lm model: layers, optimizer, state and files.
 
-The base stays frozen and untouched. Layers are mlx-lm's own `LoRALinear`, addressed by full module path, so that
-blocks need not be contiguous and `mlx_lm.load(base, adapter_path=...)` reads the files. Knows modules and arrays; it
-does not know text, traces or how gradients come about.
+The base stays frozen and unchanged. Layers are mlx-lm's own `LoRALinear`, addressed by full module path, so blocks need
+not be contiguous and `mlx_lm.load(base, adapter_path=...)` can read the files. Works on modules and arrays; independent
+of text, traces and how gradients are computed.
 """
 
 from __future__ import annotations
@@ -52,10 +52,12 @@ class Adapter:
             self.attach(lora.layers)
 
     def attach(self, layers: Sequence[int]) -> None:
-        """Adapt these blocks, and only these, from fresh initial values and with a fresh optimizer.
+        """Adapt these blocks only, with a newly initialised adapter and optimizer.
 
-        The values depend on the seed and the module's path alone. Raises ModelError where a block does not exist, and
-        then changes nothing, or a linear, and then nothing is adapted.
+        The initial values depend only on the seed and the module's path.
+
+        Raises:
+            ModelError: a block does not exist, and nothing changes; or a linear does not exist, and nothing is adapted.
         """
         check_layers(layers, len(self.model.layers))
         self.detach()
@@ -69,17 +71,17 @@ class Adapter:
         mx.eval(self.parameters(), self._optimizer.state)
 
     def detach(self) -> None:
-        """Leave the bare base."""
+        """Remove the adapter, which leaves the bare base."""
         remove_lora_layers(self.model)
         self.layers, self.modules = (), ()
         self._optimizer = self._new_optimizer()
 
     def parameters(self) -> dict[str, mx.array]:
-        """The adapter's arrays by full path."""
+        """Return the adapter's arrays by full path."""
         return _flat(self.model.trainable_parameters())
 
     def step(self, gradients: Mapping[str, mx.array], *, norm: float, rate: float) -> None:
-        """One optimizer step on gradients by full path, whose global norm is `norm`, at `rate` x the learning rate."""
+        """Take one optimizer step on gradients by full path, of norm `norm`, at `rate` times the learning rate."""
         most = self.settings.max_gradient_norm
         if most is not None and norm > most:
             gradients = {path: gradient * (most / norm) for path, gradient in gradients.items()}
@@ -90,7 +92,7 @@ class Adapter:
 
     @contextlib.contextmanager
     def training(self) -> Iterator[None]:
-        """Dropout is on inside, drawn from the seed and the number of steps taken."""
+        """Turn on dropout within the context, seeded by the seed and the number of steps taken."""
         if not self.lora.dropout:
             yield
             return
@@ -105,7 +107,7 @@ class Adapter:
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
-        """The model answers as the bare base inside."""
+        """Turn off the adapter within the context."""
         layers = self._layers()
         scales = [layer.scale for layer in layers]
         for layer in layers:
@@ -117,9 +119,9 @@ class Adapter:
                 layer.scale = scale
 
     def merged(self) -> nn.Module:
-        """A model for sampling that shares the base's arrays, with float32 linears and their adapters made one.
+        """Return a model for sampling with the adapter merged into float32 linears; it shares the base's arrays.
 
-        Later updates do not change it. Weights of fewer bits keep their adapters, which would drown in rounding.
+        Later updates do not change it. Linears of lower precision keep separate adapters, which rounding would destroy.
         """
         shared = {id(array): array for array in _flat(self.model.parameters()).values()}
         twin = copy.deepcopy(self.model, shared)
@@ -132,7 +134,7 @@ class Adapter:
         return twin
 
     def digest(self) -> str:
-        """SHA-256 of the adapter: paths, scale and arrays."""
+        """Return the SHA-256 of the adapter: paths, scale and arrays."""
         found = hashlib.sha256(repr(self.lora.scale).encode())
         for path, array in sorted(self.parameters().items()):
             found.update(path.encode())
@@ -140,7 +142,7 @@ class Adapter:
         return found.hexdigest()
 
     def state(self) -> ModelState:
-        """A copy of adapter and optimizer."""
+        """Return a copy of adapter and optimizer."""
         config = adapter_config(self.lora, self.layers, self.modules)
         return ModelState(
             arrays={name: np.array(array) for name, array in self._arrays().items()},
@@ -148,7 +150,7 @@ class Adapter:
         )
 
     def restore(self, state: ModelState) -> None:
-        """Continue from `state`; where nothing is attached, its blocks are attached first."""
+        """Continue from `state`; if no block is adapted yet, adapt those of the state."""
         attached = bool(self.layers)
         if not attached and state.settings.get("layers"):
             self.attach([int(layer) for layer in state.settings["layers"]])
@@ -178,7 +180,7 @@ class Adapter:
         return [module for _, module in self.model.named_modules() if isinstance(module, LoRALinear)]
 
     def _linears(self, layer: int) -> dict[str, nn.Module]:
-        """The linears of one block that are to be adapted, by full path."""
+        """Return the linears of one block that are to be adapted, by full path."""
         block = self.model.layers[layer]
         prefix = next(path for path, module in self.model.named_modules() if module is block)
         linears = {p: m for p, m in block.named_modules() if isinstance(m, nn.Linear | nn.QuantizedLinear)}
@@ -209,16 +211,16 @@ class Adapter:
 
 @contextlib.contextmanager
 def _random_state_untouched() -> Iterator[None]:
-    """Afterwards mlx's global generator is where it was before."""
+    """Restore mlx's global generator afterwards."""
     state: Any = mx.random.state
     (key,) = state
     high, low = np.array(key).tolist()
     try:
         yield
     finally:
-        mx.random.seed(high << 32 | low)  # A seed is its key, as two words.
+        mx.random.seed(high << 32 | low)  # A seed equals its key as two words.
 
 
 def _flat(tree: Any) -> dict[str, mx.array]:
-    """Arrays by full path."""
+    """Return arrays by full path."""
     return dict(tree_flatten(tree))

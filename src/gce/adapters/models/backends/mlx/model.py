@@ -1,7 +1,7 @@
-"""A model that mlx-lm can load: an engine of `LocalModel` that computes with mlx, or with numpy where that is faster.
+"""The mlx backend for `LocalModel`: any model that mlx-lm can load, computed with mlx, or with numpy if that is faster.
 
-The modules beside it do the work: `lora` holds the adapter, `decoder` and `learner` run mlx-lm's models; those of
-`backends.numpy` run a plain Llama on a CPU under Linux. Knows tokens, not text.
+`lora` holds the adapter; `decoder` and `learner` run mlx-lm's models; the modules of `backends.numpy` run a plain Llama
+on a CPU under Linux. Works on tokens, not text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ except ImportError as error:
 __all__ = ["LoraSettings", "MlxEngine", "OptimizerSettings", "load_mlx_model"]
 
 _NUMPY_BATCH = 64
-"""Rows that one thread decodes together; more do not multiply faster, and their keys and values leave the caches."""
+"""Rows per thread in one batch; more are not faster, and their keys and values no longer fit in the CPU caches."""
 
 
 def load_mlx_model(
@@ -60,21 +60,23 @@ def load_mlx_model(
     max_batch: int = 128,
     threads: int | None = None,
 ) -> LocalModel:
-    """Load a model from a directory in the Hugging Face layout, or from the hub by its name.
+    """Load a model from a directory in the Hugging Face layout, or from the hub by name.
 
     Args:
         path_or_repo: a directory with config.json, model*.safetensors, tokenizer.json and tokenizer_config.json.
-        device: `cpu` makes the CPU mlx's default device in this process; None takes the default as it is.
-        lora: the adapter's shape; blocks may also be chosen later, by `LocalModel.attach`.
-        optimizer: how the adapter learns.
-        seed: of the adapter's initial values and dropout.
-        max_batch: sequences that are sampled in one batch, at most; through numpy 64, in each thread.
-        threads: of work on the CPU; None for one on each usable core. Their number does not change any result.
+        device: `cpu` makes the CPU mlx's default device in this process; None keeps the default device.
+        lora: shape of the adapter; `LocalModel.attach` can choose its blocks later.
+        optimizer: settings of the optimizer.
+        seed: seed of the adapter's initial values and of dropout.
+        max_batch: maximum sequences per sampling batch; at most 64 per thread with numpy.
+        threads: CPU threads; None for one per usable core. The number does not change any result.
 
-    On a CPU under Linux weights are float32, a plain Llama samples and, without dropout, learns through numpy, and
-    where a fast BLAS is installed it is put under mlx for all else; mlx's compiler is switched off, and all threads of
-    the process share one heap. What learning keeps of frozen blocks takes up to 1 GiB.
-    Raises ModelError where there is no such model, or it cannot be used.
+    On a CPU under Linux, weights are float32, and a plain Llama samples and, without dropout, learns with numpy. A fast
+    BLAS, if installed, serves mlx for everything else. mlx's compiler is turned off, and all threads of the process
+    share one heap. Cached hidden states of frozen blocks take up to 1 GiB.
+
+    Raises:
+        ModelError: the model does not exist or cannot be used.
     """
     for name, value in (("max_batch", max_batch), ("threads", threads)):
         if value is not None and value < 1:
@@ -83,12 +85,12 @@ def load_mlx_model(
     if device == "cpu":
         mx.set_default_device(mx.cpu)
     on_cpu = mx.default_device() == mx.Device(mx.cpu)
-    # One BLAS thread: the threads are spent on whole sequences, which scales better and repeats exactly.
+    # A single BLAS thread: using threads for whole sequences scales better and is reproducible.
     blas = use_fast_blas(1) if on_cpu else None
     on_linux_cpu = on_cpu and sys.platform.startswith("linux")
     if on_linux_cpu:
-        share_heap()  # Threads that decode and learn take and leave hundreds of megabytes.
-        # There mlx runs the system's C++ compiler for each fused kernel: seconds, for no gain that was measurable.
+        share_heap()  # Threads that decode and learn allocate and free hundreds of megabytes.
+        # There mlx runs the system's C++ compiler for each fused kernel: seconds, for no measurable gain.
         mx.disable_compile()
     base = load_base(path_or_repo, single_precision=on_linux_cpu)
     plain = llama_weights(base.model) if on_linux_cpu else None
@@ -105,7 +107,7 @@ def load_mlx_model(
 
 
 class MlxEngine:
-    """Base and adapter in mlx. See `gce.adapters.models.local.model.Engine`."""
+    """Base model and adapter in mlx. See `gce.adapters.models.local.model.Engine`."""
 
     def __init__(
         self,
@@ -118,7 +120,7 @@ class MlxEngine:
         blas: BlasReport | None,
     ) -> None:
         self.blas = blas
-        """What serves matrix products; None away from the CPU."""
+        """The BLAS for matrix products; None unless on the CPU."""
         self.model = base.model
         self._base_digest = base.digest
         self._adapter = adapter
@@ -127,11 +129,11 @@ class MlxEngine:
         self._head = split_head(base.model)
         self._plain = plain
         self.learner = self._new_learner()
-        """What learns in numpy; None where mlx learns."""
+        """The numpy learner; None if mlx learns."""
 
     @property
     def blocks(self) -> int:
-        """How many transformer blocks there are."""
+        """Number of transformer blocks."""
         return len(self.model.layers)
 
     @property
@@ -141,31 +143,31 @@ class MlxEngine:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Full paths of the linears that learn."""
+        """Full paths of the adapted linears."""
         return self._adapter.modules
 
     @property
     def trainable_parameters(self) -> int:
-        """Numbers in the adapter."""
+        """Number of parameters in the adapter."""
         return sum(array.size for array in self._adapter.parameters().values())
 
     @property
     def total_parameters(self) -> int:
-        """Numbers in base and adapter; a packed word of quantized weights counts once."""
+        """Number of parameters in base and adapter; a packed word of quantized weights counts once."""
         arrays: dict[str, mx.array] = dict(tree_flatten(self.model.parameters()))
         return sum(array.size for array in arrays.values())
 
     def digest(self) -> str:
-        """SHA-256 over the base's files and the adapter."""
+        """Return the SHA-256 of the base's files and the adapter."""
         return hashlib.sha256(f"{self._base_digest} {self._adapter.digest()}".encode()).hexdigest()
 
     def attach(self, layers: Sequence[int]) -> None:
-        """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
+        """Adapt these blocks only, with a newly initialised adapter and optimizer."""
         self._adapter.attach(layers)
-        self.learner = self._new_learner()  # What was kept for other blocks is let go.
+        self.learner = self._new_learner()  # Drops the hidden states cached for other blocks.
 
     def sampler(self, stop: frozenset[int]) -> RollOut:
-        """What samples from the model as it is now; later updates do not reach it."""
+        """Return a sampler of the model in its current state; later updates do not affect it."""
         if self._plain is None:
             make = decoder_maker(self._adapter.merged())
             return lambda jobs: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
@@ -179,7 +181,7 @@ class MlxEngine:
         )
 
     def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
-        """Log-probabilities of the tokens from `start` on."""
+        """Return the log-probabilities of the tokens from `start` on."""
         with nullcontext() if adapter else self._adapter.off():
             row = mx.array(list(tokens))
             to_hidden, to_logits = self._head
@@ -194,20 +196,20 @@ class MlxEngine:
         return loss, norm
 
     def state(self) -> ModelState:
-        """A copy of adapter and optimizer."""
+        """Return a copy of adapter and optimizer."""
         return self._adapter.state()
 
     def restore(self, state: ModelState) -> None:
-        """Continue from `state`; where no block is adapted yet, those of the state are."""
+        """Continue from `state`; if no block is adapted yet, adapt those of the state."""
         self._adapter.restore(state)
 
     def block_statistics(self, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
-        """What each block does with token sequences, adapter off."""
+        """Return activation statistics of each block on token sequences, with the adapter off."""
         with self._adapter.off():
             return block_statistics(self.model, sequences)
 
     def _new_learner(self) -> NumpyLearner | None:
-        """One that has kept nothing yet; None where mlx learns."""
+        """Return a numpy learner with an empty cache; None if mlx learns."""
         if self._plain is None or self._adapter.lora.dropout:
             return None
         return NumpyLearner(self._plain, tokens_per_pass=self._adapter.settings.tokens_per_pass, threads=self._threads)
@@ -215,7 +217,7 @@ class MlxEngine:
     def _loss_and_gradients(
         self, examples: Sequence[Example], objective: Objective
     ) -> tuple[float, dict[str, mx.array]]:
-        """The loss, and its gradient by full path of each of the adapter's arrays."""
+        """Return the loss, and its gradient for each of the adapter's arrays by full path."""
         if self.learner is not None:
             loss, found = self.learner.loss_and_gradients(llama_adapter(self.model), examples, objective)
             sides = (
@@ -237,7 +239,7 @@ class MlxEngine:
 
 @functools.cache
 def _streams(threads: int) -> tuple[mx.Stream, ...]:
-    """On a CPU as many streams as threads, for each has a thread of its own; elsewhere the default one."""
+    """Return one stream per thread on a CPU, since each stream has its own thread; elsewhere the default stream."""
     device = mx.default_device()
     if device != mx.Device(mx.cpu):
         return (mx.default_stream(device),)

@@ -1,4 +1,4 @@
-"""What the blocks of a model do with token sequences. Knows modules and tokens, neither text nor adapters."""
+"""Activation statistics of a model's blocks on token sequences. Independent of text and adapters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Seen = list[tuple[mx.array, mx.array]]
 
 
 def block_statistics(model: nn.Module, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
-    """One record for each block, over all positions of all sequences; all zero where there are none."""
+    """Return one record per block, over all positions of all sequences; all zero if there are none."""
     blocks: list[Any] = model.layers
     sums = np.zeros((len(blocks), 2))
     numbers = 0
@@ -39,7 +39,7 @@ def block_statistics(model: nn.Module, sequences: Iterable[Sequence[int]]) -> tu
 
 @contextlib.contextmanager
 def _watched(blocks: list[Any]) -> Iterator[Seen]:
-    """Inside, what goes into each block and what comes out is appended to the list given."""
+    """Record input and output of each block in the yielded list, within the context."""
     seen: Seen = []
     originals = list(blocks)
     blocks[:] = [_Watched(block, seen) for block in originals]
@@ -50,7 +50,7 @@ def _watched(blocks: list[Any]) -> Iterator[Seen]:
 
 
 class _Watched:
-    """A block that reports to `seen`; in all else it is the block."""
+    """A block that records its calls in `seen` and otherwise behaves like the original."""
 
     def __init__(self, block: nn.Module, seen: Seen) -> None:
         self._block = block

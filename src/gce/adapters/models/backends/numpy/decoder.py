@@ -1,8 +1,8 @@
-"""Decodes a Llama with numpy alone: several times faster than mlx on Linux, whose CPU kernels are scalar there.
+"""Decode a Llama with numpy alone: several times faster than mlx on Linux, whose CPU kernels are scalar there.
 
-Rows that share a prompt share its keys and values too, so that memory is read once for up to eight of them; what many
-prompts begin with is read once for all rows. Knows weights, positions and uniform numbers; it does not know requests,
-tokenizers, mlx, or where weights come from.
+Rows that share a prompt share its keys and values, so memory is read once for up to eight of them. Common prompt
+prefixes are read once for all rows. Works on weights, positions and uniform numbers; independent of requests,
+tokenizers and mlx.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from gce.adapters.models.local.token_sampling import Array, draw
 __all__ = ["NumpyDecoder"]
 
 _SHARE = 8
-"""Rows at most that read one copy of a prompt."""
+"""Maximum number of rows that read one copy of a prompt."""
 _ROOM = 256
-"""Generated tokens for which there is room at first, and by how many it grows when it is full."""
+"""Initial room for generated tokens, and the amount by which it grows."""
 
 
 class NumpyDecoder:
     """Rows of growing sequences over one set of weights. A new row is idle until it is placed."""
 
     def __init__(self, openings: Openings, rows: int, prompts: Sequence[Sequence[int]]) -> None:
-        """Room for `rows` sequences after these prompts, over the weights of `openings`."""
+        """Make room for `rows` sequences after these prompts, with the weights of `openings`."""
         self.rows = rows
         self._weights = weights = openings.weights
         self._openings = openings
         self._opening_lengths = opening_lengths(map(tuple, prompts))
         blocks = range(len(weights.blocks))
         longest = max(len(prompt) - self._opening_lengths.get(tuple(prompt), 0) for prompt in prompts)
-        # Zeros, not empty: what a mask hides must still be finite. Pages that nothing touches cost nothing.
+        # Zeros, not empty: masked values must still be finite. Untouched pages cost nothing.
         shape = (rows, weights.kv_heads, longest, weights.head_size)
         self._prompt_keys = [np.zeros(shape, np.float32) for _ in blocks]
         self._prompt_values = [np.zeros(shape, np.float32) for _ in blocks]
@@ -42,14 +42,14 @@ class NumpyDecoder:
         self._keys = [np.zeros(shape, np.float32) for _ in blocks]
         self._values = [np.zeros(shape, np.float32) for _ in blocks]
         self._prefixes: list[Prefix | None] = [None] * rows
-        self._slot = np.full(rows, -1)  # Which prefix a row reads; -1 where it is idle.
+        self._slot = np.full(rows, -1)  # The prefix slot that a row reads; -1 for an idle row.
         self._prompt_length = np.zeros(rows, np.int64)
-        self._opening = np.full(rows, None)  # What comes before a row's prefix.
+        self._opening = np.full(rows, None)  # The shared opening before a row's prefix.
         self._written = np.zeros(rows, np.int64)
         self._sharing: Array | None = None
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Prefix]:
-        """Keys and values of each prompt, in one pass over all of them but for openings that are computed already."""
+        """Return keys and values of each prompt, in one pass over all prompts, reusing cached openings."""
         cuts = [self._opening_lengths.get(tuple(prompt), 0) for prompt in prompts]
         openings = {
             place: self._openings.find(tuple(prompt[:cut]))
@@ -72,7 +72,7 @@ class NumpyDecoder:
         self._opening[row] = prefix.opening
 
     def release(self, row: int) -> None:
-        """Leave `row` idle: it costs time until `keep` drops it, and what it draws means nothing."""
+        """Mark `row` as idle: it costs time until `keep` drops it, and its output is meaningless."""
         slot = self._slot[row]
         self._slot[row], self._prompt_length[row], self._opening[row], self._written[row] = -1, 0, None, 0
         if slot >= 0 and slot not in self._slot:
@@ -80,7 +80,7 @@ class NumpyDecoder:
         self._sharing = None
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with these rows alone; they become rows 0, 1, ... in this order."""
+        """Continue with these rows only; they become rows 0, 1, ... in this order."""
         self.rows = len(rows)
         chosen = np.asarray(rows, np.int64)
         for old in (self._keys, self._values):
@@ -96,16 +96,16 @@ class NumpyDecoder:
         self._sharing = None
 
     def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-        """Append one token to each row and draw the next, as `draw` says."""
+        """Append one token to each row and draw the next, as `draw` does."""
         return draw(self.logits(tokens), uniforms, temperatures)
 
     def logits(self, tokens: Array) -> Array:
-        """Append one token to each row; the logits of the next, (rows, vocabulary)."""
+        """Append one token to each row; return the logits of the next, (rows, vocabulary)."""
         weights = self._weights
         room = self._keys[0].shape[2]
         if self._written.max() == room:
             for buffers in (self._keys, self._values):
-                for block, buffer in enumerate(buffers):  # One after another, so that few are there twice.
+                for block, buffer in enumerate(buffers):  # One by one, so that few buffers exist twice.
                     buffers[block] = np.pad(buffer, ((0, 0), (0, 0), (0, _ROOM), (0, 0)))
         if self._sharing is None:
             self._sharing = self._find_sharing()
@@ -133,7 +133,7 @@ class NumpyDecoder:
         return logits
 
     def _find_sharing(self) -> Array:
-        """Row numbers by slot, (slots, rows of a slot at most); `rows` where a slot has fewer."""
+        """Return row numbers by slot, (slots, maximum rows per slot), padded with `rows`."""
         members: list[list[int]] = [[] for _ in range(int(self._slot.max()) + 1)]
         for row, slot in enumerate(self._slot.tolist()):
             if slot >= 0:
@@ -153,9 +153,9 @@ class NumpyDecoder:
         width: int,
         opened: Sequence[tuple[Prefix, Array]],
     ) -> Array:
-        """Attention of one new position in each row over its prompt (`width` columns at most) and what followed.
+        """Compute attention of one new position per row over its prompt (at most `width` columns) and what follows.
 
-        `opened` are the openings that come before, each with the rows that it comes before.
+        `opened` holds the shared openings, each with the rows that it precedes.
         """
         rows, kv_heads, size = keys.shape
         repeats = queries.shape[1] // kv_heads
@@ -166,7 +166,7 @@ class NumpyDecoder:
         self._values[block][np.arange(rows), :, self._written] = values
         columns = mask.shape[-1] - width
 
-        # One row more than there are, for the places that a slot leaves empty.
+        # One extra row for the unused places of a slot.
         padded = np.zeros((rows + 1, kv_heads, repeats, size), np.float32)
         padded[:rows] = queries.reshape(rows, kv_heads, repeats, size)
         scores = np.zeros((rows + 1, kv_heads, repeats, mask.shape[-1]), np.float32)
@@ -190,16 +190,16 @@ class NumpyDecoder:
         attended += own[..., width:] @ self._values[block][:, :, :columns]
         attended /= total
         for opening, members in opened:
-            # Two softmaxes are one where each weighs as much as its normalizer.
+            # Merge two softmaxes, weighting each by its normalizer.
             gathered, normalizer = _over_opening(opening, block, padded[members])
-            with np.errstate(over="ignore"):  # Where all weight is on the other side.
+            with np.errstate(over="ignore"):  # Overflows if all weight is on the other side.
                 weight = 1 / (1 + np.exp(highest[members] + np.log(total[members]) - normalizer))
             attended[members] += weight * (gathered - attended[members])
         return attended.reshape(rows, -1)
 
 
 def _over_opening(opening: Prefix, block: int, queries: Array) -> tuple[Array, Array]:
-    """Attention over one opening, (rows, kv heads, heads of one, size), and the logarithms of its normalizers."""
+    """Return attention over one opening, (rows, kv heads, heads per kv head, size), and its log-normalizers."""
     rows, kv_heads, repeats, size = queries.shape
     together = queries.swapaxes(0, 1).reshape(kv_heads, rows * repeats, size)
     scores = together @ opening.keys[block].swapaxes(1, 2)

@@ -1,8 +1,9 @@
-"""The loss of a batch and the gradient of a LoRA adapter on a Llama, with numpy alone.
+"""The loss of a batch, and its gradient for a LoRA adapter on a Llama, with numpy alone.
 
-The same loss as in `backends.mlx.learner`. Sequences lie end to end without padding. Sequences with one prompt share
-it, up to the blocks' keys and values, and the gradients add up; below the lowest adapted block hidden states are
-computed once for each sequence and kept. Knows token ids, weights and arrays; it knows neither traces nor optimizers.
+The same loss as in `backends.mlx.learner`. Sequences are concatenated without padding. Sequences with the same prompt
+share its computation, up to the blocks' keys and values, and their gradients are summed. Below the lowest adapted
+block, hidden states are computed once per sequence and cached. Works on token ids, weights and arrays; independent of
+traces and optimizers.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ from gce.adapters.models.local.token_sequences import Example, Objective, token_
 __all__ = ["NumpyLearner"]
 
 _LOGIT_ROWS = 512
-"""Trained tokens at most whose logits are held at once."""
+"""Maximum number of trained tokens whose logits are held at once."""
 
 Gradients = dict[str, tuple[Array, Array]]
-"""By the name of each `LowRank`, for `a` and `b`."""
+"""Gradients of `a` and `b`, by the name of each `LowRank`."""
 
 
 class NumpyLearner:
     """Losses and gradients over one frozen base."""
 
     def __init__(self, weights: LlamaWeights, *, tokens_per_pass: int, threads: int) -> None:
-        """Passes of less than twice so many tokens run side by side on the threads, whose number changes no result."""
+        """Passes of less than `2 * tokens_per_pass` tokens run in parallel; the number of threads changes no result."""
         self._base = weights
         self._tokens = tokens_per_pass
         self._threads = threads
@@ -56,7 +57,7 @@ class NumpyLearner:
     def loss_and_gradients(
         self, adapter: Sequence[LowRank], examples: Sequence[Example], objective: Objective
     ) -> tuple[float, Gradients]:
-        """The loss, and its gradient; every example trains at least one token."""
+        """Return the loss and its gradient; every example must train at least one token."""
         trained = sum(example.trained for example in examples)
         lowest = min(part.block for part in adapter)
         weights = merge(self._base, adapter)
@@ -77,7 +78,7 @@ class NumpyLearner:
     def _entering(
         self, examples: Sequence[Example], lowest: int, pool: ThreadPoolExecutor
     ) -> Mapping[tuple[int, ...], Array]:
-        """What goes into the lowest adapted block, for the tokens of each example that are read."""
+        """Return the input of the lowest adapted block for the tokens of each example."""
         if lowest != self._kept_at:
             self._kept, self._kept_at = HiddenStates(), lowest
         read = list(dict.fromkeys(example.tokens[:-1] for example in examples))
@@ -85,7 +86,7 @@ class NumpyLearner:
             return {tokens: self._base.embedding[list(tokens)] for tokens in read}
         found = {tokens: kept for tokens in read if (kept := self._kept.get(tokens)) is not None}
         missing = [tokens for tokens in read if tokens not in found]
-        # Each sequence alone, so that its states do not depend on what is asked for beside it.
+        # Each sequence alone, so that its states do not depend on the rest of the batch.
         for tokens, hidden in zip(missing, pool.map(self._frozen_part, missing), strict=True):
             self._kept.put(tokens, hidden)
             found[tokens] = hidden
@@ -105,45 +106,45 @@ class NumpyLearner:
 
 @frozen
 class _Family:
-    """Examples with one prompt; an example alone is a family too."""
+    """Examples with the same prompt; a single example forms a family too."""
 
     examples: tuple[Example, ...]
 
     @property
     def size(self) -> int:
-        """Tokens that are read, the prompt once."""
+        """Number of input tokens, counting the prompt once."""
         prompt = self.examples[0].start
         return prompt + sum(len(example.tokens) - 1 - prompt for example in self.examples)
 
 
 @frozen
 class _Segment:
-    """Rows that follow each other in one sequence."""
+    """Consecutive rows of one sequence."""
 
     before: slice
-    """Rows of the prompt that they follow; empty for a sequence's beginning."""
+    """Rows of the prompt before them; empty at a sequence's beginning."""
     own: slice
     last: int
-    """How many of their last ones predict a token that may be trained."""
+    """Number of last rows that predict a token that may be trained."""
 
 
 @define
 class _Layout:
-    """The rows of a pass: what they read, how they follow each other, and what they predict."""
+    """The rows of a pass: their input tokens, their order in sequences, and the tokens that they predict."""
 
     positions: list[Array] = field(factory=list)
     sources: list[tuple[tuple[int, ...], slice]] = field(factory=list)
-    """For each segment the tokens read by one of its examples, and which of them are the segment's."""
+    """For each segment, the input tokens of one of its examples, and the slice that belongs to the segment."""
     segments: list[_Segment] = field(factory=list)
     places: list[Array] = field(factory=list)
-    """For each trained token, which of the predicting rows predicts it."""
+    """For each trained token, the index of the predicting row."""
     trained: list[Example] = field(factory=list)
-    """Whose tokens those are, one after another."""
+    """The examples of those tokens, in order."""
     rows: int = 0
     predicting: int = 0
 
     def add(self, example: Example, start: int, stop: int, last: int, before: slice = slice(0, 0)) -> slice:
-        """A segment of the example's tokens from `start` to `stop`; returns its rows."""
+        """Add a segment with the example's tokens from `start` to `stop`; return its rows."""
         own = slice(self.rows, self.rows + stop - start)
         self.sources.append((example.tokens[:-1], slice(start, stop)))
         self.positions.append(np.arange(start, stop))
@@ -153,13 +154,13 @@ class _Layout:
         return own
 
     def train(self, example: Example, places: Array) -> None:
-        """Learn the example's trained tokens at these of the predicting rows."""
+        """Train the example's tokens at these predicting rows."""
         self.places.append(places)
         self.trained.append(example)
 
 
 def _families(examples: Sequence[Example]) -> list[_Family]:
-    """Examples by their prompts, long families first."""
+    """Group examples by prompt, long families first."""
     by_prompt: dict[tuple[int, ...], list[Example]] = defaultdict(list)
     for example in examples:
         by_prompt[example.tokens[: example.start]].append(example)
@@ -167,7 +168,7 @@ def _families(examples: Sequence[Example]) -> list[_Family]:
 
 
 def _passes(families: Sequence[_Family], tokens: int) -> Iterator[list[_Family]]:
-    """Passes of `tokens` on average, none of twice as many; a family is divided where it is larger alone."""
+    """Divide into passes of `tokens` on average, each less than twice as many; split families that are larger alone."""
     parts = [part for family in families for part in _divided(family, tokens)]
     count = max(1, -(-sum(part.size for part in parts) // tokens))
     passes: list[list[_Family]] = [[] for _ in range(count)]
@@ -210,7 +211,7 @@ def _layout(families: Sequence[_Family]) -> _Layout:
 
 @frozen(eq=False)
 class _Saved:
-    """What a block's backward pass needs of its forward pass."""
+    """What a block's backward pass needs from its forward pass."""
 
     entered: tuple[Array, Array]
     queries: Array
@@ -224,19 +225,19 @@ class _Saved:
 
 @frozen(eq=False)
 class _Pass:
-    """One pass forward and backward."""
+    """One forward and backward pass."""
 
     weights: LlamaWeights
     adapter: Sequence[LowRank]
     lowest: int
     layout: _Layout
     trained: int
-    """Trained tokens of the whole batch."""
+    """Number of trained tokens in the whole batch."""
     entering: Mapping[tuple[int, ...], Array]
     objective: Objective
 
     def run(self) -> tuple[float, Gradients]:
-        """This pass's part of the loss and of the gradients."""
+        """Return this pass's share of the loss and the gradients."""
         layout, weights = self.layout, self.weights
         hidden = np.concatenate([self.entering[tokens][part] for tokens, part in layout.sources])
         waves = rotary_waves(weights, np.concatenate(layout.positions))
@@ -252,7 +253,7 @@ class _Pass:
         return loss, gradients
 
     def _block(self, index: int, hidden: Array, waves: tuple[Array, Array], *, only_last: bool) -> tuple[Array, _Saved]:
-        """One block; where only the last rows of each segment are asked for, the others end in keys and values."""
+        """Run one block; with `only_last`, all but the last rows of each segment compute only keys and values."""
         weights, block = self.weights, self.weights.blocks[index]
         entered = normed(hidden, weights.epsilon)
         queries, keys, values = rotated(weights, entered[0] @ block.queries_keys_values, waves)
@@ -275,11 +276,11 @@ class _Pass:
         return hidden, _Saved(entered, queries, keys, values, together, normalizers, middle, gate_up)
 
     def _predicting(self) -> Array:
-        """The rows that predict trained tokens."""
+        """Return the rows that predict trained tokens."""
         return np.concatenate([np.arange(s.own.stop - s.last, s.own.stop) for s in self.layout.segments])
 
     def _loss(self, hidden: Array) -> tuple[float, Array]:
-        """The pass's part of the loss, and its gradient with respect to the rows that predict."""
+        """Return the pass's share of the loss, and its gradient with respect to the predicting rows."""
         weights, examples = self.weights, self.layout.trained
         places = np.concatenate(self.layout.places)
         targets = np.concatenate([example.targets for example in examples])
@@ -308,7 +309,7 @@ class _Pass:
             pushes = pushes / np.float32(self.trained)
             logits *= (pushes / total)[:, None]
             logits[own] -= pushes
-            # Several tokens may have been predicted by one row: the last of a prompt that is shared.
+            # One row may predict several tokens: the last row of a shared prompt.
             np.add.at(slope, places[part], logits @ weights.head.T)
         return loss, normed_gradient(slope, states, scales)
 
@@ -322,7 +323,7 @@ class _Pass:
         *,
         only_last: bool,
     ) -> Array:
-        """The gradient with respect to what entered the block, given that to what left it; adds the adapter's."""
+        """Return the gradient of the block's input, given that of its output; add the adapter's gradients."""
         block = self.weights.blocks[index]
         gate, up = np.split(saved.gate_up, 2, axis=1)
         opening = gate_opening(gate)
@@ -331,7 +332,7 @@ class _Pass:
         inner = slope @ block.down.T
         sides = np.empty_like(saved.gate_up)
         np.multiply(inner, activated, out=sides[:, up.shape[1] :])
-        # The slope of gate * opening is opening + gate * opening * (1 - opening).
+        # The derivative of gate * opening is opening + gate * opening * (1 - opening).
         activated -= activated * opening
         activated += opening
         inner *= up
@@ -343,7 +344,7 @@ class _Pass:
         mixed = self._attention_gradients(slope @ block.output.T, saved, waves, only_last=only_last)
         self._adapter_gradients(index, "queries_keys_values", saved.entered[0], mixed, gradients)
         if index == self.lowest:
-            return slope  # Nothing below learns.
+            return slope  # No adapter below.
         below = normed_gradient(mixed @ block.queries_keys_values.T, *saved.entered)
         below[self._predicting() if only_last else slice(None)] += slope
         return below
@@ -351,7 +352,7 @@ class _Pass:
     def _attention_gradients(
         self, slope: Array, saved: _Saved, waves: tuple[Array, Array], *, only_last: bool
     ) -> Array:
-        """The gradient with respect to queries, keys and values before RoPE, side by side."""
+        """Return the gradients of queries, keys and values before RoPE, side by side."""
         queries, keys, values = (np.zeros(part.shape, np.float32) for part in (saved.queries, saved.keys, saved.values))
         done = 0
         for segment, normalizer in zip(self.layout.segments, saved.normalizers, strict=True):
@@ -376,7 +377,7 @@ class _Pass:
         return np.concatenate([back, values.reshape(len(values), -1)], axis=1)
 
     def _adapter_gradients(self, index: int, matrix: str, inputs: Array, slope: Array, gradients: Gradients) -> None:
-        """Those of what adapts one matrix, given what went into it and the gradient with respect to what came out."""
+        """Add the gradients of the adapter on one matrix, given the matrix's input and the gradient of its output."""
         for part in self.adapter:
             if (part.block, part.matrix) == (index, matrix):
                 own, scale = slope[:, part.columns], np.float32(part.scale)
@@ -386,7 +387,7 @@ class _Pass:
 
 
 def _joined(parts: Sequence[Array]) -> Array | None:
-    """One array, or None where there is nothing."""
+    """Concatenate arrays; None if there are none."""
     return np.concatenate(parts).astype(np.float32) if parts else None
 
 
@@ -395,6 +396,6 @@ def _asking(segment: _Segment, *, only_last: bool) -> slice:
 
 
 def _read(rows: Array, segment: _Segment) -> Array:
-    """The rows that a segment's attention reads."""
+    """Return the rows that a segment attends to."""
     own = rows[segment.own]
     return own if segment.before.start == segment.before.stop else np.concatenate([rows[segment.before], own])

@@ -1,7 +1,7 @@
-"""A Llama in numpy: its weights, a LoRA adapter on them, and the steps of a block that decoding and learning share.
+"""A Llama in numpy: weights, a LoRA adapter, and the steps of a block that decoding and learning share.
 
-numpy is several times faster here than mlx on Linux, whose CPU kernels are scalar there. Knows arrays; it does not know
-mlx, tokenizers, or where weights come from.
+numpy is several times faster here than mlx on Linux, whose CPU kernels are scalar there. Works on arrays; independent
+of mlx and tokenizers.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ __all__ = [
 ]
 
 Attend = Callable[[int, Array, Array, Array], Array | None]
-"""Block, queries, keys and values, each (tokens, heads, head size), to (tokens, heads * head size), or None to stop."""
+"""(block, queries, keys, values), each of (tokens, heads, head size) -> (tokens, heads * head size), or None to stop.
+"""
 
 _QUERY_BLOCK = 256
-"""Positions at most that attend at once; bounds the memory of their scores."""
+"""Maximum number of query positions per attention block, which bounds the memory of scores."""
 
 
 @frozen(eq=False)
 class BlockWeights:
-    """One transformer block in float32, matrices as (inputs, outputs).
+    """One transformer block in float32, with matrices of (inputs, outputs).
 
-    The weights of each norm are multiplied into the rows of the matrix that follows it, and the scale of attention
-    into the columns that make queries.
+    The weights of each norm are folded into the rows of the following matrix, and the attention scale into the query
+    columns.
     """
 
     queries_keys_values: Array
@@ -59,7 +60,7 @@ class LlamaWeights:
     embedding: Array
     blocks: tuple[BlockWeights, ...]
     head: Array
-    """(hidden, vocabulary), the last norm's weights multiplied into its rows."""
+    """(hidden, vocabulary), with the weights of the last norm folded into its rows."""
     heads: int
     kv_heads: int
     head_size: int
@@ -82,18 +83,18 @@ class LowRank:
     """(rank, columns)."""
     scale: float
     inputs: Array | None = None
-    """What the matrix's rows were multiplied by; None for nothing."""
+    """Factors folded into the matrix's rows; None if there are none."""
 
     @property
     def first(self) -> Array:
-        """`a` as it goes before `b`, (inputs, rank)."""
+        """`a` with the folded factors, (inputs, rank)."""
         return self.a if self.inputs is None else self.inputs[:, None] * self.a
 
 
 def merge(weights: LlamaWeights, adapter: Iterable[LowRank]) -> LlamaWeights:
-    """The weights with the adapter in them; matrices that it leaves alone are shared."""
+    """Merge the adapter into the weights; matrices without adapter are shared."""
     changed: dict[tuple[int, str], Array] = {}
-    with one_numpy_blas_thread():  # On two, sums come in another order.
+    with one_numpy_blas_thread():  # More threads would change the order of summation.
         for part in adapter:
             place = part.block, part.matrix
             if place not in changed:
@@ -108,7 +109,7 @@ def merge(weights: LlamaWeights, adapter: Iterable[LowRank]) -> LlamaWeights:
 def run_blocks(
     weights: LlamaWeights, hidden: Array, positions: Array, attend: Attend, *, stop: int | None = None
 ) -> Array | None:
-    """The blocks up to `stop`, or all, over rows of (tokens, hidden); None where `attend` has seen enough."""
+    """Run the blocks up to `stop`, or all, over rows of (tokens, hidden); None if `attend` stops early."""
     waves = rotary_waves(weights, positions)
     for index, block in enumerate(weights.blocks[:stop]):
         mixed = normed(hidden, weights.epsilon)[0] @ block.queries_keys_values
@@ -125,14 +126,14 @@ def run_blocks(
 
 
 def normed(x: Array, epsilon: float) -> tuple[Array, Array]:
-    """`x` over its root mean square row by row, and the factors, (rows, 1)."""
+    """RMS-normalise the rows of `x`; return the result and the factors, (rows, 1)."""
     square = np.einsum("ij,ij->i", x, x)
     scale: Array = (1 / np.sqrt(square / np.float32(x.shape[1]) + np.float32(epsilon)))[:, None]
     return x * scale, scale
 
 
 def normed_gradient(slope: Array, states: Array, scale: Array) -> Array:
-    """The gradient with respect to `x`, given that to `normed(x)`, which came out as `states` and `scale`."""
+    """Return the gradient with respect to `x`, given that of `normed(x)` and the two results of `normed`."""
     mean = np.einsum("ij,ij->i", slope, states) / np.float32(states.shape[1])
     back: Array = slope - states * mean[:, None]
     back *= scale
@@ -140,7 +141,7 @@ def normed_gradient(slope: Array, states: Array, scale: Array) -> Array:
 
 
 def rotary_waves(weights: LlamaWeights, positions: Array) -> tuple[Array, Array]:
-    """Cosines and signed sines of RoPE, as wide as all queries and keys of a position, for long inner loops."""
+    """Return RoPE's cosines and signed sines, tiled over all query and key heads for long inner loops."""
     size, count = weights.head_size, weights.heads + weights.kv_heads
     turns = positions[:, None] * weights.rope_base ** (-np.arange(0, size, 2) / size)
     cosine, sine = (wave(turns).astype(np.float32) for wave in (np.cos, np.sin))
@@ -148,7 +149,7 @@ def rotary_waves(weights: LlamaWeights, positions: Array) -> tuple[Array, Array]
 
 
 def rotated(weights: LlamaWeights, mixed: Array, waves: tuple[Array, Array]) -> tuple[Array, Array, Array]:
-    """Queries, keys and values of `mixed`, (tokens, all of their columns), each as (tokens, heads, head size)."""
+    """Return queries, keys and values of `mixed`, (tokens, all columns), each as (tokens, heads, head size)."""
     tokens, width = waves[0].shape
     turned = _turned(mixed[:, :width], waves, weights.head_size)
     queries, keys = np.split(
@@ -158,7 +159,7 @@ def rotated(weights: LlamaWeights, mixed: Array, waves: tuple[Array, Array]) -> 
 
 
 def turned_back(x: Array, waves: tuple[Array, Array], size: int) -> Array:
-    """What RoPE made `x`, (tokens, heads of `size` side by side); it is also how gradients go through it."""
+    """Invert RoPE on `x`, (tokens, heads of `size` side by side); this is also RoPE's backward pass."""
     cosine, sine = waves
     return _turned(x, (cosine, -sine), size)
 
@@ -172,8 +173,8 @@ def _turned(x: Array, waves: tuple[Array, Array], size: int) -> Array:
 
 
 def gate_opening(gate: Array) -> Array:
-    """The logistic function."""
-    # Below -88 the exponential overflows to infinity, and the gate is rightly shut.
+    """Return the logistic function."""
+    # Below -88 the exponential overflows to infinity, and the result is rightly 0.
     with np.errstate(over="ignore"):
         opening: Array = np.exp(-gate)
     opening += 1
@@ -181,15 +182,15 @@ def gate_opening(gate: Array) -> Array:
 
 
 def causal_attention(queries: Array, keys: Array, values: Array) -> tuple[Array, Array]:
-    """Attention of the last positions of one sequence over all before them and themselves.
+    """Causal attention of the last positions of one sequence.
 
     Args:
         queries: scaled, (last positions, heads, size).
-        keys: (all positions, kv heads, size), each serving as many heads as there are for one.
+        keys: (all positions, kv heads, size), each shared by a group of heads.
         values: as the keys.
 
-    Returns what each position gathers, (last positions, heads * size), and the logarithms of its normalizers,
-    (kv heads, heads of one, last positions, 1).
+    Returns the attention output, (last positions, heads * size), and its log-normalizers, (kv heads, heads per kv head,
+    last positions, 1).
     """
     count, heads, size = queries.shape
     grouped, across, along = _grouped(queries, keys, values)
@@ -212,15 +213,16 @@ def causal_attention(queries: Array, keys: Array, values: Array) -> tuple[Array,
 def causal_attention_gradients(
     slope: Array, queries: Array, keys: Array, values: Array, gathered: Array, normalizers: Array
 ) -> tuple[Array, Array, Array]:
-    """The gradients with respect to queries, keys and values, each in its shape.
+    """Return the gradients with respect to queries, keys and values, each in its shape.
 
-    `slope` is the gradient with respect to what `causal_attention` gave for them, `gathered` and `normalizers`.
+    `slope` is the gradient with respect to the output of `causal_attention`; `gathered` and `normalizers` are its
+    results.
     """
     count, heads, size = queries.shape
     kv_heads = keys.shape[1]
     repeats = heads // kv_heads
     grouped, across, along = _grouped(queries, keys, values)
-    # What a position's weights have in common, FlashAttention's D: (kv heads, heads of one, last positions, 1).
+    # FlashAttention's D, the common term of a position's weights: (kv heads, heads per kv head, last positions, 1).
     common = np.einsum("ths,ths->ht", slope.reshape(count, heads, size), gathered.reshape(count, heads, size))
     common = common.reshape(kv_heads, repeats, count, 1)
     incoming = slope.reshape(count, kv_heads, repeats, size).transpose(1, 2, 0, 3)
@@ -244,7 +246,7 @@ def causal_attention_gradients(
 
 
 def _grouped(queries: Array, keys: Array, values: Array) -> tuple[Array, Array, Array]:
-    """Views as (kv heads, heads of one, positions, size), the keys transposed."""
+    """Return views as (kv heads, heads per kv head, positions, size), with transposed keys."""
     count, heads, size = queries.shape
     kv_heads = keys.shape[1]
     grouped = queries.reshape(count, kv_heads, heads // kv_heads, size).transpose(1, 2, 0, 3)
@@ -252,7 +254,7 @@ def _grouped(queries: Array, keys: Array, values: Array) -> tuple[Array, Array, 
 
 
 def _query_blocks(count: int, length: int) -> list[tuple[int, int, int, Array]]:
-    """For the last `count` positions of `length` in blocks: from, to, positions seen, and the mask of the last ones."""
+    """Divide the last `count` of `length` positions into blocks: start, stop, visible positions, and mask."""
     found = []
     for start in range(0, count, _QUERY_BLOCK):
         stop = min(start + _QUERY_BLOCK, count)
@@ -262,5 +264,5 @@ def _query_blocks(count: int, length: int) -> list[tuple[int, int, int, Array]]:
 
 @functools.cache
 def _later_positions(count: int) -> Array:
-    """Minus infinity where a key comes after the query, (queries, keys)."""
+    """Return minus infinity where a key comes after the query, (queries, keys)."""
     return np.triu(np.full((count, count), -np.inf, np.float32), 1)

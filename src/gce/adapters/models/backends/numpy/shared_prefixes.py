@@ -1,7 +1,7 @@
-"""What many prompts begin with, as worked examples or long instructions: computed once, read once a step by all rows.
+"""Prefix caching: a prefix that many prompts share, such as few-shot examples or long instructions.
 
-The openings of a call follow from its prompts alone. Their keys and values are kept as long as the weights are. Knows
-tokens and weights, not rows.
+It is computed once and read once per step for all rows. The shared prefixes (openings) of a call depend on its prompts
+alone, and their keys and values stay cached as long as the weights. Works on tokens and weights, not rows.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from gce.adapters.models.local.token_sampling import Array
 __all__ = ["Openings", "Prefix", "opening_lengths"]
 
 _LEAST = 256
-"""Tokens from which an opening is worth a pass of its own."""
+"""Minimum length in tokens for which a shared prefix gets its own pass."""
 _STEP = 64
-"""Openings are cut to a multiple of so many tokens, so that shares of one call tend to have the same."""
+"""Openings are cut to a multiple of this many tokens, so that the shares of one call tend to have the same one."""
 _KEPT_BYTES = 2**30
-"""Keys and values of openings that are kept for later calls; the newest one in any case."""
+"""Maximum bytes of keys and values cached for later calls; the newest opening is always kept."""
 
 Tokens = tuple[int, ...]
 
 
 @frozen(eq=False)
 class Prefix:
-    """Keys and values of a prompt's tokens after its opening in every block, each (kv heads, tokens, head size)."""
+    """Keys and values of a prompt's tokens after its opening, in every block, each (kv heads, tokens, head size)."""
 
     length: int
     keys: tuple[Array, ...]
     values: tuple[Array, ...]
     opening: Prefix | None = None
-    """What comes before; it has no opening of its own."""
+    """The shared prefix before these tokens; it has no opening of its own."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its own keys and values."""
+        """Size in bytes of its own keys and values."""
         return sum(array.nbytes for array in (*self.keys, *self.values))
 
 
 def opening_lengths(prompts: Iterable[Tokens]) -> dict[Tokens, int]:
-    """How many of its first tokens each prompt shares with others; those that share too few are left out.
+    """Return the length of the prefix that each prompt shares with others; prompts that share too little are left out.
 
     At least one token of each prompt is not part of its opening.
     """
@@ -53,9 +53,9 @@ def opening_lengths(prompts: Iterable[Tokens]) -> dict[Tokens, int]:
     shared = 0
     for prompt in (*sorted(set(prompts)), None):
         if prompt is not None and group:
-            # Sorted, so that a prompt shares with the whole group what it shares with the last one.
+            # Prompts are sorted, so what a prompt shares with the last one of a group, it shares with the whole group.
             with_last = min(_shared(group[-1], prompt), len(group[0]) - 1, len(prompt) - 1) // _STEP * _STEP
-            # A group takes no prompt with which it would share less than half of what it shares now.
+            # A prompt that would cut the group's shared prefix to less than half starts a new group.
             if with_last >= max(_LEAST, shared // 2):
                 shared = min(shared or with_last, with_last)
                 group.append(prompt)
@@ -72,14 +72,14 @@ def _shared(one: Tokens, other: Tokens) -> int:
 
 @frozen(eq=False)
 class Openings:
-    """Openings over one set of weights, for several threads and calls."""
+    """A cache of openings over one set of weights, shared by threads and calls."""
 
     weights: LlamaWeights
     _kept: dict[Tokens, Prefix] = field(factory=dict, init=False)
     _lock: Lock = field(factory=Lock, init=False)
 
     def find(self, tokens: Tokens) -> Prefix:
-        """The opening of these tokens; threads that ask for one at the same time wait for the first of them."""
+        """Return the opening with these tokens; concurrent requests for one opening wait for the first of them."""
         with self._lock:
             found = self._kept.pop(tokens, None) or prefill(self.weights, [tokens])[0]
             self._kept[tokens] = found
@@ -91,7 +91,7 @@ class Openings:
 def prefill(
     weights: LlamaWeights, prompts: Sequence[Sequence[int]], openings: Mapping[int, Prefix] | None = None
 ) -> list[Prefix]:
-    """Keys and values of each prompt, in one pass over all of them; `openings` by place come before theirs."""
+    """Return keys and values of each prompt, in one pass; `openings` maps prompt indices to their shared prefixes."""
     before = [(openings or {}).get(place) for place in range(len(prompts))]
     cuts = np.cumsum([len(prompt) for prompt in prompts])[:-1]
     tokens = np.concatenate([np.asarray(prompt, np.int64) for prompt in prompts])
@@ -103,7 +103,7 @@ def prefill(
         of_keys, of_values = np.split(keys, cuts), np.split(values, cuts)
         kept.append((of_keys, of_values))
         if len(kept) == len(weights.blocks):
-            return None  # Nobody asks for what the last block puts out here.
+            return None  # The output of the last block is not needed here.
         after = zip(before, np.split(queries, cuts), of_keys, of_values, strict=True)
         return np.concatenate(
             [

@@ -1,7 +1,7 @@
-"""Rows of growing sequences over a causal language model of transformers: what the sampler steps.
+"""Decoding of rows of sequences with a causal language model of transformers, for the sampler.
 
-`decoder_maker` picks batched rows where every block attends, by torch's own kernel, to all that came before, and one
-sequence at a time for every other kind. Knows models and positions, not requests.
+`decoder_maker` batches rows if every block attends to all earlier positions with torch's own kernel, and decodes one
+sequence at a time otherwise. Works on tokens and positions, not requests.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from gce.adapters.models.local.token_sampling import Array
 __all__ = ["BatchDecoder", "SequenceDecoder", "decoder_maker", "draw"]
 
 _GROWTH = 256
-"""Columns by which the key-value buffers grow."""
+"""Number of columns by which key-value buffers grow."""
 
 
 def decoder_maker(model: Any) -> DecoderMaker:
-    """What makes decoders of this model, whose weights must stay as they are while it is used."""
+    """Return a maker of decoders for this model, whose weights must not change while a decoder is in use."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ["full_attention"]
     plain = all(type(layer) is DynamicLayer for layer in DynamicCache(config=model.config).layers)
-    # Other ways to attend read a mask of yes and no otherwise, or make their own.
+    # Other attention implementations read a boolean mask differently, or make their own.
     if plain and set(kinds) == {"full_attention"} and config._attn_implementation == "sdpa":
         return lambda rows, _: BatchDecoder(model, rows)
     return lambda rows, _: SequenceDecoder(model)
 
 
 def draw(logits: Tensor, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-    """What `gce.adapters.models.local.token_sampling.draw` does, on the model's device."""
+    """Do the same as `gce.adapters.models.local.token_sampling.draw`, on the model's device."""
     logits = logits.float()
     shifted = logits - logits.amax(dim=-1, keepdim=True)
     normal = shifted.exp().sum(dim=-1).log()
@@ -49,7 +49,7 @@ def draw(logits: Tensor, uniforms: Array, temperatures: Array) -> tuple[Array, A
         weights = (shifted / heat[:, None]).exp()
         cumulative = weights.cumsum(dim=-1)
         total = cumulative[:, -1]
-        # Strictly below the total, so that the token taken has weight.
+        # Strictly below the total, so that the drawn token has positive probability.
         point = torch.from_numpy(np.minimum(uniforms, np.float32(1 - 2**-24))).to(logits.device) * total
         drawn = (cumulative > point[:, None]).float().argmax(dim=-1)
         share = weights.gather(1, drawn[:, None])[:, 0] / total
@@ -71,7 +71,7 @@ class _RowLayer(DynamicLayer):  # type: ignore[misc]
         self._positions = positions
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """What transformers asks of a cache: take a column for each row, give all columns."""
+        """Implement the cache interface of transformers: take one column per row, return all columns."""
         columns = self._positions.columns
         self.grow(key_states, value_states, columns)
         rows = torch.arange(len(key_states), device=key_states.device)
@@ -91,13 +91,13 @@ class _RowLayer(DynamicLayer):  # type: ignore[misc]
         self.is_initialized = True
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows alone."""
+        """Continue with these rows only."""
         if self.is_initialized:
             self.keys, self.values = self.keys[rows], self.values[rows]
 
 
 class _Positions:
-    """Where each row writes next; shared by all blocks during a step."""
+    """The position at which each row writes next; shared by all blocks during a step."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         self.next = np.zeros(rows, np.int64)
@@ -110,7 +110,7 @@ class _Positions:
 
 
 class BatchDecoder:
-    """Rows in one batch, for models whose blocks all attend to all that came before."""
+    """Rows in one batch, for models whose blocks all attend to all earlier positions."""
 
     def __init__(self, model: Any, rows: int) -> None:
         self.rows = rows
@@ -121,15 +121,15 @@ class BatchDecoder:
         self._cache.layers = [_RowLayer(self._positions) for _ in layers]
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
-        """Each prefix: the number of tokens, and keys and values of each block."""
+        """Return each prompt's prefix: the number of tokens, and the keys and values of each block."""
         width = max(len(prompt) for prompt in prompts)
         if width == 0:
             return [(0, []) for _ in prompts]
-        # Padding on the right needs no mask: attention is causal, and what follows a prompt is cut off.
+        # Right padding needs no mask: attention is causal, and positions after the prompt are cut off.
         padded = torch.tensor([[*prompt] + [0] * (width - len(prompt)) for prompt in prompts])
         cache = DynamicCache(config=self._model.config)
         with torch.inference_mode():
-            # The head is asked for one position alone, and what it says is not used.
+            # The head computes one position only, and its output is not used.
             self._model(padded.to(self._model.device), past_key_values=cache, use_cache=True, logits_to_keep=1)
         return [
             (
@@ -153,11 +153,11 @@ class BatchDecoder:
                 layer.values[row, :, :length] = values
 
     def release(self, row: int) -> None:
-        """Let `row` begin anew with what nobody reads."""
+        """Restart `row` at the beginning; its output is not read."""
         self._positions.next[row] = 0
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Copy the rows that go on into smaller buffers."""
+        """Copy the remaining rows into smaller buffers."""
         self.rows = len(rows)
         self._positions.next = self._positions.next[list(rows)]
         chosen = torch.tensor(list(rows), device=self._model.device)
@@ -166,7 +166,7 @@ class BatchDecoder:
                 layer.keep(chosen)
 
     def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-        """One pass over all rows."""
+        """Decode one token in all rows."""
         positions = self._positions
         positions.refresh()
         device = self._model.device
@@ -185,7 +185,7 @@ class BatchDecoder:
 
 
 class SequenceDecoder:
-    """One sequence at a time, with whatever cache the model makes."""
+    """One sequence at a time, with any kind of cache."""
 
     def __init__(self, model: Any) -> None:
         self.rows = 1
@@ -193,7 +193,7 @@ class SequenceDecoder:
         self._cache: Any = None
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> list[Any]:
-        """Each prefix: the model's own cache after the prompt."""
+        """Return each prompt's prefix: the model's own cache after the prompt."""
         found = []
         for prompt in prompts:
             cache = None
@@ -205,7 +205,7 @@ class SequenceDecoder:
         return found
 
     def place(self, row: int, prefix: Any) -> None:
-        """Go on from a copy of the prefix's cache."""
+        """Continue from a copy of the prefix's cache."""
         self._cache = deepcopy(prefix)
 
     def release(self, row: int) -> None:
@@ -215,7 +215,7 @@ class SequenceDecoder:
         """Nothing to do: there is one row."""
 
     def step(self, tokens: Array, uniforms: Array, temperatures: Array) -> tuple[Array, Array, Array]:
-        """One pass over the row."""
+        """Decode one token."""
         with torch.inference_mode():
             row = torch.from_numpy(tokens.astype(np.int64)).to(self._model.device)[:, None]
             found = self._model(row, past_key_values=self._cache, use_cache=True)

@@ -1,6 +1,6 @@
-"""A LoRA adapter of PEFT in a model of transformers, and AdamW that moves it.
+"""A LoRA adapter of PEFT on a model of transformers, with its AdamW optimizer.
 
-Its state has mlx-lm's layout. Knows weights and gradients, neither tokens nor losses.
+Its state has mlx-lm's layout. Works on weights and gradients, not on tokens or losses.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _ADAM = {"m": "exp_avg", "v": "exp_avg_sq"}
 
 
 class Adapter:
-    """What is added to the linears of chosen blocks; nothing until `attach`."""
+    """The adapter on the linears of chosen blocks; there is none until `attach`."""
 
     def __init__(self, model: Any, lora: LoraSettings, settings: OptimizerSettings, *, seed: int) -> None:
-        """Of a frozen `model`; ModelError where it has no list of blocks."""
+        """Prepare an adapter for a frozen `model`; ModelError if the model has no list of blocks."""
         self.layers: tuple[int, ...] = ()
         """The adapted blocks."""
         self.modules: tuple[str, ...] = ()
-        """Full paths of the linears that learn."""
+        """Full paths of the adapted linears."""
         self.settings = settings
         self._prefix, self.blocks = _blocks_of(model)
         self._model = model
@@ -53,13 +53,13 @@ class Adapter:
         self._optimizer: torch.optim.AdamW | None = None
 
     def attach(self, layers: Sequence[int]) -> None:
-        """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
+        """Adapt these blocks only, with a newly initialised adapter and optimizer."""
         check_layers(layers, len(self.blocks))
         self.detach()
         paths = [path for layer in sorted(layers) for path in self._linears(layer)]
         config = LoraConfig(
             r=self._lora.rank,
-            lora_alpha=cast(Any, self._lora.scale * self._lora.rank),  # Any number will do.
+            lora_alpha=cast(Any, self._lora.scale * self._lora.rank),  # PEFT accepts a float here.
             lora_dropout=self._lora.dropout,
             target_modules=paths,
         )
@@ -80,7 +80,7 @@ class Adapter:
         self._optimizer = self._new_optimizer()
 
     def detach(self) -> None:
-        """Leave the bare base."""
+        """Remove the adapter, which leaves the bare base."""
         for path in self.modules:
             parent, _, name = path.rpartition(".")
             setattr(self._model.get_submodule(parent), name, self._model.get_submodule(path).base_layer)
@@ -88,11 +88,11 @@ class Adapter:
         self.layers, self.modules, self._optimizer = (), (), None
 
     def parameters(self) -> dict[str, nn.Parameter]:
-        """The adapter's matrices by full path, (outputs, inputs) as torch has them."""
+        """Return the adapter's matrices by full path, (outputs, inputs) as in torch."""
         return {f"{path}.{side}": self._side(path, side) for path in self.modules for side in ("lora_a", "lora_b")}
 
     def step(self, *, rate: float) -> float:
-        """One optimizer step on the gradients that have gathered, at `rate` x the learning rate.
+        """Take one optimizer step on the accumulated gradients, at `rate` times the learning rate.
 
         Returns their global norm before clipping.
         """
@@ -110,7 +110,7 @@ class Adapter:
         return norm
 
     def digest(self, base: str) -> str:
-        """SHA-256 over the digest of the base and the adapter."""
+        """Return the SHA-256 of the base's digest and the adapter."""
         found = hashlib.sha256(f"{base} {self._lora.scale!r}".encode())
         for name, parameter in sorted(self.parameters().items()):
             found.update(name.encode())
@@ -118,12 +118,12 @@ class Adapter:
         return found.hexdigest()
 
     def state(self) -> ModelState:
-        """A copy of adapter and optimizer, in mlx-lm's layout."""
+        """Return a copy of adapter and optimizer, in mlx-lm's layout."""
         config = adapter_config(self._lora, self.layers, self.modules)
         return ModelState(arrays=self._arrays(), settings={"layers": list(self.layers), "adapter_config": config})
 
     def restore(self, state: ModelState) -> None:
-        """Continue from `state`; where no block is adapted yet, those of the state are."""
+        """Continue from `state`; if no block is adapted yet, adapt those of the state."""
         attached = bool(self.layers)
         if not attached and state.settings.get("layers"):
             self.attach([int(layer) for layer in state.settings["layers"]])
@@ -146,9 +146,9 @@ class Adapter:
             self._optimizer.state[parameter] = {"step": step.clone(), **moments}
 
     def merged(self) -> Any:
-        """A model for sampling that shares the base's tensors, with float32 linears and their adapters made one.
+        """Return a model for sampling with the adapter merged into float32 linears; it shares the base's tensors.
 
-        Later updates do not change it. Weights of fewer bits keep their adapters, which would drown in rounding.
+        Later updates do not change it. Linears of lower precision keep separate adapters, which rounding would destroy.
         """
         shared = {id(tensor): tensor for tensor in (*self._model.parameters(), *self._model.buffers())}
         for parameter in self.parameters().values():
@@ -167,7 +167,7 @@ class Adapter:
 
     @contextlib.contextmanager
     def off(self) -> Iterator[None]:
-        """The model answers as the bare base inside."""
+        """Turn off the adapter within the context."""
         layers: list[Any] = [self._model.get_submodule(path) for path in self.modules]
         for layer in layers:
             layer.enable_adapters(False)
@@ -181,7 +181,7 @@ class Adapter:
 
     @contextlib.contextmanager
     def training(self) -> Iterator[None]:
-        """Gradients gather inside, from none; dropout is on, drawn from the seed and the number of steps taken."""
+        """Accumulate gradients from zero within the context, with dropout seeded by the seed and the step."""
         assert self._optimizer is not None
         self._optimizer.zero_grad()
         if not self._lora.dropout:
@@ -198,7 +198,7 @@ class Adapter:
                 self._model.eval()
 
     def _linears(self, layer: int) -> list[str]:
-        """Full paths of the linears of one block that are to be adapted."""
+        """Return the full paths of the linears of one block that are to be adapted."""
         block = self.blocks[layer]
         found = {path for path, module in block.named_modules() if isinstance(module, nn.Linear)}
         keys = sorted(found) if self._lora.keys is None else self._lora.keys
@@ -217,13 +217,13 @@ class Adapter:
         )
 
     def _side(self, path: str, side: str) -> nn.Parameter:
-        """One of the two matrices of a linear, (outputs, inputs) as torch has them."""
+        """Return one of the two matrices of a linear, (outputs, inputs) as in torch."""
         layer = self._model.get_submodule(path)
         found: nn.Parameter = (layer.lora_A if side == "lora_a" else layer.lora_B)[_ADAPTER].weight
         return found
 
     def _steps(self) -> int:
-        """Optimizer steps so far."""
+        """Return the number of optimizer steps so far."""
         states = {} if self._optimizer is None else self._optimizer.state
         return max((int(found["step"]) for found in states.values()), default=0)
 
@@ -240,7 +240,7 @@ class Adapter:
 
 
 def _blocks_of(model: Any) -> tuple[str, Any]:
-    """The list of transformer blocks, and its path."""
+    """Return the path and the list of the transformer blocks."""
     found = [
         (path, module)
         for path, module in model.named_modules()
@@ -252,7 +252,7 @@ def _blocks_of(model: Any) -> tuple[str, Any]:
 
 
 def _turned(tensor: Tensor) -> Array:
-    """(outputs, inputs) as (inputs, outputs)."""
+    """Transpose (outputs, inputs) to (inputs, outputs)."""
     array: Array = tensor.detach().float().cpu().numpy().T.copy()
     return array
 

@@ -1,7 +1,7 @@
-"""A causal language model of transformers with a LoRA adapter of PEFT: the engine of `LocalModel` on torch.
+"""The torch backend for `LocalModel`: a causal language model of transformers with a LoRA adapter of PEFT.
 
-On CUDA where there is one, else on Apple's GPU or the CPU. `lora` beside it holds the adapter, whose state has mlx-lm's
-layout, so that a checkpoint goes on in either backend. Knows tokens, not text.
+Runs on CUDA if available, otherwise on Apple's GPU or the CPU. `lora` holds the adapter, whose state has mlx-lm's
+layout, so a checkpoint can be continued with either backend. Works on tokens, not text.
 """
 
 from __future__ import annotations
@@ -45,19 +45,21 @@ def load_torch_model(
     max_batch: int = 128,
     threads: int | None = None,
 ) -> LocalModel:
-    """Load a model from a directory in the Hugging Face layout, or from the hub by its name.
+    """Load a model from a directory in the Hugging Face layout, or from the hub by name.
 
     Args:
         path_or_repo: a directory with config.json, model*.safetensors and a tokenizer's files.
-        device: `cpu` forces the CPU; None takes an accelerator where there is one.
-        lora: the adapter's shape; blocks may also be chosen later, by `LocalModel.attach`.
-        optimizer: how the adapter learns.
-        seed: of the adapter's initial values and dropout.
-        max_batch: sequences that are sampled in one batch, at most.
-        threads: of work on the CPU; None leaves them to torch. Their number may change last bits of results.
+        device: `cpu` forces the CPU; None uses an accelerator if available.
+        lora: shape of the adapter; `LocalModel.attach` can choose its blocks later.
+        optimizer: settings of the optimizer.
+        seed: seed of the adapter's initial values and of dropout.
+        max_batch: maximum sequences per sampling batch.
+        threads: CPU threads; None leaves the choice to torch. The number may change the last bits of results.
 
-    Weights are float32 on a CPU, elsewhere as they are stored; the adapter is float32 everywhere.
-    Raises ModelError where there is no such model, or it cannot be used.
+    Weights are float32 on a CPU, and elsewhere as stored; the adapter is always float32.
+
+    Raises:
+        ModelError: the model does not exist or cannot be used.
     """
     if threads is not None:
         torch.set_num_threads(threads)
@@ -68,7 +70,7 @@ def load_torch_model(
         kind = torch.float32 if place.type == "cpu" else "auto"
         with _no_bars():
             model = AutoModelForCausalLM.from_pretrained(directory, dtype=kind, use_safetensors=True).to(place)
-    except Exception as error:  # What a damaged or foreign file raises is up to the vendor.
+    except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
         raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
     check_speaks(name, template=bool(tokenizer.chat_template), end=tokenizer.eos_token_id)
     engine = TorchEngine(
@@ -87,7 +89,7 @@ def load_torch_model(
 
 @contextlib.contextmanager
 def _no_bars() -> Iterator[None]:
-    """Without the bars that transformers draws while it loads."""
+    """Turn off transformers' progress bars within the context."""
     drawn = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -104,7 +106,7 @@ def _accelerator() -> str:
 
 
 class TorchEngine:
-    """Base and adapter in torch. See `gce.adapters.models.local.model.Engine`."""
+    """Base model and adapter in torch. See `gce.adapters.models.local.model.Engine`."""
 
     def __init__(
         self,
@@ -127,7 +129,7 @@ class TorchEngine:
 
     @property
     def blocks(self) -> int:
-        """How many transformer blocks there are."""
+        """Number of transformer blocks."""
         return len(self._adapter.blocks)
 
     @property
@@ -137,34 +139,34 @@ class TorchEngine:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Full paths of the linears that learn."""
+        """Full paths of the adapted linears."""
         return self._adapter.modules
 
     @property
     def trainable_parameters(self) -> int:
-        """Numbers in the adapter."""
+        """Number of parameters in the adapter."""
         return sum(parameter.numel() for parameter in self._adapter.parameters().values())
 
     @property
     def total_parameters(self) -> int:
-        """Numbers in base and adapter."""
+        """Number of parameters in base and adapter."""
         return int(self._base_size) + self.trainable_parameters
 
     def digest(self) -> str:
-        """SHA-256 over the base's files and the adapter."""
+        """Return the SHA-256 of the base's files and the adapter."""
         return self._adapter.digest(self._digest)
 
     def attach(self, layers: Sequence[int]) -> None:
-        """Adapt these blocks alone, from fresh initial values and with a fresh optimizer."""
+        """Adapt these blocks only, with a newly initialised adapter and optimizer."""
         self._adapter.attach(layers)
 
     def sampler(self, stop: frozenset[int]) -> RollOut:
-        """What samples from the model as it is now; later updates do not reach it."""
+        """Return a sampler of the model in its current state; later updates do not affect it."""
         make = decoder_maker(self._adapter.merged())
         return lambda jobs: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
 
     def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
-        """Log-probabilities of the tokens from `start` on."""
+        """Return the log-probabilities of the tokens from `start` on."""
         row = torch.tensor([list(tokens)], device=self.model.device)
         with contextlib.nullcontext() if adapter else self._adapter.off(), torch.no_grad():
             logits = self.model(row[:, :-1], use_cache=False).logits[0, start - 1 :].float()
@@ -183,15 +185,15 @@ class TorchEngine:
         return total, self._adapter.step(rate=rate)
 
     def state(self) -> ModelState:
-        """A copy of adapter and optimizer, in mlx-lm's layout."""
+        """Return a copy of adapter and optimizer, in mlx-lm's layout."""
         return self._adapter.state()
 
     def restore(self, state: ModelState) -> None:
-        """Continue from `state`; where no block is adapted yet, those of the state are."""
+        """Continue from `state`; if no block is adapted yet, adapt those of the state."""
         self._adapter.restore(state)
 
     def block_statistics(self, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
-        """What each block does with token sequences, adapter off."""
+        """Return activation statistics of each block on token sequences, with the adapter off."""
         sums = np.zeros((self.blocks, 2))
         numbers = 0
 
@@ -223,21 +225,21 @@ class TorchEngine:
         )
 
     def _loss(self, chunk: Sequence[Example], objective: Objective) -> Tensor:
-        """The sum of the losses of all trained tokens of a chunk."""
+        """Return the sum of the losses of all trained tokens of a chunk."""
         inputs, places, targets, weights, sampled, base = (
             torch.from_numpy(array).to(self.model.device) for array in batch_arrays(chunk)
         )
-        # Padding stands on the right, so a causal model never looks at it.
+        # Padding is on the right, so a causal model never attends to it.
         logits = self._to_logits(self._to_hidden(inputs).flatten(0, 1)[places]).float()
         found = logits.log_softmax(dim=-1).gather(1, targets.long()[:, None])[:, 0]
         return _token_losses(objective, found, weights, sampled, base).sum()
 
 
 def _split_head(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-    """Tokens to hidden states and hidden states to logits, so that logits are computed only where they are needed.
+    """Split the model before its head, so that logits are computed only where they are needed.
 
-    Where the two do not give what the model gives, as with scaled or capped logits, the whole model is the first and
-    the second does nothing.
+    If the two parts do not reproduce the model's output, as with scaled or capped logits, the whole model is the first
+    part and the second does nothing.
     """
     body, head = model.get_decoder(), model.get_output_embeddings()
 
@@ -259,7 +261,7 @@ def _split_head(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tenso
 
 
 def _token_losses(objective: Objective, found: Tensor, weights: Tensor, sampled: Tensor, base: Tensor) -> Tensor:
-    """See `gce.adapters.models.local.token_sequences.token_losses`; torch finds the slopes itself."""
+    """Compute `gce.adapters.models.local.token_sequences.token_losses` in torch, with automatic differentiation."""
     losses = weights * -found
     if objective.clip is not None:
         ratio = (found - sampled).clamp(max=80.0).exp()
