@@ -1,4 +1,4 @@
-"""What every environment must do: a check over the Environment port."""
+"""Contract check for environments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN = "no tool of any environment 5c1f"
 def check_environment(make: Callable[[], Environment], acts: Sequence[Act], *, seconds: float = 5.0) -> None:
     """Assert the docstring of `Environment`.
 
-    `make` gives the same environment anew, and `acts` are an episode that does not end before the last of them.
+    `make` returns a new instance of the same environment; `acts` are an episode that does not end before its last act.
     """
     environment = make()
     assert isinstance(environment.step(acts[0]), Failed), "no act before the first reset"

@@ -1,4 +1,4 @@
-"""What every evaluator must hold: `check_evaluator(evaluator, answers)`, for an adapter of your own too."""
+"""Contract check for evaluators, third-party ones included: `check_evaluator(evaluator, answers)`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STRANGE = ("", "\0", "\ud800", "<think>", "</think>" * 9, "9" * 5_000, "{[(" * 4
 
 
 def check_evaluator(evaluator: Evaluator, answers: Sequence[tuple[Problem, Completion]]) -> None:
-    """Hold an evaluator to the port's word, on answers to its task's problems, at least two of them.
+    """Assert that an evaluator satisfies its port, on at least two answers to its task's problems.
 
     Raises:
-        AssertionError: it breaks its word.
+        AssertionError: it does not.
     """
     assert len(answers) > 1, "expected at least two answers to try it on"
     assert 0.0 <= evaluator.tolerance <= 1.0, f"expected a tolerance in [0, 1], got {evaluator.tolerance!r}"
@@ -35,7 +35,7 @@ def check_evaluator(evaluator: Evaluator, answers: Sequence[tuple[Problem, Compl
 
 
 def _judged(evaluator: Evaluator, answers: Sequence[tuple[Problem, Completion]]) -> list[tuple[Verdict, ...]]:
-    """The verdicts, given answers one by one: they come in order, one tuple of verdicts for each."""
+    """Return the verdicts, given answers one by one; check that they come in order, one tuple per answer."""
 
     def one_by_one() -> Iterator[tuple[Problem, Completion]]:
         yield from answers
@@ -55,7 +55,7 @@ def _judged(evaluator: Evaluator, answers: Sequence[tuple[Problem, Completion]])
 def _same(evaluator: Evaluator, before: list[tuple[Verdict, ...]], after: list[tuple[Verdict, ...]]) -> None:
     for one, other in zip(before, after, strict=True):
         if evaluator.deterministic:
-            # Measures may hold seconds.
+            # Measures may hold times.
             assert [evolve(each, measures={}) for each in one] == [evolve(each, measures={}) for each in other], (
                 f"expected the same verdicts again, got {one!r}, then {other!r}"
             )

@@ -1,4 +1,4 @@
-"""What every executor must do: one check for each sentence of the docstring in `gce.ports.executor`."""
+"""Contract checks for executors: one check for each sentence of the docstring in `gce.ports.executor`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["check_executor"]
 
 
 def check_executor(make: Callable[[], Executor]) -> None:
-    """Run all checks, each with an executor of its own.
+    """Run all checks, each with a new executor.
 
     Raises:
-        AssertionError: with what the executor did instead.
+        AssertionError: a check failed; the message says what the executor did.
     """
     for check in (_every_result_comes_once, _results_of_one_specification_stay_together, _nothing, _errors_are_raised):
         check(make())

@@ -1,4 +1,4 @@
-"""What every metric must do: a check over conversations that its user brings."""
+"""Contract check for metrics, over given conversations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["check_metric"]
 
 
 def check_metric(metric: Metric[Any], conversations: Sequence[Conversation]) -> Interval | Estimate:
-    """Assert the docstring of `Metric`; the estimate over the conversations, of which it says something."""
+    """Assert the docstring of `Metric`; return the estimate over the conversations, which must contribute to it."""
     assert metric.name and metric.help and metric.unit
     units = by_unit(metric, conversations)
     assert units == by_unit(metric, conversations), "the same answers, the same contributions"

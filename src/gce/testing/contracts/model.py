@@ -1,9 +1,8 @@
-"""What every model must do: one check for each sentence of the docstrings in `gce.ports.model`.
+"""Contract checks for models: one check for each sentence of the docstrings in `gce.ports.model`.
 
     check_model(lambda: ScriptedModel(answer), prompts=[...], too_long=(Message("user", "x" * 10_000),))
 
-A capability that the model does not have is not checked. Knows nothing of backends. Each check asserts; the first that
-fails raises AssertionError.
+Capabilities that the model lacks are skipped. Independent of backends. The first failing check raises AssertionError.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Prompt = tuple[Message, ...]
 PORTS = {"sample": Sampler, "score": Scorer, "learn": Learner, "probe": Probe}
 
 TOLERANCE = 1e-3
-"""Nats by which two ways to the same log-probability may differ: their sums are taken in different orders."""
+"""Maximum difference, in nats, between two computations of the same log-probability, which sum in different orders."""
 
 
 @frozen
@@ -39,7 +38,7 @@ class _Case:
     max_tokens: int
 
     def requests(self, *, temperature: float = 0.8, seed: int = 0) -> tuple[SampleRequest, ...]:
-        """Two for each prompt, those of a prompt apart from each other."""
+        """Return two requests for each prompt, not adjacent."""
         return tuple(
             SampleRequest(f"{turn}/{place}", prompt, seed + 100 * turn + place, temperature, self.max_tokens)
             for turn in range(2)
@@ -54,10 +53,10 @@ def check_model(
     too_long: Prompt | None = None,
     max_tokens: int = 24,
 ) -> None:
-    """Assert that models made by `make_model` keep to the port; each call must give a new one in the same state.
+    """Assert that models made by `make_model` satisfy the port; each call must return a new one in the same state.
 
-    A learner must be ready to learn. At least two different `prompts`, to which completions of at most `max_tokens`
-    tokens are sampled; `too_long` is one that leaves no room in the model's context, and without it that is not
+    A learner must be ready to learn. `prompts` must hold at least two different prompts, which are sampled with at most
+    `max_tokens` tokens. `too_long` is a prompt that leaves no room in the model's context; without it, that case is not
     checked.
     """
     case = _Case(make_model, tuple(prompts), too_long, max_tokens)
@@ -113,7 +112,7 @@ def _sampled(model: Any, requests: Sequence[SampleRequest]) -> dict[str, Complet
 
 
 def _batch(case: _Case, model: Any, *, seed: int = 0) -> TrainingBatch:
-    """What the model itself says, or where it does not sample, the prompts over again."""
+    """Return traces of the model's own completions, or, if it does not sample, of its prompts."""
     requests = case.requests(seed=seed)
     if _has(model, Sampler):
         completions = _sampled(model, requests)
@@ -348,7 +347,7 @@ def _check_restore_refuses_other_shapes(case: _Case) -> None:
 
 
 def _check_rate(case: _Case) -> None:
-    """A step at a thousandth of the learning rate moves what learns a thousandth as far, and binds no later one."""
+    """Check that a step at 1 / 1000 of the learning rate moves parameters 1 / 1000 as far, in this step only."""
     model = case.make()
     batch, before = _batch(case, model), model.state()
     steps = []

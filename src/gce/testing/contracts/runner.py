@@ -1,7 +1,7 @@
-"""What every runner must do, and what no program may get away with in one that isolates: a check over the Runner port.
+"""Contract check for runners, with attacks that no program may succeed with in an isolating runner.
 
-An attack of `hostile_programs` has escaped where it returns `ESCAPED`, where calls or tests take it for right, or where
-the machine outside shows a trace of it.
+An attack of `hostile_programs` has escaped if it returns `ESCAPED`, if calls or tests judge it right, or if it leaves a
+trace on the machine outside.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ TESTS = f"""
 cases = {[(each, repr(each * each + 1)) for each in ARGUMENTS]}
 assert all(map(lambda case: repr(f(case[0])) == case[1], cases))
 """
-"""Tests that a program passes which ends the loop over them."""
+"""Tests passed by a program that ends the loop over them."""
 
 
 @frozen
 class Tried:
-    """What came of the attacks."""
+    """Result of the attacks."""
 
     tried: int
     escaped: tuple[str, ...]
-    """Name and evidence of each that did."""
+    """Name and evidence of each attack that escaped."""
 
 
 def check_runner(runner: Runner, scratch: Path, *, isolated: bool = True) -> Tried:
-    """Assert the docstring of `Runner`, and, where it isolates, that no attack escapes.
+    """Assert the docstring of `Runner` and, if it isolates, that no attack escapes.
 
-    `scratch` is an empty directory that a program must not see.
+    `scratch` is an empty directory that programs must not see.
     """
     _check_calls(runner)
     _check_tests(runner)
@@ -53,12 +53,12 @@ def check_runner(runner: Runner, scratch: Path, *, isolated: bool = True) -> Tri
     _check_order(runner)
     tried = attack_runner(runner, scratch, isolated=isolated)
     assert not tried.escaped, "\n".join(tried.escaped)
-    _check_calls(runner)  # None the worse for it.
+    _check_calls(runner)  # The attacks must not have damaged the runner.
     return tried
 
 
 def attack_runner(runner: Runner, scratch: Path, *, isolated: bool = True) -> Tried:
-    """Try every attack, and see which escape."""
+    """Try every attack and return those that escape."""
     attacks = [attack for attack in ATTACKS if isolated or not attack.only_isolated]
     with _scene(scratch) as fill:
         executions = [
@@ -96,10 +96,10 @@ def attack_runner(runner: Runner, scratch: Path, *, isolated: bool = True) -> Tr
 
 @contextmanager
 def _scene(scratch: Path) -> Iterator[Callable[[str], str]]:
-    """A secret on disk, and servers that listen; gives what fills in a program's blanks."""
+    """Put a secret on disk and start servers; yield a function that fills in a program's placeholders."""
     (scratch / "secret").write_text(SECRET)
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as other:
-        if hasattr(socket, "SO_PASSCRED"):  # Linux, where names need no file.
+        if hasattr(socket, "SO_PASSCRED"):  # On Linux, names need no file.
             other.bind(f"\0{scratch}")
             other.listen()
         blanks = {"scratch": str(scratch), "port": str(server.getsockname()[1]), "pid": str(os.getpid())}
@@ -130,16 +130,16 @@ def _check_calls(runner: Runner) -> None:
     assert outcomes("def f(x):\n    x.append(1)\n    return (x, {2, 1}, {'b': None}, 1.5)", [0]) == [
         ("returned", '{"tuple":[[0,1],{"set":[1,2]},{"dict":[["b",null]]},1.5]}')
     ]
-    # What a module is to its classes, and what stands before it.
+    # The module that classes refer to, and the preamble.
     keeping = "import dataclasses, pickle\n@dataclasses.dataclass\nclass P:\n    x: 'int'\n"
     assert outcomes(f"{keeping}def f(x): return pickle.loads(pickle.dumps(P(x))).x", 4) == [("returned", "4")]
     before = Execution("from __future__ import annotations\ndef f(x: odd) -> odd: return g(x)", "f", (to_text([4]),))
     (found,) = runner.run([evolve(before, preamble="import math\ndef g(x): return math.isqrt(x)")])
     assert found.outcomes == (Outcome("returned", "2"),)
-    # State lives from call to call of one program, and no further.
+    # State lives from call to call of one program, and no longer.
     counting = "n = 0\ndef f(x):\n    global n\n    n += 1\n    return n"
     assert outcomes(counting, 0, 0) == outcomes(counting, 0, 0) == [("returned", "1"), ("returned", "2")]
-    # What a call raises is the end of that call alone.
+    # An exception ends its own call only.
     assert outcomes("def f(x): return 1 // x", 0, 1) == [
         ("raised", "ZeroDivisionError: integer division or modulo by zero"),
         ("returned", "1"),
@@ -153,13 +153,13 @@ def _check_calls(runner: Runner) -> None:
 
 
 def _check_limits(runner: Runner) -> None:
-    """Each limit is found by its own name."""
+    """Check that exceeding each limit is reported under the limit's own name."""
 
     def ending(source: str) -> str:
         (evidence,) = runner.run([Execution(source, "f", (to_text([0]),), seconds=1)])
         return f"{evidence.outcomes[-1].status} {evidence.outcomes[-1].text}".strip()
 
-    # Which of the two comes first is up to how busy the machine is.
+    # Which limit is reached first depends on how busy the machine is.
     assert ending("def f(x):\n    while True: pass") in ("cpu", "time")
     assert ending("import time\ndef f(x): time.sleep(10**6)") == "time"
     assert ending("def f(x): return len(bytearray(2**30))") == "raised MemoryError"
@@ -180,10 +180,10 @@ def _check_tests(runner: Runner) -> None:
     assert outcome(right, "assert f(1) == [1, 2], 'no'") == Outcome("failed", "AssertionError: no")
     assert outcome("def f(x): return None", "assert f(1) < 2").status == "failed"
     assert outcome("def f(x): return 1 // x", "assert f(0)").status == "raised"
-    # What is wrong with the tests is not held against the program.
+    # Faults of the tests are not blamed on the program.
     for tests in ("assert", "import nothing_here", "pass", "f(object())", "while True: pass"):
         assert outcome(right, tests).status == "broken", tests
-    # Arguments by name, exceptions that are expected, a function of any name.
+    # Keyword arguments, expected exceptions, a function of any name.
     named = "def f(x, y=0): return x - y"
     assert outcome(named, "assert f(1) == 1\nassert f(y=2, x=1) == -1").status == "passed"
     raising = "def f(x):\n    if x < 0: raise ValueError('no')\n    return x"
@@ -191,11 +191,11 @@ def _check_tests(runner: Runner) -> None:
     assert outcome(raising, expected).status == "passed"
     assert outcome("def f(x): return x", expected).status == "failed"
     assert outcome("def f(x): raise KeyError(x)", expected) == Outcome("raised", "KeyError: -1")
-    # As `except` compares: by the bases too, of the program's own classes and of Python's.
+    # As `except` matches: by base classes too, the program's own and Python's.
     for raised in ("b'\\xff'.decode()", "type('Mine', (ValueError,), {})('no')", "json.loads('{')"):
         source = f"import json\ndef f(x):\n    if x < 0:\n        found = {raised}\n        raise found\n    return x"
         assert outcome(source, expected).status == "passed", raised
-    # What no clause of the tests has caught, they did not expect.
+    # An exception that no clause of the tests caught was not expected.
     swallowing = "class Odd:\n    @property\n    def one(self): return f(1) == 1\nassert getattr(Odd(), 'one', True)"
     assert outcome("def f(x): return x", swallowing).status == "passed"
     for name in ("AttributeError", "StopIteration", "KeyError", "SystemExit"):
@@ -204,20 +204,20 @@ def _check_tests(runner: Runner) -> None:
     assert outcome("def f(x): raise StopIteration", "try: f(1)\nexcept: pass").status == "raised"
     (found,) = runner.run([Execution("def check(n): return n", "check", tests="assert check(1) == 1")])
     assert found.outcomes == (Outcome("passed", "1"),)
-    # Tests hear of values that are none, or cost too much, without taking them for their own fault.
+    # Tests are told of values that are invalid or too expensive, and are not blamed for them.
     for spoiled in (
         "import sys\ndef f(x):\n    frame = sys._getframe().f_back\n    frame.f_locals['say']('V', '{}')",
         "def f(x):\n    v = x\n    for _ in range(39): v = [v]\n    return v",
     ):
         assert outcome(spoiled, "try: f(f(-1))\nexcept ValueError: pass").status != "broken", spoiled
-    # Values cross as they are; objects that only look like them do not.
+    # Values cross unchanged; objects that only imitate them do not cross.
     assert outcome("def f(x): return {1: (2, {3})}", "assert f(0) == {1: (2, {3})}").status == "passed"
     assert outcome(EQUAL_TO_ALL.format(base=""), "assert f(0) == 10").status == "unplain"
     assert outcome("def f(x): return True", "f(0)\nassert f.__globals__['x']").status == "failed"
 
 
 def _check_order(runner: Runner) -> None:
-    """Evidence comes in order, whatever takes longer, and requests may come while others run."""
+    """Check that evidence comes in order, whatever takes longer, and that requests may arrive while others run."""
     sleeping = "import time\ndef f(x):\n    time.sleep(x)\n    return x"
     waits = [0.3, 0.0, 0.1, 0.0, 0.2, 0.0]
     taken: list[float] = []

@@ -1,8 +1,8 @@
-"""What every place for runs must do: a check for each sentence of the port's docstrings.
+"""Contract checks for storage of runs: one check for each sentence of the port's docstrings.
 
     check_runs(MemoryRuns(), within="runs")
 
-Knows nothing of files. The first check that fails raises AssertionError, or lets through what the runs raised.
+Independent of files. The first failing check raises AssertionError, or passes on an exception of the storage.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _NOT_PLAIN: tuple[Any, ...] = (
 
 
 def check_runs(runs: Runs, *, within: str) -> None:
-    """Assert that `runs`, where no run is called `within` or `within/NAME` yet, keeps to the ports.
+    """Assert that `runs`, which has no run named `within` or `within/NAME` yet, satisfies the ports.
 
-    A writer whose block is left stands for one that was killed; what a real kill leaves is not checked.
+    A closed writer stands for a killed one; the effects of a real kill are not checked.
     """
     number = 0
     for check_writer in _WRITER_CHECKS:
@@ -56,7 +56,7 @@ def check_runs(runs: Runs, *, within: str) -> None:
 
 
 def example_state(seed: int = 0) -> ModelState:
-    """A small state with what is easily lost: a scalar, no elements, another memory order, several types."""
+    """Return a small state with what is easily lost: a scalar, an empty array, another memory order, several types."""
     rng = np.random.default_rng(seed)
     arrays: dict[str, np.ndarray] = {
         "adapter.model.layers.1.self_attn.q_proj.lora_a": rng.standard_normal((4, 2)).astype(np.float32),

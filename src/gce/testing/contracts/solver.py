@@ -1,6 +1,6 @@
-"""What every solver must do, as one check to run over an adapter of the Solver port.
+"""Contract check for solvers, to run on an adapter of the Solver port.
 
-Its judge looks at every hour and tries every start, so that it shares no idea with the solvers it judges.
+The reference implementation checks every hour and tries every start, so it shares no method with the solvers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _RANDOM_INSTANCES = 60
 
 
 def check_solver(make_solver: Callable[[], Solver]) -> None:
-    """Assert the docstring of `Solver` for what `make_solver` makes.
+    """Assert the docstring of `Solver` for solvers made by `make_solver`.
 
-    The instances have at most 8 jobs; the random ones are small enough to try every schedule.
+    Instances have at most 8 jobs; the random ones are small enough to try every schedule.
     """
     solver = make_solver()
     for name, instance, least in _hand_made():
@@ -33,9 +33,9 @@ def check_solver(make_solver: Callable[[], Solver]) -> None:
 
 
 def random_instance(rng: random.Random, *, max_jobs: int, max_duration: int = 5) -> Instance:
-    """An instance that may have no feasible schedule; zero durations, demands and capacities are among them.
+    """Draw an instance, possibly infeasible, with zero durations, demands and capacities among its values.
 
-    Labels say nothing of the precedence.
+    Labels do not reveal the precedence.
     """
     labels = rng.sample("ABCDEFGHIJKLMNOPQRSTUVWXYZ", rng.randint(1, max_jobs))
     pairs = [(before, after) for i, before in enumerate(labels) for after in labels[i + 1 :]]
@@ -57,7 +57,7 @@ def random_instance(rng: random.Random, *, max_jobs: int, max_duration: int = 5)
 
 
 def is_feasible(instance: Instance, starts: Mapping[str, int]) -> bool:
-    """Whether the starts, one for every job, keep every constraint; looks at each hour, so for short schedules."""
+    """True if the starts of all jobs satisfy every constraint; checks each hour, so only for short schedules."""
     ends = {job.label: starts[job.label] + job.duration for job in instance.jobs}
     if min(starts.values()) < 0 or any(ends[before] > starts[after] for before, after in instance.precedence):
         return False
@@ -74,7 +74,7 @@ def is_feasible(instance: Instance, starts: Mapping[str, int]) -> bool:
 
 
 def least_makespan(instance: Instance) -> int | None:
-    """The least makespan of all schedules, None where none is feasible; tries every start, so for few, short jobs."""
+    """Return the minimum makespan, or None if infeasible; tries every start, so only for few, short jobs."""
     latest = sum(job.duration for job in instance.jobs)
     order = instance.topological_order
     least: int | None = None
@@ -97,7 +97,7 @@ def least_makespan(instance: Instance) -> int | None:
 
 
 def _hand_made() -> list[tuple[str, Instance, int | None]]:
-    """Name, instance and least makespan (None: infeasible), worked out by hand."""
+    """Return name, instance and minimum makespan (None: infeasible), worked out by hand."""
     crew = [Resource("crew", 1)]
     pair = [Resource("crew", 2)]
     chain = [("A", "B"), ("B", "C")]
@@ -115,7 +115,7 @@ def _hand_made() -> list[tuple[str, Instance, int | None]]:
         ("one crew, two urgent jobs", Instance([Job("A", 2, [1], 4), Job("B", 3, [1], 4)], resources=crew), None),
         ("a deadline shorter than its job", Instance([Job("A", 4, deadline=3)]), None),
         ("a deadline passed on", Instance([Job("A", 2), Job("B", 2, deadline=3)], [("A", "B")]), None),
-        # Without deadlines D, then A beside B and C would end at 6. They force C, then D; only then A beside B.
+        # Without the deadlines: D, then A beside B and C, ends at 6. They force C, then D, and only then A beside B.
         (
             "deadlines cost time",
             Instance([Job("A", 4, [1]), Job("B", 3, [1]), Job("C", 1, [1], 1), Job("D", 2, [2], 3)], resources=pair),
@@ -153,7 +153,7 @@ def _check_starts(instance: Instance, solution: Solution, name: str) -> None:
 
 
 def _check_repeatable(make_solver: Callable[[], Solver]) -> None:
-    """Same instance, same answer: from the same solver, from a new one, and after other work."""
+    """Check that equal instances give equal solutions: from the same solver, from a new one, and after other work."""
     solver = make_solver()
     for seed in range(5):
         instance = random_instance(random.Random(seed), max_jobs=8)
@@ -164,7 +164,7 @@ def _check_repeatable(make_solver: Callable[[], Solver]) -> None:
 
 
 def _check_no_time(solver: Solver) -> None:
-    """Without time a feasible instance is never called infeasible, and what is claimed still holds."""
+    """Check that without time no feasible instance is called infeasible, and all claims still hold."""
     for name, instance, least in _hand_made():
         solution = solver.solve(instance, limit=0.0)
         if least is None:

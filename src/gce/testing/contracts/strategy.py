@@ -1,4 +1,4 @@
-"""What every prompting strategy must do: a check that holds one conversation with scripted replies."""
+"""Contract check for prompting strategies: one conversation with scripted replies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_REQUESTS = 1000
 
 @frozen
 class Script:
-    """What is replied."""
+    """Scripted replies."""
 
     say: Callable[[Ask], str]
     score: Callable[[str], tuple[float, ...]] = lambda continuation: (-1.0,) * (len(continuation) + 1)
@@ -43,9 +43,10 @@ class Script:
 def check_strategy(
     strategy: Strategy, task: Task, problem: Problem, script: Script, *, settings: Settings | None = None
 ) -> tuple[Answer, ...]:
-    """Assert the docstrings of `Strategy` and `Exchange`; the attempts that the scripted conversation ends with.
+    """Assert the docstrings of `Strategy` and `Exchange`; return the attempts of the scripted conversation.
 
-    The requests repeat, are all of what the strategy says it needs, and go on or end where one fails.
+    Checks that the requests are reproducible and covered by the strategy's needs, and that the strategy continues or
+    ends properly if a request fails.
     """
     given = settings or Settings()
     assert strategy.name and "," not in strategy.name and strategy.help and strategy.attempts >= 1
@@ -60,7 +61,7 @@ def check_strategy(
     assert len(attempts) <= strategy.attempts, f"{len(attempts)} attempts, and it says {strategy.attempts} at most"
     for place, request in enumerate(requests):
         if isinstance(request, Ask) and request.to == MODEL:
-            continue  # That ends the conversation, whatever the strategy wants.
+            continue  # A failure here ends the conversation regardless of the strategy.
         _, ended = hold(failing=place)
         assert isinstance(ended, Failed) or (isinstance(ended, tuple) and ended), f"{request} fails, and then {ended!r}"
     strategy.converse(task, problem, given).close()
@@ -70,7 +71,7 @@ def check_strategy(
 def _held(
     exchange: Exchange, strategy: Strategy, task: Task, problem: Problem, script: Script, failing: int | None
 ) -> tuple[list[Request], Any]:
-    """All requests of a conversation, and what it returned; the reply to request number `failing` is `Failed`."""
+    """Return all requests of a conversation and its result; the reply to request number `failing` is `Failed`."""
     requests: list[Request] = []
     replies: Any = None
     while len(requests) < MOST_REQUESTS:

@@ -1,4 +1,4 @@
-"""Programs that reach for what is not their own, and then return "ESCAPED"."""
+"""Programs that reach beyond their sandbox, and then return "ESCAPED"."""
 
 from __future__ import annotations
 

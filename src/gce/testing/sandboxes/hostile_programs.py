@@ -1,7 +1,7 @@
-"""Hostile programs: what a candidate tries instead of an answer, for `gce.testing.contracts.runner`.
+"""Hostile programs: what a candidate may try instead of an answer, for `gce.testing.contracts.runner`.
 
-Each should define `f(x)` as x * x + 1 and does something else: it claims to be right, takes more than it may, or
-reaches for what is not its own, and then returns "ESCAPED".
+Each program should define `f(x)` as x * x + 1 and does something else instead. It claims to be right, takes more
+resources than it may, or reaches beyond its sandbox and then returns "ESCAPED".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def f(x):
     say, token, fd = (frame.f_locals[name] for name in ('say', 'token', 'say_fd'))
     {then}
 """
-"""Takes the channel from the frames below it, in this project's own sandboxes; the rest is what it does with it."""
+"""Takes the channel from the stack frames below it, in this project's own sandboxes; `then` says how to abuse it."""
 EQUAL_TO_ALL = """
 class Same{base}:
     def __eq__(self, other): return True

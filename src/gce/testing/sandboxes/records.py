@@ -1,4 +1,4 @@
-"""A hostile program, and the three kinds that there are."""
+"""Records for hostile programs, of which there are three kinds: claim, take and reach."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ __all__ = ["Attack", "claim", "reach", "take"]
 
 @frozen
 class Attack:
-    """One program."""
+    """One hostile program."""
 
     name: str
     source: str
-    """`{scratch}`, `{port}` and `{pid}` stand for a directory of this machine with a secret, a port on which it
-    listens, and a process of it."""
+    """Source code. `{scratch}`, `{port}` and `{pid}` stand for a directory of the machine that holds a secret, a port
+    on which the machine listens, and one of its processes."""
     only_isolated: bool = False
-    """Whether it takes a sandbox to withstand it: limits, and judging outside, do not."""
+    """True if only a sandbox withstands the program; limits and outside judging alone do not."""
 
 
 def claim(name: str, source: str, *, only_isolated: bool = False) -> Attack:
-    """A program that claims to be right."""
+    """Return a program that claims to be right."""
     return Attack(f"claim: {name}", source, only_isolated)
 
 
 def take(name: str, source: str, *, only_isolated: bool = False) -> Attack:
-    """A program that takes more than it may."""
+    """Return a program that takes more resources than it may."""
     return Attack(f"take: {name}", source, only_isolated)
 
 
 def reach(name: str, body: str) -> Attack:
-    """A program that reaches for what is not its own: `body` is what `f` does.
+    """Return a program that reaches beyond its sandbox: `body` is the body of `f`.
 
-    What it raises is no escape, and what it gets through to is.
+    If the body raises, the program did not escape; if it completes, it did.
     """
     lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
     return Attack(f"reach: {name}", f'def f(x):\n{lines}\n    return "ESCAPED"\n', only_isolated=True)

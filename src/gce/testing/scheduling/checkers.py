@@ -1,7 +1,7 @@
-"""Checkers of schedules that share no code with the verifier: one walks every time step, one sweeps events, one reads.
+"""Schedule checkers that share no code with the verifier: a walk over time steps, an event sweep, and a parser.
 
-`accepts` puts these together: the independent judge of scheduling that `gce check` uses. A fourth asks CP-SAT; nothing
-imports it before it is asked.
+`accepts` combines them: it is the independent judge of scheduling that `gce check` uses. Another checker uses CP-SAT,
+which is imported only when it is called.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BLANK_LETTERS = "\u115f\u1160\U00013441\U00013442"
 
 
 def accepts(problem: Problem, text: str) -> bool:
-    """Whether a response is right: read by hand, its time steps walked, its events swept.
+    """True if a response is right: parsed by hand, with time steps walked and events swept.
 
     Raises:
         AssertionError: the two checkers disagree.
@@ -42,7 +42,7 @@ def _both_accept(instance: Instance, entries: tuple[tuple[str, int], ...]) -> bo
 
 
 def faults(instance: Instance, starts: dict[str, int]) -> set[Fault]:
-    """(kind, jobs, found, bound) of all that is wrong, for starts of known jobs only, one time step after another."""
+    """Return (kind, jobs, found, bound) of all violations for starts of known jobs, found step by step in time."""
     wrong: set[Fault] = set()
     present = [job for job in instance.jobs if job.label in starts]
     for job in instance.jobs:
@@ -74,9 +74,9 @@ def faults(instance: Instance, starts: dict[str, int]) -> set[Fault]:
 
 
 def sweep_accepts(instance: Instance, starts: dict[str, int]) -> bool:
-    """Whether starts of all jobs keep every constraint: one pass over what happens, in the order of time.
+    """True if starts of all jobs satisfy every constraint: one sweep over the events in order of time.
 
-    At one moment jobs end first, then jobs of no duration take place, then the others start.
+    At each moment jobs end first, then jobs of duration 0 take place, then the others start.
     """
     jobs = {job.label: job for job in instance.jobs}
     if set(starts) != set(jobs):
@@ -105,7 +105,7 @@ def sweep_accepts(instance: Instance, starts: dict[str, int]) -> bool:
 
 
 def cp_sat_accepts(instance: Instance, starts: dict[str, int]) -> bool:
-    """Whether CP-SAT finds the instance feasible with every start fixed. Needs ortools."""
+    """True if CP-SAT finds the instance feasible with every start fixed. Requires ortools."""
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
@@ -118,7 +118,7 @@ def cp_sat_accepts(instance: Instance, starts: dict[str, int]) -> bool:
     for before, after in instance.precedence:
         model.add(start[after] >= start[before] + duration[before])
     for index, resource in enumerate(instance.resources):
-        running = [job for job in instance.jobs if job.duration]  # CP-SAT counts an empty interval inside another one
+        running = [job for job in instance.jobs if job.duration]  # CP-SAT counts an empty interval inside another
         model.add_cumulative(
             [interval[job.label] for job in running], [job.demands[index] for job in running], resource.capacity
         )
@@ -134,7 +134,7 @@ def cp_sat_accepts(instance: Instance, starts: dict[str, int]) -> bool:
 
 
 def read(text: str) -> list[tuple[str, int]] | None:
-    """The entries of a response under the strict grammar, character by character; None where it is refused."""
+    """Parse a response under the strict grammar, character by character; None if it is rejected."""
     squeezed = "".join(
         character
         for character in unicodedata.normalize("NFKD", text).lower()

@@ -1,8 +1,8 @@
-"""Hypothesis strategies for scheduling: instances, schedules whose verdict is known, and ways to write them.
+"""Hypothesis strategies for scheduling: instances, schedules with a known verdict, and ways to write them.
 
-For authors of verifiers, solvers and prompts. Schedules are right or wrong by construction, without asking any checker:
-the constraints are laid around a drawn schedule. Draws shrink towards few jobs, few constraints and small numbers.
-Needs `hypothesis`, from the extra `test`; nothing else in the package imports it.
+For authors of verifiers, solvers and prompts. Schedules are right or wrong by construction, without a checker: the
+constraints are built around a drawn schedule. Draws shrink towards few jobs, few constraints and small numbers.
+Requires `hypothesis`, from the extra `test`; no other part of the package imports it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _INJECTIONS = (
 
 @frozen
 class Scheduled:
-    """An instance with a schedule that keeps every constraint."""
+    """An instance with a schedule that satisfies every constraint."""
 
     instance: Instance
     starts: dict[str, int]
@@ -58,19 +58,19 @@ class Scheduled:
 
 @frozen
 class Flawed:
-    """An instance with a schedule that breaks exactly one constraint, of that kind."""
+    """An instance with a schedule that breaks exactly one constraint."""
 
     instance: Instance
     starts: dict[str, int]
     kind: str
-    """precedence, capacity, deadline or horizon."""
+    """Kind of the broken constraint: precedence, capacity, deadline or horizon."""
 
 
 @st.composite
 def scheduled_instances(
     draw: st.DrawFn, *, min_jobs: int = 1, max_jobs: int = 6, max_duration: int = 5, max_start: int = 15
 ) -> Scheduled:
-    """Instances of every mixture of families, each with a right schedule.
+    """Draw instances with every mixture of constraint families, each with a right schedule.
 
     Zero durations, unused resources, tight and loose deadlines, touching and overlapping jobs all occur.
     """
@@ -113,13 +113,13 @@ def scheduled_instances(
 
 
 def instances(*, min_jobs: int = 1, max_jobs: int = 6) -> st.SearchStrategy[Instance]:
-    """Feasible instances of every mixture of families."""
+    """Draw feasible instances with every mixture of constraint families."""
     return scheduled_instances(min_jobs=min_jobs, max_jobs=max_jobs).map(lambda scheduled: scheduled.instance)
 
 
 @st.composite
 def flawed_schedules(draw: st.DrawFn, *, max_jobs: int = 6) -> Flawed:
-    """A right schedule after one constraint was added or tightened by just enough to break it."""
+    """Draw a right schedule, and an instance with one constraint added or tightened just enough to break it."""
     scheduled = draw(scheduled_instances(max_jobs=max_jobs).filter(_takes_time))
     instance, starts = scheduled.instance, scheduled.starts
     ends = {job.label: starts[job.label] + job.duration for job in instance.jobs}
@@ -147,12 +147,12 @@ def flawed_schedules(draw: st.DrawFn, *, max_jobs: int = 6) -> Flawed:
 
 
 def random_schedules(instance: Instance, *, max_start: int = 20) -> st.SearchStrategy[dict[str, int]]:
-    """A start for each job, drawn without regard to any constraint."""
+    """Draw a start for each job, ignoring all constraints."""
     return st.fixed_dictionaries({label: st.integers(0, max_start) for label in instance.labels})
 
 
 def reasonings() -> st.SearchStrategy[str]:
-    """Text that may stand before the answer line: it never holds the word that marks an answer."""
+    """Draw text that may precede the answer line: it never contains the word that marks an answer."""
     lines = st.sampled_from(
         (
             "",
@@ -172,7 +172,7 @@ def reasonings() -> st.SearchStrategy[str]:
 
 @st.composite
 def renderings(draw: st.DrawFn, starts: Mapping[str, int]) -> str:
-    """A response that says exactly `starts` under the grammar: any order, any reasoning, any trailing whitespace."""
+    """Draw a response that states exactly `starts`, in any order, with any reasoning and trailing whitespace."""
     order = draw(st.permutations(sorted(starts)))
     line = render({label: starts[label] for label in order})
     before = draw(st.none() | reasonings())
@@ -180,14 +180,14 @@ def renderings(draw: st.DrawFn, starts: Mapping[str, int]) -> str:
 
 
 def loose_renderings(starts: Mapping[str, int]) -> st.SearchStrategy[str]:
-    """Responses that a person would read as `starts` and that the grammar refuses."""
+    """Draw responses that a person would read as `starts` and the grammar rejects."""
     return st.sampled_from(loose_forms(starts))
 
 
 def hostile_responses(labels: Collection[str]) -> st.SearchStrategy[str]:
-    """Responses made to mislead, crash or stall a verifier, and plain noise; any `str` can occur.
+    """Draw responses made to mislead, crash or stall a verifier, and plain noise; any `str` can occur.
 
-    Pieces of right-looking answers mixed with partial numbers, foreign digits, invisible characters, markup, lone
+    They mix pieces of right-looking answers with partial numbers, foreign digits, invisible characters, markup, lone
     surrogates, huge numbers, duplicate, missing and unknown jobs, echoes and injected verdicts.
     """
     anything = st.text(st.characters(exclude_categories=()), max_size=40)
@@ -219,7 +219,7 @@ def _concatenate(*parts: str) -> str:
 
 
 def _has_no_mark(text: str) -> bool:
-    """Cruder than the parser on purpose: no colon of any kind where the word stands."""
+    """Deliberately cruder than the parser: no form of colon after the word."""
     return "answer:" not in text.lower()
 
 
@@ -228,7 +228,7 @@ def _takes_time(scheduled: Scheduled) -> bool:
 
 
 def _leads(instance: Instance, before: str, after: str) -> bool:
-    """Whether `before` reaches `after` along the precedence."""
+    """True if `before` reaches `after` along the precedence."""
     reached, frontier = {before}, [before]
     while frontier:
         for label in instance.successors(frontier.pop()):

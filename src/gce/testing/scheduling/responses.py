@@ -1,9 +1,9 @@
-"""Responses to scheduling problems near the border of right and wrong, by the thousand a second, from one seed.
+"""Generate scheduling responses close to the border between right and wrong: thousands per second, from one seed.
 
-For attacks too large for Hypothesis: a million responses in minutes. A case is an instance laid around a schedule that
-keeps every constraint, most of them tightly. What the kinds of responses say is known by construction where
-`ALWAYS_RIGHT` or `ALWAYS_WRONG` names them; of the others an independent checker has to say what they are. Knows
-nothing of how responses are judged.
+For attacks too large for Hypothesis: a million responses in minutes. A case is an instance built around a schedule that
+satisfies every constraint, most of them tightly. `ALWAYS_RIGHT` and `ALWAYS_WRONG` name the kinds of responses whose
+verdict is known by construction; an independent checker must judge the others. This module does not know how responses
+are judged.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MARKERS = (
     " Answer: ",
     "Final answer: ",
 )
-"""The word that marks an answer, in right and in wrong spelling."""
+"""The word that marks an answer, in right and wrong spellings."""
 
 _LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _RESOURCES = ("crew", "crane", "truck")
@@ -76,10 +76,10 @@ _GLUES = (", ", ", ", ", ", ",", "; ", "\n", " , ")
 
 @frozen
 class Response:
-    """One response with the instance it answers."""
+    """One response with its instance."""
 
     kind: str
-    """Of `KINDS`."""
+    """One of `KINDS`."""
     instance: Instance
     text: str
 
@@ -88,7 +88,7 @@ Write = Callable[[random.Random, Mapping[str, int]], str]
 
 
 def draw_case(rng: random.Random, *, max_jobs: int = 6) -> tuple[Instance, dict[str, int]]:
-    """An instance of any mixture of families and a schedule that keeps every constraint, most of them tightly."""
+    """Draw an instance with any mixture of constraint families, and a schedule that satisfies them, mostly tightly."""
     labels = rng.sample(_LABELS, rng.randint(1, max_jobs))
     last_start = rng.choice((4, 8, 15))
     durations = {label: rng.randint(0, 5) for label in labels}
@@ -116,7 +116,7 @@ def draw_case(rng: random.Random, *, max_jobs: int = 6) -> tuple[Instance, dict[
 
 
 def draw_responses(seed: int, count: int) -> Iterator[Response]:
-    """`count` responses of all kinds, ten to a case; the same seed, the same responses."""
+    """Yield `count` responses of all kinds, ten per case; equal seeds yield equal responses."""
     rng = python_generator(seed, "scheduling responses")
     kinds = [kind for kind, (weight, _) in _KINDS.items() for _ in range(weight)]
     for number in range(count):
@@ -128,7 +128,7 @@ def draw_responses(seed: int, count: int) -> Iterator[Response]:
 
 
 def hedged(rng: random.Random, starts: Mapping[str, int]) -> str:
-    """Two to four schedules where one is asked for, `starts` first, last or between; sometimes all of them alike."""
+    """Write two to four schedules instead of one, `starts` among them; sometimes all are equal."""
     places = rng.randint(2, 4)
     schedules = [dict(starts) if rng.random() < 0.2 else _near(rng, starts) for _ in range(places)]
     schedules[rng.choice((0, places - 1, rng.randrange(places)))] = dict(starts)
@@ -158,7 +158,7 @@ def hedged(rng: random.Random, starts: Mapping[str, int]) -> str:
 
 
 def padded(rng: random.Random, starts: Mapping[str, int]) -> str:
-    """A schedule that lacks a job, between claims that it is right and pairs that would be; no such text is right."""
+    """Write a schedule that lacks a job, among claims that it is right and valid pairs; the text is never right."""
     part = dict(starts)
     lost = rng.choice(sorted(part))
     start = part.pop(lost)
@@ -180,7 +180,7 @@ def padded(rng: random.Random, starts: Mapping[str, int]) -> str:
 
 
 def loose_forms(starts: Mapping[str, int]) -> tuple[str, ...]:
-    """Responses that a person would read as `starts` and that the grammar refuses."""
+    """Return responses that a person would read as `starts` and the grammar rejects."""
 
     def pairs(pattern: str, between: str = ", ") -> str:
         return between.join(pattern.format(label, start) for label, start in starts.items())
@@ -202,7 +202,7 @@ def loose_forms(starts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def peak(starts: Mapping[str, int], ends: Mapping[str, int], units: Mapping[str, int]) -> int:
-    """Most units held at once; it is reached when some job starts."""
+    """Return the maximum number of units held at once; it is reached at some job's start."""
     return max(
         sum(units[label] for label in starts if starts[label] <= moment < ends[label]) for moment in starts.values()
     )
@@ -230,7 +230,7 @@ def _far(rng: random.Random, starts: Mapping[str, int]) -> str:
 
 
 def _entries(rng: random.Random, starts: Mapping[str, int]) -> str:
-    """Jobs left out, given twice, renamed, unknown or in small letters."""
+    """Omit, duplicate, rename or lower-case a job, or add an unknown one."""
     entries = list(starts.items())
     place = rng.randrange(len(entries))
     label, start = entries[place]
@@ -259,7 +259,7 @@ def _mutated(rng: random.Random, starts: Mapping[str, int]) -> str:
 
 
 def _hostile(rng: random.Random, starts: Mapping[str, int]) -> str:
-    """Up to five pieces of answers, numbers that are none, foreign labels and noise; at times before a right answer."""
+    """Join up to five pieces of answers, malformed numbers, foreign labels and noise; rarely before a right answer."""
     glue = rng.choice(("\n", "", " ", "\r\n"))
     text = glue.join(_piece(rng, starts) for _ in range(rng.randint(0, 5)))
     return f"{text}\n{render(starts)}" if rng.random() < 0.1 else text
@@ -301,12 +301,12 @@ _KINDS: Mapping[str, tuple[int, Write]] = {
     "hedged": (2, hedged),
     "padded": (1, padded),
 }
-"""How often each kind is drawn, and how it is written."""
+"""The weight of each kind in the draw, and the function that writes it."""
 
 KINDS = tuple(_KINDS)
-"""Kinds of responses. `tightened`: a right schedule after one constraint became too tight for it by one; `moved`: one
-start earlier or later by one or two; `entries`: a job left out, given twice, renamed or unknown; `mutated`: one to
-three edits of a right response."""
+"""Kinds of responses. `tightened`: a right schedule whose instance has one constraint made too tight by one; `moved`:
+one start moved by one or two; `entries`: a job omitted, duplicated, renamed or unknown; `mutated`: a right response
+with one to three edits."""
 ALWAYS_RIGHT = ("right",)
 """Kinds that are right by construction."""
 ALWAYS_WRONG = ("tightened", "loose", "hedged", "padded")
@@ -314,13 +314,13 @@ ALWAYS_WRONG = ("tightened", "loose", "hedged", "padded")
 
 
 def _near(rng: random.Random, starts: Mapping[str, int]) -> dict[str, int]:
-    """One start earlier or later, by one or two."""
+    """Move one start by one or two."""
     label = rng.choice(sorted(starts))
     return {**starts, label: max(0, starts[label] + rng.choice((-2, -1, -1, 1, 1, 2)))}
 
 
 def _tightened(rng: random.Random, instance: Instance, starts: Mapping[str, int]) -> Instance:
-    """The instance with one constraint added or tightened by just enough for the schedule to break it."""
+    """Return the instance with one constraint added or tightened just enough for the schedule to break it."""
     ends = {job.label: starts[job.label] + job.duration for job in instance.jobs}
     changes: list[dict[str, Any]] = []
     if last := max(ends.values()):
@@ -335,13 +335,13 @@ def _tightened(rng: random.Random, instance: Instance, starts: Mapping[str, int]
         if held > max(units.values()):
             less = evolve(resource, capacity=held - 1)
             changes.append({"resources": [less if each is resource else each for each in instance.resources]})
-    # A job tied to no other may come before any other: that closes no cycle.
+    # A job without precedence edges may come before any other without closing a cycle.
     free = [label for label in starts if not _tied(instance, label)]
     if edges := [(one, other) for one in free for other in starts if one != other and starts[other] < ends[one]]:
         changes.append({"precedence": [*instance.precedence, rng.choice(edges)]})
     if changes:
         return evolve(instance, **rng.choice(changes))
-    # Jobs of no duration at time 0 keep every constraint: one of them gets an hour, and no time for it.
+    # All jobs have duration 0 and start at 0, which breaks nothing: give one job an hour, but no time for it.
     first, *others = instance.jobs
     return evolve(instance, jobs=[evolve(first, duration=1, deadline=0), *others])
 

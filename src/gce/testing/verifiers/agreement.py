@@ -1,4 +1,4 @@
-"""The check that prompt and verifier speak of the same: what is stated is checked, what is checked is stated."""
+"""The check that prompt and verifier agree: stated constraints are checked, and checked constraints are stated."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gce.testing.verifiers.bench import Bench, Overdue, called, scores
 __all__ = ["agreement"]
 
 ENOUGH = 20
-"""Changes of a field that the prompt states after which some verdict must have changed."""
+"""Number of changes to a stated field after which some verdict must have changed."""
 
 CHANGES = 60
-"""Changes of one instance that are tried."""
+"""Number of changes tried per instance."""
 
 
 def agreement(bench: Bench, advance: Callable[[], None]) -> None:
-    """The prompt states all that is checked, and all that it states in numbers is checked."""
+    """Check that the prompt states everything that is checked, and that all numbers it states are checked."""
     stated: Counter[str] = Counter()
     checked: Counter[str] = Counter()
     task = bench.task
@@ -42,7 +42,7 @@ def agreement(bench: Bench, advance: Callable[[], None]) -> None:
                     prompt = task.prompt(instance, bench.rng("wording", problem.key))
                     other = evolve(problem, instance=instance, prompt=prompt, digest=task.digest(instance))
                     after = [bench.ask(other, Completion("k", text, "stop", policy="check")) for text in texts]
-            except (Exception, Overdue):  # The type, or what is made from it, refuses this change.
+            except (Exception, Overdue):  # The type, or what is made from it, rejects this change.
                 continue
             bench.tried["agreement"] += 1
             moved = [index for index in range(len(texts)) if scores(before[index]) != scores(after[index])]
@@ -66,7 +66,7 @@ def agreement(bench: Bench, advance: Callable[[], None]) -> None:
 
 
 def _changes(plain: Any, rng: random.Random) -> Iterator[tuple[str, bool, tuple[Any, ...], Any]]:
-    """Other values of single fields: (field, whether it is a number or a list, its place, the value)."""
+    """Yield changes of single fields: (field, whether it is a number or a list, path, new value)."""
     leaves = list(_leaves(plain, (), ""))
     words = sorted({value for _, _, value in leaves if isinstance(value, str)})
     for path, name, value in leaves:
@@ -84,7 +84,7 @@ def _changes(plain: Any, rng: random.Random) -> Iterator[tuple[str, bool, tuple[
 
 
 def _leaves(plain: Any, path: tuple[Any, ...], name: str) -> Iterator[tuple[tuple[Any, ...], str, Any]]:
-    """Numbers, text and lists with their places; the places of a list share a name."""
+    """Yield numbers, texts and lists with their paths; the items of a list share a name."""
     if isinstance(plain, dict):
         for field, value in plain.items():
             yield from _leaves(value, (*path, field), f"{name}.{field}".lstrip("."))

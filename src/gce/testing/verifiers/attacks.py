@@ -1,6 +1,6 @@
-"""The checks of `check_task`: each attacks a verifier in one way and notes on the bench what it found.
+"""The checks of `check_task`: each attacks a verifier in one way and records its findings on the bench.
 
-A check gets the bench and a function that it calls once for each problem that it is done with.
+A check takes the bench and a function to call after each problem.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = ["CHECKS"]
 
 SIZES = (1_600, 6_400, 25_600, 102_400)
 STEEP = 8.0
-"""Four times the text may take this many times as long: n log n takes 5 times, n squared 16."""
+"""Limit on the time ratio for four times the text: n log n takes 5 times as long, n squared 16 times."""
 MEASURABLE = 0.002
-"""Seconds below which one time is like another."""
+"""Seconds below which time differences are noise."""
 LONG_ENOUGH = 0.05
-"""Seconds that a measurement takes on which a finding rests."""
+"""Minimum seconds of a measurement that supports a finding."""
 LONG_ANSWER = 8
-"""Characters from which on an answer found in feedback is no chance."""
+"""Minimum characters for which an answer found in feedback is not a coincidence."""
 
 
 def totality(bench: Bench, advance: Callable[[], None]) -> None:
-    """Any text gets verdicts, and whatever is done with a text or its verdict works on it."""
+    """Check that any text gets verdicts, and that everything done with a text or its verdicts works."""
     task = bench.task
     for problem in bench.problems:
         rng = bench.rng("totality", problem.key)
@@ -59,8 +59,8 @@ def totality(bench: Bench, advance: Callable[[], None]) -> None:
 
 
 def time(bench: Bench, advance: Callable[[], None]) -> None:
-    """Four times the text takes about four times as long."""
-    problem = bench.problems[-1]  # Of the last tier, which is usually the hardest.
+    """Check that four times the text takes about four times as long."""
+    problem = bench.problems[-1]  # From the last tier, usually the hardest.
     known = bench.right[problem.key] or bench.wrong[problem.key] or ["1"]
     for name in long_texts(known[0], 10):
         bench.tried["time"] += 1
@@ -72,7 +72,7 @@ def time(bench: Bench, advance: Callable[[], None]) -> None:
 
 def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
     def seconds(size: int, at_least: float = 0.0) -> float:
-        """Of one verdict: the mean of as many as take `at_least` seconds together, which are counted nowhere else."""
+        """Return seconds per verdict: the mean over as many uncounted verdicts as take `at_least` seconds together."""
         text, calls, began = long_texts(answer, size)[shape], 0, bench.now()
         while calls == 0 or (bench.now() - began < at_least and calls < 1_000):
             bench.uncounted(problem, text)
@@ -82,7 +82,7 @@ def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
     before = seconds(SIZES[0])
     for smaller, size in itertools.pairwise(SIZES):
         after = seconds(size)
-        # Clocks are coarse and machines busy: what looks steep is measured again, and each time has to be steep.
+        # Clocks are coarse and machines busy: measure steep growth again, and require every ratio to be steep.
         ratios = [after / max(before, MEASURABLE)]
         while ratios[-1] > STEEP and len(ratios) < 4:
             ratios.append(seconds(size, LONG_ENOUGH) / max(seconds(smaller, LONG_ENOUGH), 1e-9))
@@ -90,13 +90,13 @@ def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
             said = f"{shape}: {after:.3f} s for {size:,} characters, {min(ratios[1:]):.0f} times as long as a quarter"
             bench.find("time", "growth", said, problem, long_texts(answer, size)[shape][:200])
             return
-        if after * STEEP > bench.seconds:  # The next might not end in time.
+        if after * STEEP > bench.seconds:  # The next size might not finish in time.
             return
         before = after
 
 
 def determinism(bench: Bench, advance: Callable[[], None]) -> None:
-    """The same verdict when asked again, in another order, and on the problem drawn again from its key."""
+    """Check that verdicts repeat when asked again, in another order, and on the problem redrawn from its key."""
     first: list[tuple[Problem, str, tuple[Verdict, ...]]] = []
     for problem in bench.problems:
         rng = bench.rng("determinism", problem.key)
@@ -131,7 +131,7 @@ def _same(
     before: tuple[Verdict, ...],
     after: tuple[Verdict, ...],
 ) -> None:
-    # Measures may hold seconds, so they are left out.
+    # Measures are left out because they may hold times.
     one, other = ([evolve(verdict, measures={}) for verdict in verdicts] for verdicts in (before, after))
     if one != other:
         said = f"{called(before)}, then {called(after)}"
@@ -141,7 +141,7 @@ def _same(
 
 
 def round_trip(bench: Bench, advance: Callable[[], None]) -> None:
-    """An instance written as JSON and read back is the same one."""
+    """Check that an instance survives a round trip through JSON."""
     for problem in bench.problems:
         bench.tried["round trip"] += 1
         advance()
@@ -162,7 +162,7 @@ def round_trip(bench: Bench, advance: Callable[[], None]) -> None:
 
 
 def relations(bench: Bench, advance: Callable[[], None]) -> None:
-    """What the task declares to hold between verdicts."""
+    """Check the metamorphic relations that the task declares."""
     applied: Counter[str] = Counter()
     if not bench.task.audit.relations:
         bench.not_checked.append("relations: the task declares none")
@@ -210,7 +210,7 @@ def _holds(holds: str, before: Answer, after: Answer) -> bool:
 
 
 def prompt_blind(bench: Bench, advance: Callable[[], None]) -> None:
-    """No answer that ignores the problem is right more often than the task allows, beyond chance."""
+    """Check that no prompt-blind baseline exceeds the solve rate that the task allows, beyond chance."""
     tiers = [tier.name for tier in bench.task.tiers(bench.preset)]
     without = [tier for tier in tiers if limit_of(bench.task, bench.preset, tier) >= 1.0]
     if without:
@@ -250,7 +250,7 @@ def _always(text: str) -> Policy:
 
 
 def feedback(bench: Bench, advance: Callable[[], None]) -> None:
-    """What is said of a wrong answer is no right one, in whole or in part."""
+    """Check that feedback on a wrong answer does not reveal a right one, in whole or in part."""
     task = bench.task
     prefix = _shared_beginning({_last_line(text) for texts in bench.right.values() for text in texts})
     cores = {name: [_last_line(text)[len(prefix) :] for text in texts] for name, texts in bench.right.items()}
@@ -284,7 +284,7 @@ def feedback(bench: Bench, advance: Callable[[], None]) -> None:
 
 
 def _shared_beginning(texts: Collection[str]) -> str:
-    """What all texts begin with, up to a word that goes on; nothing where there is one text alone."""
+    """Return the common prefix of all texts, up to the last whole word; empty for a single text."""
     if len(texts) < 2:
         return ""
     first, last = min(texts), max(texts)
@@ -297,7 +297,7 @@ def _last_line(text: str) -> str:
 
 
 def _said_lines(said: Sequence[str], prefix: str) -> list[str]:
-    """What was said whole, line by line, and what stands behind a line's last colon, as an answer would be written."""
+    """Return the parts of feedback that could be answers: whole, by line, and after a line's last colon."""
     parts = {part for text in said for part in (text, *text.split("\n"))}
     parts |= {part.rpartition(": ")[2] for part in parts}
     parts |= {part.removesuffix(".") for part in parts}
@@ -309,7 +309,7 @@ def _mentions(text: str, part: str) -> bool:
 
 
 def hedging(bench: Bench, advance: Callable[[], None]) -> None:
-    """Naming several answers does not pay, and padding makes no wrong answer right."""
+    """Check that hedging between several answers does not pay, and that padding makes no wrong answer right."""
     for problem in bench.problems:
         rng = bench.rng("hedging", problem.key)
         right, wrong = bench.right[problem.key], bench.wrong[problem.key]
@@ -349,7 +349,7 @@ def _hedge(bench: Bench, problem: Problem, answer: str, others: Sequence[str], g
 
 
 def exploits(bench: Bench, advance: Callable[[], None]) -> None:
-    """Generated responses judged by the verifier and by the independent judge."""
+    """Compare the verifier with the independent judge on generated responses."""
     if bench.accepts is None:
         bench.not_checked.append("exploits: without `accepts`, any but responses that answer no problem at all")
     share, rest = divmod(bench.responses, max(1, len(bench.problems)))
@@ -374,7 +374,7 @@ def exploits(bench: Bench, advance: Callable[[], None]) -> None:
 
 
 def _generated(bench: Bench, problem: Problem, count: int) -> Iterator[str]:
-    """Responses to a problem, each once; without an independent judge, only those that answer none."""
+    """Yield distinct responses to a problem; without an independent judge, only those that answer no problem."""
     if bench.accepts is None:
         yield from NOTHING_SAID
         return
@@ -421,4 +421,4 @@ CHECKS: Mapping[str, Callable[[Bench, Callable[[], None]], None]] = {
     "hedging": hedging,
     "exploits": exploits,
 }
-"""Every check by its name, in the order in which they run."""
+"""All checks by name, in the order in which they run."""

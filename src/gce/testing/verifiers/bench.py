@@ -1,7 +1,7 @@
-"""What the checks of `check_task` share: problems, answers known to be right and wrong, and what was found so far.
+"""The state that the checks of `check_task` share: problems, answers known to be right or wrong, and findings.
 
-All that is drawn comes from generators named by the seed and a purpose. Knows how to ask a verifier that may raise,
-hang or answer nonsense, and nothing of what the checks look for.
+All draws come from generators keyed by the seed and a purpose. The bench calls a verifier that may raise, hang or
+return nonsense; it does not know what the checks look for.
 """
 
 from __future__ import annotations
@@ -46,43 +46,43 @@ __all__ = [
 ]
 
 Accepts = Callable[[Problem, str], bool]
-"""An independent judge of responses: it shares no code with the verifier, and says yes or no to any text."""
+"""An independent judge of responses: it shares no code with the verifier, and returns True or False for any text."""
 
 SHOWN = 5
-"""Findings of one kind that a report holds; all are counted."""
+"""Maximum findings of one kind in a report; all are counted."""
 HANGS = 3
-"""Responses without a verdict in time after which the battery ends."""
+"""Number of timed-out verdicts after which the battery ends."""
 SAMPLE = 8
-"""Problems for shares, and training problems, for each that is attacked, where prompt-blind baselines have a limit."""
+"""Problems for solve rates, and training problems, per attacked problem, if prompt-blind baselines have a limit."""
 _FAILED = object()
 
 
 @frozen
 class Finding:
-    """One thing that is wrong with a task."""
+    """One defect of a task."""
 
     check: str
     kind: str
     message: str
     problem: str = ""
-    """The problem's key, where it is about one."""
+    """The problem's key, if the finding concerns one problem."""
     response: str = ""
 
 
 class Overdue(BaseException):
-    """No verdict in time; not an Exception, so that no verifier takes it for its own."""
+    """A verdict timed out; not an Exception, so that verifiers do not catch it."""
 
 
 class Hopeless(Exception):
-    """Too many responses without a verdict in time."""
+    """Too many verdicts timed out."""
 
 
 @contextmanager
 def alarm_clock() -> Iterator[Callable[[float], None]]:
-    """Gives a function that raises `Overdue` after so many seconds of computing, or never for 0.
+    """Yield a function that raises `Overdue` after the given seconds of computing, or never for 0.
 
-    Waiting does not count, so that a busy machine accuses nobody. It does nothing outside the main thread, and where
-    the system has no such alarm.
+    Waiting does not count, so a busy machine causes no false findings. Does nothing outside the main thread, or if the
+    system has no such alarm.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield lambda _seconds: None
@@ -90,7 +90,7 @@ def alarm_clock() -> Iterator[Callable[[float], None]]:
 
     def ring(_signal: int, frame: FrameType | None) -> None:
         if frame is not None and frame.f_code in {getattr(each, "__code__", None) for each in gc.callbacks}:
-            set_alarm(0.01)  # What is raised in there is lost, and the alarm would be too.
+            set_alarm(0.01)  # An exception raised there would be lost, and the alarm with it.
             return
         raise Overdue
 
@@ -101,7 +101,7 @@ def alarm_clock() -> Iterator[Callable[[float], None]]:
     handler = signal.signal(signal.SIGPROF, ring)
     frozen_here = gc.get_freeze_count() == 0
     if frozen_here:
-        gc.freeze()  # To walk what a large program holds is no part of a verdict's computing.
+        gc.freeze()  # Garbage collection of a large program's objects is not part of a verdict's computing time.
     try:
         yield set_alarm
     finally:
@@ -114,15 +114,15 @@ def alarm_clock() -> Iterator[Callable[[float], None]]:
 
 @define
 class SecondOpinion:
-    """Responses that the verifier and an independent judge both judged."""
+    """Counts of responses judged by both the verifier and an independent judge."""
 
     judged: int = 0
     accepted: int = 0
-    """Right by the independent judge."""
+    """Judged right by the independent judge."""
     exploits: int = 0
-    """Right by the verifier alone."""
+    """False accepts: judged right by the verifier alone."""
     rejects: int = 0
-    """Wrong by the verifier alone."""
+    """False rejects: judged wrong by the verifier alone."""
 
 
 @define
@@ -133,41 +133,41 @@ class Bench:
     preset: str
     seed: int
     runner: Runner | None
-    """Runs what the task asks for; None: the verifier is given no evidence."""
+    """Runs programs for the task; None: the verifier gets no evidence."""
     accepts: Accepts | None
     responses: int
-    """How many to generate for the last check."""
+    """Number of responses to generate for the last check."""
     seconds: float
-    """The longest that one verdict may take, in computing."""
+    """Maximum computing time of one verdict, in seconds."""
     now: Callable[[], float]
     set_alarm: Callable[[float], None]
 
     source: ProblemSource = field(default=Factory(lambda bench: ProblemSource(bench.task), takes_self=True))
     problems: list[Problem] = field(factory=list)
     more: list[Problem] = field(factory=list)
-    """Those, and others of the tiers that have a limit for prompt-blind baselines."""
+    """The problems, and more of the tiers that have a limit for prompt-blind baselines."""
     training: list[Problem] = field(factory=list)
     policies: Mapping[str, Policy] = field(factory=dict)
     """Heuristics and the demonstration."""
     prompt_blind: Mapping[str, Policy] = field(factory=dict)
     right: dict[str, list[str]] = field(factory=dict)
-    """Answers by the problem's key: right by the verifier, and not wrong by the independent judge."""
+    """Answers by problem key that the verifier judged right and the independent judge did not reject."""
     wrong: dict[str, list[str]] = field(factory=dict)
-    """The same of answers in the right form that are wrong by the verifier."""
+    """Well-formed answers by problem key that the verifier judged wrong."""
 
     findings: list[Finding] = field(factory=list)
     kinds: Counter[tuple[str, str]] = field(factory=Counter)
-    """All that was found, by check and kind."""
+    """Number of findings by check and kind."""
     tried: Counter[str] = field(factory=Counter)
     not_checked: list[str] = field(factory=list)
     verdicts_given: int = 0
     failed: Counter[str] = field(factory=Counter)
-    """Why responses could not be judged, as where a sandbox failed; these are outside all rates."""
+    """Reasons of `failed` verdicts, such as sandbox failures; these are excluded from all rates."""
     hangs: int = 0
     second: SecondOpinion = field(factory=SecondOpinion)
 
     def draw(self, count: int, advance: Callable[[], None]) -> None:
-        """`count` problems of every tier, and answers to them; `advance` is called after each tier."""
+        """Draw `count` problems of every tier, and answers to them; call `advance` after each tier."""
         seed = key("task check", self.seed)
         for tier in self.task.tiers(self.preset):
             size = SAMPLE * count if limit_of(self.task, self.preset, tier.name) < 1.0 else count
@@ -195,11 +195,11 @@ class Bench:
             self.not_checked.append("evidence: the task asks for some, and here its verifier is given none")
 
     def rng(self, *purpose: str | int) -> random.Random:
-        """A generator of its own for each purpose."""
+        """Return the generator of a purpose."""
         return python_generator("task check", self.seed, *purpose)
 
     def find(self, check: str, kind: str, message: str, problem: Problem | None = None, response: str = "") -> None:
-        """Note a finding."""
+        """Record a finding."""
         self.kinds[check, kind] += 1
         if self.kinds[check, kind] <= SHOWN:
             where = problem.key if problem else ""
@@ -207,7 +207,7 @@ class Bench:
 
     @contextmanager
     def in_time(self) -> Iterator[None]:
-        """Raises `Overdue` where what is inside takes longer than a verdict may."""
+        """Raise `Overdue` if the context takes longer than a verdict may."""
         try:
             self.set_alarm(self.seconds)
             yield
@@ -215,7 +215,7 @@ class Bench:
             self.set_alarm(0.0)
 
     def call(self, name: str, ask: Callable[[], Any], problem: Problem, text: str, *, failed: Any = None) -> Any:
-        """What `ask` returns; `failed` where it raises or hangs, which is a finding."""
+        """Return the result of `ask`; record a finding and return `failed` if it raises or hangs."""
         try:
             with self.in_time():
                 return ask()
@@ -229,18 +229,18 @@ class Bench:
         return failed
 
     def ask(self, problem: Problem, completion: Completion) -> tuple[Verdict, ...]:
-        """What the verifier returns, given the evidence that it asks for where there is something to run it."""
+        """Call the verifier, with the evidence that it asks for if there is a runner."""
         wanted = None if self.runner is None else self.task.request(problem, completion)
         evidence = None if wanted is None or self.runner is None else next(iter(self.runner.run([wanted])))
         return self.task.verify(problem, completion, evidence)
 
     def uncounted(self, problem: Problem, text: str) -> Any:
-        """What the verifier says, whatever that is, in no count."""
+        """Return whatever the verifier returns, without counting it."""
         completion = Completion(problem.key, text, "stop", policy="check")
         return self.call("verify", lambda: self.ask(problem, completion), problem, text, failed=_FAILED)
 
     def verdicts(self, problem: Problem, text: str) -> tuple[Verdict, ...]:
-        """What the verifier says; empty where it breaks its promise of verdicts for any text, which is a finding."""
+        """Return the verdicts; record a finding and return none if the verifier breaks its contract for any text."""
         found = self.uncounted(problem, text)
         if found is _FAILED:
             return ()
@@ -254,21 +254,21 @@ class Bench:
         return found
 
     def judges(self, problem: Problem, text: str) -> bool | None:
-        """Whether the task would admit it; None where it could not be judged."""
+        """True if the task would admit the response; None if it could not be judged."""
         found = self.verdicts(problem, text)
         answer = self.answer(problem, text, found)
         return None if answer.failed else bool(found) and answer.right
 
     def answer(self, problem: Problem, text: str, verdicts: tuple[Verdict, ...]) -> Answer:
-        """The response with the reward for these verdicts."""
+        """Return the response with the reward for these verdicts."""
         return answered_by(self.task, problem, Completion(problem.key, text, "stop", policy="check"), verdicts)
 
     def is_right(self, problem: Problem, text: str) -> bool:
-        """Whether it was judged, and the task would admit it."""
+        """True if the response was judged and the task would admit it."""
         return self.judges(problem, text) is True
 
     def says(self, problem: Problem, text: str) -> bool | None:
-        """What the independent judge says; None without one, or where it fails."""
+        """Return the independent judge's verdict; None if there is no judge or it failed."""
         if self.accepts is None:
             return None
         try:
@@ -278,14 +278,14 @@ class Bench:
             return None
 
     def answers(self, problem: Problem, rng: random.Random, *, changed: int = 6) -> list[str]:
-        """Some right and wrong answers, and as many as asked for that were changed."""
+        """Return some right and wrong answers, and `changed` mutated ones."""
         right, wrong = self.right[problem.key], self.wrong[problem.key]
         texts = [*right[:3], *wrong[:3], *rng.sample(wrong, min(3, len(wrong)))]
         known = right + wrong or [message.content for message in problem.prompt]
         return list(dict.fromkeys(texts + [mutated(rng.choice(known), wrong, rng) for _ in range(changed)]))
 
     def _plain_answers(self, problem: Problem) -> list[str]:
-        """Those of the heuristics and the demonstration, right or wrong, each once."""
+        """Return the distinct answers of the heuristics and the demonstration, right or wrong."""
         texts = [policy(problem, self.rng("policy", name, problem.key)) for name, policy in self.policies.items()]
         return list(dict.fromkeys(text for text in texts if text is not None))
 
@@ -297,7 +297,7 @@ class Bench:
         ]
 
     def _wrong_answers(self, problem: Problem) -> list[str]:
-        """Plain ones that fail, right ones with something changed, prompt-blind ones, and those of other problems."""
+        """Return wrong answers: of heuristics, mutated right ones, prompt-blind ones, and those of other problems."""
         rng = self.rng("wrong", problem.key)
         texts = self._plain_answers(problem)
         texts += [
@@ -311,21 +311,21 @@ class Bench:
 
 
 def clipped(text: str) -> str:
-    """A response as it may be printed: escaped, and not too long."""
+    """Return a response for display: escaped and shortened."""
     shown = ascii(text)
     return shown if len(shown) <= 160 else f"{shown[:150]}... ({len(text):,} characters)"
 
 
 def called(verdicts: Sequence[Verdict]) -> str:
-    """Verdicts as a sentence names them."""
+    """Return the statuses of verdicts for use in a sentence."""
     return ", ".join(verdict.status for verdict in verdicts) or "no verdict"
 
 
 def statuses(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
-    """Each evaluator with what it found."""
+    """Return each verdict's evaluator and status."""
     return [(verdict.evaluator, verdict.status) for verdict in verdicts]
 
 
 def scores(verdicts: Sequence[Verdict]) -> list[tuple[str, float | None]]:
-    """What was found with its score, whoever found it."""
+    """Return each verdict's status and score, whoever the evaluator."""
     return [(verdict.status, verdict.score) for verdict in verdicts]

@@ -1,9 +1,9 @@
 """Attack the verifier of any task: `report = check_task(TASK); assert report.ok, report`.
 
-Ten checks (`gce.testing.verifiers.attacks`) on problems that the task draws. Right answers are those of the task's
-heuristics and demonstrations that the verifier, and the independent judge where there is one, call right. What it
-cannot check it lists; a clean report says that these attacks failed, not that none can succeed. Needs no Hypothesis;
-the strategies for scheduling are in `gce.testing.scheduling.generators`.
+Runs ten checks (`gce.testing.verifiers.attacks`) on problems drawn from the task. Right answers are those of the task's
+heuristics and demonstrations that the verifier and, if given, the independent judge call right. The report lists what
+could not be checked; a clean report says that these attacks failed, not that none can succeed. Does not need
+Hypothesis; Hypothesis strategies for scheduling are in `gce.testing.scheduling.generators`.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ Stage = Callable[[str, int], Callable[[], None]]
 
 @frozen
 class TaskReport:
-    """What attacking a task's verifier found."""
+    """The results of attacking a task's verifier."""
 
     task: str
     preset: str
     problems: int
     findings: tuple[Finding, ...]
-    """The first few of each kind; `found` counts all."""
+    """The first few findings of each kind; `found` counts all."""
     tried: Mapping[str, int]
-    """How often each check asked."""
+    """Number of questions that each check asked."""
     found: Mapping[str, int]
     not_checked: tuple[str, ...]
-    """What could not be checked, and why."""
+    """Checks that could not run, with the reasons."""
     exploits: Interval
-    """Wrong responses judged right, among all that were generated and judged by `accepts`, no response twice for a
-    problem; without `accepts`, among those that are wrong whatever the problem is. `high` bounds the rate (95 %)."""
+    """False accepts: the rate of wrong responses judged right, among all distinct generated responses judged by
+    `accepts`; without `accepts`, among those that are wrong for every problem. `high` bounds the rate (95 %)."""
     false_rejects: Interval
-    """Responses judged wrong among those that `accepts` calls right."""
+    """False rejects: the rate of responses judged wrong, among those that `accepts` calls right."""
     seconds: float
     verdicts: int = 0
-    """All that were given, over all checks."""
+    """Number of verdicts over all checks."""
     failed: Mapping[str, int] = field(factory=dict)
-    """Of these, by reason, those that say that the response could not be judged; they are in no rate."""
+    """Number of these with status `failed`, by reason; they are excluded from every rate."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """True if nothing was found."""
         return not self.found
 
     def __str__(self) -> str:
@@ -93,17 +93,24 @@ def check_task(
     now: Callable[[], float] = time.process_time,
     stage: Stage = lambda _name, _total: lambda: None,
 ) -> TaskReport:
-    """Run every check on `problems` problems a tier of a preset, by default the task's first.
+    """Run every check on `problems` problems per tier of a preset, by default the task's first.
 
-    `runner` runs what the task asks for; without one its verifier is given no evidence. `responses` are generated for
-    the last check, over all problems, no response twice for a problem. `seconds` is the longest that one verdict may
-    take, in computing (where the machine has no alarm for that, as outside the main
-    thread, a verifier that hangs hangs the check). `now` is the clock for how time grows. `stage` is told what is done
-    next and in how many steps, and returns what is called after each.
+    Args:
+        task: the task whose verifier is attacked.
+        preset: name of the preset.
+        problems: number of problems per tier.
+        responses: number of distinct responses generated for the last check, over all problems.
+        seed: seed of all draws.
+        runner: runs programs for the task; without it, the verifier gets no evidence.
+        accepts: independent judge of responses, if there is one.
+        seconds: maximum computing time of one verdict. Without an alarm, as outside the main thread, a verifier that
+            hangs also hangs the check.
+        now: clock for measuring how time grows.
+        stage: called with the name and the number of steps of each check; returns a function to call after each step.
 
     Raises:
         ValueError: no problem, or a negative number of responses.
-        KeyError: no such preset.
+        KeyError: an unknown preset.
     """
     if problems < 1 or responses < 0:
         raise ValueError(f"expected problems from 1 and responses from 0, got {problems!r} and {responses!r}")
