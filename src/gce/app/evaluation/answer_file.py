@@ -1,7 +1,7 @@
-"""Answers of an evaluation in a file, a JSON object a line, each written when it is given, and asked once.
+"""A file of an evaluation's answers: a resumable JSONL file, one line per conversation, written as answers arrive.
 
-The first line says what was asked of whom; each other one is a conversation. A last line that was cut off is dropped.
-An answer that failed is asked for again by the next command.
+The first line describes the evaluation. An incomplete last line is dropped. A failed answer is asked again by the next
+command.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["AnswerFile"]
 
 
 class AnswerFile:
-    """The answers of one evaluation; closed by `with`."""
+    """The answers of one evaluation; a context manager."""
 
     def __init__(self, path: Path, asked: Mapping[str, Any], problems: Sequence[Problem]) -> None:
-        """Open `path`, or begin it, for an evaluation that `asked` describes in plain data.
+        """Open or create `path` for the evaluation that `asked` describes in plain data.
 
         Raises:
-            BadInput: the file cannot be written, another process writes it, it is another kind of file, or it has
+            BadInput: the file cannot be written, another process writes it, it is another kind of file, or it holds
                 answers of another evaluation.
         """
         self._path = path
@@ -46,7 +46,7 @@ class AnswerFile:
         with ExitStack() as opened:
             check_appended(path, instead="give another --answers")
             try:
-                # Unbuffered: what could not be written is not tried again when the file is closed.
+                # Unbuffered, so that closing the file does not repeat a failed write.
                 self._file: FileIO = opened.enter_context(FileIO(path, "a+"))
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 whole = self._read(header)
@@ -70,15 +70,15 @@ class AnswerFile:
         self._file.close()
 
     def done(self, mode: str) -> Mapping[str, Conversation]:
-        """Conversations that the file has, by name."""
+        """Return the stored conversations of a strategy, by name."""
         return self._done.get(mode, {})
 
     def seconds(self, mode: str) -> float:
-        """What they took together."""
+        """Return the total seconds of a strategy's conversations."""
         return self._seconds.get(mode, 0.0)
 
     def add(self, mode: str, name: str, conversation: Conversation, seconds: float) -> None:
-        """Write a conversation that took `seconds` after the one before."""
+        """Write a conversation that took `seconds` after the previous one."""
         record = {
             "mode": mode,
             "name": name,
@@ -106,12 +106,12 @@ class AnswerFile:
             line = line[self._file.write(line) :]
 
     def _read(self, header: Mapping[str, Any]) -> int:
-        """Take what is there; how many bytes of the file are whole lines."""
+        """Read the stored conversations; return the number of bytes in complete lines."""
         whole = 0
         with self._path.open("rb") as lines:
             for number, line in enumerate(lines):
                 if not line.endswith(b"\n") and (number or (json.dumps(header) + "\n").encode().startswith(line)):
-                    break  # Cut off while it was written.
+                    break  # Incomplete: cut off while it was written.
                 try:
                     record = json.loads(line)
                     if number == 0:
@@ -138,7 +138,7 @@ class AnswerFile:
         attempts = tuple(self._attempt(each) for each in record["attempts"])
         conversation = Conversation(attempts, record["replies"], record["prompt_tokens"], record["tokens"])
         mode = record["mode"]
-        if not conversation.last.failed:  # What failed is asked again, and stands in a later line then.
+        if not conversation.last.failed:  # A failed answer is asked again; its new answer is on a later line.
             self._done.setdefault(mode, {})[record["name"]] = conversation
         self._seconds[mode] = self.seconds(mode) + record["seconds"]
 

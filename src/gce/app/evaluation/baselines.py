@@ -1,4 +1,4 @@
-"""Prompt-blind baselines and heuristics beside a model's results, and the audit of a task by them."""
+"""Prompt-blind baselines and heuristics for comparison with a model, and the audit of a task with them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from gce.ports.evaluator import Evaluator
 __all__ = ["AuditReport", "audit", "best_of", "check_references", "reference_rows", "shortcut_margins"]
 
 Rows = dict[str, dict[str, Interval]]
-"""Solve rates by policy, then by tier."""
+"""Solve rates by policy and tier."""
 
 
 @frozen
 class AuditReport:
-    """What prompt-blind baselines and heuristics score on fresh test problems."""
+    """Solve rates of prompt-blind baselines and heuristics on fresh test problems."""
 
     problems: Mapping[str, int]
-    """How many, by tier."""
+    """Number of problems by tier."""
     prompt_blind: tuple[PolicyScore, ...]
     heuristics: tuple[PolicyScore, ...]
     above_limit: tuple[PolicyScore, ...]
-    """Prompt-blind baselines whose upper bound is above the limit that the task declares."""
+    """Prompt-blind baselines whose upper confidence limit exceeds the limit that the task declares."""
 
     @property
     def tier_shares(self) -> tuple[Interval, ...]:
-        """The rates of whole tiers."""
+        """The solve rates of whole tiers."""
         return tuple(score.share for score in (*self.prompt_blind, *self.heuristics) if score.group == score.tier)
 
 
@@ -48,9 +48,9 @@ def audit(
     fitted_to: int,
     on_tier: Callable[[str], None] = lambda _tier: None,
 ) -> AuditReport:
-    """Score all reference policies on `problems` test problems of each tier, fitted to `fitted_to` training problems.
+    """Score all reference policies on `problems` test problems per tier, fitted to `fitted_to` training problems.
 
-    `on_tier` is told of each tier before it is drawn.
+    `on_tier` is called with each tier before its problems are drawn.
     """
     prompt_blind: list[PolicyScore] = []
     heuristics: list[PolicyScore] = []
@@ -71,7 +71,7 @@ def audit(
 def reference_rows(
     task: Task, evaluator: Evaluator, preset: str, problems: Sequence[Problem], *, fitted_to: int
 ) -> tuple[Rows, Rows]:
-    """Rates of prompt-blind baselines and of heuristics on given problems, fitted to training problems of each tier."""
+    """Return solve rates of prompt-blind baselines and heuristics on these problems, fitted to training problems."""
     tiers = dict.fromkeys(problem.tier for problem in problems)
     training = [problem for tier in tiers for problem in _training(task, preset, tier, fitted_to)]
 
@@ -89,14 +89,14 @@ def _training(task: Task, preset: str, tier: str, count: int) -> tuple[Problem, 
 
 
 def check_references(shares: Iterable[Interval], least: float) -> None:
-    """LowCoverage where too many answers of one policy to one tier, the worst one, could not be judged."""
+    """Raise LowCoverage if too many answers of one policy to one tier failed; the worst case counts."""
     worst = min(shares, key=lambda share: share.coverage, default=None)
     if worst is not None:
         check_coverage("reference answers", worst.failed, worst.n + worst.failed, least, or_else=OPTION)
 
 
 def shortcut_margins(after: Mapping[str, Interval], baseline: Mapping[str, Interval]) -> dict[str, Estimate]:
-    """By tier, how far accuracy lies above the best prompt-blind baseline on the same problems."""
+    """Return by tier the accuracy minus that of the best prompt-blind baseline on the same problems."""
     return {
         tier: difference(found, baseline[tier])
         for tier, found in after.items()
@@ -105,7 +105,7 @@ def shortcut_margins(after: Mapping[str, Interval], baseline: Mapping[str, Inter
 
 
 def best_of(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, Interval]:
-    """The largest share in each tier over all rows."""
+    """Return the largest share of each tier over all rows."""
     best: dict[str, Interval] = {}
     for found in rows.values():
         for tier, share in found.items():

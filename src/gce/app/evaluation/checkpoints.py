@@ -1,4 +1,4 @@
-"""What was learned, as a checkpoint holds it: put on a model, its shape, and a digest that names it."""
+"""Checkpoints: load one into a model, read its LoRA settings, and compute its digest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["arrays_digest", "restore", "shape_of"]
 
 
 def restore(model: Learner, learned: ModelState, where: Path | str, name: str) -> None:
-    """Put what was learned on the model of this name; BadInput where it was made for another."""
+    """Load a checkpoint into the model of this name; BadInput if it was made for another model."""
     try:
         model.restore(learned)
     except (ValueError, GceError) as error:
@@ -22,13 +22,13 @@ def restore(model: Learner, learned: ModelState, where: Path | str, name: str) -
 
 
 def shape_of(learned: ModelState | None) -> dict[str, Any]:
-    """The settings `rank` and `scale` of an adapter, where it says them."""
+    """Return the adapter settings `rank` and `scale`, if the checkpoint has them."""
     found = {} if learned is None else learned.settings.get("adapter_config", {}).get("lora_parameters", {})
     return {name: found[name] for name in ("rank", "scale") if name in found}
 
 
 def arrays_digest(state: ModelState) -> str:
-    """SHA-256 over what was learned: names and arrays."""
+    """Return the SHA-256 of the checkpoint's names and arrays."""
     found = hashlib.sha256()
     for name, array in sorted(state.arrays.items()):
         found.update(name.encode())

@@ -1,4 +1,4 @@
-"""What strategies cost and gain: compared unit by unit with zero-shot."""
+"""Compare the cost and accuracy of prompting strategies with zero-shot, unit by unit."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ class Measured:
 
     conversations: tuple[Conversation, ...]
     seconds: float
-    """Of all together."""
+    """Total seconds of all conversations."""
 
     @cached_property
     def judged(self) -> tuple[Answer, ...]:
-        """The attempts that count."""
+        """The final attempts."""
         return tuple(conversation.last for conversation in self.conversations)
 
     @property
     def no_room(self) -> list[Answer]:
-        """Those whose prompt did not fit the model's context."""
+        """Attempts whose prompt did not fit the model's context."""
         return [judged for judged in self.judged if judged.completion.finish_reason == "context"]
 
     @property
     def costs(self) -> dict[str, float | None]:
-        """Means over conversations; None where the backend does not tell of each."""
+        """Mean costs per conversation; None if the backend does not report a cost for each."""
         means = {name: _mean(metric, self.conversations) for name, metric in _COSTS.items()}
         return {"seconds": self.seconds / len(self.conversations), **means}
 
@@ -70,17 +70,17 @@ def _mean(metric: Metric[Any], conversations: Sequence[Conversation]) -> float |
 
 @frozen
 class Gain:
-    """One strategy against zero-shot on the same problems."""
+    """One strategy compared with zero-shot on the same problems."""
 
     mean: Estimate
-    """Of the tiers' differences."""
+    """Mean of the tiers' differences."""
     gained: int
-    """Units in which this strategy alone is right, or has the larger number."""
+    """Number of units that only this strategy solves, or on which it has the larger value."""
     lost: int
     p: float
-    """Two-sided: exact McNemar of shares, a sign-flip test of other numbers."""
+    """Two-sided p value: exact McNemar test for shares, sign-flip test for other values."""
     adjusted: float = field(default=1.0)
-    """By Holm over all strategies compared."""
+    """Holm-adjusted p value over all compared strategies."""
 
 
 @frozen
@@ -88,20 +88,20 @@ class Attempts:
     """What further attempts recover."""
 
     first: Interval
-    """Right at the first attempt."""
+    """Share right at the first attempt."""
     trajectory: Interval
-    """Right at the last."""
+    """Share right at the last attempt."""
     recovered: Interval
-    """Of those wrong at first, right in the end."""
+    """Share of those wrong at first that are right at the end."""
     used: float
-    """Attempts on average."""
+    """Mean number of attempts."""
 
 
 def against(found: Mapping[str, Measured], metric: Metric[Any] = ACCURACY) -> dict[str, Gain]:
-    """Each strategy but zero-shot, where that was measured too, over units of which both have a number.
+    """Compare each strategy with zero-shot, if measured, over the units for which both have a value.
 
     Raises:
-        ValueError: the metric is not paired.
+        ValueError: the metric does not support paired comparison.
     """
     if metric.paired is None:
         raise ValueError(f"{metric.name} cannot be compared {metric.over} by {metric.over}")
@@ -119,7 +119,7 @@ def against(found: Mapping[str, Measured], metric: Metric[Any] = ACCURACY) -> di
 
 
 def _numbers(metric: Metric[Any], conversations: Sequence[Conversation]) -> dict[tuple[str, str, int], float]:
-    """What is compared, by unit."""
+    """Return the compared values by unit."""
     assert metric.paired is not None
     units = by_unit(metric, conversations).items()
     found = {unit: metric.paired(each) for unit, each in units if each is not None}
@@ -127,7 +127,7 @@ def _numbers(metric: Metric[Any], conversations: Sequence[Conversation]) -> dict
 
 
 def _gain(pairs: Sequence[tuple[str, float, float]]) -> Gain:
-    """From (tier, before, after)."""
+    """Return the gain from (tier, before, after)."""
     differences: dict[str, list[float]] = {}
     for tier, before, after in pairs:
         differences.setdefault(tier, []).append(after - before)
@@ -141,7 +141,7 @@ def _gain(pairs: Sequence[tuple[str, float, float]]) -> Gain:
 
 
 def attempts(measured: Measured, *, method: str = DEFAULT_INTERVAL) -> Attempts:
-    """Over all tiers together, without conversations that failed."""
+    """Return the shares over all tiers together, without failed conversations."""
     found = [conversation for conversation in measured.conversations if not conversation.last.failed]
     count = len(found)
     first = sum(conversation.attempts[0].right for conversation in found)

@@ -1,7 +1,7 @@
-"""Demonstrations: problems of the training key space with right answers by a plain rule, or by a solver.
+"""Demonstrations: problems of the training split with right answers from a simple rule or a solver.
 
-The few-shot mode shows them before a problem; so do runs that start a weak model with them, which may also learn them.
-Such a run draws no training problem that is one of them, and none is the problem that it stands before.
+The few-shot strategy shows them before a problem. A training run may also show them, or learn them in an SFT warm-up.
+Such a run never draws a demonstrated problem for training, and a problem is never its own demonstration.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = [
 ]
 
 EXAMPLES_DRAWN = 2
-"""Demonstrations a tier from which those shown are drawn, for each that is shown."""
+"""Number of demonstrations drawn per tier for each one that is shown."""
 _SHARE = 0.75
-"""Of a tier's different problems, how many a run takes for examples at most."""
+"""Maximum share of a tier's distinct problems that a run uses as demonstrations."""
 _TRIED = 50
-"""Training problems looked at for the next example, on average, before it is said that there are no more."""
+"""Average number of training problems tried for each demonstration before the search ends."""
 
 Turns = tuple[Message, ...]
 """A conversation so far."""
@@ -50,7 +50,7 @@ Turns = tuple[Message, ...]
 
 @frozen
 class Demonstration:
-    """A problem with a right answer, its reasoning written out."""
+    """A problem with a right answer and its reasoning."""
 
     problem: Problem
     text: str
@@ -58,7 +58,7 @@ class Demonstration:
 
     @property
     def trace(self) -> Trace:
-        """As something to learn, of iteration 0: no model wrote it."""
+        """The demonstration as a trace of iteration 0, which no model generated."""
         return Trace(
             key=f"example/{self.problem.key}",
             problem=self.problem.key,
@@ -71,14 +71,14 @@ class Demonstration:
 
     @property
     def turns(self) -> Turns:
-        """As a conversation."""
+        """The demonstration as a conversation."""
         return (*self.problem.prompt, Message("assistant", self.text))
 
 
 def demonstrations(
     task: Task, evaluator: Evaluator, preset: str, tiers: Sequence[str], count: int, *, solve: Any = None
 ) -> dict[str, tuple[Demonstration, ...]]:
-    """By tier, `count` demonstrations; for a held-out tier those of the last one that is not.
+    """Return `count` demonstrations by tier; a held-out tier gets those of the last tier that is not held out.
 
     Raises:
         BadInput: the task has no demonstrations, or too few of them are right.
@@ -108,12 +108,12 @@ def demonstrations_for_training(
     solve: Any = None,
     or_else: str = "leave out --bootstrap and --warm-up",
 ) -> dict[str, tuple[Demonstration, ...]]:
-    """By tier, at most `count` demonstrations, and at most three quarters of the tier's problems, where so few differ.
+    """Return at most `count` demonstrations by tier, and at most three quarters of a tier's distinct problems.
 
-    A tier that has none is left out: one rule may not do for all.
+    A tier without demonstrations is left out, because one rule may not suit all tiers.
 
     Raises:
-        BadInput: there are none at all.
+        BadInput: no tier has demonstrations.
     """
     if not tiers:
         raise BadInput(f"preset {preset} of task {task.name} has no tier to take examples from")
@@ -126,17 +126,17 @@ def demonstrations_for_training(
 
 
 def also_from(further: Sequence[str]) -> str:
-    """What is said of further presets of a warm-up, as words behind `examples a tier`."""
+    """Return a clause about the additional presets of a warm-up, to follow `examples a tier`."""
     return f", and as many of each tier of {' and '.join(further)}" if further else ""
 
 
 def digests_of(known: Mapping[str, Sequence[Demonstration]]) -> frozenset[str]:
-    """Of all problems that are demonstrated: those that training must not draw."""
+    """Return the digests of all demonstrated problems, which training must not draw."""
     return frozenset(each.problem.digest for of_tier in known.values() for each in of_tier)
 
 
 def texts_digest(known: Mapping[str, Sequence[Demonstration]]) -> str:
-    """SHA-256 over problems and texts, in order."""
+    """Return the SHA-256 of problems and texts, in order."""
     told = [[name, each.problem.digest, each.text] for name, of_tier in known.items() for each in of_tier]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
@@ -144,15 +144,15 @@ def texts_digest(known: Mapping[str, Sequence[Demonstration]]) -> str:
 def few_shot_turns(
     task: Task, evaluator: Evaluator, preset: str, tiers: Sequence[str], count: int, *, solve: Any = None
 ) -> dict[str, Turns]:
-    """By tier, `count` demonstrations as one conversation."""
+    """Return `count` demonstrations by tier, joined into one conversation."""
     found = demonstrations(task, evaluator, preset, tiers, count, solve=solve)
     return {tier: tuple(turn for each in of_tier for turn in each.turns) for tier, of_tier in found.items()}
 
 
 def turns_before(problem: Problem, known: Mapping[str, Sequence[Demonstration]], count: int, iteration: int) -> Turns:
-    """`count` demonstrations of the problem's tier, none of them the problem.
+    """Return `count` demonstrations of the problem's tier, none of which is the problem itself.
 
-    They are the same for all problems of an iteration, whose prompts then begin alike and are computed once.
+    All problems of an iteration get the same ones, so that their prompts share a cached prefix.
     """
     of_tier = known.get(problem.tier, ())
     order = generator("shown", problem.tier, iteration).permutation(len(of_tier)).tolist()
@@ -163,7 +163,7 @@ def turns_before(problem: Problem, known: Mapping[str, Sequence[Demonstration]],
 def _found(
     task: Task, evaluator: Evaluator, preset: str, tier: str, count: int, solve: Any, *, share: float
 ) -> tuple[Demonstration, ...]:
-    """Up to `count` problems that differ, with right answers; no more than a share of those that were looked at."""
+    """Return up to `count` distinct problems with right answers, at most a share of the problems tried."""
     seen: set[str] = set()
     found: list[Demonstration] = []
     source = ProblemSource(task)

@@ -1,4 +1,4 @@
-"""A run's stored answers judged again, with the verifier as it is now. Changes nothing in the run."""
+"""Judge a run's stored answers again with the current verifier. Does not change the run."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ STORED = ("test-before", "test-after")
 
 @frozen
 class Change:
-    """An answer that is judged otherwise."""
+    """An answer whose verdict has changed."""
 
     where: str
     key: str
     was: str
-    """Status of each evaluator's verdict."""
+    """Statuses of the stored verdicts."""
     now: str
     reasons: tuple[str, ...]
-    """Violations as they are found now."""
+    """Violations that the current verifier finds."""
 
 
 @frozen
 class Rescored:
-    """What came of it."""
+    """The result of rescoring a run."""
 
     answers: tuple[Answer, ...]
-    """All stored answers as they are judged now."""
+    """All stored answers, with their new verdicts."""
     changes: tuple[Change, ...]
     tolerance: float
-    """How far scores may have moved without a change; above 0 where the evaluator is not deterministic."""
+    """Largest score difference that does not count as a change; above 0 if the evaluator is not deterministic."""
 
     @property
     def judged(self) -> int:
-        """How many could be judged."""
+        """Number of answers that could be judged."""
         return sum(not answer.failed for answer in self.answers)
 
 
@@ -56,7 +56,7 @@ def rescore(run: RunReader) -> Rescored:
     """Judge every stored rollout and test answer of a run again.
 
     Raises:
-        BadInput: the task is not the one that the run was made with.
+        BadInput: the task differs from the one that the run was made with.
     """
     settings = stored_settings(run)
     task = find_task(settings.task)
@@ -74,7 +74,7 @@ def rescore(run: RunReader) -> Rescored:
 
 
 def _stored(run: RunReader) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """All answers that there are: what a backend failed to answer is none."""
+    """Yield all stored answers; a failure of the backend is not an answer."""
     for record in run.read("rollouts"):
         if record["finish_reason"] != "error":
             yield "rollout", record
@@ -91,7 +91,7 @@ def _answer(source: ProblemSource, stored: Mapping[str, Any]) -> tuple[Problem, 
 
 
 def _change(where: str, stored: Mapping[str, Any], answer: Answer, tolerance: float) -> Change | None:
-    """How it is judged otherwise; None where it is not, or its scores moved by no more than the tolerance."""
+    """Return how the verdict changed; None if it did not, or if its scores differ by no more than the tolerance."""
     statuses = [verdict["status"] for verdict in stored["verdicts"]]
     was = _status(stored["right"], [RENAMED.get(status, status) for status in statuses])
     now = _status(answer.right, [verdict.status for verdict in answer.verdicts])
@@ -102,7 +102,7 @@ def _change(where: str, stored: Mapping[str, Any], answer: Answer, tolerance: fl
 
 
 def _moved(stored: Mapping[str, Any], answer: Answer) -> float:
-    """How far the verdicts' scores moved at most; 1 where other evaluators judged, or one gave no score."""
+    """Return the largest difference between scores; 1 if the evaluators differ or a score is missing."""
     before = [verdict["score"] for verdict in stored["verdicts"]]
     now = [verdict.score for verdict in answer.verdicts]
     if len(before) != len(now) or None in before or None in now:
@@ -111,7 +111,7 @@ def _moved(stored: Mapping[str, Any], answer: Answer) -> float:
 
 
 def _status(admitted: bool, statuses: Sequence[str]) -> str:
-    """As "right", or "wrong, right: not admitted" where evaluators are several."""
+    """Return "right", or, for several evaluators, for example "wrong, right: not admitted"."""
     words = ", ".join(statuses)
     return (
         words

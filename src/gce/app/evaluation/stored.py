@@ -1,4 +1,4 @@
-"""What a run has stored, read back: its settings, its iterations, and which of them was best."""
+"""Read a run's stored settings, iterations and best iteration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["base_of", "best_iteration", "iteration_records", "stored_settings"]
 
 
 def stored_settings(run: RunReader) -> TrainSettings:
-    """The settings of `gce train`, of this version or an earlier one. BadInput where another program made the run."""
+    """Return the settings of a `gce train` run, of this version or an earlier one; BadInput for any other run."""
     settings = run.config.get("settings")
     if not isinstance(settings, dict):
         raise BadInput(f"expected a run that gce train made in {run.name}, got another program's")
@@ -24,20 +24,20 @@ def stored_settings(run: RunReader) -> TrainSettings:
 
 
 def base_of(run: RunReader) -> str | None:
-    """The name of the model that the run began with; None where another program made the run."""
+    """Return the name of the run's base model; None if another program made the run."""
     return stored_settings(run).model.name if "settings" in run.config else None
 
 
 def iteration_records(run: RunReader | RunWriter) -> list[IterationRecord]:
-    """All iterations that were committed, oldest first."""
+    """Return all committed iterations, oldest first."""
     return [from_plain(IterationRecord, record) for record in run.read("iterations")]
 
 
 def best_iteration(run: RunReader) -> int:
-    """The iteration with the best mean accuracy on dev problems, the earlier one where equal: as the loop has it.
+    """Return the iteration with the best mean accuracy on dev, as the loop does; the earlier one wins a tie.
 
     Raises:
-        BadInput: the run evaluated none.
+        BadInput: the run has no evaluation on dev.
     """
     records = [record for record in run.read("iterations") if record.get("dev")]
     found: dict[int, Mapping[str, Interval]] = {each["iteration"]: stored_shares(each["dev"]) for each in records}

@@ -1,6 +1,6 @@
-"""How far a run's result can be trusted: numbers for four ways in which an evaluation can mislead.
+"""Measure how far a run's result can be trusted: four ways in which an evaluation can mislead.
 
-The shortcut margin stands beside them: accuracy minus that of the best answer that ignores the problem.
+It also measures the shortcut margin: accuracy minus that of the best prompt-blind baseline.
 """
 
 from __future__ import annotations
@@ -49,43 +49,43 @@ class Line:
     low: float
     high: float
     n: int
-    """0 where nothing was there to be measured."""
+    """0 if there was nothing to measure."""
     failed: int = 0
-    """Further answers, which could not be given or judged."""
+    """Number of additional answers that failed."""
 
     @property
     def coverage(self) -> float:
-        """The share of all that were asked which did not fail."""
+        """Share of all requested answers that did not fail."""
         return self.n / (self.n + self.failed) if self.failed else 1.0
 
 
 @frozen
 class Validity:
-    """What was measured of a run that has ended."""
+    """The validity measurements of a finished run."""
 
     policy: str
     words: tuple[str, ...]
     lines: tuple[Line, ...]
     n: int
-    """Problems a tier, at most, for what had to be measured."""
+    """Maximum number of problems per tier for new measurements."""
     min_coverage: float
 
     @property
     def card(self) -> dict[str, Any]:
-        """As it is kept beside the run."""
+        """The validity card that is stored with the run."""
         return {"policy": self.policy, "words": list(self.words), "lines": to_plain(list(self.lines)), "n": self.n}
 
     def check(self) -> None:
-        """LowCoverage where too few of a line's answers could be given or judged."""
+        """Raise LowCoverage if too many answers of a measurement failed."""
         worst = min(self.lines, key=lambda line: line.coverage)
         check_coverage(worst.what, worst.failed, worst.n + worst.failed, self.min_coverage)
 
 
 def measure_validity(run: RunReader, n: int, *, threads: int | None = None) -> Validity:
-    """Measure the model that a run ended with on `n` problems a tier, and what its records say.
+    """Measure a run's final model on `n` problems per tier, and evaluate the run's records.
 
     Raises:
-        BadInput: the run has not ended, or its task or model is not what it was made with.
+        BadInput: the run has not ended, or its task or model differs from the one it was made with.
     """
     facts = _Facts.read(run)
     settings = changed(facts.settings, {"model.threads": threads})
@@ -111,7 +111,7 @@ def measure_validity(run: RunReader, n: int, *, threads: int | None = None) -> V
 
 @frozen
 class _Facts:
-    """What the run's records say."""
+    """The relevant records of a run."""
 
     settings: TrainSettings
     policy: str
@@ -119,13 +119,13 @@ class _Facts:
     before: Mapping[str, Interval]
     after: Mapping[str, Interval]
     blind: Mapping[str, Interval]
-    """The best answer that ignores the problem, in each tier of the same test problems."""
+    """The best prompt-blind baseline of each tier, on the same test problems."""
     drawn: tuple[str, ...]
     """Keys of the problems that training sampled."""
     in_buffer: frozenset[str]
     """Those of them that have traces in the buffer."""
     answers: tuple[dict[str, Any], ...]
-    """To test problems, after training."""
+    """Answers to test problems after training."""
 
     @classmethod
     def read(cls, run: RunReader) -> _Facts:
@@ -147,7 +147,7 @@ class _Facts:
 
 @frozen
 class _Measuring:
-    """How greedy accuracy is taken."""
+    """How greedy accuracy is measured."""
 
     model: Sampler
     source: ProblemSource
@@ -163,13 +163,13 @@ class _Measuring:
         return self.source.task
 
     def ask(self, what: str, problems: Sequence[Problem]) -> list[Answer]:
-        """Greedy answers."""
+        """Return greedy answers."""
         sampler: Sampler = self.model
         advance = self.terminal.stage(what, len(problems))
         return ask(sampler, self.task, self.evaluator, problems, seed=0, max_tokens=self.max_tokens, on_answer=advance)
 
     def tests(self, preset: str, tiers: Sequence[str]) -> list[Problem]:
-        """Test problems."""
+        """Return test problems."""
         return [problem for tier in tiers for problem in self.source.first(preset, tier, "test", self.n)]
 
 
@@ -183,7 +183,7 @@ def _mean(what: str, shares: Mapping[str, Interval]) -> Line:
 
 
 def _distributional(measuring: _Measuring, facts: _Facts) -> Iterator[Line]:
-    """All means are over the tiers that training sampled, but for those that are held out."""
+    """Compare distributions; all means are over the sampled tiers, except for the held-out tiers."""
     task, preset = measuring.task, measuring.preset
     drawn: dict[str, list[Problem]] = {}
     met = set()
@@ -198,7 +198,7 @@ def _distributional(measuring: _Measuring, facts: _Facts) -> Iterator[Line]:
     first, second = accuracy(fresh), accuracy(again)
     yield _mean("fresh problems of trained tiers", first)
     yield _mean("problems that training sampled", second)
-    # A file may have tiers without test problems.
+    # A task from a file may have tiers without test problems.
     both = [(second[tier], share) for tier, share in first.items() if share.n and second[tier].n]
     if both:
         apart = mean_difference(*zip(*both, strict=True))
@@ -221,7 +221,7 @@ def _distributional(measuring: _Measuring, facts: _Facts) -> Iterator[Line]:
 
 
 def _temporal(facts: _Facts) -> list[str]:
-    """In sentences: the largest fall, and first true gains."""
+    """Describe the largest decline and the first genuine gains."""
     fell = falls(facts.records)
     looks = sum(bool(record.dev) for record in facts.records)
     if not looks:
@@ -259,7 +259,7 @@ def _line(what: str, share: Interval) -> Line:
 
 
 def _process(source: ProblemSource, answers: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
-    """Shares of answers by what their steps are, and how far into the reasoning the first false step stands."""
+    """Yield shares of answers by the verdict on their steps, and the relative position of the first false step."""
     kinds: dict[bool, list[str]] = {True: [], False: []}
     places = []
     for answer in answers:
@@ -287,9 +287,9 @@ def _process(source: ProblemSource, answers: Sequence[Mapping[str, Any]]) -> Ite
 
 
 def judge_steps(task: Task, problem: Problem, text: str) -> tuple[str, float | None]:
-    """What the written steps are, and the place of the first false one in (0, 1].
+    """Return the verdict on the written steps, and the position of the first false one in (0, 1].
 
-    `true` where every step is, `false` where one is not, `not judged` where one cannot be read or none is written.
+    `true` if every step is true, `false` if one is false, `not judged` if one is unreadable or there are none.
     """
     steps = task.judge_steps(problem, text)
     false = [place for place, step in enumerate(steps) if step.status == "false"]

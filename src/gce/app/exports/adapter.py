@@ -1,4 +1,4 @@
-"""What a run learned, as files for other programs: the adapter for mlx-lm or PEFT, or merged into its base."""
+"""Export a trained adapter for mlx-lm or PEFT, or merged into its base model."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ FORMATS = ("mlx", "peft", "merged")
 
 @frozen(eq=False)
 class Exported:
-    """What was written."""
+    """The result of an export."""
 
     adapter: LowRank
     base: Path | None
-    """The base's directory; None where it was not needed."""
+    """The base model's directory; None if it was not needed."""
     load: str
-    """How to load it, in words."""
+    """How to load the export, in words."""
 
 
 def export_adapter(checkpoint: Checkpoint, form: str, out: Path, *, base: Path | None = None) -> Exported:
     """Write a checkpoint in one of `FORMATS` to the new or empty folder `out`.
 
-    `base` is the directory of its base; without it, what the checkpoint's run says.
+    `base` is the directory of the base model; by default the one that the checkpoint's run names.
 
     Raises:
-        BadInput: it holds no LoRA adapter, or its base is missing or another one.
+        BadInput: the checkpoint holds no LoRA adapter, or its base model is missing or does not match.
     """
     adapter = read_adapter(checkpoint.files, checkpoint.name)
     found = None if form == "mlx" else _fitting_base(checkpoint, base, adapter)
@@ -50,7 +50,7 @@ def export_adapter(checkpoint: Checkpoint, form: str, out: Path, *, base: Path |
 
 
 def _fitting_base(checkpoint: Checkpoint, given: Path | None, adapter: LowRank) -> Path:
-    """The base's directory; BadInput where there is none, or the adapter is not one of this base."""
+    """Return the base model's directory; BadInput if there is none, or the adapter does not fit it."""
     if given is None and checkpoint.base is None:
         raise BadInput(f"{checkpoint.name} lies in no run that would name its base: give --model DIR")
     base = given or _directory(str(checkpoint.base))

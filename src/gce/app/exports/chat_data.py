@@ -1,4 +1,4 @@
-"""A run's verified answers as a data set: conversations in splits, and the card that says how they were made."""
+"""Export a run's verified answers as a data set: conversations in splits, with a dataset card."""
 
 from __future__ import annotations
 
@@ -67,23 +67,23 @@ class Conversation:
     policy: str
     text: str
     messages: Any
-    """What the model was shown; None where no record says."""
+    """The messages shown to the model; None if no record has them."""
     rollout: Mapping[str, Any]
     stored: Trace | None
-    """The trace that the buffer took; None where it took none."""
+    """The trace in the buffer; None if the buffer did not admit one."""
     digest: str = ""
-    """The problem's, where it was drawn again."""
+    """The problem's digest, if the problem was redrawn."""
 
     @property
     def chat(self) -> dict[str, Any]:
-        """Messages, answer and where they come from, as plain data."""
+        """Messages, answer and provenance, as plain data."""
         answer = {"role": "assistant", "content": self.text}
         kept = {name: getattr(self, name) for name in ("problem", "tier", "iteration", "policy")}
         return {"messages": [*self.messages, answer], **kept}
 
     @property
     def trace(self) -> Trace:
-        """As the buffer took it; where it did not, without tokens, for those were not kept."""
+        """The trace in the buffer; for an answer not admitted, a trace without tokens, which are not stored."""
         if self.stored is not None:
             return self.stored
         key = self.rollout["key"]
@@ -100,27 +100,27 @@ class DataSet:
 
     splits: Mapping[str, Sequence[Conversation]]
     tiers: Mapping[str, int]
-    """How many there are of each tier."""
+    """Number of conversations by tier."""
     card: str
     """Markdown: https://huggingface.co/docs/hub/datasets-cards."""
 
     def content(self, split: str, plain: Callable[[Conversation], Any]) -> bytes:
-        """A JSON object a line, `plain` of each conversation; ASCII, so that no reader's default encoding matters."""
+        """Return one JSON object per line, `plain` of each conversation, in ASCII to suit any default encoding."""
         return "".join(json.dumps(plain(each)) + "\n" for each in self.splits[split]).encode()
 
     def words(self, split: str) -> str:
-        """How many there are, of how many problems."""
+        """Return the numbers of traces and problems in words."""
         found = self.splits[split]
         return f"{_count(len(found), 'trace')} of {_count(_problems(found), 'problem')}"
 
 
 def data_set(run: RunReader, *, tiers: Sequence[str] = (), every: bool = False, valid: float = 0.0) -> DataSet:
-    """A run's right answers, of these tiers alone where some are named; with `every`, also those the buffer refused.
+    """Return a run's right answers, optionally of some tiers only; with `every`, also those not admitted to the buffer.
 
-    The share `valid` of problems, in [0, 1), goes to a split of its own.
+    A share `valid` of the problems, in [0, 1), goes to a validation split.
 
     Raises:
-        BadInput: nothing is left for a split, or the task draws other problems than the run had.
+        BadInput: a split would be empty, or the task draws other problems than the run had.
     """
     if every and (strategy := stored_settings(run).rollouts.strategy) != ZERO_SHOT.name:
         raise BadInput(
@@ -136,7 +136,7 @@ def data_set(run: RunReader, *, tiers: Sequence[str] = (), every: bool = False, 
 
 
 def _right(run: RunReader, tiers: Sequence[str], *, every: bool) -> list[Conversation]:
-    """Rollouts that were judged right and admitted, or `every` right one, in the order in which they were stored."""
+    """Return rollouts that were right and admitted, or `every` right one, in stored order."""
     rollouts = list(run.read("rollouts"))
     stored = {record["key"]: trace_of_record(record) for record in run.read("traces")}
     there = list(dict.fromkeys(rollout["tier"] for rollout in rollouts))
@@ -165,9 +165,9 @@ def _right(run: RunReader, tiers: Sequence[str], *, every: bool) -> list[Convers
 
 
 def _drawn_again(name: str, traces: Sequence[Conversation]) -> tuple[list[Conversation], dict[str, str]]:
-    """The traces with what the model was shown, and their problems' canonical digests by key.
+    """Return the traces with the messages shown to the model, and their problems' digests by key.
 
-    BadInput where the task shows a problem otherwise than the run did.
+    Raises BadInput if the task's prompt differs from the run's.
     """
     source = ProblemSource(find_task(name))
     drawn = {key: stored_problem(source, {"problem": key}) for key in dict.fromkeys(trace.problem for trace in traces)}
@@ -187,7 +187,7 @@ def _drawn_again(name: str, traces: Sequence[Conversation]) -> tuple[list[Conver
 def _split(
     traces: Sequence[Conversation], digests: Mapping[str, str], share: float
 ) -> dict[str, Sequence[Conversation]]:
-    """By problem, not by trace: which side one is on follows from its canonical digest alone."""
+    """Split by problem, not by trace; the problem's digest alone decides its split."""
     if not share:
         return {"train": traces}
     places = {key: int(blake2b(digest.encode(), digest_size=8).hexdigest(), 16) for key, digest in digests.items()}
@@ -203,7 +203,7 @@ def _split(
 
 
 def _card(run: RunReader, splits: Mapping[str, Sequence[Conversation]], *, every: bool) -> str:
-    """A dataset card: https://huggingface.co/docs/hub/datasets-cards."""
+    """Return a dataset card: https://huggingface.co/docs/hub/datasets-cards."""
     traces = [trace for found in splits.values() for trace in found]
     by_tier = {tier: [trace for trace in traces if trace.tier == tier] for tier in sorted(_tiers(traces))}
     kept = "All answers judged right are here, equal ones too." if every else "Answers that the buffer refused are not."
@@ -246,7 +246,7 @@ def _shown(settings: DemonstrationSettings) -> str:
 
 
 def _model_name(name: str) -> str:
-    """The name alone of what lies on a disk: where it does is nobody's business."""
+    """Return a model's name without its local path, which is private."""
     kind, _, rest = name.rpartition(":") if name.startswith(("hf:", "scripted:")) else ("", "", name)
     is_path = Path(rest).is_absolute() or rest.startswith((".", "~")) or rest.endswith(".gguf") or Path(rest).exists()
     return f"{kind}:" * bool(kind) + (Path(rest).name if is_path else rest)

@@ -1,4 +1,4 @@
-"""Settings that do not go together: variants that would quietly do nothing, or something else."""
+"""Refuse combinations of settings that would silently have no effect, or another effect."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["check_variants"]
 
 
 def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
-    """Refuse settings that contradict one another, or the algorithm that they name.
+    """Refuse settings that contradict each other or the algorithm.
 
     Raises:
-        SettingError: the first that does, with what to do.
+        SettingError: the first conflict; the message says what to do.
     """
     buffer, shown, restart = settings.buffer, settings.demonstrations, settings.optimizer.restart
     if buffer.admission == "all" and (buffer.drop_solved or algorithm.name not in ("raft", "raft++")):
@@ -81,7 +81,7 @@ def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
 
 
 def _check_without_buffer(settings: TrainSettings) -> None:
-    """What is about the replay buffer, where the algorithm learns from each iteration's own rollouts."""
+    """Refuse replay buffer settings if the algorithm trains on each iteration's own rollouts."""
     algorithm, values = settings.objective.algorithm, flat_values(settings)
     if settings.demonstrations.bootstrap != "none":
         raise _conflict(

@@ -1,4 +1,4 @@
-"""Settings as a run keeps them: nested plain data; and the flat ones that gce 0.1.0 kept."""
+"""Read the settings of stored runs: nested plain data, and the flat form of gce 0.1.0."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _FLAT = {
         for name in names
     },
 }
-"""What 0.1.0 called a setting, to its dotted name."""
+"""Dotted names of settings by their names in 0.1.0."""
 
 
 def from_stored(data: Mapping[str, Any]) -> TrainSettings:
-    """The settings of a run, of this version or of 0.1.0; one that the run has not has its default.
+    """Return the settings of a run, of this version or of 0.1.0; missing settings have their defaults.
 
     Raises:
-        BadInput: a setting that this version does not know, or a value that cannot be used.
+        BadInput: a setting that this version does not know, or an invalid value.
     """
     values = _migrated(data) if is_flat(data) else _by_dotted_name(data)
     unknown = sorted(set(values) - set(all_settings()))
@@ -56,12 +56,12 @@ def from_stored(data: Mapping[str, Any]) -> TrainSettings:
 
 
 def is_flat(data: Mapping[str, Any]) -> bool:
-    """Whether a run keeps its settings as gce 0.1.0 did: in one table, without sections."""
+    """True if the settings are in the form of gce 0.1.0: one table without sections."""
     return not isinstance(data.get("stopping"), Mapping)
 
 
 def _migrated(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of flat settings by the names that they have now."""
+    """Rename flat settings to their current names."""
     return {_FLAT.get(name, name): value for name, value in data.items()}
 
 

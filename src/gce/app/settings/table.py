@@ -21,7 +21,7 @@ with an option on the command line. This file is made by `python -m gce.app.sett
 
 
 def settings_table() -> str:
-    """A Markdown table for each section."""
+    """Return one Markdown table per section."""
     lines = INTRODUCTION.split("\n")
     for section, settings in groupby(all_settings().values(), lambda each: each.name.rpartition(".")[0]):
         lines += [f"## {section or 'run'}", ""]

@@ -1,6 +1,7 @@
-"""Studies: conditions that differ from a reference in one setting, and what is compared with what.
+"""Studies: conditions that differ from a reference in one setting, and the comparisons between them.
 
-A study is a directory with a run directory for each condition and seed. Knows neither models nor how a run is made.
+A study is a directory with one run directory for each condition and seed. Independent of models and of how a run is
+made.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ __all__ = ["STUDIES", "Condition", "check_common", "check_stored", "values_of"]
 
 @frozen
 class Condition:
-    """One way to run."""
+    """One condition of a study."""
 
     what: str
     settings: Mapping[str, Any] = field(factory=dict)
-    """In place of the study's own."""
+    """Settings that replace the study's own."""
     against: str = ""
-    """The condition that it is compared with; empty for none."""
+    """Name of the condition to compare with; empty for none."""
     variant: str = ""
-    """Takes the task of the study's name with this suffix."""
+    """Suffix of a task variant to use instead of the study's task."""
 
 
 _HALF = {"lora.layers": 2}
 _ENOUGH = {"optimizer.reuse": 4.0}
-"""Passes over few traces, so that every algorithm can take as many updates."""
+"""Passes over few traces, so that every algorithm can take the same number of updates."""
 
 STUDIES: Mapping[str, Mapping[str, Condition]] = {
     "ablations": {
@@ -73,11 +74,11 @@ STUDIES: Mapping[str, Mapping[str, Condition]] = {
         ),
     },
 }
-"""By name; `gce ablate --study` runs one."""
+"""Studies by name; `gce ablate --study` runs one."""
 
 
 def values_of(condition: Condition, common: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
-    """The settings of one run by dotted name; None where the task has no such variant."""
+    """Return the settings of one run by dotted name; None if the task has no such variant."""
     settings = {**common, **condition.settings, "seed": seed}
     if condition.variant:
         settings["task"] = f"{common.get('task', 'scheduling')}-{condition.variant}"
@@ -92,14 +93,14 @@ FREE = frozenset(
         *("model.threads", "model.device", "stopping.min_coverage"),
     }
 )
-"""Settings in which runs of one study may differ: none changes what is learned."""
+"""Settings in which runs of one study may differ, because they do not affect training."""
 
 
 def check_common(common: Mapping[str, Any], conditions: Mapping[str, Condition]) -> None:
-    """Settings for all runs must not be those that conditions differ in.
+    """Refuse common settings that the conditions vary.
 
     Raises:
-        SettingError: one is.
+        SettingError: a common setting that a condition sets too.
     """
     varied = {name for condition in conditions.values() for name in condition.settings}
     for name in sorted(varied & set(common)):
@@ -110,7 +111,7 @@ def check_common(common: Mapping[str, Any], conditions: Mapping[str, Condition])
 
 
 def check_stored(stored: Mapping[str, Any], wanted: TrainSettings, where: Path) -> None:
-    """A run that is there must be the one that is wanted. One made before a setting existed has its default.
+    """Check that an existing run has the wanted settings; settings that the run predates have their defaults.
 
     Raises:
         SettingError: it was made with other settings.

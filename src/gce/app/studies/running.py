@@ -1,6 +1,6 @@
-"""The runs of a study: each condition with each seed, in a directory of its own.
+"""Run the conditions of a study with each seed, every run in its own directory.
 
-What is there is never run again, so a study goes on across sittings, and several processes may work on one.
+Finished runs are never repeated, so a study can be continued later, and several processes may work on it.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ __all__ = ["PlannedRun", "plan_runs", "run_all"]
 
 @frozen
 class PlannedRun:
-    """A run that a study wants."""
+    """A run that a study requires."""
 
     condition: str
     what: str
-    """What the condition is, in words."""
+    """The condition in words."""
     seed: int
     settings: TrainSettings
     directory: Path
 
     @property
     def begun(self) -> bool:
-        """Whether there is a run in its directory."""
+        """True if the directory holds a run."""
         return str(self.directory) in runs_of(self.directory).find(str(self.directory))
 
     @property
     def done(self) -> bool:
-        """Whether that run has ended."""
+        """True if the run has ended."""
         return runs_of(self.directory).find(str(self.directory)).get(str(self.directory), False)
 
 
 def plan_runs(
     study: str, directory: Path, seeds: Sequence[int], conditions: Sequence[str], common: Mapping[str, Any]
 ) -> list[PlannedRun]:
-    """All runs of a study with these settings in `common`, by seed; of all conditions where none is named.
+    """Return all runs of a study with these `common` settings, by seed; of all conditions if none is named.
 
     Raises:
-        BadInput: no such condition, settings that the conditions differ in, or a run that is there has others.
+        BadInput: an unknown condition, settings that the conditions vary, or an existing run with other settings.
     """
     available = STUDIES[study]
     chosen = conditions or tuple(available)
@@ -86,7 +86,7 @@ def _settings(values: Mapping[str, Any]) -> TrainSettings:
 
 
 def run_all(wanted: Sequence[PlannedRun], executor: Executor) -> None:
-    """Run what is not done, and go on with what was cut off; a run that another process has is left to it."""
+    """Run what is not done and resume what was interrupted; skip runs that another process has open."""
     numbered = [(f"{number}/{len(wanted)}", run) for number, run in enumerate(wanted, 1)]
     for _ in executor.map(_run_one, numbered):
         pass
@@ -97,7 +97,7 @@ def _run_one(numbered: tuple[str, PlannedRun]) -> Sequence[None]:
     if run.done:
         return ()
     put(f"[{number}] {run.condition}, seed {run.seed}: {run.what}", error=True)
-    # Where minutes are limited, the test before tells how long the one at the end will take.
+    # If time is limited, the test before training shows how long the test after it will take.
     before, begun = run.settings.stopping.minutes is not None, run.begun
     try:
         if begun:
@@ -108,6 +108,6 @@ def _run_one(numbered: tuple[str, PlannedRun]) -> Sequence[None]:
     except BadInput as error:
         if not isinstance(error, RunInUse) and (begun or not run.begun):
             raise
-        # Another process has it, or began it while this one was loading the model.
+        # Another process has the run open, or started it while this one loaded the model.
         put(f"left to another process: {error}", error=True)
     return ()

@@ -1,4 +1,4 @@
-"""What the conditions of a study do to test accuracy: its finished runs, and differences paired by seed and problem."""
+"""Effects of a study's conditions on test accuracy, from differences paired by seed and problem."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ __all__ = [
 
 @frozen
 class Finished:
-    """A run that is done."""
+    """A finished run."""
 
     condition: str
     seed: int
     right: Mapping[tuple[str, str], float]
-    """1 or 0 by (tier, digest of the test problem), for all that did not fail."""
+    """1 or 0 by (tier, digest of the test problem), for all answers that did not fail."""
     summary: Mapping[str, Any]
 
 
 def finished(runs: Runs, study: str, conditions: Mapping[str, Condition], *, verify: bool = True) -> list[Finished]:
-    """All runs of a study that are done, by condition and seed."""
+    """Return all finished runs of a study, by condition and seed."""
     found: dict[str, dict[int, str]] = defaultdict(dict)
     for name, ended in runs.find(study).items():
         condition, _, seed = name.removeprefix(f"{study}/").partition("/seed-")
@@ -65,45 +65,47 @@ def _finished(runs: Runs, name: str, condition: str, seed: int, verify: bool) ->
 
 
 def _identity(answer: Mapping[str, Any]) -> str:
-    """What a test problem is paired by: its digest.
+    """Return the key by which test problems are paired: the digest.
 
-    Answers of earlier versions have none, and pair with their like alone: their numbers name other problems now.
+    Answers of earlier versions have no digest and pair only with each other, because their indices now name other
+    problems.
     """
     return str(answer.get("digest") or ProblemId.parse(answer["problem"]).index)
 
 
 @frozen
 class Effect:
-    """A condition's test accuracy, and how it differs from the one it is compared with."""
+    """A condition's test accuracy, and its difference from the condition it is compared with."""
 
     condition: str
     seeds: tuple[int, ...]
     mean: Estimate | None
-    """Mean of tiers over seeds; the interval is over problems, for these seeds. None where the seeds have no problem in
-    common that was judged."""
+    """Mean of tiers over seeds; the interval is over problems, for these seeds. None if the seeds have no judged
+    problem in common."""
     against: str
     shared: tuple[int, ...]
-    """Seeds that both have."""
+    """Seeds that both conditions have."""
     difference: Estimate | None
-    """Paired by seed and problem; None where there is nothing to compare with."""
+    """Difference paired by seed and problem; None if there is nothing to compare with."""
     by_seed: tuple[float, ...]
-    """The difference for each of them."""
+    """Difference for each shared seed."""
     p: float | None
     adjusted: float | None = None
-    """By Holm over all differences of the study, those still to come included."""
+    """Holm-adjusted p value over all differences of the study, pending ones included."""
 
     @property
     def clear(self) -> bool:
-        """Whether it is told from nothing: adjusted p below 0.05, and every seed on the same side."""
+        """True if adjusted p is below 0.05 (statistically significant) and every seed has the same sign."""
         same = all(value > 0 for value in self.by_seed) or all(value < 0 for value in self.by_seed)
         return self.adjusted is not None and self.adjusted < 0.05 and same
 
 
 def effects(runs: Sequence[Finished], conditions: Mapping[str, Condition]) -> list[Effect]:
-    """One for each condition that has a run.
+    """Return one effect for each condition that has a run.
 
-    The same test problems serve all seeds, so a problem's differences are averaged over seeds before problems are drawn
-    anew: intervals and p speak of other problems, not of other seeds. How far seeds lie apart is in `by_seed`.
+    All seeds share the same test problems, so a problem's differences are averaged over seeds before problems are
+    resampled. Intervals and p values generalise to other problems, not to other seeds; `by_seed` shows the variation
+    between seeds.
     """
     by_condition: dict[str, dict[int, Finished]] = defaultdict(dict)
     for run in runs:
@@ -114,19 +116,19 @@ def effects(runs: Sequence[Finished], conditions: Mapping[str, Condition]) -> li
         if by_condition.get(name)
     ]
     p_values = {effect.condition: effect.p for effect in found if effect.p is not None}
-    # Those still to come count too: what is told from nothing midway stays so.
+    # Pending comparisons count too, so that an interim result stays valid once they are added.
     compared = [name for name, condition in conditions.items() if condition.against]
     adjusted = dict(zip(compared, holm([p_values.get(name, 1.0) for name in compared]), strict=True))
     return [evolve(effect, adjusted=adjusted[effect.condition]) if effect.p is not None else effect for effect in found]
 
 
 def unclear(found: Sequence[Effect]) -> list[str]:
-    """Conditions whose difference is not told from nothing."""
+    """Return the conditions whose difference is not statistically significant."""
     return [effect.condition for effect in found if effect.difference is not None and not effect.clear]
 
 
 def effect_rows(found: Sequence[Effect], runs: Sequence[Finished]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Head and rows of the table of effects, a row a condition."""
+    """Return the header and rows of the table of effects, one row per condition."""
     head = (
         "condition",
         "mean of tiers, %",
@@ -157,7 +159,7 @@ def effect_rows(found: Sequence[Effect], runs: Sequence[Finished]) -> tuple[tupl
 
 
 def moved_blocks(runs: Sequence[Finished], condition: str) -> str:
-    """Which blocks of the model a condition's runs moved, run by run."""
+    """Return the blocks that a condition's runs changed, run by run."""
     found = []
     for each in runs:
         if each.condition == condition:
@@ -188,7 +190,7 @@ def _effect(name: str, own: Mapping[int, Finished], against: str, other: Mapping
 
 
 def _strata(values: Sequence[Mapping[tuple[str, str], float]]) -> list[list[float]]:
-    """By tier, for each problem that all have, the mean over them."""
+    """Return by tier the mean over runs, for each problem that all runs have."""
     shared = [key for key in values[0] if all(key in each for each in values)]
     strata: dict[str, list[float]] = defaultdict(list)
     for tier, number in shared:

@@ -1,4 +1,4 @@
-"""What a run is made of by its settings: model, place of the adapter, demonstrations; and what is refused."""
+"""Prepare a run from its settings: model, adapted blocks and demonstrations; refuse settings that cannot work."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ __all__ = [
 ]
 
 PROBE_PROMPTS = 4
-"""Task prompts a tier on which activations are probed."""
+"""Number of task prompts per tier for the activation probe."""
 Examples = Mapping[str, tuple[Demonstration, ...]]
 
 
 def check_task(settings: TrainSettings, task: Task) -> None:
-    """Refuse settings that the task's tiers cannot serve.
+    """Refuse settings that the task's tiers cannot satisfy.
 
     Raises:
-        SettingError: the first of them.
+        SettingError: the first such setting.
         BadInput: there is nothing to train on.
     """
     preset, ladder = settings.preset, settings.curriculum.ladder
@@ -60,7 +60,7 @@ def check_task(settings: TrainSettings, task: Task) -> None:
 
 
 def check_pool(settings: TrainSettings, task: Task, worked: Examples) -> None:
-    """Refuse, before the first rollouts would find it out, a pool with nothing to draw."""
+    """Refuse a pool without training problems before the first rollouts run."""
     examples, preset, pool = digests_of(worked), settings.preset, settings.curriculum.pool
     source = ProblemSource(task)
     for tier in task.training_tiers(preset, ladder=settings.curriculum.ladder) if pool else ():
@@ -70,19 +70,19 @@ def check_pool(settings: TrainSettings, task: Task, worked: Examples) -> None:
 
 
 def nothing_to_draw(tier: str, pool: int | None) -> SettingError:
-    """The error where all problems of a tier are worked examples."""
+    """Return the error for a tier all of whose problems are demonstrations."""
     expected = "fewer {demonstrations.shots} or more of {curriculum.pool}"
     message = f"all problems of {tier} are worked examples: take {expected}"
     return SettingError("curriculum.pool", expected, pool, message)
 
 
 def check_strategy(strategy: Strategy, task: Task, model: LearningModel, worked: Examples) -> None:
-    """Refuse, as BadInput, a strategy that needs what a training run has not: other roles, environments."""
+    """Raise BadInput if the strategy needs something that training does not provide: other roles, environments."""
     check_needs(strategy, task, Settings(examples=dict.fromkeys(worked, ())), model)
 
 
 def place_adapter(settings: TrainSettings, task: Task, model: LearningModel) -> tuple[int, ...]:
-    """Choose the blocks by probing real task prompts, or as asked; a model without blocks keeps what it has."""
+    """Choose the adapted blocks, by probing real task prompts or as the settings say; fixed blocks are kept."""
     if not isinstance(model, Probe):
         return ()
     prompts = [
@@ -103,9 +103,9 @@ def place_adapter(settings: TrainSettings, task: Task, model: LearningModel) -> 
 
 
 def demonstrations_of(settings: TrainSettings, strategy: Strategy, task: Task, evaluator: Evaluator) -> Examples:
-    """The examples that the run starts with, or that its strategy shows; none where it is to do without.
+    """Return the demonstrations that the run starts with or its strategy shows; none if the settings say so.
 
-    By tier; those of further presets, which are there for the warm-up alone, by PRESET/TIER.
+    They are keyed by tier; those of additional presets, which only the SFT warm-up uses, by PRESET/TIER.
     """
     starts_with_them = settings.demonstrations.bootstrap != "none" or settings.demonstrations.warm_up
     if not (starts_with_them or strategy.needs_examples):

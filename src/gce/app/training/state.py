@@ -1,7 +1,7 @@
-"""The state of a run: what stays the same throughout, what an iteration hands to the next, and the way back to it.
+"""The state of a run: what is constant, what one iteration passes to the next, and how to resume.
 
-The whole state is one value, `RunState`, plus the model's own: both are committed after every iteration and read back
-on resume, and every random key follows from them.
+The whole state is one value, `RunState`, plus the model's own. Both are committed after every iteration and read back
+on resume. Every random key depends on them alone.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ __all__ = ["Run", "RunState", "Watcher", "begin", "next_state", "resume", "store
 
 
 class Watcher(Protocol):
-    """Shows what is going on; the loop never asks it anything."""
+    """Displays progress; the loop never reads anything from it."""
 
     def stage(self, name: str, total: int) -> Callable[[], None]:
-        """A stage of `total` steps begins; call what comes back after each."""
+        """Begin a stage of `total` steps; return a function to call after each step."""
         ...
 
     def iteration(self, record: IterationRecord) -> None:
-        """An iteration is done."""
+        """Report a finished iteration."""
         ...
 
     def say(self, *lines: str) -> None:
-        """Something that a person should know, in one line or several."""
+        """Show one or several lines to the user."""
         ...
 
 
 @frozen
 class Run:
-    """What stays the same throughout: the settings and the adapters."""
+    """The constant part of a run: settings and adapters."""
 
     settings: TrainSettings
     task: Task
@@ -62,56 +62,56 @@ class Run:
     watcher: Watcher
     dev: tuple[Problem, ...]
     start: ModelState | None = None
-    """What the model was before it learned anything; needed where every iteration restarts from there."""
+    """The model's state before training; required if every iteration restarts from it."""
     seconds: float | None = None
-    """Wall-clock seconds that all iterations may take together; None for no limit."""
+    """Maximum wall-clock seconds of all iterations together; None for no limit."""
     worked: Mapping[str, tuple[Demonstration, ...]] = field(factory=dict)
-    """By tier, examples to show or to learn where the run is to start with them."""
+    """Demonstrations by tier, to show or to learn in the SFT warm-up."""
     strategy: Strategy = ZERO_SHOT
-    """How rollouts are asked for."""
+    """The prompting strategy of rollouts."""
     source: ProblemSource = field(default=Factory(lambda run: ProblemSource(run.task), takes_self=True))
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Tiers that training samples."""
+        """The tiers that training samples."""
         return self.task.training_tiers(self.settings.preset, ladder=self.settings.curriculum.ladder)
 
 
 @frozen
 class RunState:
-    """What an iteration hands to the next."""
+    """What one iteration passes to the next."""
 
     iteration: int
-    """Finished iterations."""
+    """Number of finished iterations."""
     drawn: Mapping[str, int]
-    """Training problems drawn so far, by tier: the next one's index."""
+    """Number of training problems drawn so far by tier, which is the next problem's index."""
     history: TierHistory
     buffer: Buffer
     first_correct: Mapping[str, int]
-    """Iteration (from 1) in which a tier's first correct trace was found."""
+    """Iteration (from 1) of each tier's first correct trace."""
     rollouts: int = 0
-    """Those that did not fail, as in all counts here."""
+    """Number of rollouts; like all counts here, without failed ones."""
     correct: int = 0
     failed: int = 0
     updates: int = 0
     warm_ups: int = 0
-    """Finished iterations that were parts of the warm-up."""
+    """Number of finished iterations that belonged to the SFT warm-up."""
     best: tuple[int, float] | None = None
-    """Iteration with the best mean accuracy on dev problems so far, and that mean; the earlier one where equal."""
+    """Iteration with the best mean accuracy on dev so far, with that mean; the earlier one wins a tie."""
     looks_since_best: int = 0
 
 
 def begin(settings: TrainSettings) -> RunState:
-    """The state before the first iteration."""
+    """Return the state before the first iteration."""
     bounds = BufferSettings(per_problem=settings.buffer.per_problem, deduplicate=settings.buffer.deduplicate)
     if settings.buffer.admission == "all":
-        # Every rollout: to keep one of several equal answers would make rare ones count for more.
+        # Keep every rollout: dropping duplicates would overweight rare answers.
         bounds = BufferSettings(per_problem=None, deduplicate=False)
     return RunState(0, {}, TierHistory(), empty(bounds), {})
 
 
 def resume(run: Run) -> RunState:
-    """The state of the store's last commit, with the model put back to it; the first state where there is none."""
+    """Restore the model and return the state of the last commit; the initial state if there is none."""
     state = begin(run.settings)
     last = run.store.last()
     if last is None:
@@ -151,7 +151,7 @@ def next_state(
     *,
     warming_up: bool,
 ) -> RunState:
-    """The state after the iteration of this record; `credited` counts what learning took for right."""
+    """Return the state after an iteration; `credited` counts what training treated as right."""
     first = {tier: record.iteration for tier, count in record.tiers.items() if count.correct}
     best, looks_since_best = _best(state, record)
     return RunState(
@@ -171,9 +171,9 @@ def next_state(
 
 
 def _best(state: RunState, record: IterationRecord) -> tuple[tuple[int, float] | None, int]:
-    """The best iteration by its mean on dev problems, and evaluations since.
+    """Return the best iteration by mean accuracy on dev, and the number of evaluations since.
 
-    Where a tier has no dev answer that was judged, there is no mean, and the evaluation says nothing.
+    If a tier has no judged answer on dev, there is no mean, and the evaluation is ignored.
     """
     shares = [found.share for found in record.dev.values() if found.n]
     if not shares or len(shares) < len(record.dev):
@@ -185,7 +185,7 @@ def _best(state: RunState, record: IterationRecord) -> tuple[tuple[int, float] |
 
 
 def stored_state(state: RunState) -> dict[str, Any]:
-    """What is committed of the state, as plain data; its buffer is the stream of traces."""
+    """Return the state as plain data to commit, without the buffer, which is the stream of traces."""
     return {
         "drawn": dict(state.drawn),
         "history": to_plain(state.history),

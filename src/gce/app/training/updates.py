@@ -1,4 +1,4 @@
-"""What an iteration learns: traces that the buffer takes, batches with weights, and optimizer steps."""
+"""The training part of an iteration: admit traces to the buffer, draw weighted batches, take optimizer steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["admit_traces", "learn", "trace_of_rollout", "warm_up"]
 
 
 def trace_of_rollout(rollout: Rollout, iteration: int) -> Trace:
-    """A rollout as the buffer keeps it."""
+    """Return a rollout as a trace for the buffer."""
     answer = rollout.judged
     if rollout.turns is None:
         return trace_of(answer.problem, answer.completion, answer.verdicts, iteration=iteration)
@@ -40,7 +40,7 @@ def trace_of_rollout(rollout: Rollout, iteration: int) -> Trace:
 
 
 def _has_log_probabilities(rollout: Rollout) -> bool:
-    """Whether those of all its trained tokens are known."""
+    """True if the log-probabilities of all trained tokens are known."""
     if rollout.turns is None:
         return rollout.judged.completion.log_probabilities is not None
     return all(
@@ -51,7 +51,7 @@ def _has_log_probabilities(rollout: Rollout) -> bool:
 
 
 def admit_traces(run: Run, buffer: Buffer, number: int, rollouts: Sequence[Rollout]) -> tuple[Buffer, list[Trace]]:
-    """The buffer with what it took of this iteration's answers, and those traces."""
+    """Admit this iteration's answers; return the new buffer and the admitted traces."""
     groups: Mapping[str, Sequence[float]] = groups_of(rollouts)
     if run.settings.buffer.drop_solved:
         groups = drop_decided(groups, all_wrong=False, admit_at=run.task.admit_at)
@@ -67,18 +67,18 @@ def admit_traces(run: Run, buffer: Buffer, number: int, rollouts: Sequence[Rollo
 
 @frozen
 class _Pool:
-    """What an iteration learns from."""
+    """The traces that an iteration trains on."""
 
     buffer: Buffer
-    """Whose traces batches are drawn from."""
+    """The buffer from which batches are drawn."""
     weights: Mapping[str, float] | None
-    """By trace; None where each weighs 1."""
+    """Weights by trace; None: 1 each."""
     wrong: tuple[Trace, ...] = ()
-    """Of which as many are added to each batch, with the weight for wrong ones."""
+    """Wrong traces; as many as the others are added to each batch, with the weight of wrong traces."""
 
 
 def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout]) -> _Pool:
-    """The replay buffer, or this iteration's rollouts with the weights that the algorithm gives them."""
+    """Return the replay buffer, or this iteration's rollouts with the weights of the algorithm."""
     algorithm = run.algorithm
     judged = [rollout for rollout in rollouts if rollout.learnable]
     if algorithm.weigh is not None and not all(map(_has_log_probabilities, judged)):
@@ -106,7 +106,7 @@ def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout]) ->
 def learn(
     run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout], counts: Mapping[str, TierCount]
 ) -> list[UpdateReport]:
-    """The iteration's optimizer steps, on the replay buffer or its own rollouts, as the algorithm has it."""
+    """Take the iteration's optimizer steps, on the replay buffer or its own rollouts, depending on the algorithm."""
     settings, pool = run.settings, _pool(run, number, buffer, rollouts)
     if settings.optimizer.restart:
         if run.start is None:
@@ -125,7 +125,7 @@ def _batches(
     optimizer, weighting = run.settings.optimizer, run.settings.buffer.weighting
     if optimizer.epochs is not None:
         return [batch for _ in range(optimizer.epochs) for batch in epoch(buffer, rng, optimizer.batch)]
-    # A tier that was not sampled this time counts as unsolved.
+    # A tier that was not sampled in this iteration counts as unsolved.
     failure = dict.fromkeys(composition(buffer), 1.0)
     failure |= {tier: 1 - count.correct / count.rollouts for tier, count in counts.items()}
     wanted = optimizer.updates * (number if optimizer.restart else 1)
@@ -134,9 +134,9 @@ def _batches(
 
 
 def warm_up(run: Run, state: RunState) -> list[UpdateReport]:
-    """Learn worked examples themselves, from where the warm-up stands; they never enter the buffer.
+    """Take the SFT warm-up's next steps on demonstrations, which never enter the buffer.
 
-    What is drawn, and at which rates, depends on the whole warm-up and not on the parts in which it comes.
+    Batches and learning rates depend on the whole warm-up, not on how it is divided into iterations.
     """
     settings, optimizer = run.settings.demonstrations, run.settings.optimizer
     rng = generator(run.settings.seed, "warm-up")

@@ -1,4 +1,4 @@
-"""From names to evaluators."""
+"""Find evaluators by name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Builder = Callable[[Task, Runner | None], Evaluator]
 
 VERIFIER = "verifier"
 EVALUATORS: Mapping[str, Builder] = {VERIFIER: TaskVerifier}
-"""(task, what runs programs, None where the task asks for nothing to be run) -> evaluator, by name."""
+"""Builders of evaluators by name: (task, runner, or None if the task has nothing to run) -> evaluator."""
 
 
 def find_evaluator(task: Task, runner: str = AUTO, evaluator: str | Evaluator = VERIFIER) -> Evaluator:
-    """An evaluator of the task by its name, or by module:ATTR of its builder; one that is given itself is taken.
+    """Return the task's evaluator by name, or built by a user's function at module:ATTR; an evaluator object is kept.
 
-    `runner` says how programs are run that answers consist of.
+    `runner` says where programs in answers run.
 
     Raises:
-        BadInput: nothing of that name, or it is no evaluator.
+        BadInput: there is no such object, or it is not an evaluator.
     """
     name, found = f"evaluator={evaluator!r}", evaluator
     if isinstance(evaluator, str):

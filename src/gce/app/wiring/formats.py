@@ -1,4 +1,4 @@
-"""Formats of other programs, for what runs leave."""
+"""Export to the formats of other programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["MLX_FILES", "LowRank", "atif_of_trace", "check_fits", "peft_files", 
 
 
 def check_fits(base: Path, adapter: LowRank) -> None:
-    """BadInput where the adapter was not made on this base; MissingExtra where its weights cannot be read."""
+    """Raise BadInput if the adapter does not fit this base; MissingExtra if the weights cannot be read."""
     try:
         from gce.adapters.models.formats import base_weights
     except ImportError as error:
@@ -21,7 +21,7 @@ def check_fits(base: Path, adapter: LowRank) -> None:
 
 
 def write_merged(base: Path, adapter: LowRank, folder: Path) -> None:
-    """Write the base with the adapter added to its weights."""
+    """Write the base with the adapter merged into its weights."""
     from gce.adapters.models.formats import base_weights
 
     base_weights.write_merged(base, adapter, folder)

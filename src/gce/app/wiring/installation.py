@@ -1,7 +1,7 @@
-"""What is installed, what mlx computes with and how fast, and what to install. Changes nothing.
+"""Report what is installed, which device mlx uses and how fast it is, and what to install. Changes nothing.
 
-A finding is `missing` where the main job cannot run without it, `slow` where it can but should not have to, and a
-`note` where only something optional is absent. Every finding that is not `ok` says what to do.
+A finding is `missing` if the main functions need it, `slow` if they work but more slowly than necessary, and a `note`
+if only something optional is absent. Every finding that is not `ok` says what to do.
 """
 
 from __future__ import annotations
@@ -63,27 +63,27 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "data": ("atif", "datasets"),
     "attack": ("cosmic-ray", "atheris"),
 }
-"""What each extra adds by itself on this platform, as in pyproject.toml."""
+"""The packages that each extra adds on this platform, as in pyproject.toml."""
 
 _NEEDED_TO_TRAIN = ("solver", "mlx", "train")
 _MATRIX_SIZE = 768
 _SLOW_SHARE = 0.25
-"""Below this share of numpy's rate mlx's matrix products are slow: the reference BLAS reaches a few hundredths."""
+"""Below this fraction of numpy's rate, mlx's matrix products are slow; the reference BLAS reaches a few hundredths."""
 
 
 @frozen
 class Finding:
-    """One thing looked at."""
+    """The result of one check."""
 
     name: str
     status: Status = field(validator=validators.in_(("ok", "missing", "slow", "note")))
     detail: str
     remedy: str = ""
-    """What to do; empty where nothing needs doing."""
+    """What to do; empty if nothing is needed."""
 
 
 def examine() -> list[Finding]:
-    """Look at everything, in the order of the report; takes a second or two, most of it importing mlx."""
+    """Run all checks, in the order of the report; takes one or two seconds, mostly to import mlx."""
     findings = [
         Finding("Python", "ok", f"{platform.python_version()} on {platform.platform(terse=True)} {platform.machine()}"),
         _examine_package(),
@@ -108,7 +108,7 @@ def examine() -> list[Finding]:
 
 
 def examine_extra(extra: str, packages: Sequence[str]) -> Finding:
-    """Which of the extra's packages are installed, with their versions. The extra `core` is the package itself."""
+    """Check which of the extra's packages are installed, with versions. The extra `core` is the package itself."""
     name = "core" if extra == "core" else f"extra {extra}"
     versions = {package: _version(package) for package in packages}
     absent = [package for package, version in versions.items() if version is None]
@@ -120,7 +120,7 @@ def examine_extra(extra: str, packages: Sequence[str]) -> Finding:
 
 
 def examine_sandboxes(reasons: Mapping[str, str]) -> Finding:
-    """Which sandboxes for programs hold here, by the reason why not, empty where they do."""
+    """Check which sandboxes work here, given the reason why each does not, or an empty string."""
     detail = ", ".join(f"{name} {reason or 'holds'}" for name, reason in reasons.items())
     if not all(reasons.values()):
         return Finding("sandbox", "ok", detail)
@@ -128,7 +128,7 @@ def examine_sandboxes(reasons: Mapping[str, str]) -> Finding:
 
 
 def examine_blas(report: blas.BlasReport, device: Device) -> Finding:
-    """Which BLAS multiplies matrices on mlx's CPU backend."""
+    """Check which BLAS serves mlx's CPU backend."""
     if report.active:
         return Finding("BLAS", "ok", f"{report.name}, {report.threads} threads")
     detail = f"{report.name}: {report.reason}"
@@ -138,7 +138,7 @@ def examine_blas(report: blas.BlasReport, device: Device) -> Finding:
 
 
 def examine_rate(mlx_rate: float, numpy_rate: float, device: Device) -> Finding:
-    """How fast mlx multiplies float32 matrices, in GFLOP/s, against numpy on this CPU at the same time."""
+    """Compare mlx's float32 matrix products, in GFLOP/s, with numpy's on this CPU at the same time."""
     detail = f"{mlx_rate:.0f} GFLOP/s in float32 by mlx on the {device.kind}, {numpy_rate:.0f} by numpy"
     if device.kind == "cpu" and mlx_rate < _SLOW_SHARE * numpy_rate:
         return Finding("matrix products", "slow", detail, "see the line on BLAS")
@@ -146,7 +146,7 @@ def examine_rate(mlx_rate: float, numpy_rate: float, device: Device) -> Finding:
 
 
 def examine_compiler(path: str | None, device: Device) -> Finding:
-    """The C++ compiler with which mlx's CPU backend fuses kernels while it runs."""
+    """Check the C++ compiler with which mlx's CPU backend fuses kernels at run time."""
     if device.kind == "gpu":
         return Finding("C++ compiler", "ok", "not used on the gpu")
     if path is None:
@@ -157,7 +157,7 @@ def examine_compiler(path: str | None, device: Device) -> Finding:
 
 
 def examine_model(folder: Path) -> Finding:
-    """Whether the model that ships with the package is there."""
+    """Check that the shipped model is installed."""
     size = sum(path.stat().st_size for path in folder.glob("*") if path.is_file())
     absent = [name for name in ("config.json", "tokenizer.json", "*.safetensors") if not any(folder.glob(name))]
     if absent:
@@ -167,7 +167,7 @@ def examine_model(folder: Path) -> Finding:
 
 
 def ready(findings: Sequence[Finding]) -> bool:
-    """Whether everything that the main job needs is there."""
+    """True if everything that the main functions need is installed."""
     return all(finding.status != "missing" for finding in findings)
 
 
@@ -194,7 +194,7 @@ def _describe_cores() -> str:
 
 
 def _rates(product: Callable[[], None]) -> tuple[float, float]:
-    """GFLOP/s of `product` and of numpy's, the best of several turns: taken alternately, so other work slows both."""
+    """Return GFLOP/s of `product` and of numpy, the best of several alternating runs, so that other load slows both."""
     matrix = np.linspace(-1.0, 1.0, _MATRIX_SIZE**2, dtype=np.float32).reshape(_MATRIX_SIZE, _MATRIX_SIZE)
     ours, numpys = _seconds(product), _seconds(lambda: matrix @ matrix)
     end = time.perf_counter() + 0.5

@@ -1,4 +1,4 @@
-"""From a name to an entry of a table, or to one's own as module:ATTR: the same way for every table."""
+"""Find an entry of a table by name, or a user's own as module:ATTR: the same way for every table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["GIVEN", "attribute", "called", "entry", "name_of"]
 Entry = TypeVar("Entry")
 
 GIVEN = "given:"
-"""Begins the name, in a run's settings, of what was given from Python itself and not by a name."""
+"""Prefix, in a run's settings, of the name of an object that was passed from Python."""
 
 
 def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -> Entry:
-    """The `what` of this name: an entry of `table`, or what module:ATTR names.
+    """Return the `what` of this name: an entry of `table`, or the object at module:ATTR.
 
     Raises:
-        BadInput: nothing of that name, or it is not of this kind.
+        BadInput: there is no such object, or it is not of this kind.
     """
     if name in table:
         return table[name]
@@ -37,22 +37,22 @@ def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -
 
 
 def name_of(given: Any, own: str) -> str:
-    """What settings call the thing that was given: its name, or where it is one's own, `own` behind `GIVEN`."""
+    """Return an object's name in settings: the given name, or `own` after `GIVEN`."""
     return given if isinstance(given, str) else GIVEN + own
 
 
 def called(name: str, function: Any, **arguments: Any) -> Any:
-    """What the function that module:ATTR names makes of these arguments, which it takes by position.
+    """Call the function at module:ATTR with these arguments, passed by position.
 
     Raises:
-        BadInput: it is no function, or not one of so many arguments.
+        BadInput: it is not a function, or does not take this many arguments.
     """
     words = " and ".join(arguments)
     if not callable(function):
         raise BadInput(f"{name} is {type(function).__name__}, expected a function of {words}")
     try:
         signature(function).bind(*arguments.values())
-    except ValueError:  # Some that are written in C tell nothing.
+    except ValueError:  # Some functions written in C have no signature.
         pass
     except TypeError as error:
         raise BadInput(f"cannot call {name} with {words}: {error}") from error
@@ -60,12 +60,12 @@ def called(name: str, function: Any, **arguments: Any) -> Any:
 
 
 def attribute(name: str, what: str) -> Any:
-    """What `module:ATTR` names, given as the `what`; BadInput where there is no such thing."""
+    """Return the object at `module:ATTR`, used as the `what`; BadInput if there is none."""
     module_name, _, member = name.partition(":")
     sys.path.insert(0, "")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # Importing runs code that is not ours.
+    except Exception as error:  # Importing runs third-party code.
         said = one_line(f"{type(error).__name__}: {error}")
         raise BadInput(f"cannot import {module_name!r} for the {what} {name!r}: {said}") from error
     finally:

@@ -1,4 +1,4 @@
-"""From what the command line calls a run, a study or a checkpoint to where it is kept."""
+"""Find the storage of a run, a study or a checkpoint by its name on the command line."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ __all__ = [
 ]
 
 STORES: Mapping[str, Runs] = {"": DirectoryRuns()}
-"""By how the names of their runs begin; the first that fits is taken, so that of directories comes last."""
+"""Storage by prefix of run names; the first match is used, so directories come last."""
 MOST_OF_A_CHECKPOINT = 16 * 2**30
-"""Bytes of each of its files."""
+"""Maximum size of each of its files, in bytes."""
 UNVERIFIED = "Not verified (--no-verify): records were not held against the run's digests."
 
 
 def runs_of(name: str | Path) -> Runs:
-    """Where the run, or the study, of this name is kept."""
+    """Return the storage of the run or study of this name."""
     return next(runs for prefix, runs in STORES.items() if str(name).startswith(prefix))
 
 
 def place_of(run: str | Path | None, runs: Runs | None = None) -> tuple[Runs, str]:
-    """Where a run of this name is to be kept, and its name there; None for a run in memory of its own.
+    """Return the storage for a run of this name, and the run's name there; None for a run in memory.
 
-    `runs` are one's own; by default the name says where.
+    `runs` overrides the storage; by default the name determines it.
     """
     if run is None:
         return (MemoryRuns(), "memory") if runs is None else (runs, "run")
@@ -61,11 +61,11 @@ def open_run(name: str | Path, *, verify: bool = True) -> AbstractContextManager
 
 
 def find_adapter(checkpoint: Path) -> ModelState:
-    """What a checkpoint's directory holds, as its run committed it where it lies in one; of a run, the newest.
+    """Return the model state in a checkpoint's directory, verified against its run if it has one; of a run, the newest.
 
     Raises:
         BadInput: there is none, or it is damaged.
-        DamagedStore: it is not as the run wrote it.
+        DamagedStore: it differs from what the run wrote.
     """
     try:
         if str(checkpoint) in runs_of(checkpoint).find(str(checkpoint)):
@@ -73,7 +73,7 @@ def find_adapter(checkpoint: Path) -> ModelState:
                 return run.checkpoint()[1]
         if (found := run_of(checkpoint)) is not None:
             name, iteration = found
-            # What came after the checkpoint may be damaged, so the checkpoint alone is verified.
+            # Later records may be damaged, so only the checkpoint is verified.
             with open_run(name, verify=False) as run:
                 return run.checkpoint(iteration)[1]
         names = ("adapters.safetensors", "optimizer.safetensors", "state.json")
@@ -82,28 +82,28 @@ def find_adapter(checkpoint: Path) -> ModelState:
         raise BadInput(f"{error}: give a run's checkpoints/last") from error
     except GceError:
         raise
-    except Exception as error:  # safetensors has errors of its own.
+    except Exception as error:  # safetensors has its own exceptions.
         raise BadInput(f"the checkpoint {checkpoint} is damaged: {error}") from error
 
 
 @frozen(eq=False)
 class Checkpoint:
-    """What was learned, as files that mlx-lm reads, and where it comes from."""
+    """A checkpoint as files in mlx-lm's layout, with its origin."""
 
     name: str
     files: Mapping[str, bytes]
     home: Path
-    """The run's directory, or the checkpoint's own where it lies in no run."""
+    """The run's directory, or the checkpoint's own if it belongs to no run."""
     base: str | None
-    """The model that the run began with; None where it lies in no run of gce train."""
+    """The run's base model; None if the checkpoint belongs to no run of gce train."""
 
 
 def find_checkpoint(path: Path, which: str | None = None) -> Checkpoint:
-    """The checkpoint at `path`, or that of the run there: its `last` (default) or its `best`.
+    """Return the checkpoint at `path`, or the run's `last` (default) or `best` checkpoint.
 
     Raises:
-        BadInput: there is none, or a checkpoint was named with `which`.
-        DamagedStore: it is not as the run wrote it.
+        BadInput: there is none, or `which` was given for a checkpoint.
+        DamagedStore: it differs from what the run wrote.
     """
     if str(path) in runs_of(path).find(str(path)):
         with open_run(path) as run:
@@ -123,7 +123,7 @@ def find_checkpoint(path: Path, which: str | None = None) -> Checkpoint:
 
 
 def add_no_verify(parser: argparse.ArgumentParser) -> None:
-    """The option `--no-verify`."""
+    """Add the option `--no-verify`."""
     parser.add_argument(
         "--no-verify",
         action="store_true",
@@ -132,7 +132,7 @@ def add_no_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def verifies(arguments: argparse.Namespace) -> bool:
-    """Whether the run is to be verified; where not, standard error says so."""
+    """Return whether to verify the run; if not, print a warning on standard error."""
     if arguments.no_verify:
         put(f"warning: {UNVERIFIED}", error=True)
     return not arguments.no_verify

@@ -1,4 +1,4 @@
-"""`--runner`: where programs that a model wrote are run. Nothing but a sandbox that holds is chosen unasked."""
+"""`--runner`: where programs written by a model run. Only a working sandbox is chosen by default."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SANDBOXES: Mapping[str, Callable[[], SandboxProcess]] = {
     "bubblewrap": start_bubblewrap,
     "namespaces": start_namespaces,
 }
-"""By name, the best first."""
+"""Sandboxes by name, the best first."""
 RUNNERS = (AUTO, *SANDBOXES, UNSAFE)
 
 _PROBE = """\
@@ -46,7 +46,7 @@ def probe():
         os.listdir("/tmp"),
     ]
 """
-"""What a program should not see or do: other processes, system files, networks, filtered calls, files of others."""
+"""Probes what a program must not see or do: other processes, system files, networks, filtered calls, others' files."""
 _HOLDS = to_text([False, False, False, False, []])
 
 
@@ -57,13 +57,13 @@ RUNNER_HELP = (
 
 
 def add_runner(parser: Any) -> None:
-    """The option `--runner`."""
+    """Add the option `--runner`."""
     kind = Choice(RUNNERS)
     parser.add_argument("--runner", type=kind, choices=RUNNERS, default=AUTO, help=f"{RUNNER_HELP} (default {AUTO})")
 
 
 def why_not(name: str) -> str:
-    """Why a sandbox does not hold on this machine; empty where it does."""
+    """Return why a sandbox does not work on this machine; empty if it works."""
     with RunnerPool(SANDBOXES[name], workers=1) as pool:
         (evidence,) = pool.run([Execution(_PROBE, "probe", (to_text([]),))])
     (outcome,) = evidence.outcomes
@@ -73,10 +73,10 @@ def why_not(name: str) -> str:
 
 
 def find_runner(name: str) -> RunnerPool:
-    """The runner of this name; for `AUTO` the first sandbox that holds.
+    """Return the runner of this name; for `AUTO` the first sandbox that works.
 
     Raises:
-        BadInput: none does.
+        BadInput: no sandbox works.
     """
     if name == UNSAFE:
         put(
@@ -99,14 +99,14 @@ def find_runner(name: str) -> RunnerPool:
 
 
 class LazyRunner:
-    """A runner that is looked for when it is first needed, and lives as long as this process."""
+    """A runner that is found on first use, and lives as long as this process."""
 
     def __init__(self, name: str = AUTO) -> None:
         self._name = name
         self._pool: RunnerPool | None = None
 
     def run(self, executions: Iterable[Execution]) -> Iterator[Evidence]:
-        """As the port `Runner` says."""
+        """See the port `Runner`."""
         rest = iter(executions)
         for first in rest:
             if self._pool is None:

@@ -1,4 +1,4 @@
-"""From the name of an exact solver to its function."""
+"""Find exact solvers by name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SOLVERS: Mapping[str, Callable[[], Any]] = {
     "solver": lambda: ExactSolver(SystemClock()).solve,
     "cpsat": lambda: CpSatSolver().solve,
 }
-"""By name."""
+"""Solvers by name."""
 
 
 def find_solve(name: str) -> Any:
-    """The exact solver's function; None where the name is none of a solver, as that of a heuristic."""
+    """Return the solve function of an exact solver; None if the name is not a solver's, such as a heuristic's."""
     return SOLVERS[name]() if name in SOLVERS else None
