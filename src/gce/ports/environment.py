@@ -10,7 +10,7 @@ __all__ = ["Environment"]
 
 
 class Environment(Protocol):
-    """An environment of one conversation, with one episode at a time."""
+    """One episode at a time, of one conversation."""
 
     def reset(self, *, seconds: float) -> Observation | Failed:
         """Begin a new episode, whatever happened before, and return its first observation.

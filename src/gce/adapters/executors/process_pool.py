@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class ProcessPool:
-    """An `Executor` over the given number of processes, which end with the call."""
+    """An `Executor` over so many processes; they end with the call."""
 
     def __init__(self, processes: int) -> None:
         if processes < 1:
@@ -25,12 +25,12 @@ class ProcessPool:
         self._processes = processes
 
     def map(self, work: Callable[[Spec], Iterable[Result]], specs: Iterable[Spec]) -> Iterator[Result]:
-        """See `Executor`; the results of a specification arrive when it is finished.
+        """See `Executor`; results of a specification come when it is finished.
 
         Raises:
             GceError: a process was killed, for example by the system because memory ran out.
         """
-        # Spawned, not forked: a fork of a process with threads, such as those of mlx and torch, may deadlock.
+        # Begun afresh, not forked: a fork of a process with threads, as mlx and torch have them, may never end.
         context = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(self._processes, mp_context=context)
         try:

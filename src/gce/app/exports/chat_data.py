@@ -165,7 +165,7 @@ def _right(run: RunReader, tiers: Sequence[str], *, every: bool) -> list[Convers
 
 
 def _drawn_again(name: str, traces: Sequence[Conversation]) -> tuple[list[Conversation], dict[str, str]]:
-    """Return the traces with the messages shown to the model, and their problems' digests by key.
+    """The traces with what the model was shown, and their problems' canonical digests by key.
 
     Raises BadInput if the task's prompt differs from the run's.
     """

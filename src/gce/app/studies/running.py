@@ -97,7 +97,7 @@ def _run_one(numbered: tuple[str, PlannedRun]) -> Sequence[None]:
     if run.done:
         return ()
     put(f"[{number}] {run.condition}, seed {run.seed}: {run.what}", error=True)
-    # If time is limited, the test before training shows how long the test after it will take.
+    # Where minutes are limited, the test before tells how long the one at the end will take.
     before, begun = run.settings.stopping.minutes is not None, run.begun
     try:
         if begun:

@@ -103,9 +103,9 @@ def place_adapter(settings: TrainSettings, task: Task, model: LearningModel) -> 
 
 
 def demonstrations_of(settings: TrainSettings, strategy: Strategy, task: Task, evaluator: Evaluator) -> Examples:
-    """Return the demonstrations that the run starts with or its strategy shows; none if the settings say so.
+    """The examples that the run starts with, or that its strategy shows; none where it is to do without.
 
-    They are keyed by tier; those of additional presets, which only the SFT warm-up uses, by PRESET/TIER.
+    By tier; those of further presets, which are there for the warm-up alone, by PRESET/TIER.
     """
     starts_with_them = settings.demonstrations.bootstrap != "none" or settings.demonstrations.warm_up
     if not (starts_with_them or strategy.needs_examples):

@@ -64,7 +64,7 @@ class Run:
     start: ModelState | None = None
     """The model's state before training; required if every iteration restarts from it."""
     seconds: float | None = None
-    """Maximum wall-clock seconds of all iterations together; None for no limit."""
+    """Wall-clock seconds that all iterations may take together; None for no limit."""
     worked: Mapping[str, tuple[Demonstration, ...]] = field(factory=dict)
     """Demonstrations by tier, to show or to learn in the SFT warm-up."""
     strategy: Strategy = ZERO_SHOT
@@ -151,7 +151,7 @@ def next_state(
     *,
     warming_up: bool,
 ) -> RunState:
-    """Return the state after an iteration; `credited` counts what training treated as right."""
+    """The state after the iteration of this record; `credited` counts what learning took for right."""
     first = {tier: record.iteration for tier, count in record.tiers.items() if count.correct}
     best, looks_since_best = _best(state, record)
     return RunState(

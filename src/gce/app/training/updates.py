@@ -40,7 +40,7 @@ def trace_of_rollout(rollout: Rollout, iteration: int) -> Trace:
 
 
 def _has_log_probabilities(rollout: Rollout) -> bool:
-    """True if the log-probabilities of all trained tokens are known."""
+    """Whether those of all its trained tokens are known."""
     if rollout.turns is None:
         return rollout.judged.completion.log_probabilities is not None
     return all(
@@ -125,7 +125,7 @@ def _batches(
     optimizer, weighting = run.settings.optimizer, run.settings.buffer.weighting
     if optimizer.epochs is not None:
         return [batch for _ in range(optimizer.epochs) for batch in epoch(buffer, rng, optimizer.batch)]
-    # A tier that was not sampled in this iteration counts as unsolved.
+    # A tier that was not sampled this time counts as unsolved.
     failure = dict.fromkeys(composition(buffer), 1.0)
     failure |= {tier: 1 - count.correct / count.rollouts for tier, count in counts.items()}
     wanted = optimizer.updates * (number if optimizer.restart else 1)

@@ -65,7 +65,7 @@ def attribute(name: str, what: str) -> Any:
     sys.path.insert(0, "")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # Importing runs third-party code.
+    except Exception as error:  # Importing runs code that is not ours.
         said = one_line(f"{type(error).__name__}: {error}")
         raise BadInput(f"cannot import {module_name!r} for the {what} {name!r}: {said}") from error
     finally:

@@ -91,6 +91,6 @@ class Audit:
     """Distribution shifts, named by what differs from the training problems: the name of a task, or module:ATTR, with a
     preset, or "" for the run's own preset."""
     relations: Mapping[str, Relation] = field(factory=dict)
-    """Metamorphic relations, named by what they change; `gce check` tests the verifier against them."""
+    """Metamorphic relations, by what is changed: `gce check` holds the verifier to them."""
     group: Callable[[Any], str] = field(default=lambda _instance: "")
     """The subtype of an instance within its tier; empty if the tier has no subtypes."""
