@@ -1,7 +1,8 @@
 """The replay buffer as an immutable value: the traces that may be trained on, and how a batch is drawn from them.
 
-A buffer identifies traces by content digest, problem, tier and iteration. It does not know why a trace was admitted (see
-`gce.domain.admission`), how it is trained on or where it is stored. Admitting the traces in order rebuilds the buffer.
+A buffer identifies traces by content digest, problem, tier and iteration. It does not know why a trace was admitted
+(see `gce.domain.admission`), how it is trained on or where it is stored. Admitting the traces in order rebuilds the
+buffer.
 """
 
 from __future__ import annotations
