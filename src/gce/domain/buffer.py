@@ -147,9 +147,11 @@ def draw(
     """Draw a training batch of `size` traces in random order; the time does not depend on the size of the buffer.
 
     Weightings:
+
     - `uniform-tier` gives every tier the same share of the batch, so that easy tiers do not crowd out hard ones.
     - `equal` gives every trace the same weight.
-    - `failure-rate` weights a tier by max(floor, failure[tier]), where `failure` is its rate of wrong rollouts.
+    - `failure-rate` weights a tier by max(floor, failure[tier]), where `failure` is its rate of wrong
+      rollouts, in [0, 1].
 
     A fractional share of a batch is rounded up or down at random, so that it is exact in expectation. Within a tier all
     traces are equally likely, and none is repeated before each has been drawn once.

@@ -36,6 +36,7 @@ def choose_layers(
     """Return the indices of the blocks to adapt, in ascending order.
 
     Strategies:
+
     - `probe`: the `count` blocks with the largest normalised activation; ties go to the lower index.
     - `last`: the `count` blocks nearest the output.
     - `random`: a choice that depends only on `key` and the block indices.

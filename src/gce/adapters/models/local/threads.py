@@ -79,7 +79,7 @@ def _deal(jobs: Sequence[Job]) -> list[list[int]]:
     for group in sorted(groups, key=lambda group: -len(group) * len(jobs[group[0]].prompt)):
         lightest = work.index(min(work))
         shares[lightest] += group
-        # Completions tend to be as long as their prompt.
+        # Completions tend to be longer for longer prompts.
         work[lightest] += len(group) * len(jobs[group[0]].prompt)
     return [share for share in shares if share]
 
