@@ -17,10 +17,10 @@ __all__ = ["whole_folder"]
 
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder, which is moved to `path` when the block ends and removed if the block fails.
+    """A temporary folder to write in; it takes its place at `path` when the block ends, and is gone where it fails.
 
-    Raises:
-        BadInput: `path` exists and is not an empty folder, belongs to a run, or cannot be written.
+    Raises BadInput where there is something already, other than an empty folder, where the place belongs to a run, or
+    nothing can be written.
     """
     check_apart(path)
     target = path.resolve()

@@ -22,12 +22,12 @@ EVALUATORS: Mapping[str, Builder] = {VERIFIER: TaskVerifier}
 
 
 def find_evaluator(task: Task, runner: str = AUTO, evaluator: str | Evaluator = VERIFIER) -> Evaluator:
-    """Return the task's evaluator by name, or built by a user's function at module:ATTR; an evaluator object is kept.
+    """An evaluator of the task by its name, or by module:ATTR of its builder; one that is given itself is taken.
 
-    `runner` says where programs in answers run.
+    `runner` says how programs are run that answers consist of.
 
     Raises:
-        BadInput: there is no such object, or it is not an evaluator.
+        BadInput: nothing of that name, or it is no evaluator.
     """
     name, found = f"evaluator={evaluator!r}", evaluator
     if isinstance(evaluator, str):
