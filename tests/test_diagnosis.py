@@ -6,8 +6,8 @@ import pytest
 from attrs import evolve
 
 from gce.domain import randomness
-from gce.domain.diagnosis import PATIENCE, Fall, add_counts, diagnose, falls, first_gains, run_counts
-from gce.domain.measurements import IterationRecord, TierCount
+from gce.domain.diagnosis import PATIENCE, Fall, diagnose, falls, first_gains, run_counts
+from gce.domain.measurements import IterationRecord, TierCount, add_counts
 from gce.domain.statistics import wilson
 
 

@@ -1010,7 +1010,7 @@ def test_group_relative_weights_read_rewards_and_rejection_reads_positives() -> 
     learned = {name: graded(algorithm=name).records[0].updates for name in ("grpo", "raft++", "reinforce-rej")}
     assert all(learned.values())
     best = graded("top:0.5").state.history
-    assert best.right == {"T0": 1.0, "T1": 1.0}, "the curriculum goes by what is right, not by the best of a group"
+    assert best.right == {"T0": 2.3, "T1": 2.3}, "the curriculum goes by rewards: 0, 0.4, 0.9 and 1"
     counts = graded().records[0].tiers["T0"]
     assert (counts.correct, counts.problems, counts.all_right, counts.all_wrong) == (1, 1, 0, 0)
 

@@ -10,38 +10,31 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gce.domain.admission import mixed, relative_variance
 from gce.domain.curriculum import (
     Policy,
     TierHistory,
+    TierRewards,
     climbed,
     needs_examples,
     plan,
     remember,
     second_wave,
+    tier_rewards,
     undecided_share,
 )
-from gce.domain.measurements import TierCount
 
 TIERS = ("T0", "T1", "T2", "T3", "T4")
 
 
-def count(problems: Any, all_right: Any, all_wrong: Any) -> TierCount:
-    return TierCount(
-        rollouts=8 * problems,
-        correct=0,
-        problems=problems,
-        all_right=all_right,
-        all_wrong=all_wrong,
-        truncated=0,
-        unparsed=0,
-        distinct=0,
-        mean_tokens=0.0,
-    )
+def count(problems: Any, all_right: Any, all_wrong: Any) -> TierRewards:
+    """Eight rollouts of each problem, of which only whether their rewards differ is told."""
+    return TierRewards(problems, float(problems - all_right - all_wrong), 8 * problems, 0.0, 8 * problems, 0.0)
 
 
 def fared(right: Any, *, shown: int = 0, shown_right: int = 0) -> Any:
     """Eight rollouts of two problems."""
-    return evolve(count(2, 0, 0), rollouts=8, correct=right, shown=shown, shown_correct=shown_right)
+    return evolve(count(2, 0, 0), rollouts=8, right=right, alone=8 - shown, alone_right=right - shown_right)
 
 
 COUNTS = st.tuples(*[st.integers(0, 20)] * 3).map(lambda parts: count(sum(parts), parts[0], parts[1]))
@@ -69,8 +62,8 @@ class TestHistory:
 
     def test_two_iterations_by_hand(self) -> None:
         """Half of 4 problems, 1 of them decided, and of 16 rollouts; then 2 problems with 8, and a tier that is new."""
-        first = evolve(count(4, 1, 0), rollouts=16, correct=6, shown=4, shown_correct=2)
-        second = evolve(count(2, 0, 1), rollouts=8, correct=3, shown=2, shown_correct=1)
+        first = TierRewards(4, 3.0, 16, 6.0, 12, 4.0)
+        second = TierRewards(2, 1.0, 8, 3.0, 6, 2.0)
         assert told([{"T0": first}, {"T0": second, "T1": second}], decay=0.5) == TierHistory(
             problems={"T0": 4.0, "T1": 2.0},
             undecided={"T0": 2.5, "T1": 1.0},
@@ -103,9 +96,55 @@ class TestHistory:
         with pytest.raises(ValueError, match="expected a decay in"):
             remember(TierHistory(), {}, decay=decay)
 
-    def test_more_decided_problems_than_problems_are_refused(self) -> None:
-        with pytest.raises(ValueError, match="T0: expected at most 3 problems all right or all wrong, got 2 and 2"):
-            remember(TierHistory(), {"T0": count(3, 2, 2)})
+
+class TestGradedRewards:
+    """Rewards 0, 0.4, 0.9 and 1, worked out by hand; where rewards are 0 or 1, everything is a count."""
+
+    def test_the_relative_variance_by_hand(self) -> None:
+        """Of all four: mean 2.3 / 4, mean of squares 1.97 / 4; of 0 and 0.4: (0.08 - 0.04) / (0.2 - 0.04)."""
+        assert relative_variance((0, 0.4, 0.9, 1)) == pytest.approx((0.4925 - 0.575**2) / (0.575 - 0.575**2))
+        assert relative_variance((0, 0.4)) == pytest.approx(0.25)
+        assert relative_variance((0.9, 1)) == pytest.approx(0.0025 / 0.0475)
+        assert relative_variance((0.4, 0.4)) == 0.0
+
+    @given(st.lists(st.booleans(), min_size=1, max_size=60).map(lambda found: [float(each) for each in found]))
+    def test_of_zeros_and_ones_it_is_whether_they_differ_exactly(self, rewards: list[float]) -> None:
+        assert relative_variance(rewards) == float(mixed(rewards))
+
+    @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
+    def test_it_is_a_share(self, rewards: list[float]) -> None:
+        assert 0.0 <= relative_variance(rewards) <= 1.0
+
+    def test_rewards_that_differ_in_their_last_digit_alone_divide_nothing_by_nothing(self) -> None:
+        assert relative_variance((1.0, 1.0 - 2**-53)) == 0.0
+
+    def test_a_group_without_rewards_has_none(self) -> None:
+        with pytest.raises(ValueError, match="at least one reward"):
+            relative_variance(())
+
+    def test_a_tier_by_hand(self) -> None:
+        """Two problems: 0 and 0.4 shown with examples, 0.9 and 1 alone."""
+        found = tier_rewards([[(0.0, True), (0.4, True)], [(0.9, False), (1.0, False)]])
+        assert found == TierRewards(2, pytest.approx(0.25 + 0.0025 / 0.0475), 4, pytest.approx(2.3), 2, 1.9)
+        assert found.mean == pytest.approx(0.575)
+
+    def test_the_mean_reward_climbs_and_does_without_examples(self) -> None:
+        """No rollout is right, and 0.4 on average: enough for the next level, and to go on alone."""
+        history = told([{"T0": tier_rewards([[(0.0, False), (0.4, False), (0.8, False)]])}])
+        assert climbed(history, TIERS) == ("T0", "T1")
+        assert not needs_examples(history, "T0")
+        low = told([{"T0": tier_rewards([[(0.0, False)] * 5 + [(0.4, False)]])}])
+        assert climbed(low, TIERS) == ("T0",)
+        assert needs_examples(low, "T0")
+
+    def test_a_tier_whose_rewards_hardly_differ_gets_fewer_problems(self) -> None:
+        far = [[(0.0, False), (1.0, False)]] * 10
+        near = [[(0.4, False), (0.5, False)]] * 10
+        shares = plan(told([{"T0": tier_rewards(near), "T1": tier_rewards(far)}]), TIERS[:2], problems=40)
+        assert shares["T0"] < shares["T1"]
+        assert undecided_share(told([{"T0": tier_rewards(near)}]), "T0") == pytest.approx(
+            (10 * 0.0025 / 0.2475 + 1) / 12
+        )
 
 
 class TestPlan:
@@ -217,12 +256,18 @@ class TestSecondWave:
         groups = {"often": (True, True, False), "rare": (True, False, False), "rare too": (False, True, False)}
         assert second_wave(groups, 4) == {"rare": 2, "rare too": 1, "often": 1}
 
-    def test_rewards_that_differ_come_first_by_their_mean(self) -> None:
-        """Means 0.2, 0.65 and 0.95; then what is 0.4 throughout, and 0.9 throughout only where that is not enough."""
+    def test_rewards_that_differ_most_come_first(self) -> None:
+        """Relative variances 0.25, 0.0625 / 0.2275 = 0.27 and 0.05; then what is 0.4 throughout, and 0.9 throughout
+        only where that is not enough."""
         groups = {"top": (0.9, 1), "low": (0, 0.4), "half": (0.4, 0.9), "same": (0.4, 0.4), "good": (0.9, 0.9)}
-        assert list(second_wave(groups, 3)) == ["low", "half", "top"]
-        assert list(second_wave(groups, 10)) == ["low", "half", "top", "same", "good"]
-        assert list(second_wave(groups, 10, admit_at=0.9)) == ["low", "half", "top", "same"]
+        assert list(second_wave(groups, 3)) == ["half", "low", "top"]
+        assert list(second_wave(groups, 10)) == ["half", "low", "top", "same", "good"]
+        assert list(second_wave(groups, 10, admit_at=0.9)) == ["half", "low", "top", "same"]
+
+    def test_of_equal_variance_the_lowest_mean_comes_first(self) -> None:
+        """0 and 1 in any mixture have the largest variance that their mean allows."""
+        groups = {"often": (1, 1, 0), "graded": (0, 0.9), "rare": (0, 0, 1)}
+        assert list(second_wave(groups, 3)) == ["rare", "often", "graded"]
 
     def test_the_limit_sends_rollouts_on(self) -> None:
         groups = {"hard": (False,) * 4, "open": (True, False)}

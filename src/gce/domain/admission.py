@@ -1,4 +1,4 @@
-"""Which rollouts of one problem are positives, and whether their rewards tell them apart.
+"""Which rollouts of one problem are positives, and how far their rewards tell them apart.
 
 Rewards are in [0, 1]. Knows nothing of traces: a group is the rewards of one problem's rollouts, in their order.
 """
@@ -6,14 +6,35 @@ Rewards are in [0, 1]. Knows nothing of traces: a group is the rewards of one pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor
+from math import floor, fsum
 
-__all__ = ["mixed", "positives"]
+__all__ = ["mixed", "positives", "relative_variance"]
 
 
 def mixed(rewards: Sequence[float]) -> bool:
     """Whether a group has a mixed outcome: its rewards differ, so that there is something to learn from it."""
     return bool(rewards) and min(rewards) != max(rewards)
+
+
+def relative_variance(rewards: Sequence[float]) -> float:
+    """The variance of a group's rewards as a share of the largest that their mean allows, in [0, 1].
+
+    0 where all are the same, exactly 1 where they are zeros and ones in any mixture: (E[r^2] - m^2) / (m - m^2) for the
+    mean m.
+
+    Source: Bhatia and Davis (2000), A Better Bound on the Variance, American Mathematical Monthly 107:353.
+
+    Raises:
+        ValueError: no rewards.
+    """
+    if not rewards:
+        raise ValueError("expected at least one reward, got none")
+    if not mixed(rewards):
+        return 0.0
+    mean, squares = fsum(rewards) / len(rewards), fsum(reward * reward for reward in rewards) / len(rewards)
+    largest = mean - mean * mean
+    # Rewards that differ in their last digit alone: rounding may leave nothing of either.
+    return min(1.0, max(0.0, (squares - mean * mean) / largest)) if largest > 0.0 else 0.0
 
 
 def positives(rewards: Sequence[float], admit_at: float = 1.0, *, top: float | None = None) -> tuple[bool, ...]:

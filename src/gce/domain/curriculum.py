@@ -1,4 +1,4 @@
-"""Who gets how many rollouts next: problems with a mixed outcome teach, those whose rewards differ.
+"""Who gets how many rollouts next: problems with a mixed outcome teach, the more the further their rewards differ.
 
 Reads rewards of training rollouts only, never an evaluation; held-out tiers are not among the tiers it is given.
 Draws no random numbers: the same history gives the same plan. Knows nothing of what a problem or a tier is.
@@ -10,73 +10,100 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
-from gce.domain.admission import mixed
-from gce.domain.measurements import TierCount
+from gce.domain.admission import mixed, relative_variance
 
-__all__ = ["Policy", "TierHistory", "climbed", "needs_examples", "plan", "remember", "second_wave", "undecided_share"]
+__all__ = [
+    "Policy",
+    "TierHistory",
+    "TierRewards",
+    "climbed",
+    "needs_examples",
+    "plan",
+    "remember",
+    "second_wave",
+    "tier_rewards",
+    "undecided_share",
+]
 
 Policy = Literal["adaptive", "uniform"]
 
 RUNG_HOLDS = 0.1
-"""Share of right rollouts from which on a ladder's next tier is tried."""
+"""Mean reward from which on a ladder's next tier is tried."""
 ENOUGH_ALONE = 0.2
-"""Share of right rollouts from which on a tier needs no worked examples."""
+"""Mean reward of rollouts without worked examples from which on a tier needs none."""
+
+
+@frozen
+class TierRewards:
+    """What one iteration's training rollouts of a tier showed; `tier_rewards` makes it."""
+
+    problems: float
+    undecided: float
+    """The problems' relative variances of rewards, added up: where rewards are 0 or 1, those with a mixed outcome."""
+    rollouts: float
+    right: float
+    """Rewards of the rollouts, added up: where they are 0 or 1, those that were right."""
+    alone: float
+    """Rollouts without worked examples."""
+    alone_right: float
+    """Their rewards, added up."""
+
+    @property
+    def mean(self) -> float:
+        """The mean reward."""
+        return self.right / self.rollouts
+
+
+def tier_rewards(groups: Iterable[Sequence[tuple[float, bool]]]) -> TierRewards:
+    """What the rollouts of a tier showed, a group for each problem: rewards, and whether worked examples were shown.
+
+    Raises:
+        ValueError: a group without rollouts.
+    """
+    found = list(groups)
+    rewards = [reward for group in found for reward, _ in group]
+    alone = [reward for group in found for reward, shown in group if not shown]
+    undecided = math.fsum(relative_variance([reward for reward, _ in group]) for group in found)
+    return TierRewards(len(found), undecided, len(rewards), math.fsum(rewards), len(alone), math.fsum(alone))
 
 
 @frozen
 class TierHistory:
-    """What past training rollouts showed of each tier, recent ones weighing more; starts empty."""
+    """What past training rollouts showed of each tier, by tier; recent ones weigh more. Starts empty.
+
+    Fields are those of `TierRewards`, each number weighing less the longer ago it was.
+    """
 
     problems: Mapping[str, float] = field(factory=dict)
-    """Problems sampled, by tier, each weighing less the longer ago it was."""
     undecided: Mapping[str, float] = field(factory=dict)
-    """Those of them with a mixed outcome, weighed alike."""
     rollouts: Mapping[str, float] = field(factory=dict)
-    """Rollouts, by tier, weighed alike."""
     right: Mapping[str, float] = field(factory=dict)
-    """Those of them that were right."""
     alone: Mapping[str, float] = field(factory=dict)
-    """Rollouts without worked examples, by tier, weighed alike."""
     alone_right: Mapping[str, float] = field(factory=dict)
-    """Those of these that were right."""
 
 
-def remember(history: TierHistory, counts: Mapping[str, TierCount], *, decay: float = 0.7) -> TierHistory:
+def remember(history: TierHistory, showed: Mapping[str, TierRewards], *, decay: float = 0.7) -> TierHistory:
     """The history after one more iteration, given what its training rollouts showed.
 
     Everything remembered weighs `decay` times what it did: with 0.7, half after two iterations.
 
     Raises:
-        ValueError: a decay outside [0, 1], or more decided problems than problems.
+        ValueError: a decay outside [0, 1].
     """
     if not 0.0 <= decay <= 1.0:
         raise ValueError(f"expected a decay in [0, 1], got {decay!r}")
-    problems = {tier: decay * weight for tier, weight in history.problems.items()}
-    undecided = {tier: decay * weight for tier, weight in history.undecided.items()}
-    rollouts, right, alone, alone_right = (
-        {tier: decay * weight for tier, weight in weights.items()}
-        for weights in (history.rollouts, history.right, history.alone, history.alone_right)
-    )
-    for tier, count in counts.items():
-        open_problems = count.problems - count.all_right - count.all_wrong
-        if not 0 <= open_problems <= count.problems:
-            raise ValueError(
-                f"tier {tier}: expected at most {count.problems} problems all right or all wrong, "
-                f"got {count.all_right} and {count.all_wrong}"
-            )
-        problems[tier] = problems.get(tier, 0.0) + count.problems
-        undecided[tier] = undecided.get(tier, 0.0) + open_problems
-        rollouts[tier] = rollouts.get(tier, 0.0) + count.rollouts
-        right[tier] = right.get(tier, 0.0) + count.correct
-        alone[tier] = alone.get(tier, 0.0) + count.rollouts - count.shown
-        alone_right[tier] = alone_right.get(tier, 0.0) + count.correct - count.shown_correct
-    return TierHistory(problems, undecided, rollouts, right, alone, alone_right)
+
+    def after(name: str) -> dict[str, float]:
+        weights = {tier: decay * weight for tier, weight in getattr(history, name).items()}
+        return weights | {tier: weights.get(tier, 0.0) + getattr(each, name) for tier, each in showed.items()}
+
+    return TierHistory(*(after(each.name) for each in fields(TierHistory)))
 
 
 def climbed(history: TierHistory, tiers: Sequence[str]) -> tuple[str, ...]:
-    """The first of `tiers`, from easy to hard, and each after a tier whose rollouts were right in `RUNG_HOLDS`."""
+    """The first of `tiers`, from easy to hard, and each after a tier with a mean reward of `RUNG_HOLDS`."""
     found = []
     for tier in tiers:
         found.append(tier)
@@ -86,13 +113,15 @@ def climbed(history: TierHistory, tiers: Sequence[str]) -> tuple[str, ...]:
 
 
 def needs_examples(history: TierHistory, tier: str) -> bool:
-    """Whether rollouts of the tier without worked examples were right less often than `ENOUGH_ALONE`, or none was."""
+    """Whether rollouts of the tier without worked examples earned less than `ENOUGH_ALONE` on average, or none was."""
     alone = history.alone.get(tier, 0.0)
     return not alone or history.alone_right.get(tier, 0.0) / alone < ENOUGH_ALONE
 
 
 def undecided_share(history: TierHistory, tier: str) -> float:
-    """The share of the tier's problems expected to have a mixed outcome, in (0, 1).
+    """The mean relative variance of rewards that is expected of the tier's problems, in (0, 1).
+
+    Where rewards are 0 or 1, it is the share of problems expected to have a mixed outcome.
 
     Counted, not derived from the accuracy: 1 - p^K - (1 - p)^K would hold only if all problems of a tier were equally
     hard, and promises too much where they differ. The mean of a Beta(1, 1) prior after the weighed counts: 0.5 for a
@@ -139,10 +168,11 @@ def second_wave(
 ) -> dict[str, int]:
     """Extra rollouts for problems of a first wave, from its rewards: `rollouts` in all where they find a place.
 
-    Problems with a mixed outcome come first, those with the smallest mean reward before others; then problems whose
-    rewards are all the same and below `admit_at`; never those whose rewards are all the same and not below it. Inside
-    each of the two kinds the rollouts go round, one each, until every problem has `limit` extra ones (None: as many as
-    its first wave had). Problems that get none are left out; ties go to the earlier problem.
+    Problems with a mixed outcome come first, by `relative_variance` of their rewards, the largest first, and where that
+    is equal, as it is where rewards are 0 or 1, by mean reward, the smallest first; then problems whose rewards are all
+    the same and below `admit_at`; never those whose rewards are all the same and not below it. Inside each of the two
+    kinds the rollouts go round, one each, until every problem has `limit` extra ones (None: as many as its first wave
+    had). Problems that get none are left out; ties go to the earlier problem.
 
     Raises:
         ValueError: a negative number, or a problem without rewards.
@@ -153,8 +183,8 @@ def second_wave(
         if not rewards:
             raise ValueError(f"expected at least one verdict for problem {problem!r}, got none")
     room = {problem: len(rewards) if limit is None else limit for problem, rewards in groups.items()}
-    mean = {problem: math.fsum(rewards) / len(rewards) for problem, rewards in groups.items()}
-    open_ones = sorted((problem for problem in groups if mixed(groups[problem])), key=mean.__getitem__)
+    rank = {problem: (-relative_variance(rewards), _mean(rewards)) for problem, rewards in groups.items()}
+    open_ones = sorted((problem for problem in groups if mixed(groups[problem])), key=rank.__getitem__)
     all_wrong = [problem for problem, rewards in groups.items() if max(rewards) < admit_at and not mixed(rewards)]
     extra: dict[str, int] = {}
     for kind in (open_ones, all_wrong):
@@ -162,6 +192,10 @@ def second_wave(
         extra.update((problem, count) for problem, count in zip(kind, given, strict=True) if count)
         rollouts -= sum(given)
     return extra
+
+
+def _mean(rewards: Sequence[float]) -> float:
+    return math.fsum(rewards) / len(rewards)
 
 
 def _go_round(room: Sequence[int], total: int) -> list[int]:

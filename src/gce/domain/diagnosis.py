@@ -6,45 +6,17 @@ Says what was seen and what to try; decides nothing. Knows nothing of models or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from math import pi
 
 from attrs import frozen
 
-from gce.domain.measurements import Interval, IterationRecord, TierCount
+from gce.domain.measurements import Interval, IterationRecord, TierCount, add_counts
 from gce.domain.statistics import difference, interval
 
-__all__ = ["PATIENCE", "Fall", "add_counts", "diagnose", "falls", "first_gains", "run_counts"]
+__all__ = ["PATIENCE", "Fall", "diagnose", "falls", "first_gains", "run_counts"]
 
 PATIENCE = 3
 """Iterations in a row that show the same before it is said."""
-
-
-def add_counts(counts: Sequence[TierCount]) -> TierCount:
-    """The counts of several iterations or tiers as one; `mean_tokens` weighs by rollouts.
-
-    Raises:
-        ValueError: nothing to add.
-    """
-    if not counts:
-        raise ValueError("expected counts to add, got none")
-
-    def add(one: TierCount, other: TierCount) -> TierCount:
-        rollouts = one.rollouts + other.rollouts
-        tokens = one.mean_tokens * one.rollouts + other.mean_tokens * other.rollouts
-        return TierCount(
-            rollouts=rollouts,
-            correct=one.correct + other.correct,
-            problems=one.problems + other.problems,
-            all_right=one.all_right + other.all_right,
-            all_wrong=one.all_wrong + other.all_wrong,
-            truncated=one.truncated + other.truncated,
-            unparsed=one.unparsed + other.unparsed,
-            distinct=one.distinct + other.distinct,
-            mean_tokens=tokens / rollouts if rollouts else 0.0,
-        )
-
-    return reduce(add, counts)
 
 
 def diagnose(records: Sequence[IterationRecord]) -> dict[str, str]:

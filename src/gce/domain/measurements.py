@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
-__all__ = ["Interval", "IterationRecord", "TierCount"]
+from gce.domain.admission import mixed
+
+if TYPE_CHECKING:
+    from gce.domain.answers import Answer
+
+__all__ = ["Counted", "Interval", "IterationRecord", "TierCount", "add_counts", "count_tier"]
+
+UNPARSED = frozenset({"grammar", "missing-answer", "several-answers"})
+"""Kinds of violations of answers that could not be read."""
 
 
 @frozen
@@ -56,6 +68,65 @@ class TierCount:
     shown: int = 0
     """Rollouts whose prompt began with worked examples."""
     shown_correct: int = 0
+
+    def __add__(self, other: TierCount) -> TierCount:
+        """Both as one; `mean_tokens` weighs by rollouts."""
+        found = {each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(TierCount)}
+        tokens = self.mean_tokens * self.rollouts + other.mean_tokens * other.rollouts
+        rollouts = found["rollouts"]
+        return TierCount(**found | {"mean_tokens": tokens / rollouts if rollouts else 0.0})
+
+
+@frozen
+class Counted:
+    """A training rollout as it is counted."""
+
+    answer: Answer
+    """One that did not fail."""
+    digest: str
+    """Of its trace: equal for answers that teach the same."""
+    tokens: int
+    """Tokens that the model wrote, over all its replies; 0 where the backend does not tell."""
+    shown: bool = False
+    """Whether its prompt began with worked examples."""
+
+
+def count_tier(rollouts: Sequence[Counted], *, admit_at: float = 1.0) -> TierCount:
+    """The counts of one tier's rollouts, at least one; a problem's are all right where the rewards are `admit_at`."""
+    groups: dict[str, list[float]] = defaultdict(list)
+    for each in rollouts:
+        groups[each.answer.problem.key].append(each.answer.reward or 0.0)
+    decided = [rewards[0] >= admit_at for rewards in groups.values() if not mixed(rewards)]
+    right = [each for each in rollouts if each.answer.right]
+    return TierCount(
+        rollouts=len(rollouts),
+        correct=len(right),
+        problems=len(groups),
+        all_right=decided.count(True),
+        all_wrong=decided.count(False),
+        truncated=sum(each.answer.completion.finish_reason == "length" for each in rollouts),
+        unparsed=sum(_unparsed(each.answer) for each in rollouts),
+        distinct=len({each.digest for each in right}),
+        mean_tokens=sum(each.tokens for each in rollouts) / len(rollouts),
+        shown=sum(each.shown for each in rollouts),
+        shown_correct=sum(each.shown for each in right),
+    )
+
+
+def _unparsed(answer: Answer) -> bool:
+    kinds = (violation.kind for verdict in answer.verdicts for violation in verdict.violations)
+    return answer.outcome == "unreadable" or any(kind in UNPARSED for kind in kinds)
+
+
+def add_counts(counts: Sequence[TierCount]) -> TierCount:
+    """The counts of several iterations or tiers as one.
+
+    Raises:
+        ValueError: nothing to add.
+    """
+    if not counts:
+        raise ValueError("expected counts to add, got none")
+    return reduce(add, counts)
 
 
 @frozen

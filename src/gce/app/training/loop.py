@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gce.app.evaluation.scoring import RESUME, accuracy, ask, check_answers
-from gce.app.settings.records import ADMISSION
-from gce.app.training.records import commit, count_tiers, iteration_record
-from gce.app.training.rollouts import sample, without_failed
+from gce.app.training.records import commit, iteration_record
+from gce.app.training.rollouts import rewards_by_tier, sample, without_failed
 from gce.app.training.state import Run, RunState, next_state
 from gce.app.training.updates import admit_traces, learn, warm_up
 from gce.domain.measurements import Interval, IterationRecord
@@ -33,12 +32,9 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
 
     began = run.clock.now()
     rollouts = without_failed(sampled)
-    # The best of a group need not be right: the curriculum goes by what is.
-    best = ADMISSION.share(run.settings.buffer.admission) is not None
-    as_taken = [(rollout.reward, rollout.judged.right if best else rollout.credited) for rollout in rollouts]
-    credited = count_tiers(run.tiers, rollouts, as_taken, admit_at=run.task.admit_at)
+    showed = rewards_by_tier(run.tiers, rollouts)
     buffer, admitted = admit_traces(run, state.buffer, number, rollouts)
-    reports = warm_up(run, state) if warming_up else learn(run, number, buffer, rollouts, credited)
+    reports = warm_up(run, state) if warming_up else learn(run, number, buffer, rollouts, showed)
     updates = state.updates + len(reports)
 
     learned = run.clock.now()
@@ -47,7 +43,7 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
 
     seconds = {"sample": sampling, "train": learned - began, "evaluate": looked - learned}
     record = iteration_record(run, number, sampled, buffer, admitted, reports, dev, seconds)
-    state = next_state(state, record, credited, drawn, buffer, updates, warming_up=warming_up)
+    state = next_state(state, record, showed, drawn, buffer, updates, warming_up=warming_up)
     commit(run, state, record, sampled, admitted)
     run.watcher.iteration(record)
     return state, record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,11 +15,9 @@ from gce.app.tables import accuracy_rows, count_words, table
 from gce.app.training.rollouts import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
 from gce.app.wiring.system import peak_bytes
-from gce.domain.admission import mixed
-from gce.domain.answers import Answer
 from gce.domain.buffer import Buffer, composition
 from gce.domain.learning import ModelState, Trace, UpdateReport
-from gce.domain.measurements import Interval, IterationRecord, TierCount
+from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, count_tier
 from gce.domain.serialization import to_plain
 from gce.domain.traces import trace_digest, trace_record
 
@@ -33,52 +31,18 @@ __all__ = [
     "versions",
 ]
 
-UNPARSED = frozenset({"grammar", "missing-answer", "several-answers"})
-"""Kinds of violations of answers that could not be read."""
 VERSIONED = (*("gguf", "mlx", "mlx-lm", "numpy", "ortools", "peft", "scipy-openblas32", "torch", "transformers"),)
 """Packages whose versions a run keeps."""
 
 
-def count_tiers(
-    tiers: Sequence[str], rollouts: Sequence[Rollout], found: Sequence[tuple[float, bool]], *, admit_at: float
-) -> dict[str, TierCount]:
-    """Counts by tier, with what each rollout is taken for: its reward, and whether it is a positive."""
-    by_tier: dict[str, list[tuple[Rollout, float, bool]]] = {tier: [] for tier in tiers}
-    for rollout, (reward, right) in zip(rollouts, found, strict=True):
-        by_tier.setdefault(rollout.judged.problem.tier, []).append((rollout, reward, right))
-    return {tier: _count_tier(of_tier, admit_at) for tier, of_tier in by_tier.items() if of_tier}
-
-
-def _count_tier(found: Sequence[tuple[Rollout, float, bool]], admit_at: float) -> TierCount:
-    groups: dict[str, list[float]] = defaultdict(list)
-    for rollout, reward, _ in found:
-        groups[rollout.judged.problem.key].append(reward)
-    decided = [group[0] >= admit_at for group in groups.values() if not mixed(group)]
-    rollouts = [(rollout, right) for rollout, _, right in found]
-    answers = [rollout.judged for rollout, _ in rollouts]
-    lengths = [answer.completion.tokens or 0 for answer in answers]
-    return TierCount(
-        rollouts=len(answers),
-        correct=sum(right for _, right in rollouts),
-        problems=len(groups),
-        all_right=decided.count(True),
-        all_wrong=decided.count(False),
-        truncated=sum(answer.completion.finish_reason == "length" for answer in answers),
-        unparsed=sum(_unparsed(answer) for answer in answers),
-        distinct=len({_digest(rollout.judged) for rollout, right in rollouts if right}),
-        mean_tokens=sum(lengths) / len(lengths),
-        shown=sum(rollout.shown for rollout, _ in rollouts),
-        shown_correct=sum(right for rollout, right in rollouts if rollout.shown),
-    )
-
-
-def _unparsed(answer: Answer) -> bool:
-    kinds = (violation.kind for verdict in answer.verdicts for violation in verdict.violations)
-    return answer.outcome == "unreadable" or any(kind in UNPARSED for kind in kinds)
-
-
-def _digest(answer: Answer) -> str:
-    return trace_digest(answer.problem, answer.completion.text)
+def count_tiers(run: Run, rollouts: Sequence[Rollout]) -> dict[str, TierCount]:
+    """What rollouts that did not fail showed as they were judged, by tier."""
+    by_tier: dict[str, list[Counted]] = {tier: [] for tier in run.tiers}
+    for each in rollouts:
+        answer = each.judged
+        digest = trace_digest(answer.problem, answer.completion.text)
+        by_tier.setdefault(answer.problem.tier, []).append(Counted(answer, digest, each.tokens or 0, each.shown))
+    return {tier: count_tier(found, admit_at=run.task.admit_at) for tier, found in by_tier.items() if found}
 
 
 def iteration_record(
@@ -93,18 +57,16 @@ def iteration_record(
 ) -> IterationRecord:
     """The record of an iteration: what was sampled, admitted, learned and measured."""
     rollouts = without_failed(sampled)
-    judged = [rollout.judged for rollout in rollouts]
-    as_judged = [(answer.reward or 0.0, answer.right) for answer in judged]
     taken = [report for report in reports if report.tokens]
     return IterationRecord(
         iteration=number,
-        tiers=count_tiers(run.tiers, rollouts, as_judged, admit_at=run.task.admit_at),
+        tiers=count_tiers(run, rollouts),
         buffer=composition(buffer),
         admitted=len(admitted),
         updates=len(taken),
         loss=_mean([report.loss for report in taken]),
         gradient_norm=_mean([report.gradient_norm for report in taken]),
-        entropy=_entropy(judged),
+        entropy=_entropy(rollouts),
         dropped=sum(report.dropped for report in reports),
         dev=dev,
         seconds=seconds,
@@ -116,8 +78,8 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _entropy(judged: Sequence[Answer]) -> float | None:
-    found = [value for answer in judged for value in answer.completion.log_probabilities or ()]
+def _entropy(rollouts: Sequence[Rollout]) -> float | None:
+    found = [value for rollout in rollouts for each in rollout.written for value in each.log_probabilities or ()]
     return -sum(found) / len(found) if found else None
 
 

@@ -23,7 +23,7 @@ from gce.domain.admission import positives
 from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import Completion
 from gce.domain.conversations import Conversation
-from gce.domain.curriculum import climbed, needs_examples, plan, second_wave
+from gce.domain.curriculum import TierRewards, climbed, needs_examples, plan, second_wave, tier_rewards
 from gce.domain.learning import Turn
 from gce.domain.problems import Problem
 from gce.domain.randomness import generator, key
@@ -35,7 +35,7 @@ from gce.domain.traces import turns_of
 from gce.domain.verdicts import Verdict
 from gce.errors import BadInput
 
-__all__ = ["Rollout", "groups_of", "sample", "without_failed"]
+__all__ = ["Rollout", "groups_of", "rewards_by_tier", "sample", "without_failed"]
 
 ALONE_EVERY = 4
 """Of a wave's rollouts of a problem that is shown with examples, each fourth has none, and so has the last of fewer."""
@@ -86,6 +86,18 @@ class Rollout:
     """The conversation that led to it, with what the model wrote marked trained; None for the prompt and the answer."""
     counts: Mapping[str, int | None] = field(factory=dict)
     """What is stored of the conversation: `replies`, `prompt_tokens` and `tokens`; empty where `turns` is None."""
+
+    @property
+    def written(self) -> tuple[Completion, ...]:
+        """What the model wrote and is learned: the answer, or its turns of the conversation."""
+        if self.turns is None:
+            return (self.judged.completion,)
+        return tuple(turn.completion for turn in self.turns if turn.trained and turn.completion is not None)
+
+    @property
+    def tokens(self) -> int | None:
+        """How many tokens the model wrote, over all its replies; None where the backend does not tell."""
+        return self.counts["tokens"] if self.counts else self.judged.completion.tokens
 
     @property
     def learnable(self) -> bool:
@@ -143,6 +155,15 @@ def groups_of(rollouts: Sequence[Rollout]) -> dict[str, list[float]]:
     for rollout in rollouts:
         groups[rollout.judged.problem.key].append(rollout.reward)
     return groups
+
+
+def rewards_by_tier(tiers: Sequence[str], rollouts: Sequence[Rollout]) -> dict[str, TierRewards]:
+    """What the rollouts showed, with rewards as learning takes them; tiers without rollouts are left out."""
+    found: dict[str, dict[str, list[tuple[float, bool]]]] = {tier: defaultdict(list) for tier in tiers}
+    for rollout in rollouts:
+        problem = rollout.judged.problem
+        found.setdefault(problem.tier, defaultdict(list))[problem.key].append((rollout.reward, rollout.shown))
+    return {tier: tier_rewards(groups.values()) for tier, groups in found.items() if groups}
 
 
 def _with_positives(run: Run, rollouts: Sequence[Rollout]) -> list[Rollout]:

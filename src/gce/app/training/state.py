@@ -15,9 +15,9 @@ from gce.app.evaluation.demonstrations import Demonstration
 from gce.app.settings.records import TrainSettings
 from gce.domain.algorithms import Algorithm
 from gce.domain.buffer import Buffer, BufferSettings, admit, empty
-from gce.domain.curriculum import TierHistory, remember
+from gce.domain.curriculum import TierHistory, TierRewards, remember
 from gce.domain.learning import ModelState
-from gce.domain.measurements import IterationRecord, TierCount
+from gce.domain.measurements import IterationRecord
 from gce.domain.problems import Problem
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.strategies.requests import Strategy
@@ -144,20 +144,20 @@ def resume(run: Run) -> RunState:
 def next_state(
     state: RunState,
     record: IterationRecord,
-    credited: Mapping[str, TierCount],
+    showed: Mapping[str, TierRewards],
     drawn: Mapping[str, int],
     buffer: Buffer,
     updates: int,
     *,
     warming_up: bool,
 ) -> RunState:
-    """The state after the iteration of this record; `credited` counts what learning took for right."""
+    """The state after the iteration of this record; `showed` has the rewards as learning took them."""
     first = {tier: record.iteration for tier, count in record.tiers.items() if count.correct}
     best, looks_since_best = _best(state, record)
     return RunState(
         iteration=record.iteration,
         drawn=drawn,
-        history=remember(state.history, credited),
+        history=remember(state.history, showed),
         buffer=buffer,
         first_correct={**first, **state.first_correct},
         rollouts=state.rollouts + sum(count.rollouts for count in record.tiers.values()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from math import ceil, isfinite
@@ -13,13 +14,14 @@ from numpy.random import Generator
 from gce.app.settings.records import WARM_UP_PART, ObjectiveSettings
 from gce.app.training.rollouts import Rollout, groups_of
 from gce.app.training.state import Run, RunState
-from gce.domain.algorithms import drop_decided
+from gce.domain.algorithms import Algorithm, drop_decided
+from gce.domain.answers import Answer
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
+from gce.domain.curriculum import TierRewards
 from gce.domain.learning import Trace, TrainingBatch, UpdateReport
-from gce.domain.measurements import TierCount
 from gce.domain.randomness import generator
 from gce.domain.traces import trace_of
-from gce.errors import ModelError
+from gce.errors import BadInput, ModelError
 
 __all__ = ["admit_traces", "learn", "trace_of_rollout", "warm_up"]
 
@@ -27,27 +29,19 @@ __all__ = ["admit_traces", "learn", "trace_of_rollout", "warm_up"]
 def trace_of_rollout(rollout: Rollout, iteration: int) -> Trace:
     """Return a rollout as a trace for the buffer."""
     answer = rollout.judged
-    if rollout.turns is None:
-        return trace_of(answer.problem, answer.completion, answer.verdicts, iteration=iteration)
-    return trace_of(
-        answer.problem,
-        rollout.turns,
-        answer.verdicts,
-        iteration=iteration,
-        key=answer.completion.key,
-        reward=answer.reward,
-    )
+    said, reward = (answer.completion, _graded(answer)) if rollout.turns is None else (rollout.turns, answer.reward)
+    key = answer.completion.key
+    return trace_of(answer.problem, said, answer.verdicts, iteration=iteration, key=key, reward=reward)
+
+
+def _graded(answer: Answer) -> float | None:
+    """The reward where the verdicts alone do not say it: 1 for a right answer and 0 for any other go without saying."""
+    return None if answer.reward == float(answer.right) else answer.reward
 
 
 def _has_log_probabilities(rollout: Rollout) -> bool:
     """Whether those of all its trained tokens are known."""
-    if rollout.turns is None:
-        return rollout.judged.completion.log_probabilities is not None
-    return all(
-        turn.completion is not None and turn.completion.log_probabilities is not None
-        for turn in rollout.turns
-        if turn.trained
-    )
+    return all(each.log_probabilities is not None for each in rollout.written)
 
 
 def admit_traces(run: Run, buffer: Buffer, number: int, rollouts: Sequence[Rollout]) -> tuple[Buffer, list[Trace]]:
@@ -93,7 +87,7 @@ def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout]) ->
     if algorithm.drops_decided:
         groups = drop_decided(groups, admit_at=run.task.admit_at)
     weighed = groups_of(judged if algorithm.graded else [evolve(each, reward=float(each.credited)) for each in judged])
-    found = {problem: iter(algorithm.weigh(weighed[problem])) for problem in groups}
+    found = {problem: iter(_weights(algorithm, weighed[problem])) for problem in groups}
     weights = {
         rollout.judged.completion.key: next(found[rollout.judged.problem.key])
         for rollout in judged
@@ -103,8 +97,23 @@ def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout]) ->
     return _Pool(admit(empty(BufferSettings(per_problem=None, deduplicate=False)), traces), weights)
 
 
+def _weights(algorithm: Algorithm, rewards: Sequence[float]) -> Sequence[float]:
+    """What the algorithm, which may be anybody's, makes of one problem's rewards; BadInput where that is no weights."""
+    found = algorithm.weigh(rewards) if algorithm.weigh is not None else None
+    try:
+        weights = [float(weight) for weight in (() if found is None else found)]
+    except (TypeError, ValueError):
+        weights = []
+    if len(weights) != len(rewards) or not all(map(isfinite, weights)):
+        raise BadInput(
+            f"algorithm {algorithm.name}: expected a finite weight for each of {len(rewards)} rewards, got "
+            f"{reprlib.repr(found)}: mend its `weigh`"
+        )
+    return weights
+
+
 def learn(
-    run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout], counts: Mapping[str, TierCount]
+    run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout], showed: Mapping[str, TierRewards]
 ) -> list[UpdateReport]:
     """Take the iteration's optimizer steps, on the replay buffer or its own rollouts, depending on the algorithm."""
     settings, pool = run.settings, _pool(run, number, buffer, rollouts)
@@ -115,19 +124,19 @@ def learn(
     if not len(pool.buffer):
         return []
     rng = generator(settings.seed, "batches", number)
-    drawn = _batches(run, number, pool.buffer, counts, rng)
+    drawn = _batches(run, number, pool.buffer, showed, rng)
     return _take_steps(run, number, [_batch(settings.objective, pool, traces, rng) for traces in drawn])
 
 
 def _batches(
-    run: Run, number: int, buffer: Buffer, counts: Mapping[str, TierCount], rng: Generator
+    run: Run, number: int, buffer: Buffer, showed: Mapping[str, TierRewards], rng: Generator
 ) -> list[tuple[Trace, ...]]:
     optimizer, weighting = run.settings.optimizer, run.settings.buffer.weighting
     if optimizer.epochs is not None:
         return [batch for _ in range(optimizer.epochs) for batch in epoch(buffer, rng, optimizer.batch)]
-    # A tier that was not sampled this time counts as unsolved.
+    # What a tier lacks of the highest mean reward; one that was not sampled this time counts as unsolved.
     failure = dict.fromkeys(composition(buffer), 1.0)
-    failure |= {tier: 1 - count.correct / count.rollouts for tier, count in counts.items()}
+    failure |= {tier: 1 - each.mean for tier, each in showed.items()}
     wanted = optimizer.updates * (number if optimizer.restart else 1)
     updates = min(wanted, ceil(optimizer.reuse * len(buffer) / optimizer.batch))
     return [draw(buffer, rng, optimizer.batch, weighting=weighting, failure=failure) for _ in range(updates)]
