@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 __all__ = ["Executor"]
 
@@ -11,6 +11,7 @@ Spec = TypeVar("Spec")
 Result = TypeVar("Result")
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Runs work on specifications, one or several at a time."""
 

@@ -47,6 +47,7 @@ from gce.app.options import (
 )
 from gce.app.settings.fields import Setting, section_of, setting, settings_in
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
+from gce.app.wiring.executors import EXECUTORS, LOCAL
 from gce.app.wiring.sandboxes import AUTO, RUNNER_HELP, RUNNERS
 from gce.app.wiring.tasks import TASK_HELP
 from gce.domain.algorithms import ALGORITHMS
@@ -372,6 +373,23 @@ class ExecutorSettings:
 
     section: ClassVar = "executor"
     runner: str = setting(AUTO, Choice(RUNNERS), RUNNER_HELP, flag="--runner")
+    judges: int = setting(
+        1,
+        THREADS,
+        "processes that judge answers, for verifiers that take long (default 1: this one)",
+        flag="--judges",
+        unit="processes",
+        omit_default=True,
+    )
+    name: str = setting(
+        LOCAL,
+        ChoiceOrOwn(tuple(EXECUTORS)),
+        "what judges answers: local, or an executor of your own as module:ATTR, which is called with the number of "
+        "judges",
+        flag="--executor",
+        metavar="NAME",
+        omit_default=True,
+    )
 
 
 @frozen(kw_only=True)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from gce.app.evaluation.conversations import check_needs
 from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, Demonstration, demonstrations_for_training, digests_of
-from gce.app.settings.records import TrainSettings
+from gce.app.settings.records import ExecutorSettings, TrainSettings
+from gce.app.wiring.evaluators import find_evaluator, spread_evaluator
+from gce.app.wiring.executors import find_executor
 from gce.app.wiring.solvers import find_solve
 from gce.app.wiring.tasks import find_preset
 from gce.domain.layer_selection import choose_layers
@@ -23,6 +25,7 @@ __all__ = [
     "check_strategy",
     "check_task",
     "demonstrations_of",
+    "evaluator_of",
     "nothing_to_draw",
     "place_adapter",
 ]
@@ -57,6 +60,31 @@ def check_task(settings: TrainSettings, task: Task) -> None:
     if problems < least:
         message = f"expected {{rollouts.problems}} from {least}, one for each training tier, got {problems}"
         raise SettingError("rollouts.problems", f"at least {least}", problems, message)
+
+
+def evaluator_of(
+    settings: TrainSettings, task: Task, given: str | Evaluator | None = None, *, named: bool = True
+) -> Evaluator:
+    """Who judges: the evaluator that was given, or the settings', in this process or where their executor has it.
+
+    `named` says whether the task is what the settings name, and was not given from Python itself.
+
+    Raises:
+        BadInput: no such evaluator or executor.
+        SettingError: other processes are to judge, and cannot find task or evaluator by name.
+    """
+    chosen, where = given or settings.evaluator, settings.executor
+    found = find_evaluator(task, where.runner, chosen)
+    if (where.judges, where.name) == (ExecutorSettings().judges, ExecutorSettings().name):
+        return found
+    if not (named and isinstance(chosen, str)):
+        message = (
+            "other processes cannot judge with a task or an evaluator that was given from Python: give it as "
+            "module:ATTR, or leave out {executor.judges} and {executor.name}"
+        )
+        raise SettingError("executor.judges", "1", where.judges, message)
+    executor = find_executor(where.judges, where.name)
+    return spread_evaluator(found, executor, task=settings.task, runner=where.runner, evaluator=chosen)
 
 
 def check_pool(settings: TrainSettings, task: Task, worked: Examples) -> None:

@@ -30,12 +30,12 @@ from gce.app.training.preparation import (
     check_strategy,
     check_task,
     demonstrations_of,
+    evaluator_of,
     place_adapter,
 )
 from gce.app.training.records import moved_arrays, result_lines, summary_of, versions
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
-from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import find_learning_model
 from gce.app.wiring.names import entry, name_of
 from gce.app.wiring.runs import find_adapter, place_of
@@ -149,7 +149,8 @@ def train(
     found = task if isinstance(task, Task) else find_task(task or settings.task)
     settings = evolve(settings, task=task if isinstance(task, str) else settings.task if task is None else task.name)
     settings = evolve(settings, preset=find_preset(found, settings.preset))
-    prepared, stored = _prepared(settings, _Given(found, own_model, algorithm, evaluator))
+    own_task = task if isinstance(task, Task) else None
+    prepared, stored = _prepared(settings, _Given(own_task, own_model, algorithm, evaluator))
     with runs.create(name, stored) as store:
         return _finished(prepared, runs, store, watch, measure_before=measure_before)
 
@@ -261,7 +262,7 @@ def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[s
         settings = evolve(settings, lora=evolve(settings.lora, **shape_of(learned)))
     except SettingError as error:
         raise BadInput(f"the checkpoint {settings.model.adapter} is damaged: {error}") from error
-    evaluator = find_evaluator(task, settings.executor.runner, given.evaluator or settings.evaluator)
+    evaluator = evaluator_of(settings, task, given.evaluator, named=given.task is None)
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
     check_pool(settings, task, worked)
@@ -288,7 +289,7 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
     settings = _settings_again(run, changes)
     task = given.task or find_task(settings.task)
     same_file(settings.task, run.config.get("problems", ""))
-    evaluator = find_evaluator(task, settings.executor.runner, given.evaluator or settings.evaluator)
+    evaluator = evaluator_of(settings, task, given.evaluator, named=given.task is None)
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
     if "examples" in run.config and texts_digest(worked) != run.config["examples"]:

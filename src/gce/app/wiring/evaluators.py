@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 
+from gce.adapters.evaluators.spread import Asked, Found, Spread
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.app.wiring.names import called, entry
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
+from gce.app.wiring.tasks import find_task
 from gce.domain.tasks.task import Task, nothing_to_run
-from gce.errors import BadInput
+from gce.domain.verdicts import Verdict, Violation
+from gce.errors import BadInput, GceError, one_line
 from gce.ports.evaluator import Evaluator
+from gce.ports.executor import Executor
 from gce.ports.runner import Runner
 
-__all__ = ["EVALUATORS", "VERIFIER", "find_evaluator"]
+__all__ = ["EVALUATORS", "VERIFIER", "find_evaluator", "spread_evaluator"]
 
 Builder = Callable[[Task, Runner | None], Evaluator]
 
@@ -36,3 +41,30 @@ def find_evaluator(task: Task, runner: str = AUTO, evaluator: str | Evaluator = 
     if not isinstance(found, Evaluator):
         raise BadInput(f"{name} is {type(found).__name__}, expected an evaluator (see gce.ports.evaluator)")
     return found
+
+
+def spread_evaluator(inner: Evaluator, executor: Executor, *, task: str, runner: str, evaluator: str) -> Evaluator:
+    """The evaluator with its work done by `executor`, whose processes find task, runner and evaluator by their names.
+
+    Where judging raises there, the answer has failed.
+    """
+    return Spread(inner, executor, partial(_judge_one, task, runner, evaluator))
+
+
+def _judge_one(task: str, runner: str, evaluator: str, asked: Asked) -> Iterator[Found]:
+    number, *answer = asked
+    try:
+        ((*_, verdicts),) = _evaluator(task, runner, evaluator).judge([(answer[0], answer[1])])
+    except GceError:
+        raise
+    except Exception as error:  # It may be anybody's.
+        said = one_line(f"{type(error).__name__}: {error}")
+        violation = Violation("evaluator", f"the evaluator {evaluator} raised {said}")
+        verdicts = (Verdict("failed", None, evaluator, "", {}, (violation,)),)
+    yield number, verdicts
+
+
+@cache
+def _evaluator(task: str, runner: str, evaluator: str) -> Evaluator:
+    """Of this process."""
+    return find_evaluator(find_task(task), runner, evaluator)
