@@ -211,7 +211,7 @@ def kept(where: Mapping[str, Any]) -> dict[str, Any]:
         return found | {"test": run.answers("test-after")}
 
 
-@pytest.mark.parametrize("where", [{"judges": 2}, {"name": "test_executors:Backwards"}], ids=["pool", "own"])
+@pytest.mark.parametrize("where", [{"judges": 2}, {"kind": "test_executors:Backwards"}], ids=["pool", "own"])
 def test_a_run_ends_with_the_same_bytes_wherever_answers_are_judged(where: Mapping[str, Any]) -> None:
     whole = kept({})
     assert json.dumps(kept(where)) == json.dumps(whole)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from attrs import evolve, frozen
 from present import present
@@ -23,7 +25,7 @@ from gce.app.settings.records import TrainSettings
 from gce.app.terminal import Silent
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.state import Run, RunState, begin, resume
-from gce.domain.algorithms import ALGORITHMS
+from gce.domain.algorithms import ALGORITHMS, Algorithm
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.curriculum import TierHistory
 from gce.domain.learning import ModelState, Trace, TrainingBatch, UpdateReport
@@ -546,6 +548,14 @@ def test_a_run_stops_before_its_time_is_over() -> None:
     assert why_stop(run, found.state) == "another iteration would exceed 2 minutes"
 
 
+def test_a_test_that_was_not_timed_before_is_allowed_for_by_rollouts() -> None:
+    """As above, and 100 test problems at the end, a second each: after the first iteration, 154 s would be needed."""
+    config = with_fields(SMALL, iterations=9, minutes=2.5)
+    run = evolve(a_run(config, Listening(six_kinds)), seconds=150.0, untimed=100)
+    assert finish(run).state.iteration == 1
+    assert finish(evolve(a_run(config, Listening(six_kinds)), seconds=150.0)).state.iteration == 2
+
+
 def test_all_iterations_are_a_reason_to_stop() -> None:
     run, found = learning(iterations=2)
     assert why_stop(run, found.state) == "all 2 iterations are done"
@@ -1003,6 +1013,33 @@ def test_positives_of_graded_rewards_enter_the_buffer(admission: str, admit_at: 
     texts = {record["text"] for record in ended.store.read("rollouts") if record["admitted"]}
     assert texts == positives
     assert len(traces) == 2 * len(positives)
+
+
+def test_a_trace_keeps_a_reward_that_its_verdicts_alone_do_not_say() -> None:
+    """Of 0.9, and not of 1: where rewards are 0 and 1 a record says no more than it did."""
+    ended = graded("top:0.5")
+    texts = {rollout["key"]: rollout["text"] for rollout in ended.store.read("rollouts")}
+    found = {texts[trace["key"]]: trace.get("reward", "unsaid") for trace in ended.store.read("traces")}
+    assert found == {"w9": 0.9, "w10": "unsaid"}
+    assert {trace.reward for trace in ended.state.buffer} == {0.9, None}
+
+
+@pytest.mark.parametrize(
+    ("weights", "got"),
+    [((), r"\(\)"), ((1.0,), r"\(1\.0,\)"), ((math.nan,) * 6, "nan"), (None, "None"), (("a",) * 6, "'a'")],
+    ids=["none", "one", "no number", "nothing", "text"],
+)
+def test_an_algorithm_whose_weights_are_none_is_one_clear_error(weights: Any, got: str) -> None:
+    mine = Algorithm("mine", lambda _rewards: weights)
+    with pytest.raises(BadInput, match=rf"algorithm mine: expected a finite weight for each of 6 rewards, got .*{got}"):
+        finish(evolve(a_run(SMALL, Listening(six_kinds)), algorithm=mine))
+
+
+def test_weights_may_be_an_array() -> None:
+    mine = Algorithm("mine", lambda rewards: np.array(rewards))  # type: ignore[arg-type,return-value]
+    model = Listening(six_kinds)
+    finish(evolve(a_run(SMALL, model), algorithm=mine))
+    assert set(model.weights[0]) == {1.0}
 
 
 def test_group_relative_weights_read_rewards_and_rejection_reads_positives() -> None:

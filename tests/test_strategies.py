@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from gce.adapters.system.clocks import FakeClock
 from gce.app.evaluation.comparison import Measured, against, attempts
 from gce.app.evaluation.conversations import converse
 from gce.app.evaluation.demonstrations import few_shot_turns
+from gce.app.evaluation.environments import TimedEnvironment
 from gce.app.evaluation.results import costs_table
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.conversations import Conversation
@@ -292,6 +295,63 @@ def test_acts_are_served_each_conversation_in_an_environment_of_its_own() -> Non
     assert all(each.last.right for each in found) and len(made) == 4 and all(each.closed for each in made)
     broken = held(WITH_TOOL, model, environments=lambda _problem: ScriptedEnvironment({}))
     assert all("The tool failed: no tool 'add'" in each.last.completion.text for each in broken)
+
+
+class Stuck(ScriptedEnvironment):
+    """Never returns from an act."""
+
+    def step(self, act: Act) -> Any:
+        threading.Event().wait()
+
+
+def test_an_environment_that_does_not_return_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gce.app.evaluation.environments.GRACE", 0.0)
+    stuck = TimedEnvironment(lambda: Stuck({}))
+    assert stuck.reset(seconds=5.0) == Observation("")
+    given_up = Failed("the environment did not return within 0.05 s and was given up")
+    assert stuck.step(Act("add", seconds=0.05)) == given_up
+    began = time.monotonic()
+    assert stuck.step(Act("add", seconds=60.0)) == stuck.reset(seconds=60.0) == given_up, "and is not waited for again"
+    stuck.close()
+    stuck.close()
+    assert time.monotonic() - began < 30
+
+
+def test_a_conversation_goes_on_without_an_environment_that_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gce.app.evaluation.environments.GRACE", 0.0)
+
+    def acting(_task: Any, problem: Problem, _settings: Settings) -> Exchange:
+        found = yield Act("add", seconds=0.05)
+        return (draft_of(problem, f"{type(found).__name__}: {found.reason}"),)
+
+    strategy = Strategy("acting", acting, "acts once", frozenset({"environment"}))
+    found = held(strategy, Remembering(lambda _: ""), environments=lambda _problem: Stuck({}))
+    assert {each.last.completion.text[:39] for each in found} == {"Failed: the environment did not return "}
+
+
+def test_a_timed_environment_keeps_the_ports_word_in_one_thread() -> None:
+    threads: set[int] = set()
+
+    def make() -> ScriptedEnvironment:
+        threads.add(threading.get_ident())
+        return ScriptedEnvironment({"look": look})
+
+    def look(_arguments: Any) -> Observation:
+        threads.add(threading.get_ident())
+        return Observation("nothing")
+
+    check_environment(lambda: TimedEnvironment(make), [Act("look")])
+    threads.clear()
+    TimedEnvironment(make).reset(seconds=5.0)
+    assert len(threads) == 1 and threads != {threading.get_ident()}
+
+
+def test_what_an_environment_raises_is_raised() -> None:
+    def broken() -> ScriptedEnvironment:
+        raise OSError("no room for it")
+
+    with pytest.raises(OSError, match="no room for it"):
+        TimedEnvironment(broken)
 
 
 def test_environments_are_closed_where_the_model_breaks() -> None:

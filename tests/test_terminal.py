@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import time
 import unicodedata
 
@@ -229,3 +230,9 @@ def test_the_rollouts_of_a_run_are_a_row_a_tier() -> None:
     assert " ".join(head.split()) == "rollouts right problems all wrong all right cut off unreadable distinct coverage"
     assert first.split() == ["T0", "16", "25%", "8", "50%", "25%", "12%", "38%", "4", "100", "%"]
     assert second.split()[:4] == ["T1", "16", "100%", "2"]
+
+
+def test_json_has_no_number_without_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON knows neither Infinity nor NaN, which Python would write."""
+    put_json({"low": -math.inf, "found": [math.nan, 1.5, (math.inf,)], "n": 1, "ok": True})
+    assert json.loads(capsys.readouterr().out) == {"low": None, "found": [None, 1.5, [None]], "n": 1, "ok": True}

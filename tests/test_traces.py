@@ -273,6 +273,15 @@ def test_what_is_there_already_is_left_alone(run: Path, tmp_path: Path, capsys: 
     assert (tmp_path / "valid.jsonl").read_text() == "mine" and not (tmp_path / "train.jsonl").exists()
 
 
+@pytest.mark.parametrize("strategy", ["few-shot", "multi-turn"])
+def test_problems_are_held_out_of_conversations_that_begin_with_something_else(strategy: str, tmp_path: Path) -> None:
+    """Few-shot examples stand before the problem's own prompt."""
+    root = trained(tmp_path / "run", "--strategy", strategy, "--task", "toy_task:WORKED")
+    assert gce("traces", root, "--valid", "0.4") == 0
+    sides = [lines(root / f"export/jsonl/{split}.jsonl") for split in ("train", "valid")]
+    assert all(sides) and not set.intersection(*({line["problem"] for line in side} for side in sides))
+
+
 def test_a_tier_that_the_run_has_not_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no rollouts of tier 'T9': choose from T0, T1" in refusal(capsys, run, "--tiers", "T9")
 

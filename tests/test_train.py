@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ from gce.adapters.models.scripted import ScriptedModel
 from gce.app import cli
 from gce.app.settings.records import ModelSettings, OptimizerSettings, RolloutSettings, TrainSettings
 from gce.app.terminal import Terminal
+from gce.app.training.loop import iterate
+from gce.domain.completions import Completion
+from gce.domain.problems import Problem
+from gce.domain.verdicts import Verdict
 from gce.errors import BadInput, SettingError
 
 SMALL: dict[str, Any] = {
@@ -113,6 +118,56 @@ def test_a_run_is_resumed_with_what_it_was_begun_with(tmp_path: Path) -> None:
         gce.resume(tmp_path / "run", {"lora.rank": 4})
     with pytest.raises(BadInput, match="no task 'addition'"):
         gce.resume(tmp_path / "run")
+
+
+class Moody:
+    """Judges demonstrations by what it is told once, and another time the other way round."""
+
+    deterministic, tolerance = False, 0.5
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict = strict
+        self.asked: list[str] = []
+
+    def judge(self, answers: Iterable[tuple[Problem, Completion]]) -> Iterator[tuple[Problem, Completion, Any]]:
+        for problem, completion in answers:
+            if completion.key == "example":
+                self.asked.append(problem.key)
+                right = bool(len(self.asked) % 3) and not self.strict
+                verdicts = (Verdict("right" if right else "wrong", float(right), "moody", "1"),)
+                yield problem, completion, verdicts
+            else:
+                yield problem, completion, toy_task.WORKED.judge(problem, completion)
+
+
+def test_demonstrations_are_measured_once_where_the_evaluator_may_change_its_mind(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+    given = {"task": toy_task.WORKED, "model": toy_task.careless(None, None), "run": tmp_path / "run"}
+    first = Moody(strict=False)
+    gce.train(**given, **SMALL, evaluator=first, demonstrations={"warm_up": 1})
+    assert len(first.asked) == len(set(first.asked)) > 6
+    given |= {"model": toy_task.careless(None, None), "evaluator": (later := Moody(strict=True))}
+    result = gce.resume(given.pop("run"), {"stopping.iterations": 2}, **given)
+    assert result.summary["iterations"] == 3 and later.asked == []
+    with result.run() as run:
+        assert set(run.config["demonstrations"]) == set(first.asked)
+    assert "demonstrations" not in whole_config(gce.train(**SMALL, **TOY | {"task": "toy_task:WORKED"}))
+
+
+def whole_config(result: Any) -> Any:
+    with result.run() as run:
+        return run.config
+
+
+@pytest.mark.parametrize(("measured", "untimed"), [(True, 0), (False, 6)])
+def test_time_for_the_last_test_is_kept_where_there_was_none_before(
+    measured: bool, untimed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr("gce.app.training.run.iterate", lambda run, state: (seen.append(run), iterate(run, state))[1])
+    values = {**SMALL, "stopping": {"iterations": 1, "minutes": 60.0}}
+    gce.train(**TOY, **values, measure_before=measured)
+    assert seen[0].untimed == untimed
 
 
 def test_progress_is_told_to_who_watches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,22 @@ def test_all_turns_that_the_model_wrote_are_trained_on() -> None:
     assert [trace.reward for trace in traces] == [1.0, 1.0, 1.0]
     (count,) = done.records[0].tiers.values()
     assert (count.rollouts, count.correct, count.problems) == (4, 3, 1)
+    assert count.mean_tokens == (end + 3 + end + 3 + 8 + end + 3 + 8 + 8) / 4, "over all replies"
     assert all(trace in traces for batch in model.taught for trace in batch)
+
+
+def test_the_entropy_is_that_of_all_replies() -> None:
+    """Three tokens of `hm`, its end included, at 1 nat each, and three of `w1` at 2."""
+
+    class Unsure(Listening):
+        def sample(self, requests: Any) -> Any:
+            for each in super().sample(requests):
+                nats = 1.0 if each.text == "hm" else 2.0
+                yield evolve(each, log_probabilities=(-nats,) * len(each.token_ids or ()))
+
+    model = Unsure(lambda request: "w1" if len(request.messages) > 1 else "hm")
+    config = with_fields(SMALL, iterations=1, problems=1, samples=1, max_tokens=8)
+    assert finish(on(conversations(config, model), ONE_TIER)).records[0].entropy == 1.5
 
 
 def test_replies_of_a_conversation_have_seeds_of_their_own() -> None:

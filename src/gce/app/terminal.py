@@ -8,6 +8,7 @@ standard error or to the stream given, so that `--json` keeps standard output fo
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -39,8 +40,16 @@ def put(*lines: str, error: bool = False, stream: TextIO | None = None) -> None:
 
 
 def put_json(data: Any, *, indent: int | None = None) -> None:
-    """Print `data` as JSON in ASCII on standard output."""
-    put(*json.dumps(data, indent=indent).replace("\x7f", "\\u007f").split("\n"))
+    """Print `data` as JSON in ASCII on standard output; a number without limit, or that is none, is null in JSON."""
+    put(*json.dumps(_finite(data), indent=indent, allow_nan=False).replace("\x7f", "\\u007f").split("\n"))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 class Silent:

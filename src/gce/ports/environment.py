@@ -10,7 +10,10 @@ __all__ = ["Environment"]
 
 
 class Environment(Protocol):
-    """One episode at a time, of one conversation."""
+    """One episode at a time, of one conversation, always in the same thread.
+
+    Whoever does not return in time is given up: the conversation gets `Failed` for this act and all later ones.
+    """
 
     def reset(self, *, seconds: float) -> Observation | Failed:
         """Begin a new episode, whatever happened before, and return its first observation.

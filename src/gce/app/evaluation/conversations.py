@@ -10,6 +10,7 @@ from functools import partial
 
 from attrs import define, field, frozen
 
+from gce.app.evaluation.environments import TimedEnvironment
 from gce.app.evaluation.scoring import answered, judge
 from gce.domain.answers import Answer
 from gce.domain.completions import Completion, SampleRequest
@@ -290,7 +291,7 @@ class _Open:
         if self.environment is None:
             if self.environments is None:
                 raise ValueError("the strategy acts, and its needs name no environment")
-            self.environment = self.environments(self.problem)
+            self.environment = TimedEnvironment(partial(self.environments, self.problem))
         return self.environment.reset(seconds=act.seconds) if act.name == RESET else self.environment.step(act)
 
     def _returned(self, value: tuple[Answer, ...] | Failed) -> tuple[Answer, ...]:

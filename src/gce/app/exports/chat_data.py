@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, also_from
 from gce.app.evaluation.stored import stored_settings
-from gce.app.settings.records import DemonstrationSettings
+from gce.app.settings.records import DemonstrationSettings, TrainSettings
 from gce.app.wiring.tasks import find_task, stored_problem
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, single_turn
@@ -130,7 +130,7 @@ def data_set(run: RunReader, *, tiers: Sequence[str] = (), every: bool = False, 
     found = _right(run, tiers, every=every)
     digests: dict[str, str] = {}
     if every or valid:
-        found, digests = _drawn_again(stored_settings(run).task, found)
+        found, digests = _drawn_again(stored_settings(run), found)
     splits = _split(found, digests, valid)
     return DataSet(splits, _tiers(found), _card(run, splits, every=every))
 
@@ -164,21 +164,25 @@ def _right(run: RunReader, tiers: Sequence[str], *, every: bool) -> list[Convers
     ]
 
 
-def _drawn_again(name: str, traces: Sequence[Conversation]) -> tuple[list[Conversation], dict[str, str]]:
+def _drawn_again(settings: TrainSettings, traces: Sequence[Conversation]) -> tuple[list[Conversation], dict[str, str]]:
     """The traces with what the model was shown, and their problems' canonical digests by key.
 
     Raises BadInput if the task's prompt differs from the run's.
     """
-    source = ProblemSource(find_task(name))
+    source = ProblemSource(find_task(settings.task))
     drawn = {key: stored_problem(source, {"problem": key}) for key in dict.fromkeys(trace.problem for trace in traces)}
     prompts = {key: to_plain(problem.prompt) for key, problem in drawn.items()}
     shown = []
     for trace in traces:
         prompt = prompts[trace.problem]
         messages = prompt if trace.messages is None else trace.messages
-        if messages[: len(prompt)] != prompt:
+        about = drawn[trace.problem].digest
+        same = trace.stored is None or trace.stored.digest == conversation_digest(about, trace.stored.turns)
+        # What another strategy shows first, or in place of the prompt, is in the trace.
+        if not same or (settings.rollouts.strategy == ZERO_SHOT.name and messages[: len(prompt)] != prompt):
             raise BadInput(
-                f"task {name} draws another problem {trace.problem} than the run had: leave out --all and --valid"
+                f"task {settings.task} draws another problem {trace.problem} than the run had: leave out --all and "
+                "--valid"
             )
         shown.append(evolve(trace, messages=messages, digest=drawn[trace.problem].digest))
     return shown, {key: problem.digest for key, problem in drawn.items()}

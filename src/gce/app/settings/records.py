@@ -381,7 +381,7 @@ class ExecutorSettings:
         unit="processes",
         omit_default=True,
     )
-    name: str = setting(
+    kind: str = setting(
         LOCAL,
         ChoiceOrOwn(tuple(EXECUTORS)),
         "what judges answers: local, or an executor of your own as module:ATTR, which is called with the number of "

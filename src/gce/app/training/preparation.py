@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from gce.app.evaluation.conversations import check_needs
-from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, Demonstration, demonstrations_for_training, digests_of
+from gce.app.evaluation.demonstrations import (
+    EXAMPLES_DRAWN,
+    Demonstration,
+    Measured,
+    demonstrations_for_training,
+    digests_of,
+)
 from gce.app.settings.records import ExecutorSettings, TrainSettings
 from gce.app.wiring.evaluators import find_evaluator, spread_evaluator
 from gce.app.wiring.executors import find_executor
@@ -75,15 +82,15 @@ def evaluator_of(
     """
     chosen, where = given or settings.evaluator, settings.executor
     found = find_evaluator(task, where.runner, chosen)
-    if (where.judges, where.name) == (ExecutorSettings().judges, ExecutorSettings().name):
+    if (where.judges, where.kind) == (ExecutorSettings().judges, ExecutorSettings().kind):
         return found
     if not (named and isinstance(chosen, str)):
         message = (
             "other processes cannot judge with a task or an evaluator that was given from Python: give it as "
-            "module:ATTR, or leave out {executor.judges} and {executor.name}"
+            "module:ATTR, or leave out {executor.judges} and {executor.kind}"
         )
         raise SettingError("executor.judges", "1", where.judges, message)
-    executor = find_executor(where.judges, where.name)
+    executor = find_executor(where.judges, where.kind)
     return spread_evaluator(found, executor, task=settings.task, runner=where.runner, evaluator=chosen)
 
 
@@ -130,14 +137,19 @@ def place_adapter(settings: TrainSettings, task: Task, model: LearningModel) -> 
     return layers
 
 
-def demonstrations_of(settings: TrainSettings, strategy: Strategy, task: Task, evaluator: Evaluator) -> Examples:
+def demonstrations_of(
+    settings: TrainSettings, strategy: Strategy, task: Task, evaluator: Evaluator, evidence: dict[str, Any]
+) -> Examples:
     """The examples that the run starts with, or that its strategy shows; none where it is to do without.
 
-    By tier; those of further presets, which are there for the warm-up alone, by PRESET/TIER.
+    By tier; those of further presets, which are there for the warm-up alone, by PRESET/TIER. What an evaluator that is
+    not deterministic finds is added to `evidence`, and what is there is never measured again.
     """
     starts_with_them = settings.demonstrations.bootstrap != "none" or settings.demonstrations.warm_up
     if not (starts_with_them or strategy.needs_examples):
         return {}
+    if not evaluator.deterministic:
+        evaluator = Measured(evaluator, evidence)
     solve = find_solve(settings.demonstrations.examples)
     count = EXAMPLES_DRAWN * settings.demonstrations.shots
     tiers = task.training_tiers(settings.preset, ladder=settings.curriculum.ladder)

@@ -263,8 +263,8 @@ def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[s
     except SettingError as error:
         raise BadInput(f"the checkpoint {settings.model.adapter} is damaged: {error}") from error
     evaluator = evaluator_of(settings, task, given.evaluator, named=given.task is None)
-    strategy = find_strategy(settings.rollouts.strategy)
-    worked = demonstrations_of(settings, strategy, task, evaluator)
+    strategy, evidence = find_strategy(settings.rollouts.strategy), dict[str, Any]()
+    worked = demonstrations_of(settings, strategy, task, evaluator, evidence)
     check_pool(settings, task, worked)
     model = find_learning_model(settings, task, given.model)
     check_strategy(strategy, task, model, worked)
@@ -281,6 +281,8 @@ def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[s
         stored["problems"] = digest
     if worked:
         stored["examples"] = texts_digest(worked)
+    if evidence:
+        stored["demonstrations"] = evidence
     return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy), stored
 
 
@@ -291,7 +293,7 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
     same_file(settings.task, run.config.get("problems", ""))
     evaluator = evaluator_of(settings, task, given.evaluator, named=given.task is None)
     strategy = find_strategy(settings.rollouts.strategy)
-    worked = demonstrations_of(settings, strategy, task, evaluator)
+    worked = demonstrations_of(settings, strategy, task, evaluator, dict(run.config.get("demonstrations", {})))
     if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
         raise BadInput("the task's worked examples are not those that the run began with: start a new run")
     learned = _learned(settings)
@@ -353,6 +355,7 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, *
     # The test at the end takes about as long as the one before.
     limit = None if minutes is None else 60 * minutes - 2 * measured["seconds"]
     run = evolve(run, start=untrained, seconds=limit, dev=_problems(prepared, "dev", settings.evaluation.dev))
+    run = evolve(run, untimed=0 if measured["tiers"] else len(test))
     state = _iterated(run)
     stopped = why_stop(run, state)
     first, after = stored_shares(measured["tiers"]), _measured(run, test, "after")
