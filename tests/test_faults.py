@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 from setting_fields import with_fields
+from stores import reopened
 from test_loop import SMALL, Interrupted, Listening, a_run, assert_same_end, dies_in, finish, timeless
 from toy_task import ADDITION, careless, on, verify
 
@@ -91,7 +92,7 @@ def test_a_model_that_breaks_its_word_is_one_line_and_the_run_goes_on_without_it
     assert len(list(store.read("iterations"))) == after // 2
     assert len(list(store.held())) == after % 2, "a whole wave is held, a broken one is not"
     whole = finish(a_run(WAVES, careless(None, None)))
-    assert_same_end(whole, finish(a_run(WAVES, careless(None, None), store.reopen())))
+    assert_same_end(whole, finish(a_run(WAVES, careless(None, None), reopened(store))))
 
 
 @pytest.mark.parametrize(("change", "said"), BROKEN)
@@ -115,7 +116,7 @@ def test_learning_that_overflows_commits_nothing(field: str) -> None:
     last = store.last()
     assert last is not None and last[0] == 1
     assert_same_end(
-        finish(a_run(WAVES, careless(None, None))), finish(a_run(WAVES, careless(None, None), store.reopen()))
+        finish(a_run(WAVES, careless(None, None))), finish(a_run(WAVES, careless(None, None), reopened(store)))
     )
 
 
@@ -138,7 +139,7 @@ def test_at_most_one_wave_is_drawn_again(killed_after: int, drawn_again: int) ->
     with pytest.raises(Interrupted):
         finish(a_run(WAVES, dies_in(2, careless(None, None), after=killed_after), store))
     again = Listening(careless(None, None)._answer)
-    rest = finish(a_run(with_fields(WAVES, iterations=2), again, store.reopen()))
+    rest = finish(a_run(with_fields(WAVES, iterations=2), again, reopened(store)))
     assert len(again.asked) == drawn_again
     assert timeless(rest.records) == timeless(whole.records)[1:2]
 
@@ -168,7 +169,7 @@ def test_a_resumed_wave_leaves_the_same_records_whatever_numbers_a_verdict_has()
     store = MemoryRun()
     with pytest.raises(Interrupted):
         finish(on(a_run(WAVES, dies_in(1, careless(None, None), after=FIRST + 2), store), task))
-    rest = finish(on(a_run(WAVES, careless(None, None), store.reopen()), task))
+    rest = finish(on(a_run(WAVES, careless(None, None), reopened(store)), task))
     assert [repr(record) for record in whole.store.read("rollouts")] == [
         repr(record) for record in rest.store.read("rollouts")
     ]
@@ -209,7 +210,7 @@ def test_what_an_evaluator_measured_is_recorded_and_never_measured_again() -> No
         finish(evolve(run, evaluator=Measuring(asked)))
     (held,) = store.held()
     before = {each["completion"]["key"]: each["verdicts"] for each in held["rollouts"]}
-    rest = finish(evolve(a_run(WAVES, careless(None, None), store.reopen()), evaluator=Measuring(asked)))
+    rest = finish(evolve(a_run(WAVES, careless(None, None), reopened(store)), evaluator=Measuring(asked)))
     stored = {rollout["key"]: rollout["verdicts"] for rollout in rest.store.read("rollouts")}
     assert len(before) == FIRST and {key: stored[key] for key in before} == before
     assert all(asked[key] == 1 for key in before)
@@ -220,7 +221,7 @@ def test_a_resumed_wave_took_the_time_it_took() -> None:
     store = MemoryRun()
     with pytest.raises(Interrupted):
         finish(a_run(WAVES, dies_in(1, Listening(careless(None, None)._answer), after=FIRST + 2), store))
-    rest = finish(a_run(WAVES, Listening(careless(None, None)._answer), store.reopen()))
+    rest = finish(a_run(WAVES, Listening(careless(None, None)._answer), reopened(store)))
     assert rest.records[0].seconds["sample"] == whole.records[0].seconds["sample"] == FIRST + SECOND
 
 

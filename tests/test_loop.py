@@ -13,6 +13,7 @@ import pytest
 from attrs import evolve, frozen
 from present import present
 from setting_fields import with_fields
+from stores import reopened
 from toy_task import ADDITION, WORKED, careless, on
 
 from gce.adapters.evaluators.verifier import TaskVerifier
@@ -421,7 +422,7 @@ def test_a_killed_run_ends_as_one_that_was_not(killed_in: int, change: dict[str,
     with pytest.raises(Interrupted):
         finish(a_run(config, dies_in(killed_in, careless(None, None)), store, dev))
     assert len(list(store.read("iterations"))) == killed_in - 1
-    rest = finish(a_run(config, careless(None, None), store.reopen(), dev))
+    rest = finish(a_run(config, careless(None, None), reopened(store), dev))
     assert_same_end(whole, rest)
     assert timeless(rest.records) == timeless(whole.records)[killed_in - 1 :]
 
@@ -571,7 +572,7 @@ def test_a_resumed_run_stops_where_it_would_have() -> None:
             break
         state, _ = next(iterate(run, state))
         ends.append(state.best)
-        store = store.reopen()
+        store = reopened(store)
     assert len(ends) == 5 and ends[-1] == (3, 1.0)
 
 

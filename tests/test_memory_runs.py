@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from present import present
+from stores import reopened
 
 from gce.adapters.runs.memory_store import MemoryReader, MemoryRun, MemoryRuns
 from gce.errors import BadInput
@@ -67,7 +68,7 @@ def test_reopening_leaves_the_old_store_alone() -> None:
     store = MemoryRun()
     store.append("a", {"x": 1})
     store.commit(0, example_state(), {})
-    other = store.reopen()
+    other = reopened(store)
     other.append("a", {"x": 2})
     other.commit(1, None, {})
     assert list(store.read("a")) == [{"x": 1}]

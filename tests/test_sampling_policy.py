@@ -125,7 +125,9 @@ class TestGradedRewards:
     def test_a_tier_by_hand(self) -> None:
         """Two problems: 0 and 0.4 shown with examples, 0.9 and 1 alone."""
         found = tier_rewards([[(0.0, True), (0.4, True)], [(0.9, False), (1.0, False)]])
-        assert found == TierRewards(2, pytest.approx(0.25 + 0.0025 / 0.0475), 4, pytest.approx(2.3), 2, 1.9)
+        assert (found.problems, found.rollouts, found.alone) == (2, 4, 2)
+        assert (found.right, found.alone_right) == pytest.approx((2.3, 1.9))
+        assert found.undecided == pytest.approx(0.25 + 0.0025 / 0.0475)
         assert found.mean == pytest.approx(0.575)
 
     def test_the_mean_reward_climbs_and_does_without_examples(self) -> None:

@@ -142,7 +142,7 @@ class Moody:
 
 def test_demonstrations_are_measured_once_where_the_evaluator_may_change_its_mind(tmp_path: Path) -> None:
     pytest.importorskip("safetensors", reason="checkpoints are safetensors")
-    given = {"task": toy_task.WORKED, "model": toy_task.careless(None, None), "run": tmp_path / "run"}
+    given: dict[str, Any] = {"task": toy_task.WORKED, "model": toy_task.careless(None, None), "run": tmp_path / "run"}
     first = Moody(strict=False)
     gce.train(**given, **SMALL, evaluator=first, demonstrations={"warm_up": 1})
     assert len(first.asked) == len(set(first.asked)) > 6
@@ -164,7 +164,12 @@ def test_time_for_the_last_test_is_kept_where_there_was_none_before(
     measured: bool, untimed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr("gce.app.training.run.iterate", lambda run, state: (seen.append(run), iterate(run, state))[1])
+
+    def watched(run: Any, state: Any) -> Any:
+        seen.append(run)
+        return iterate(run, state)
+
+    monkeypatch.setattr("gce.app.training.run.iterate", watched)
     values = {**SMALL, "stopping": {"iterations": 1, "minutes": 60.0}}
     gce.train(**TOY, **values, measure_before=measured)
     assert seen[0].untimed == untimed

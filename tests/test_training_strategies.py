@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 from setting_fields import with_fields
+from stores import reopened
 from test_loop import SMALL, Interrupted, Listening, a_run, assert_same_end, dies_in, finish
 from toy_task import ADDITION, ONE_TIER, bare, careless, on
 
@@ -130,7 +131,7 @@ def test_a_killed_run_of_conversations_ends_as_one_that_was_not(killed_in: int, 
     store = MemoryRun()
     with pytest.raises(Interrupted):
         finish(conversations(config, dies_in(killed_in, careless(None, None), after=25), store=store))
-    assert_same_end(whole, finish(conversations(config, careless(None, None), store=store.reopen())))
+    assert_same_end(whole, finish(conversations(config, careless(None, None), store=reopened(store))))
 
 
 def test_a_held_wave_of_conversations_is_not_asked_again() -> None:
@@ -143,7 +144,7 @@ def test_a_held_wave_of_conversations_is_not_asked_again() -> None:
         finish(conversations(config, Fatal(careless(None, None)._answer), store=store))
     model = Listening(careless(None, None)._answer)
     assert_same_end(
-        finish(conversations(config, careless(None, None))), finish(conversations(config, model, store=store.reopen()))
+        finish(conversations(config, careless(None, None))), finish(conversations(config, model, store=reopened(store)))
     )
     assert model.asked == []
 

@@ -123,10 +123,6 @@ class MemoryRun:
     def _write(self, name: str, text: str) -> None:
         self._keep(written={**self._kept.written, name: (self._kept.last or 0, text)})
 
-    def reopen(self) -> MemoryRun:
-        """The run that a new process would find after a crash: all commits, and what was held since the last."""
-        return MemoryRun(dict(self._runs), self.name)
-
 
 class MemoryReader:
     """The reader of a run in memory."""

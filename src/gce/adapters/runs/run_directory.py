@@ -188,11 +188,6 @@ class RunDirectory:
         self._check_open()
         return self._database.config()
 
-    @property
-    def checkpoints(self) -> tuple[int, ...]:
-        """Iterations whose checkpoint is kept, oldest first."""
-        return tuple(self._checkpoints)
-
     def append(self, stream: str, record: Mapping[str, Any]) -> None:
         """See `gce.ports.runs.RunWriter.append`; kept in memory until the commit."""
         self._check_open()

@@ -49,11 +49,12 @@ class TimedEnvironment:
             with suppress(Empty):
                 _value_of(self._told.get(timeout=TO_CLOSE))
 
-    def _within(self, seconds: float, work: Callable[[Environment], Any]) -> Any:
+    def _within(self, seconds: float, work: Callable[[Environment], Observation | Failed]) -> Observation | Failed:
         if not self._given_up:
             self._asked.put(work)
             try:
-                return _value_of(self._told.get(timeout=seconds + GRACE))
+                found: Observation | Failed = _value_of(self._told.get(timeout=seconds + GRACE))
+                return found
             except Empty:
                 self._given_up = f"the environment did not return within {seconds:g} s and was given up"
         return Failed(self._given_up)

@@ -94,6 +94,7 @@ def _seconds_a_rollout(records: Sequence[Mapping[str, Any]]) -> float:
     for record in reversed(records):
         counts = [count["rollouts"] for count in record["tiers"].values()]
         if counts:
+            asked: int = sum(counts) + sum(record["failed"].values())
             seconds: float = record["seconds"]["sample"]
-            return seconds / (sum(counts) + sum(record["failed"].values()))
+            return seconds / asked
     return 0.0

@@ -52,9 +52,9 @@ def spread_evaluator(inner: Evaluator, executor: Executor, *, task: str, runner:
 
 
 def _judge_one(task: str, runner: str, evaluator: str, asked: Asked) -> Iterator[Found]:
-    number, *answer = asked
+    number, problem, completion = asked
     try:
-        ((*_, verdicts),) = _evaluator(task, runner, evaluator).judge([(answer[0], answer[1])])
+        ((*_, verdicts),) = _evaluator(task, runner, evaluator).judge([(problem, completion)])
     except GceError:
         raise
     except Exception as error:  # It may be anybody's.
