@@ -5,17 +5,19 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 import toy_task
 
 import gce
+from gce.adapters.evaluators.spread import Spread
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.adapters.executors.in_process import InProcess
 from gce.adapters.executors.process_pool import ProcessPool
 from gce.app.settings.records import ExecutorSettings
-from gce.app.wiring.evaluators import spread_evaluator
+from gce.app.wiring.evaluators import _judge_one
 from gce.app.wiring.executors import find_executor
 from gce.domain.completions import Completion
 from gce.domain.serialization import to_plain
@@ -159,8 +161,8 @@ def answers(count: int) -> list[tuple[Any, Completion]]:
 
 
 def spread(executor: Executor, evaluator: str = "verifier") -> Any:
-    names = {"task": "toy_task:ADDITION", "runner": "auto", "evaluator": evaluator}
-    return spread_evaluator(TaskVerifier(toy_task.ADDITION), executor, **names)
+    work = partial(_judge_one, "toy_task:ADDITION", "auto", evaluator)
+    return Spread(TaskVerifier(toy_task.ADDITION), executor, work)
 
 
 @pytest.mark.parametrize("make", [InProcess, lambda: Backwards(1)], ids=["in process", "backwards"])

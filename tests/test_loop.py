@@ -549,14 +549,6 @@ def test_a_run_stops_before_its_time_is_over() -> None:
     assert why_stop(run, found.state) == "another iteration would exceed 2 minutes"
 
 
-def test_a_test_that_was_not_timed_before_is_allowed_for_by_rollouts() -> None:
-    """As above, and 100 test problems at the end, a second each: after the first iteration, 154 s would be needed."""
-    config = with_fields(SMALL, iterations=9, minutes=2.5)
-    run = evolve(a_run(config, Listening(six_kinds)), seconds=150.0, untimed=100)
-    assert finish(run).state.iteration == 1
-    assert finish(evolve(a_run(config, Listening(six_kinds)), seconds=150.0)).state.iteration == 2
-
-
 def test_all_iterations_are_a_reason_to_stop() -> None:
     run, found = learning(iterations=2)
     assert why_stop(run, found.state) == "all 2 iterations are done"

@@ -17,7 +17,6 @@ from gce.adapters.models.scripted import ScriptedModel
 from gce.app import cli
 from gce.app.settings.records import ModelSettings, OptimizerSettings, RolloutSettings, TrainSettings
 from gce.app.terminal import Terminal
-from gce.app.training.loop import iterate
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.verdicts import Verdict
@@ -121,58 +120,35 @@ def test_a_run_is_resumed_with_what_it_was_begun_with(tmp_path: Path) -> None:
 
 
 class Moody:
-    """Judges demonstrations by what it is told once, and another time the other way round."""
+    """Changes its mind about everything, all the time."""
 
-    deterministic, tolerance = False, 0.5
+    deterministic, tolerance = False, 1.0
 
-    def __init__(self, *, strict: bool) -> None:
-        self.strict = strict
+    def __init__(self) -> None:
         self.asked: list[str] = []
 
     def judge(self, answers: Iterable[tuple[Problem, Completion]]) -> Iterator[tuple[Problem, Completion, Any]]:
         for problem, completion in answers:
-            if completion.key == "example":
-                self.asked.append(problem.key)
-                right = bool(len(self.asked) % 3) and not self.strict
-                verdicts = (Verdict("right" if right else "wrong", float(right), "moody", "1"),)
-                yield problem, completion, verdicts
-            else:
-                yield problem, completion, toy_task.WORKED.judge(problem, completion)
+            self.asked.append(completion.key)
+            grade = float(len(self.asked) % 2)
+            yield problem, completion, (Verdict("right" if grade else "wrong", grade, "moody", "1"),)
 
 
-def test_demonstrations_are_measured_once_where_the_evaluator_may_change_its_mind(tmp_path: Path) -> None:
+def test_demonstrations_are_the_same_after_a_resume_whatever_the_evaluator_thinks_by_then(tmp_path: Path) -> None:
     pytest.importorskip("safetensors", reason="checkpoints are safetensors")
-    given: dict[str, Any] = {"task": toy_task.WORKED, "model": toy_task.careless(None, None), "run": tmp_path / "run"}
-    first = Moody(strict=False)
-    gce.train(**given, **SMALL, evaluator=first, demonstrations={"warm_up": 1})
-    assert len(first.asked) == len(set(first.asked)) > 6
-    given |= {"model": toy_task.careless(None, None), "evaluator": (later := Moody(strict=True))}
-    result = gce.resume(given.pop("run"), {"stopping.iterations": 2}, **given)
-    assert result.summary["iterations"] == 3 and later.asked == []
-    with result.run() as run:
-        assert set(run.config["demonstrations"]) == set(first.asked)
-    assert "demonstrations" not in whole_config(gce.train(**SMALL, **TOY | {"task": "toy_task:WORKED"}))
+    given: dict[str, Any] = {"task": toy_task.WORKED, "evaluator": (moody := Moody())}
+    model = toy_task.careless(None, None)
+    gce.train(**given, **SMALL, model=model, run=tmp_path / "run", demonstrations={"warm_up": 1})
+    model = toy_task.careless(None, None)
+    assert gce.resume(tmp_path / "run", {"stopping.iterations": 2}, **given, model=model).summary["iterations"] == 3
+    assert moody.asked and "example" not in moody.asked, "the task's verifier is asked about them"
 
 
-def whole_config(result: Any) -> Any:
-    with result.run() as run:
-        return run.config
-
-
-@pytest.mark.parametrize(("measured", "untimed"), [(True, 0), (False, 6)])
-def test_time_for_the_last_test_is_kept_where_there_was_none_before(
-    measured: bool, untimed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Any] = []
-
-    def watched(run: Any, state: Any) -> Any:
-        seen.append(run)
-        return iterate(run, state)
-
-    monkeypatch.setattr("gce.app.training.run.iterate", watched)
+def test_the_test_before_tells_how_long_the_one_at_the_end_takes() -> None:
+    """So it is taken where minutes are limited, asked for or not."""
     values = {**SMALL, "stopping": {"iterations": 1, "minutes": 60.0}}
-    gce.train(**TOY, **values, measure_before=measured)
-    assert seen[0].untimed == untimed
+    assert set(gce.train(**TOY, **values, measure_before=False).before) == {"T0", "T1", "T2"}
+    assert not gce.train(**TOY, **SMALL, measure_before=False).before
 
 
 def test_progress_is_told_to_who_watches(capsys: pytest.CaptureFixture[str]) -> None:

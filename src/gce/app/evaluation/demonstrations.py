@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -19,7 +19,6 @@ from gce.domain.completions import Completion
 from gce.domain.learning import Trace, single_turn
 from gce.domain.problems import Message, Problem
 from gce.domain.randomness import generator, key
-from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import ProblemSource, Task
 from gce.domain.verdicts import Verdict
 from gce.errors import BadInput
@@ -28,7 +27,6 @@ from gce.ports.evaluator import Evaluator
 __all__ = [
     "EXAMPLES_DRAWN",
     "Demonstration",
-    "Measured",
     "Turns",
     "also_from",
     "demonstrations",
@@ -75,27 +73,6 @@ class Demonstration:
     def turns(self) -> Turns:
         """The demonstration as a conversation."""
         return (*self.problem.prompt, Message("assistant", self.text))
-
-
-class Measured:
-    """An evaluator of demonstrations whose verdicts are `kept` by problem, as plain data, and measured once alone."""
-
-    deterministic = True
-    tolerance = 0.0
-
-    def __init__(self, inner: Evaluator, kept: dict[str, Any]) -> None:
-        self._inner = inner
-        self._kept = kept
-
-    def judge(
-        self, answers: Iterable[tuple[Problem, Completion]]
-    ) -> Iterator[tuple[Problem, Completion, tuple[Verdict, ...]]]:
-        """See `gce.ports.evaluator.Evaluator`."""
-        for problem, completion in answers:
-            if problem.key not in self._kept:
-                ((_, _, verdicts),) = self._inner.judge([(problem, completion)])
-                self._kept[problem.key] = to_plain(verdicts)
-            yield problem, completion, from_plain(tuple[Verdict, ...], self._kept[problem.key])
 
 
 def demonstrations(

@@ -177,7 +177,7 @@ def _drawn_again(settings: TrainSettings, traces: Sequence[Conversation]) -> tup
         prompt = prompts[trace.problem]
         messages = prompt if trace.messages is None else trace.messages
         about = drawn[trace.problem].digest
-        same = trace.stored is None or trace.stored.digest == conversation_digest(about, trace.stored.turns)
+        same = trace.stored is None or trace.stored.content_digest == conversation_digest(about, trace.stored.turns)
         # What another strategy shows first, or in place of the prompt, is in the trace.
         if not same or (settings.rollouts.strategy == ZERO_SHOT.name and messages[: len(prompt)] != prompt):
             raise BadInput(

@@ -384,8 +384,7 @@ class ExecutorSettings:
     kind: str = setting(
         LOCAL,
         ChoiceOrOwn(tuple(EXECUTORS)),
-        "what judges answers: local, or an executor of your own as module:ATTR, which is called with the number of "
-        "judges",
+        "what judges answers: local, or your own as module:ATTR, which is called with the number of judges",
         flag="--executor",
         metavar="NAME",
         omit_default=True,

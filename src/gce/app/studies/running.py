@@ -97,14 +97,13 @@ def _run_one(numbered: tuple[str, PlannedRun]) -> Sequence[None]:
     if run.done:
         return ()
     put(f"[{number}] {run.condition}, seed {run.seed}: {run.what}", error=True)
-    # Where minutes are limited, the test before tells how long the one at the end will take.
-    before, begun = run.settings.stopping.minutes is not None, run.begun
+    begun = run.begun
     try:
         if begun:
             changes = {"stopping.min_coverage": run.settings.stopping.min_coverage}
-            resume(run.directory, changes, measure_before=before, watch=Terminal)
+            resume(run.directory, changes, measure_before=False, watch=Terminal)
         else:
-            train(run.settings, run=run.directory, measure_before=before, watch=Terminal)
+            train(run.settings, run=run.directory, measure_before=False, watch=Terminal)
     except BadInput as error:
         if not isinstance(error, RunInUse) and (begun or not run.begun):
             raise

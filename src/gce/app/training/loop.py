@@ -6,8 +6,7 @@ out. Nothing here knows a vendor, a terminal or a particular task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from gce.app.evaluation.scoring import RESUME, accuracy, ask, check_answers
 from gce.app.training.records import commit, iteration_record
@@ -84,17 +83,6 @@ def why_stop(run: Run, state: RunState) -> str:
         taken = [sum(record["seconds"].values()) for record in records]
         # A warm-up, without rollouts, says nothing of how long the first iteration with them takes.
         next_one = taken[-1] if records and (warming_up or records[-1]["tiers"]) else 0.0
-        if sum(taken) + next_one + run.untimed * _seconds_a_rollout(records) >= run.seconds:
+        if sum(taken) + next_one >= run.seconds:
             return f"another iteration would exceed {stopping.minutes:g} minutes"
     return ""
-
-
-def _seconds_a_rollout(records: Sequence[Mapping[str, Any]]) -> float:
-    """Of the last iteration that had some; 0 where none had."""
-    for record in reversed(records):
-        counts = [count["rollouts"] for count in record["tiers"].values()]
-        if counts:
-            asked: int = sum(counts) + sum(record["failed"].values())
-            seconds: float = record["seconds"]["sample"]
-            return seconds / asked
-    return 0.0

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from gce.app.evaluation.conversations import check_needs
-from gce.app.evaluation.demonstrations import (
-    EXAMPLES_DRAWN,
-    Demonstration,
-    Measured,
-    demonstrations_for_training,
-    digests_of,
-)
-from gce.app.settings.records import ExecutorSettings, TrainSettings
-from gce.app.wiring.evaluators import find_evaluator, spread_evaluator
-from gce.app.wiring.executors import find_executor
+from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, Demonstration, demonstrations_for_training, digests_of
+from gce.app.settings.records import TrainSettings
+from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.solvers import find_solve
 from gce.app.wiring.tasks import find_preset
 from gce.domain.layer_selection import choose_layers
@@ -32,7 +24,6 @@ __all__ = [
     "check_strategy",
     "check_task",
     "demonstrations_of",
-    "evaluator_of",
     "nothing_to_draw",
     "place_adapter",
 ]
@@ -67,31 +58,6 @@ def check_task(settings: TrainSettings, task: Task) -> None:
     if problems < least:
         message = f"expected {{rollouts.problems}} from {least}, one for each training tier, got {problems}"
         raise SettingError("rollouts.problems", f"at least {least}", problems, message)
-
-
-def evaluator_of(
-    settings: TrainSettings, task: Task, given: str | Evaluator | None = None, *, named: bool = True
-) -> Evaluator:
-    """Who judges: the evaluator that was given, or the settings', in this process or where their executor has it.
-
-    `named` says whether the task is what the settings name, and was not given from Python itself.
-
-    Raises:
-        BadInput: no such evaluator or executor.
-        SettingError: other processes are to judge, and cannot find task or evaluator by name.
-    """
-    chosen, where = given or settings.evaluator, settings.executor
-    found = find_evaluator(task, where.runner, chosen)
-    if (where.judges, where.kind) == (ExecutorSettings().judges, ExecutorSettings().kind):
-        return found
-    if not (named and isinstance(chosen, str)):
-        message = (
-            "other processes cannot judge with a task or an evaluator that was given from Python: give it as "
-            "module:ATTR, or leave out {executor.judges} and {executor.kind}"
-        )
-        raise SettingError("executor.judges", "1", where.judges, message)
-    executor = find_executor(where.judges, where.kind)
-    return spread_evaluator(found, executor, task=settings.task, runner=where.runner, evaluator=chosen)
 
 
 def check_pool(settings: TrainSettings, task: Task, worked: Examples) -> None:
@@ -137,19 +103,17 @@ def place_adapter(settings: TrainSettings, task: Task, model: LearningModel) -> 
     return layers
 
 
-def demonstrations_of(
-    settings: TrainSettings, strategy: Strategy, task: Task, evaluator: Evaluator, evidence: dict[str, Any]
-) -> Examples:
+def demonstrations_of(settings: TrainSettings, strategy: Strategy, task: Task, evaluator: Evaluator) -> Examples:
     """The examples that the run starts with, or that its strategy shows; none where it is to do without.
 
-    By tier; those of further presets, which are there for the warm-up alone, by PRESET/TIER. What an evaluator that is
-    not deterministic finds is added to `evidence`, and what is there is never measured again.
+    By tier; those of further presets, which are there for the warm-up alone, by PRESET/TIER. The task's own verifier
+    judges them where the evaluator is not deterministic and might find others when the run is resumed.
     """
     starts_with_them = settings.demonstrations.bootstrap != "none" or settings.demonstrations.warm_up
     if not (starts_with_them or strategy.needs_examples):
         return {}
     if not evaluator.deterministic:
-        evaluator = Measured(evaluator, evidence)
+        evaluator = find_evaluator(task, settings.executor.runner)
     solve = find_solve(settings.demonstrations.examples)
     count = EXAMPLES_DRAWN * settings.demonstrations.shots
     tiers = task.training_tiers(settings.preset, ladder=settings.curriculum.ladder)

@@ -30,12 +30,12 @@ from gce.app.training.preparation import (
     check_strategy,
     check_task,
     demonstrations_of,
-    evaluator_of,
     place_adapter,
 )
 from gce.app.training.records import moved_arrays, result_lines, summary_of, versions
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
+from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import find_learning_model
 from gce.app.wiring.names import entry, name_of
 from gce.app.wiring.runs import find_adapter, place_of
@@ -249,6 +249,12 @@ def _algorithm(settings: TrainSettings, given: str | Algorithm | None) -> Algori
     return entry(settings.objective.algorithm, ALGORITHMS, Algorithm, "algorithm")
 
 
+def _evaluator(settings: TrainSettings, task: Task, given: _Given) -> Evaluator:
+    where, named = settings.executor, None if given.task else settings.task
+    chosen = given.evaluator or settings.evaluator
+    return find_evaluator(task, where.runner, chosen, named=named, judges=where.judges, executor=where.kind)
+
+
 def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[str, Any]]:
     """What a new run begins with, and what is stored of that."""
     task = given.task or find_task(settings.task)
@@ -262,9 +268,9 @@ def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[s
         settings = evolve(settings, lora=evolve(settings.lora, **shape_of(learned)))
     except SettingError as error:
         raise BadInput(f"the checkpoint {settings.model.adapter} is damaged: {error}") from error
-    evaluator = evaluator_of(settings, task, given.evaluator, named=given.task is None)
-    strategy, evidence = find_strategy(settings.rollouts.strategy), dict[str, Any]()
-    worked = demonstrations_of(settings, strategy, task, evaluator, evidence)
+    evaluator = _evaluator(settings, task, given)
+    strategy = find_strategy(settings.rollouts.strategy)
+    worked = demonstrations_of(settings, strategy, task, evaluator)
     check_pool(settings, task, worked)
     model = find_learning_model(settings, task, given.model)
     check_strategy(strategy, task, model, worked)
@@ -281,8 +287,6 @@ def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[s
         stored["problems"] = digest
     if worked:
         stored["examples"] = texts_digest(worked)
-    if evidence:
-        stored["demonstrations"] = evidence
     return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy), stored
 
 
@@ -291,9 +295,9 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
     settings = _settings_again(run, changes)
     task = given.task or find_task(settings.task)
     same_file(settings.task, run.config.get("problems", ""))
-    evaluator = evaluator_of(settings, task, given.evaluator, named=given.task is None)
+    evaluator = _evaluator(settings, task, given)
     strategy = find_strategy(settings.rollouts.strategy)
-    worked = demonstrations_of(settings, strategy, task, evaluator, dict(run.config.get("demonstrations", {})))
+    worked = demonstrations_of(settings, strategy, task, evaluator)
     if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
         raise BadInput("the task's worked examples are not those that the run began with: start a new run")
     learned = _learned(settings)
@@ -349,13 +353,13 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, *
         strategy=prepared.strategy,
     )
     earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))
-    measured, anew = _measured_before(run, test if measure_before else (), began)
+    timed = measure_before or settings.stopping.minutes is not None
+    measured, anew = _measured_before(run, test if timed else (), began)
     earlier += 0.0 if anew else measured["seconds"]
     untrained, minutes = model.state(), settings.stopping.minutes
     # The test at the end takes about as long as the one before.
     limit = None if minutes is None else 60 * minutes - 2 * measured["seconds"]
     run = evolve(run, start=untrained, seconds=limit, dev=_problems(prepared, "dev", settings.evaluation.dev))
-    run = evolve(run, untimed=0 if measured["tiers"] else len(test))
     state = _iterated(run)
     stopped = why_stop(run, state)
     first, after = stored_shares(measured["tiers"]), _measured(run, test, "after")

@@ -65,8 +65,6 @@ class Run:
     """The model's state before training; required if every iteration restarts from it."""
     seconds: float | None = None
     """Wall-clock seconds that all iterations may take together; None for no limit."""
-    untimed: int = 0
-    """Test problems at the end, where no test before has shown how long they take: rollouts do, within `seconds`."""
     worked: Mapping[str, tuple[Demonstration, ...]] = field(factory=dict)
     """Demonstrations by tier, to show or to learn in the SFT warm-up."""
     strategy: Strategy = ZERO_SHOT

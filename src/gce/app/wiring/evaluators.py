@@ -7,17 +7,17 @@ from functools import cache, partial
 
 from gce.adapters.evaluators.spread import Asked, Found, Spread
 from gce.adapters.evaluators.verifier import TaskVerifier
+from gce.app.wiring.executors import LOCAL, find_executor
 from gce.app.wiring.names import called, entry
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_task
 from gce.domain.tasks.task import Task, nothing_to_run
 from gce.domain.verdicts import Verdict, Violation
-from gce.errors import BadInput, GceError, one_line
+from gce.errors import BadInput, GceError, SettingError, one_line
 from gce.ports.evaluator import Evaluator
-from gce.ports.executor import Executor
 from gce.ports.runner import Runner
 
-__all__ = ["EVALUATORS", "VERIFIER", "find_evaluator", "spread_evaluator"]
+__all__ = ["EVALUATORS", "VERIFIER", "find_evaluator"]
 
 Builder = Callable[[Task, Runner | None], Evaluator]
 
@@ -26,13 +26,22 @@ EVALUATORS: Mapping[str, Builder] = {VERIFIER: TaskVerifier}
 """Builders of evaluators by name: (task, runner, or None if the task has nothing to run) -> evaluator."""
 
 
-def find_evaluator(task: Task, runner: str = AUTO, evaluator: str | Evaluator = VERIFIER) -> Evaluator:
+def find_evaluator(
+    task: Task,
+    runner: str = AUTO,
+    evaluator: str | Evaluator = VERIFIER,
+    *,
+    named: str | None = None,
+    judges: int = 1,
+    executor: str = LOCAL,
+) -> Evaluator:
     """An evaluator of the task by its name, or by module:ATTR of its builder; one that is given itself is taken.
 
-    `runner` says how programs are run that answers consist of.
+    `runner` says how programs are run that answers consist of. `judges`, or an executor of one's own, have the work
+    done in processes that find the task as `named`, and the evaluator, by name; what raises there has failed.
 
     Raises:
-        BadInput: nothing of that name, or it is no evaluator.
+        BadInput: nothing of that name, or it is no evaluator; or other processes could not find it.
     """
     name, found = f"evaluator={evaluator!r}", evaluator
     if isinstance(evaluator, str):
@@ -40,15 +49,12 @@ def find_evaluator(task: Task, runner: str = AUTO, evaluator: str | Evaluator = 
         found = called(name, build, task=task, runner=None if task.request is nothing_to_run else LazyRunner(runner))
     if not isinstance(found, Evaluator):
         raise BadInput(f"{name} is {type(found).__name__}, expected an evaluator (see gce.ports.evaluator)")
-    return found
-
-
-def spread_evaluator(inner: Evaluator, executor: Executor, *, task: str, runner: str, evaluator: str) -> Evaluator:
-    """The evaluator with its work done by `executor`, whose processes find task, runner and evaluator by their names.
-
-    Where judging raises there, the answer has failed.
-    """
-    return Spread(inner, executor, partial(_judge_one, task, runner, evaluator))
+    if (judges, executor) == (1, LOCAL):
+        return found
+    if named is None or not isinstance(evaluator, str):
+        message = "other processes find task and evaluator by name: give module:ATTR, or leave out {executor.judges}"
+        raise SettingError("executor.judges", "1", judges, message)
+    return Spread(found, find_executor(judges, executor), partial(_judge_one, named, runner, evaluator))
 
 
 def _judge_one(task: str, runner: str, evaluator: str, asked: Asked) -> Iterator[Found]:
