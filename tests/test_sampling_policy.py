@@ -271,25 +271,18 @@ class TestSecondWave:
         groups = {"often": (1, 1, 0), "graded": (0, 0.9), "rare": (0, 0, 1)}
         assert list(second_wave(groups, 3)) == ["rare", "often", "graded"]
 
-    def test_the_limit_sends_rollouts_on(self) -> None:
+    def test_rollouts_that_find_no_place_go_on_to_the_next_kind(self) -> None:
         groups = {"hard": (False,) * 4, "open": (True, False)}
-        assert second_wave(groups, 10, limit=7) == {"open": 7, "hard": 3}
+        assert second_wave(groups, 5) == {"open": 2, "hard": 3}
+        assert second_wave(groups, 0) == {}
 
-    def test_a_limit_in_the_hundreds_holds(self) -> None:
-        assert second_wave({"hard": (False,)}, 400, limit=300) == {"hard": 300}
+    def test_hundreds_find_a_place(self) -> None:
+        assert second_wave({"hard": (False,) * 300}, 400) == {"hard": 300}
 
-    def test_a_limit_of_nothing_gives_nothing(self) -> None:
-        groups = {"hard": (False,) * 4, "open": (True, False)}
-        assert second_wave(groups, 10, limit=0) == second_wave(groups, 0) == {}
-
-    @given(GROUPS, st.integers(0, 100), st.one_of(st.none(), st.integers(0, 12)))
-    def test_all_rollouts_are_given_while_there_is_room(self, groups: Any, rollouts: int, limit: int) -> None:
-        extra = second_wave(groups, rollouts, limit=limit)
-        room = {
-            problem: len(verdicts) if limit is None else limit
-            for problem, verdicts in groups.items()
-            if not all(verdicts)
-        }
+    @given(GROUPS, st.integers(0, 100))
+    def test_all_rollouts_are_given_while_there_is_room(self, groups: Any, rollouts: int) -> None:
+        extra = second_wave(groups, rollouts)
+        room = {problem: len(verdicts) for problem, verdicts in groups.items() if not all(verdicts)}
         assert sum(extra.values()) == min(rollouts, sum(room.values()))
         assert all(0 < given <= room[problem] for problem, given in extra.items())
 
@@ -302,25 +295,17 @@ class TestSecondWave:
 
     @given(GROUPS, st.integers(0, 100))
     def test_inside_a_kind_nobody_is_two_ahead_of_one_with_room(self, groups: Any, rollouts: int) -> None:
-        extra = second_wave(groups, rollouts, limit=20)
+        extra = second_wave(groups, rollouts)
         for kind in (True, False):
             served = [p for p, verdicts in groups.items() if any(verdicts) is kind and not all(verdicts)]
-            given_to = [extra.get(problem, 0) for problem in served]
-            assert max(given_to, default=0) - min(given_to, default=0) <= 1
+            most = max((extra.get(problem, 0) for problem in served), default=0)
+            assert all(extra.get(problem, 0) >= min(most - 1, len(groups[problem])) for problem in served)
 
-    @pytest.mark.parametrize(
-        ("groups", "rollouts", "limit", "message"),
-        [
-            ({"a": ()}, 3, None, "expected at least one verdict for problem 'a'"),
-            ({}, -1, None, "expected numbers from 0, got rollouts -1 and limit None"),
-            ({}, 1, -1, "expected numbers from 0, got rollouts 1 and limit -1"),
-        ],
-    )
-    def test_what_makes_no_sense_is_refused(
-        self, groups: dict[str, Any], rollouts: int, limit: int | None, message: str
-    ) -> None:
-        with pytest.raises(ValueError, match=message):
-            second_wave(groups, rollouts, limit=limit)
+    def test_what_makes_no_sense_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="at least one verdict for problem 'a'"):
+            second_wave({"a": ()}, 3)
+        with pytest.raises(ValueError, match="expected rollouts from 0, got -1"):
+            second_wave({}, -1)
 
 
 class TestWeakModels:

@@ -163,39 +163,34 @@ def plan(
     return {tier: least + extra for tier, extra in zip(names, rest, strict=True)}
 
 
-def second_wave(
-    groups: Mapping[str, Sequence[float]], rollouts: int, *, limit: int | None = None, admit_at: float = 1.0
-) -> dict[str, int]:
+def second_wave(groups: Mapping[str, Sequence[float]], rollouts: int, *, admit_at: float = 1.0) -> dict[str, int]:
     """Extra rollouts for problems of a first wave, from its rewards: `rollouts` in all where they find a place.
 
     Problems with a mixed outcome come first, by `relative_variance` of their rewards, the largest first, and where that
     is equal, as it is where rewards are 0 or 1, by mean reward, the smallest first; then problems whose rewards are all
     the same and below `admit_at`; never those whose rewards are all the same and not below it. Inside each of the two
-    kinds the rollouts go round, one each, until every problem has `limit` extra ones (None: as many as its first wave
-    had). Problems that get none are left out; ties go to the earlier problem.
+    kinds the rollouts go round, one each, until every problem has as many extra ones as its first wave had.
+    Problems that get none are left out; ties go to the earlier problem.
 
     Raises:
         ValueError: a negative number, or a problem without rewards.
     """
-    if rollouts < 0 or (limit is not None and limit < 0):
-        raise ValueError(f"expected numbers from 0, got rollouts {rollouts!r} and limit {limit!r}")
+    if rollouts < 0:
+        raise ValueError(f"expected rollouts from 0, got {rollouts!r}")
     for problem, rewards in groups.items():
         if not rewards:
             raise ValueError(f"expected at least one verdict for problem {problem!r}, got none")
-    room = {problem: len(rewards) if limit is None else limit for problem, rewards in groups.items()}
-    rank = {problem: (-relative_variance(rewards), _mean(rewards)) for problem, rewards in groups.items()}
+    rank = {
+        problem: (-relative_variance(rewards), math.fsum(rewards) / len(rewards)) for problem, rewards in groups.items()
+    }
     open_ones = sorted((problem for problem in groups if mixed(groups[problem])), key=rank.__getitem__)
     all_wrong = [problem for problem, rewards in groups.items() if max(rewards) < admit_at and not mixed(rewards)]
     extra: dict[str, int] = {}
     for kind in (open_ones, all_wrong):
-        given = _go_round([room[problem] for problem in kind], rollouts)
+        given = _go_round([len(groups[problem]) for problem in kind], rollouts)
         extra.update((problem, count) for problem, count in zip(kind, given, strict=True) if count)
         rollouts -= sum(given)
     return extra
-
-
-def _mean(rewards: Sequence[float]) -> float:
-    return math.fsum(rewards) / len(rewards)
 
 
 def _go_round(room: Sequence[int], total: int) -> list[int]:
