@@ -757,7 +757,7 @@ def shy(knows: Callable[[ScriptedModel], bool]) -> ScriptedModel:
 def bootstrapped(model: ScriptedModel, **settings: Any) -> Finished:
     config = with_fields(SMALL, **{"bootstrap": "few-shot", "shots": 2, "samples": 4, **settings})
     worked = demonstrations(WORKED, TaskVerifier(WORKED), "small", ADDITION.training_tiers("small"), 6)
-    return finish(evolve(on(a_run(config, model), WORKED), worked=worked))
+    return finish(evolve(on(a_run(config, model), WORKED), demonstrations=worked))
 
 
 def test_examples_are_shown_to_three_rollouts_of_four_and_not_learned_with() -> None:
@@ -793,7 +793,7 @@ def test_no_training_problem_is_a_worked_example() -> None:
     with pytest.raises(BadInput, match="all problems of T0 are worked examples: take fewer"):
         first = draw_problems(ADDITION, "small", "T0", "train", 1, seed=SMALL.seed)[0]
         pool = with_fields(SMALL, pool=1, iterations=1)
-        finish(evolve(a_run(pool, shy(lambda model: False)), worked={"T0": (Demonstration(first, "w1", ()),)}))
+        finish(evolve(a_run(pool, shy(lambda model: False)), demonstrations={"T0": (Demonstration(first, "w1", ()),)}))
 
 
 def test_a_tier_that_gets_on_alone_is_shown_nothing_more() -> None:
@@ -811,7 +811,7 @@ def test_without_the_setting_nothing_is_shown() -> None:
 def warmed_up(model: ScriptedModel, store: RunWriter | None = None, **settings: Any) -> Run:
     worked = demonstrations(WORKED, TaskVerifier(WORKED), "small", ADDITION.training_tiers("small"), 6)
     config = with_fields(SMALL, **{"warm_up": 5, **settings})
-    return evolve(on(a_run(config, model, store, problems("dev", 1)), WORKED), worked=worked)
+    return evolve(on(a_run(config, model, store, problems("dev", 1)), WORKED), demonstrations=worked)
 
 
 def test_a_warm_up_is_an_iteration_that_learns_worked_examples_and_samples_nothing() -> None:
@@ -822,7 +822,7 @@ def test_a_warm_up_is_an_iteration_that_learns_worked_examples_and_samples_nothi
     first, second = found.records
     assert (first.tiers, first.buffer, first.admitted, first.updates, first.entropy) == ({}, {}, 0, 5, None)
     assert first.loss is not None and set(first.dev) == {"T0", "T1", "T2"}
-    examples = {each.trace.key for worked in run.worked.values() for each in worked}
+    examples = {each.trace.key for worked in run.demonstrations.values() for each in worked}
     taught = [{trace.key for trace in traces} for traces in model.taught]
     assert set.union(*taught[:5]) <= examples and not set.union(*taught[5:]) & examples
     assert Counter(trace.tier for traces in model.taught[:5] for trace in traces) == {"T0": 10, "T1": 10}

@@ -15,13 +15,13 @@ from gce.domain.curriculum import (
     Policy,
     TierHistory,
     TierRewards,
-    climbed,
-    needs_examples,
+    expected_variance,
+    needs_demonstrations,
+    open_levels,
     plan,
     remember,
     second_wave,
     tier_rewards,
-    undecided_share,
 )
 
 TIERS = ("T0", "T1", "T2", "T3", "T4")
@@ -51,14 +51,14 @@ def told(iterations: Any, **options: Any) -> Any:
 class TestHistory:
     def test_the_share_is_counted_and_smoothed(self) -> None:
         history = told([{"T0": count(8, 6, 1), "T1": count(8, 0, 0)}])
-        assert undecided_share(history, "T0") == pytest.approx(2 / 10)
-        assert undecided_share(history, "T1") == pytest.approx(9 / 10)
-        assert undecided_share(history, "T2") == 0.5
+        assert expected_variance(history, "T0") == pytest.approx(2 / 10)
+        assert expected_variance(history, "T1") == pytest.approx(9 / 10)
+        assert expected_variance(history, "T2") == 0.5
 
     def test_older_iterations_weigh_less(self) -> None:
         """10 open problems at weight 1/2, then 10 decided ones: (5 + 1) / (15 + 2)."""
         history = told([{"T0": count(10, 0, 0)}, {"T0": count(10, 10, 0)}], decay=0.5)
-        assert undecided_share(history, "T0") == pytest.approx(6 / 17)
+        assert expected_variance(history, "T0") == pytest.approx(6 / 17)
 
     def test_two_iterations_by_hand(self) -> None:
         """Half of 4 problems, 1 of them decided, and of 16 rollouts; then 2 problems with 8, and a tier that is new."""
@@ -79,12 +79,12 @@ class TestHistory:
 
     def test_a_tier_not_sampled_is_slowly_forgotten(self) -> None:
         history = told([{"T0": count(10, 10, 0)}] + [{}] * 30)
-        assert undecided_share(history, "T0") == pytest.approx(0.5, abs=1e-3)
+        assert expected_variance(history, "T0") == pytest.approx(0.5, abs=1e-3)
 
     def test_memory_can_be_switched_off_and_kept_for_ever(self) -> None:
         iterations = [{"T0": count(10, 0, 0)}, {"T0": count(10, 10, 0)}]
-        assert undecided_share(told(iterations, decay=0.0), "T0") == pytest.approx(1 / 12)
-        assert undecided_share(told(iterations, decay=1.0), "T0") == pytest.approx(11 / 22)
+        assert expected_variance(told(iterations, decay=0.0), "T0") == pytest.approx(1 / 12)
+        assert expected_variance(told(iterations, decay=1.0), "T0") == pytest.approx(11 / 22)
 
     def test_the_history_given_stays_what_it_was(self) -> None:
         history = told([{"T0": count(10, 0, 0)}])
@@ -133,18 +133,18 @@ class TestGradedRewards:
     def test_the_mean_reward_climbs_and_does_without_examples(self) -> None:
         """No rollout is right, and 0.4 on average: enough for the next level, and to go on alone."""
         history = told([{"T0": tier_rewards([[(0.0, False), (0.4, False), (0.8, False)]])}])
-        assert climbed(history, TIERS) == ("T0", "T1")
-        assert not needs_examples(history, "T0")
+        assert open_levels(history, TIERS) == ("T0", "T1")
+        assert not needs_demonstrations(history, "T0")
         low = told([{"T0": tier_rewards([[(0.0, False)] * 5 + [(0.4, False)]])}])
-        assert climbed(low, TIERS) == ("T0",)
-        assert needs_examples(low, "T0")
+        assert open_levels(low, TIERS) == ("T0",)
+        assert needs_demonstrations(low, "T0")
 
     def test_a_tier_whose_rewards_hardly_differ_gets_fewer_problems(self) -> None:
         far = [[(0.0, False), (1.0, False)]] * 10
         near = [[(0.4, False), (0.5, False)]] * 10
         shares = plan(told([{"T0": tier_rewards(near), "T1": tier_rewards(far)}]), TIERS[:2], problems=40)
         assert shares["T0"] < shares["T1"]
-        assert undecided_share(told([{"T0": tier_rewards(near)}]), "T0") == pytest.approx(
+        assert expected_variance(told([{"T0": tier_rewards(near)}]), "T0") == pytest.approx(
             (10 * 0.0025 / 0.2475 + 1) / 12
         )
 
@@ -208,7 +208,7 @@ class TestPlan:
         planned = plan(history, TIERS, problems=problems)
         for tier in TIERS:
             for other in TIERS:
-                if undecided_share(history, tier) > undecided_share(history, other):
+                if expected_variance(history, tier) > expected_variance(history, other):
                     assert planned[tier] >= planned[other]
 
     @given(HISTORIES, st.integers(5, 300))
@@ -311,33 +311,33 @@ class TestSecondWave:
 class TestWeakModels:
     def test_a_ladder_is_climbed_tier_by_tier(self) -> None:
         """One of eight is more than a tenth; nothing known is nothing right."""
-        assert climbed(TierHistory(), TIERS) == ("T0",)
+        assert open_levels(TierHistory(), TIERS) == ("T0",)
         history = told([{"T0": fared(1), "T1": fared(0), "T2": fared(8)}])
-        assert climbed(history, TIERS) == ("T0", "T1")
-        assert climbed(told([{tier: fared(1) for tier in TIERS}]), TIERS) == TIERS
+        assert open_levels(history, TIERS) == ("T0", "T1")
+        assert open_levels(told([{tier: fared(1) for tier in TIERS}]), TIERS) == TIERS
 
     def test_a_tenth_of_the_rollouts_is_enough_to_climb(self) -> None:
         """One of ten climbs, one of eleven does not; where nothing is said to be right, nothing was."""
-        assert climbed(TierHistory(rollouts={"T0": 10.0}, right={"T0": 1.0}), TIERS) == ("T0", "T1")
-        assert climbed(TierHistory(rollouts={"T0": 11.0}, right={"T0": 1.0}), TIERS) == ("T0",)
-        assert climbed(TierHistory(rollouts={"T0": 8.0}), TIERS) == ("T0",)
+        assert open_levels(TierHistory(rollouts={"T0": 10.0}, right={"T0": 1.0}), TIERS) == ("T0", "T1")
+        assert open_levels(TierHistory(rollouts={"T0": 11.0}, right={"T0": 1.0}), TIERS) == ("T0",)
+        assert open_levels(TierHistory(rollouts={"T0": 8.0}), TIERS) == ("T0",)
 
     def test_a_tier_that_no_longer_holds_closes_those_above_it(self) -> None:
-        assert climbed(told([{"T0": fared(1)}, {"T0": fared(0)}]), TIERS) == ("T0",)
+        assert open_levels(told([{"T0": fared(1)}, {"T0": fared(0)}]), TIERS) == ("T0",)
 
     def test_examples_are_needed_until_a_fifth_is_right_without_them(self) -> None:
-        assert needs_examples(TierHistory(), "T0")
-        assert needs_examples(told([{"T0": fared(7, shown=6, shown_right=6)}] * 1), "T0") is False
-        assert needs_examples(told([{"T0": fared(6, shown=6, shown_right=6)}]), "T0")
-        assert needs_examples(told([{"T0": fared(8, shown=8, shown_right=8)}]), "T0"), "none was alone"
+        assert needs_demonstrations(TierHistory(), "T0")
+        assert needs_demonstrations(told([{"T0": fared(7, shown=6, shown_right=6)}] * 1), "T0") is False
+        assert needs_demonstrations(told([{"T0": fared(6, shown=6, shown_right=6)}]), "T0")
+        assert needs_demonstrations(told([{"T0": fared(8, shown=8, shown_right=8)}]), "T0"), "none was alone"
 
     def test_a_fifth_of_the_rollouts_is_enough_to_do_without_examples(self) -> None:
         """Two of ten is, two of eleven is not; where nothing is said to be right, nothing was."""
-        assert not needs_examples(TierHistory(alone={"T0": 10.0}, alone_right={"T0": 2.0}), "T0")
-        assert needs_examples(TierHistory(alone={"T0": 11.0}, alone_right={"T0": 2.0}), "T0")
-        assert needs_examples(TierHistory(alone={"T0": 1.0}), "T0")
+        assert not needs_demonstrations(TierHistory(alone={"T0": 10.0}, alone_right={"T0": 2.0}), "T0")
+        assert needs_demonstrations(TierHistory(alone={"T0": 11.0}, alone_right={"T0": 2.0}), "T0")
+        assert needs_demonstrations(TierHistory(alone={"T0": 1.0}), "T0")
 
     @given(HISTORIES)
     def test_what_is_climbed_is_a_beginning_and_never_empty(self, iterations: Any) -> None:
-        found = climbed(told(iterations), TIERS)
+        found = open_levels(told(iterations), TIERS)
         assert found and found == TIERS[: len(found)]

@@ -18,21 +18,21 @@ __all__ = [
     "Policy",
     "TierHistory",
     "TierRewards",
-    "climbed",
-    "needs_examples",
+    "expected_variance",
+    "needs_demonstrations",
+    "open_levels",
     "plan",
     "remember",
     "second_wave",
     "tier_rewards",
-    "undecided_share",
 ]
 
 Policy = Literal["adaptive", "uniform"]
 
-RUNG_HOLDS = 0.1
-"""Mean reward from which on a ladder's next tier is tried."""
-ENOUGH_ALONE = 0.2
-"""Mean reward of rollouts without worked examples from which on a tier needs none."""
+LEVEL_HOLDS = 0.1
+"""Mean reward from which the next curriculum level is tried."""
+ENOUGH_WITHOUT_DEMONSTRATIONS = 0.2
+"""Mean reward of rollouts without demonstrations from which on a tier needs none."""
 
 
 @frozen
@@ -46,7 +46,7 @@ class TierRewards:
     right: float
     """Rewards of the rollouts, added up: where they are 0 or 1, those that were right."""
     alone: float
-    """Rollouts without worked examples."""
+    """Rollouts without demonstrations."""
     alone_right: float
     """Their rewards, added up."""
 
@@ -57,7 +57,7 @@ class TierRewards:
 
 
 def tier_rewards(groups: Iterable[Sequence[tuple[float, bool]]]) -> TierRewards:
-    """What the rollouts of a tier showed, a group for each problem: rewards, and whether worked examples were shown.
+    """What the rollouts of a tier showed, a group for each problem: rewards, and whether demonstrations were shown.
 
     Raises:
         ValueError: a group without rollouts.
@@ -102,23 +102,23 @@ def remember(history: TierHistory, showed: Mapping[str, TierRewards], *, decay: 
     return TierHistory(*(after(each.name) for each in fields(TierHistory)))
 
 
-def climbed(history: TierHistory, tiers: Sequence[str]) -> tuple[str, ...]:
-    """The first of `tiers`, from easy to hard, and each after a tier with a mean reward of `RUNG_HOLDS`."""
+def open_levels(history: TierHistory, tiers: Sequence[str]) -> tuple[str, ...]:
+    """The first of `tiers`, from easy to hard, and each after a tier with a mean reward of `LEVEL_HOLDS`."""
     found = []
     for tier in tiers:
         found.append(tier)
-        if history.right.get(tier, 0.0) < RUNG_HOLDS * history.rollouts.get(tier, math.inf):
+        if history.right.get(tier, 0.0) < LEVEL_HOLDS * history.rollouts.get(tier, math.inf):
             break
     return tuple(found)
 
 
-def needs_examples(history: TierHistory, tier: str) -> bool:
-    """Whether rollouts of the tier without worked examples earned less than `ENOUGH_ALONE` on average, or none was."""
+def needs_demonstrations(history: TierHistory, tier: str) -> bool:
+    """Whether rollouts without demonstrations earn less than `ENOUGH_WITHOUT_DEMONSTRATIONS`, or there were none."""
     alone = history.alone.get(tier, 0.0)
-    return not alone or history.alone_right.get(tier, 0.0) / alone < ENOUGH_ALONE
+    return not alone or history.alone_right.get(tier, 0.0) / alone < ENOUGH_WITHOUT_DEMONSTRATIONS
 
 
-def undecided_share(history: TierHistory, tier: str) -> float:
+def expected_variance(history: TierHistory, tier: str) -> float:
     """The mean relative variance of rewards that is expected of the tier's problems, in (0, 1).
 
     Where rewards are 0 or 1, it is the share of problems expected to have a mixed outcome.
@@ -142,7 +142,7 @@ def plan(
 
     Every tier gets at least `floor` of an even share, rounded up where the total allows it, and never less than one
     problem: a tier that teaches nothing now is how the policy finds out that it does later. The rest goes by
-    `undecided_share` (adaptive) or evenly (uniform), by largest remainder; ties go to the earlier tier.
+    `expected_variance` (adaptive) or evenly (uniform), by largest remainder; ties go to the earlier tier.
 
     Raises:
         ValueError: no tiers, a tier twice, fewer problems than tiers, a floor outside [0, 1], an unknown policy.
@@ -158,7 +158,7 @@ def plan(
         raise ValueError(f"expected policy adaptive or uniform, got {policy!r}")
     wanted = math.ceil(floor * problems / len(names) - 1e-9)
     least = max(1, min(wanted, problems // len(names)))
-    weights = [undecided_share(history, tier) if policy == "adaptive" else 1.0 for tier in names]
+    weights = [expected_variance(history, tier) if policy == "adaptive" else 1.0 for tier in names]
     rest = _largest_remainder(weights, problems - least * len(names))
     return {tier: least + extra for tier, extra in zip(names, rest, strict=True)}
 

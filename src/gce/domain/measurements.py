@@ -66,7 +66,7 @@ class TierCount:
     """Distinct correct traces."""
     mean_tokens: float
     shown: int = 0
-    """Rollouts whose prompt began with worked examples."""
+    """Rollouts whose prompt began with demonstrations."""
     shown_correct: int = 0
 
     def __add__(self, other: TierCount) -> TierCount:
@@ -88,7 +88,7 @@ class Counted:
     tokens: int
     """Tokens that the model wrote, over all its replies; 0 where the backend does not tell."""
     shown: bool = False
-    """Whether its prompt began with worked examples."""
+    """Whether its prompt began with demonstrations."""
 
 
 def count_tier(rollouts: Sequence[Counted], *, admit_at: float = 1.0) -> TierCount:

@@ -60,9 +60,9 @@ def check_task(settings: TrainSettings, task: Task) -> None:
         raise SettingError("rollouts.problems", f"at least {least}", problems, message)
 
 
-def check_pool(settings: TrainSettings, task: Task, worked: Examples) -> None:
+def check_pool(settings: TrainSettings, task: Task, known: Examples) -> None:
     """Refuse a pool without training problems before the first rollouts run."""
-    examples, preset, pool = digests_of(worked), settings.preset, settings.curriculum.pool
+    examples, preset, pool = digests_of(known), settings.preset, settings.curriculum.pool
     source = ProblemSource(task)
     for tier in task.training_tiers(preset, ladder=settings.curriculum.ladder) if pool else ():
         drawn = (source.draw(preset, tier, "train", index, seed=settings.seed) for index in range(pool or 0))
@@ -77,9 +77,9 @@ def nothing_to_draw(tier: str, pool: int | None) -> SettingError:
     return SettingError("curriculum.pool", expected, pool, message)
 
 
-def check_strategy(strategy: Strategy, task: Task, model: LearningModel, worked: Examples) -> None:
+def check_strategy(strategy: Strategy, task: Task, model: LearningModel, known: Examples) -> None:
     """Raise BadInput if the strategy needs something that training does not provide: other roles, environments."""
-    check_needs(strategy, task, Settings(examples=dict.fromkeys(worked, ())), model)
+    check_needs(strategy, task, Settings(examples=dict.fromkeys(known, ())), model)
 
 
 def place_adapter(settings: TrainSettings, task: Task, model: LearningModel) -> tuple[int, ...]:

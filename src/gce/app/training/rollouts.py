@@ -23,7 +23,7 @@ from gce.domain.admission import positives
 from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import Completion
 from gce.domain.conversations import Conversation
-from gce.domain.curriculum import TierRewards, climbed, needs_examples, plan, second_wave, tier_rewards
+from gce.domain.curriculum import TierRewards, needs_demonstrations, open_levels, plan, second_wave, tier_rewards
 from gce.domain.learning import Turn
 from gce.domain.problems import Problem
 from gce.domain.randomness import generator, key
@@ -37,23 +37,23 @@ from gce.errors import BadInput
 
 __all__ = ["Rollout", "groups_of", "rewards_by_tier", "sample", "without_failed"]
 
-ALONE_EVERY = 4
+WITHOUT_DEMONSTRATIONS_EVERY = 4
 """Of a wave's rollouts of a problem that is shown with examples, each fourth has none, and so has the last of fewer."""
 
 MOST_SKIPPED = 1000
-"""Problems drawn one after another that are all worked examples, before it is said that there are no others."""
+"""Problems drawn one after another that are all demonstrations, before it is said that there are no others."""
 
 
 def _problems(run: Run, state: RunState, number: int) -> tuple[list[Problem], Mapping[str, int]]:
     """The iteration's problems, and how many each tier has had since the start."""
     settings, curriculum = run.settings, run.settings.curriculum
-    tiers = climbed(state.history, run.tiers) if curriculum.ladder else run.tiers
+    tiers = open_levels(state.history, run.tiers) if curriculum.ladder else run.tiers
     total = settings.rollouts.problems
     shares = settings.rollouts.problems_by_tier or plan(
         state.history, tiers, problems=total, policy=curriculum.sampling, floor=curriculum.floor
     )
     drawn = dict(state.drawn)
-    examples = digests_of(run.worked)
+    examples = digests_of(run.demonstrations)
     problems: dict[str, Problem] = {}
     for tier, count in shares.items():
         found = skipped = 0
@@ -62,7 +62,7 @@ def _problems(run: Run, state: RunState, number: int) -> tuple[list[Problem], Ma
             drawn[tier] = index + 1
             index = index % curriculum.pool if curriculum.pool else index
             problem = run.source.draw(settings.preset, tier, "train", index, seed=settings.seed)
-            if problem.digest in examples:  # Its answer has been worked out, and perhaps shown or learned.
+            if problem.digest in examples:  # Its answer is known, and perhaps shown or learned.
                 skipped += 1
                 if skipped == MOST_SKIPPED:
                     raise nothing_to_draw(tier, curriculum.pool)
@@ -79,8 +79,8 @@ class Rollout:
     judged: Answer
     reward: float
     shown: bool
-    """Whether its prompt began with worked examples."""
-    credited: bool = False
+    """Whether its prompt began with demonstrations."""
+    positive: bool = False
     """Whether it is a positive among the iteration's rollouts of its problem."""
     turns: tuple[Turn, ...] | None = None
     """The conversation that led to it, with what the model wrote marked trained; None for the prompt and the answer."""
@@ -174,7 +174,7 @@ def _with_positives(run: Run, rollouts: Sequence[Rollout]) -> list[Rollout]:
         for problem, rewards in groups_of(without_failed(rollouts)).items()
     }
     return [
-        evolve(rollout, credited=not rollout.judged.failed and next(found[rollout.judged.problem.key]))
+        evolve(rollout, positive=not rollout.judged.failed and next(found[rollout.judged.problem.key]))
         for rollout in rollouts
     ]
 
@@ -193,7 +193,7 @@ def _wave(
             name = f"{number}/{problem.key}/{sample}"
             strategy = run.strategy
             # Some go alone, so that it shows when examples are no longer needed.
-            if before and not strategy.needs_examples and (place + 1) % min(count, ALONE_EVERY):
+            if before and not strategy.needs_examples and (place + 1) % min(count, WITHOUT_DEMONSTRATIONS_EVERY):
                 strategy = FEW_SHOT
                 shown.add(name)
             exchange = strategy.converse(run.task, problem, _sampling(run, {problem.tier: before}))
@@ -202,16 +202,16 @@ def _wave(
     if wave is None:
         wave = _drawn(run, number, first_sample, openings, shown)
     rollouts = _read(run, wave, {name: opening.problem for name, opening in openings.items()}, shown)
-    return _credit(run, f"{number}/{first_sample}", [rollouts[name] for name in openings]), wave["seconds"]
+    return _as_learning_takes(run, f"{number}/{first_sample}", [rollouts[name] for name in openings]), wave["seconds"]
 
 
 def _turns_before(run: Run, state: RunState, number: int, problem: Problem) -> Turns:
     """Demonstrations to show before a problem, where the strategy or a weak model needs them."""
     shown = run.settings.demonstrations
-    bootstrapped = shown.bootstrap != "none" and needs_examples(state.history, problem.tier)
+    bootstrapped = shown.bootstrap != "none" and needs_demonstrations(state.history, problem.tier)
     if not (bootstrapped or run.strategy.needs_examples):
         return ()
-    return turns_before(problem, run.worked, shown.shots, number)
+    return turns_before(problem, run.demonstrations, shown.shots, number)
 
 
 def _sampling(run: Run, examples: Mapping[str, Turns]) -> Settings:
@@ -253,7 +253,7 @@ def _plain(name: str, conversation: Conversation, *, shown: bool, whole: bool) -
     """A rollout as it is held: the attempt that counts, and where it is wanted whole, the conversation."""
     completion = evolve(conversation.last.completion, key=name)
     rollout = {
-        "completion": to_plain(_alone(completion) if shown else completion),
+        "completion": to_plain(_without_demonstrations(completion) if shown else completion),
         "verdicts": to_plain(conversation.last.verdicts),
     }
     if whole:
@@ -289,7 +289,7 @@ def _read(run: Run, wave: Mapping[str, Any], asked: Mapping[str, Problem], shown
     return found
 
 
-def _alone(completion: Completion) -> Completion:
+def _without_demonstrations(completion: Completion) -> Completion:
     """As if it had been written without the examples before it: what was said of it with them is left out."""
     return evolve(
         completion,
@@ -300,7 +300,7 @@ def _alone(completion: Completion) -> Completion:
     )
 
 
-def _credit(run: Run, wave: str, rollouts: Sequence[Rollout]) -> list[Rollout]:
+def _as_learning_takes(run: Run, wave: str, rollouts: Sequence[Rollout]) -> list[Rollout]:
     """What learning may know of the rewards: all, or steps too, or, in a control, how many there are, or nothing."""
     judged = [rollout.judged for rollout in rollouts]
     rewards = [rollout.reward for rollout in rollouts]

@@ -349,7 +349,7 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, *
     run = Run(
         *(settings, task, evaluator, prepared.algorithm, model, store, clock, watcher),
         dev=(),
-        worked=prepared.worked,
+        demonstrations=prepared.worked,
         strategy=prepared.strategy,
     )
     earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))

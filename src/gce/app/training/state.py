@@ -65,7 +65,7 @@ class Run:
     """The model's state before training; required if every iteration restarts from it."""
     seconds: float | None = None
     """Wall-clock seconds that all iterations may take together; None for no limit."""
-    worked: Mapping[str, tuple[Demonstration, ...]] = field(factory=dict)
+    demonstrations: Mapping[str, tuple[Demonstration, ...]] = field(factory=dict)
     """Demonstrations by tier, to show or to learn in the SFT warm-up."""
     strategy: Strategy = ZERO_SHOT
     """The prompting strategy of rollouts."""

@@ -52,7 +52,7 @@ def admit_traces(run: Run, buffer: Buffer, number: int, rollouts: Sequence[Rollo
     traces = [
         trace_of_rollout(rollout, number)
         for rollout in rollouts
-        if rollout.credited and rollout.turns != () and rollout.judged.problem.key in groups
+        if rollout.positive and rollout.turns != () and rollout.judged.problem.key in groups
     ]
     before = buffer if run.settings.buffer.accumulate else only(buffer, number)
     after = admit(before, traces)
@@ -81,12 +81,12 @@ def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout]) ->
             "gives none: use --algorithm raft"
         )
     if algorithm.weigh is None:
-        wrong = [trace_of_rollout(each, number) for each in judged if not each.credited] if algorithm.opposes else []
+        wrong = [trace_of_rollout(each, number) for each in judged if not each.positive] if algorithm.opposes else []
         return _Pool(buffer, None, tuple(wrong))
     groups: Mapping[str, Sequence[float]] = groups_of(judged)
     if algorithm.drops_decided:
         groups = drop_decided(groups, admit_at=run.task.admit_at)
-    weighed = groups_of(judged if algorithm.graded else [evolve(each, reward=float(each.credited)) for each in judged])
+    weighed = groups_of(judged if algorithm.graded else [evolve(each, reward=float(each.positive)) for each in judged])
     found = {problem: iter(_weights(algorithm, weighed[problem])) for problem in groups}
     weights = {
         rollout.judged.completion.key: next(found[rollout.judged.problem.key])
@@ -149,7 +149,7 @@ def warm_up(run: Run, state: RunState) -> list[UpdateReport]:
     """
     settings, optimizer = run.settings.demonstrations, run.settings.optimizer
     rng = generator(run.settings.seed, "warm-up")
-    examples = admit(empty(), (each.trace for worked in run.worked.values() for each in worked))
+    examples = admit(empty(), (each.trace for of_tier in run.demonstrations.values() for each in of_tier))
     drawn = [draw(examples, rng, optimizer.batch) for _ in range(settings.warm_up)]
     first, last = settings.warm_up_rate or optimizer.learning_rate, optimizer.learning_rate
     rates = np.linspace(first / last, 1.0, len(drawn)).tolist()
