@@ -12,8 +12,10 @@ from gce.ports.executor import Executor
 
 __all__ = ["Asked", "Found", "Spread"]
 
-Asked, Found = tuple[int, Problem, Completion], tuple[int, tuple[Verdict, ...]]
-"""An answer with its number; the number and the answer's verdicts."""
+Asked = tuple[int, Problem, Completion]
+"""An answer with its number."""
+Found = tuple[int, tuple[Verdict, ...]]
+"""Its number, and its verdicts."""
 
 
 class Spread:
