@@ -102,7 +102,7 @@ def test_flat_settings_of_0_1_0_are_read_as_nested_ones() -> None:
         },
     )
     assert settings == expected
-    newer = {"evaluator", "rollouts.strategy"}
+    newer = {"evaluator", "rollouts.strategy", "executor.judges", "executor.kind"}
     assert len(flat) == len(all_settings().keys() - newer), "none that there was is left out"
     assert from_stored(to_plain(settings)) == settings
 
