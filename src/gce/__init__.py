@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gce.adapters.datasets.atif import atif_of_trace, read_atif, trace_of_atif
     from gce.app.evaluation.run import evaluate
+    from gce.app.own_tasks import task
     from gce.app.settings.records import TrainSettings
     from gce.app.training.run import resume, train
     from gce.domain.algorithms import ALGORITHMS, Algorithm
@@ -51,6 +52,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "gce.adapters.datasets.atif": ("atif_of_trace", "read_atif", "trace_of_atif"),
     "gce.app.evaluation.run": ("evaluate",),
+    "gce.app.own_tasks": ("task",),
     "gce.app.settings.records": ("TrainSettings",),
     "gce.app.training.run": ("resume", "train"),
     "gce.domain.algorithms": ("ALGORITHMS", "Algorithm"),
@@ -126,6 +128,7 @@ __all__ = [
     "judge",
     "read_atif",
     "resume",
+    "task",
     "trace_of",
     "trace_of_atif",
     "trace_of_conversation",

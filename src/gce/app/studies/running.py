@@ -12,11 +12,12 @@ from typing import Any
 from attrs import evolve, frozen
 
 from gce.app.settings.records import TrainSettings
-from gce.app.settings.values import with_recipe
+from gce.app.settings.values import changed, with_recipe
 from gce.app.studies.conditions import STUDIES, check_common, check_stored, values_of
 from gce.app.terminal import Terminal, put
 from gce.app.training.run import resume, train
 from gce.app.wiring.files import check_apart
+from gce.app.wiring.models import default_model
 from gce.app.wiring.runs import open_run, runs_of
 from gce.app.wiring.tasks import find_preset, find_task
 from gce.errors import BadInput, RunInUse, SettingError
@@ -82,7 +83,9 @@ def _settings(values: Mapping[str, Any]) -> TrainSettings:
     if settings.model.adapter:
         message = "the runs of a study begin with the base: leave out {model.adapter}"
         raise SettingError("model.adapter", "none", settings.model.adapter, message)
-    return evolve(settings, preset=find_preset(find_task(settings.task), settings.preset))
+    task = find_task(settings.task)
+    settings = changed(settings, {"model.name": settings.model.name or default_model(task)})
+    return evolve(settings, preset=find_preset(task, settings.preset))
 
 
 def run_all(wanted: Sequence[PlannedRun], executor: Executor) -> None:
