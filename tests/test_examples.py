@@ -72,6 +72,7 @@ def test_a_task_of_one_s_own_is_learned_by_the_same_command(tmp_path: Path) -> N
             "gce.app.train",
             "--task",
             "custom_task:SORTING",
+            *("--model", "gce-tiny"),
             *sizes,
             "--run-dir",
             str(tmp_path),

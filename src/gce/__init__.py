@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gce.app.evaluation.run import evaluate
     from gce.app.own_tasks import task
     from gce.app.settings.records import TrainSettings
+    from gce.app.studies.folds import CrossFit, cross_fit
     from gce.app.training.run import resume, train
     from gce.domain.algorithms import ALGORITHMS, Algorithm
     from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty
@@ -54,6 +55,7 @@ _HOMES = {
     "gce.app.evaluation.run": ("evaluate",),
     "gce.app.own_tasks": ("task",),
     "gce.app.settings.records": ("TrainSettings",),
+    "gce.app.studies.folds": ("CrossFit", "cross_fit"),
     "gce.app.training.run": ("resume", "train"),
     "gce.domain.algorithms": ("ALGORITHMS", "Algorithm"),
     "gce.domain.buffer": ("Buffer", "BufferSettings", "admit", "composition", "draw", "empty"),
@@ -93,6 +95,7 @@ __all__ = [
     "Buffer",
     "BufferSettings",
     "Completion",
+    "CrossFit",
     "DamagedStore",
     "Evidence",
     "GceError",
@@ -120,6 +123,7 @@ __all__ = [
     "admit",
     "atif_of_trace",
     "composition",
+    "cross_fit",
     "draw",
     "draw_problem",
     "draw_problems",

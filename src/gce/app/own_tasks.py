@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 from gce.app.terminal import put
 from gce.app.wiring.tasks import read_questions
@@ -14,6 +15,7 @@ from gce.domain.completions import Completion
 from gce.domain.tasks import draw_problems
 from gce.domain.tasks.extraction import Extract
 from gce.domain.tasks.own import DrawRow, RewardFunction, Rows, own_task
+from gce.domain.tasks.questions import shown
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput
 
@@ -23,8 +25,33 @@ LOOKED_AT = 3
 """Questions of each tier whose own answers are judged at once."""
 
 
+Problems = str | os.PathLike[str] | Rows | DrawRow
+
+
+class _Options(TypedDict, total=False):
+    """The further arguments of `task`."""
+
+    name: str | None
+    extract: Extract
+    shares: Sequence[float]
+    tiers: Sequence[str]
+    held_out: Sequence[str]
+    reward_range: tuple[float, float]
+    admit_at: float | None
+    deterministic: bool
+    max_tokens: int
+
+
+@overload
+def task(problems: Problems, reward: RewardFunction, **options: Unpack[_Options]) -> Task: ...
+@overload
+def task(problems: Problems, reward: None = None, **options: Unpack[_Options]) -> Callable[[RewardFunction], Task]: ...
+@overload
 def task(
-    problems: str | os.PathLike[str] | Rows | DrawRow | None = None,
+    problems: None = None, *, reward: RewardFunction, **options: Unpack[_Options]
+) -> Callable[[DrawRow], Task]: ...
+def task(
+    problems: Problems | None = None,
     reward: RewardFunction | None = None,
     *,
     name: str | None = None,
@@ -102,10 +129,26 @@ def _name_of(function: Any) -> str:
     return found if isinstance(found, str) and found.isidentifier() else "questions"
 
 
+def _check_arguments(name: str, function: Any, what: str, arguments: str) -> None:
+    if not callable(function):
+        raise BadInput(f"task {name}: expected the {what} to be a function ({arguments}), got {shown(function)}")
+    try:
+        signature(function).bind(*arguments.split(", "))
+    except TypeError:
+        raise BadInput(
+            f"task {name}: expected the {what} to be a function ({arguments}), got one of {signature(function)}"
+        ) from None
+    except ValueError:  # Some that are written in C tell nothing.
+        pass
+
+
 def _made(problems: Any, reward: Any, name: str, options: dict[str, Any]) -> Task:
     where = ""
     if isinstance(problems, (str, os.PathLike)):
         where, problems = f"{os.fspath(problems)}: ", read_questions(Path(problems))
+    _check_arguments(name, reward, "reward", "answer, problem")
+    if callable(problems):
+        _check_arguments(name, problems, "draw", "rng, tier")
     try:
         made = own_task(problems, reward, name=name, **options)
     except ValueError as error:
@@ -130,5 +173,3 @@ def _warn_if_none_is_right(made: Task) -> None:
             f"as {text!r:.60}; a reward is given text, so compare with str(problem['answer'])",
             error=True,
         )
-
-

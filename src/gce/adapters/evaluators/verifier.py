@@ -21,8 +21,8 @@ class TaskVerifier:
     """Calls `Task.verify`, with the evidence that `Task.request` asks for if a runner is given, otherwise without."""
 
     def __init__(self, task: Task, runner: Runner | None = None) -> None:
-        self.deterministic = task.deterministic
-        self.tolerance = 0.0 if task.deterministic else 1.0
+        self.deterministic = not task.audit.varies
+        self.tolerance = 1.0 if task.audit.varies else 0.0
         self._task = task
         self._runner = runner
 

@@ -8,10 +8,10 @@ from gce.domain.problems import Split
 from gce.domain.statistics import interval
 from gce.domain.tasks.task import Listed, Task
 
-__all__ = ["half_width", "resolution"]
+__all__ = ["half_width", "listed", "resolution"]
 
 WIDE = 0.05
-"""Half the width of an interval above which more questions are proposed."""
+"""Half the width of an interval above which more test questions are proposed."""
 
 
 def half_width(n: int) -> float:
@@ -20,13 +20,18 @@ def half_width(n: int) -> float:
     return (found.high - found.low) / 2
 
 
-def resolution(task: Task, preset: str, limit: int, split: Split = "test") -> Iterator[str]:
-    """A line for a listed task: how many questions of the split there are, and what they resolve; nothing for others."""
-    if not isinstance(task.draw, Listed):
-        return
-    sizes = {tier.name: min(limit, len(task.draw.instances(preset, tier.name, split))) for tier in task.tiers(preset)}
-    n = sum(sizes.values())
-    if n:
-        tiers = f" in {len(sizes)} tiers" if len(sizes) > 1 else ""
-        more = "; gce train --folds 5 tests on all questions" if half_width(n) > WIDE else ""
-        yield f"{n:,} {split} questions{tiers}: 95 % interval about +-{100 * half_width(n):.0f} points{more}"
+def listed(task: Task, preset: str, tier: str, split: Split = "test") -> int:
+    """How many questions a listed task has there; 0 of a task that draws them."""
+    return len(task.draw.instances(preset, tier, split)) if isinstance(task.draw, Listed) else 0
+
+
+def resolution(task: Task, preset: str, limit: int, split: Split = "test", *, tip: bool = True) -> Iterator[str]:
+    """A line for a listed task: how many questions are asked, and what they resolve; nothing for others.
+
+    With `tip` it says what to do where they are few.
+    """
+    tiers = task.tiers(preset)
+    if n := sum(min(limit, listed(task, preset, tier.name, split)) for tier in tiers):
+        among = f" in {len(tiers)} tiers" if len(tiers) > 1 else ""
+        more = "; gce train --folds 5 tests all of them, in turn" if tip and half_width(n) > WIDE else ""
+        yield f"{n:,} {split} questions{among}: 95 % interval about +-{100 * half_width(n):.0f} points{more}"

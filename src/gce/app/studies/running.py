@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import changed, with_recipe
@@ -20,10 +20,11 @@ from gce.app.wiring.files import check_apart
 from gce.app.wiring.models import default_model
 from gce.app.wiring.runs import open_run, runs_of
 from gce.app.wiring.tasks import find_preset, find_task
+from gce.domain.tasks import Task
 from gce.errors import BadInput, RunInUse, SettingError
 from gce.ports.executor import Executor
 
-__all__ = ["PlannedRun", "plan_runs", "run_all"]
+__all__ = ["PlannedRun", "check_begun", "plan_runs", "resolved", "run_all"]
 
 
 @frozen
@@ -36,6 +37,10 @@ class PlannedRun:
     seed: int
     settings: TrainSettings
     directory: Path
+    task: Task | None = field(default=None, kw_only=True)
+    """Where the name in the settings is not enough."""
+    measure_before: bool = field(default=False, kw_only=True)
+    """Whether the test is also taken before the first iteration."""
 
     @property
     def begun(self) -> bool:
@@ -72,18 +77,27 @@ def plan_runs(
             place = directory / name / f"seed-{seed}"
             wanted.append(PlannedRun(name, available[name].what, seed, _settings(values), place))
     for run in wanted:
-        if run.begun:
-            with open_run(run.directory) as reader:
-                check_stored(reader.config.get("settings", {}), run.settings, run.directory)
+        check_begun(run)
     return wanted
+
+
+def check_begun(run: PlannedRun) -> None:
+    """A run that is there must be the one that is wanted; SettingError where it has other settings."""
+    if run.begun:
+        with open_run(run.directory) as reader:
+            check_stored(reader.config.get("settings", {}), run.settings, run.directory)
 
 
 def _settings(values: Mapping[str, Any]) -> TrainSettings:
     settings = with_recipe("gce", values)
+    return resolved(settings, find_task(settings.task))
+
+
+def resolved(settings: TrainSettings, task: Task) -> TrainSettings:
+    """The settings as a run of this task stores them: with its model and preset named; SettingError for an adapter."""
     if settings.model.adapter:
         message = "the runs of a study begin with the base: leave out {model.adapter}"
         raise SettingError("model.adapter", "none", settings.model.adapter, message)
-    task = find_task(settings.task)
     settings = changed(settings, {"model.name": settings.model.name or default_model(task)})
     return evolve(settings, preset=find_preset(task, settings.preset))
 
@@ -101,13 +115,13 @@ def _run_one(numbered: tuple[str, PlannedRun]) -> Sequence[None]:
         return ()
     put(f"[{number}] {run.condition}, seed {run.seed}: {run.what}", error=True)
     # Where minutes are limited, the test before tells how long the one at the end will take.
-    before, begun = run.settings.stopping.minutes is not None, run.begun
+    before, begun = run.measure_before or run.settings.stopping.minutes is not None, run.begun
     try:
         if begun:
             changes = {"stopping.min_coverage": run.settings.stopping.min_coverage}
-            resume(run.directory, changes, measure_before=before, watch=Terminal)
+            resume(run.directory, changes, task=run.task, measure_before=before, watch=Terminal)
         else:
-            train(run.settings, run=run.directory, measure_before=before, watch=Terminal)
+            train(run.settings, task=run.task, run=run.directory, measure_before=before, watch=Terminal)
     except BadInput as error:
         if not isinstance(error, RunInUse) and (begun or not run.begun):
             raise

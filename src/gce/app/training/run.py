@@ -42,7 +42,7 @@ from gce.app.wiring.names import entry, name_of
 from gce.app.wiring.runs import find_adapter, place_of
 from gce.app.wiring.strategy_names import find_strategy
 from gce.app.wiring.system import SystemClock
-from gce.app.wiring.tasks import find_preset, find_task, problems_digest, same_problems, say_if_many, task_name
+from gce.app.wiring.tasks import find_preset, find_task, is_fold, problems_digest, same_problems, say_if_many, task_name
 from gce.domain.algorithms import ALGORITHMS, Algorithm
 from gce.domain.diagnosis import falls
 from gce.domain.learning import ModelState
@@ -383,7 +383,8 @@ def _begins(prepared: _Prepared, name: str) -> Iterator[str]:
     yield f"{called} on {prepared.task.name}/{settings.preset}, seed {settings.seed}, run {name}"
     if info.note:
         yield f"{called}: {info.note}"
-    yield from resolution(prepared.task, settings.preset, settings.evaluation.test)
+    tip = not is_fold(settings.task)
+    yield from resolution(prepared.task, settings.preset, settings.evaluation.test, tip=tip)
     if info.trainable_parameters:
         yield (
             f"adapter on blocks {', '.join(map(str, info.adapted_layers))}: {info.trainable_parameters:,} parameters, "

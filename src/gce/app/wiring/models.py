@@ -266,4 +266,7 @@ BACKENDS: tuple[Backend, ...] = (
         f"{SCRIPTED}FILE", "answers from a file, a JSON object a line; for tests", "", _starts(SCRIPTED), _load_scripted
     ),
 )
-MODEL_HELP = f"{', '.join(backend.written for backend in BACKENDS)} (gce models says more; default: gce-tiny for scheduling, smollm2 for all other tasks)"
+MODEL_HELP = (
+    f"{', '.join(backend.written for backend in BACKENDS)}; gce models says more (default: {SHIPPED_MODEL} for "
+    f"scheduling, {SMOLLM2} for all other tasks)"
+)

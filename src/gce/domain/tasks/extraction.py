@@ -114,7 +114,7 @@ def _is_name(field: Any) -> bool:
 
 
 def _boxed(text: str) -> list[str]:
-    """What stands in each `\\boxed{}`, braces matched; nothing where one does not end."""
+    r"""What stands in each `\boxed{}`, braces matched; nothing where one does not end."""
     found: list[str] = []
     start = text.find(_BOX)
     while start >= 0:

@@ -10,7 +10,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import signature
 from numbers import Real
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +26,7 @@ from gce.domain.tasks.parts import Audit, Policy, References, Teaching
 from gce.domain.tasks.questions import ONE_TIER, Question, list_of, question_of, shown
 from gce.domain.tasks.source import ProblemSource
 from gce.domain.tasks.task import Draw, Listed, Task, TaskTier
-from gce.domain.verdicts import Verdict, Violation
+from gce.domain.verdicts import Status, Verdict, Violation
 
 __all__ = ["DrawRow", "RewardFunction", "Rows", "own_task"]
 
@@ -73,11 +72,9 @@ def own_task(
         if isinstance(names, str) or not all(isinstance(each, str) and each and "/" not in each for each in names):
             raise ValueError(f"expected tiers as a list of names without /, got {shown(names)}")
     judge = _Judge(name, extraction_of(extract), reward, *_bounds(reward_range, admit_at))
-    _check_arguments(reward, "reward", "answer, problem")
     draw: Draw | Listed
     limits: Mapping[str, float] = {}
     if callable(problems):
-        _check_arguments(problems, "draw", "rng, tier")
         names = tuple(tiers) or (ONE_TIER,)
         levels = tuple(TaskTier(tier, held_out=tier in held_out) for tier in names)
         draw, sample = _Drawing(problems), [(_drawn(problems, tier), f"draw(rng, {tier!r})") for tier in names]
@@ -98,28 +95,14 @@ def own_task(
         instance_type=Question,
         reward=_lowest_score,
         admit_at=judge.admit_at,
-        deterministic=deterministic,
         max_tokens=max_tokens,
         teaching=Teaching(demonstration=lambda problem, _solve: judge.known(problem)),
         references=References(prompt_blind=judge.prompt_blind, limits=limits),
-        audit=Audit(hidden=frozenset({"prompt", "row", "digest"})),
+        audit=Audit(hidden=frozenset({"prompt", "row", "digest"}), varies=not deterministic),
     )
     if not isinstance(draw, Listed):
         _check_splits(task)
     return task
-
-
-def _check_arguments(function: Any, what: str, arguments: str) -> None:
-    if not callable(function):
-        raise ValueError(f"expected the {what} to be a function ({arguments}), got {shown(function)}")
-    try:
-        signature(function).bind(*arguments.split(", "))
-    except TypeError:
-        raise ValueError(
-            f"expected the {what} to be a function ({arguments}), got {function!r:.60}{signature(function)}"
-        ) from None
-    except ValueError:  # Some that are written in C tell nothing.
-        pass
 
 
 def _bounds(reward_range: Any, admit_at: Any) -> tuple[float, float, float]:
@@ -146,7 +129,9 @@ def _shares(shares: Any) -> tuple[float, ...]:
 
 def _rows(problems: Any) -> list[Any]:
     if isinstance(problems, (str, bytes, Mapping)) or not isinstance(problems, Iterable):
-        raise ValueError(f"expected problems as a list of rows, a file or a function draw(rng, tier), got {shown(problems)}")
+        raise ValueError(
+            f"expected problems as a list of rows, a file or a function draw(rng, tier), got {shown(problems)}"
+        )
     try:
         return list(problems)
     except Exception as error:  # It may be anybody's generator.
@@ -165,7 +150,9 @@ class _Judge:
     admit_at: float
     """In [0, 1]."""
 
-    def verify(self, problem: Problem, completion: Completion, _evidence: Evidence | None = None) -> tuple[Verdict, ...]:
+    def verify(
+        self, problem: Problem, completion: Completion, _evidence: Evidence | None = None
+    ) -> tuple[Verdict, ...]:
         """See `Task.verify`; ValueError, or what the reward raises, where it cannot judge."""
         try:
             answer = self.extraction.answer(completion.text)
@@ -180,7 +167,7 @@ class _Judge:
             returned = self.high if returned else self.low
         if _is_number(returned) and self.low <= returned <= self.high:
             score = (float(returned) - self.low) / (self.high - self.low)
-            status = "right" if score >= self.admit_at else "wrong"
+            status: Status = "right" if score >= self.admit_at else "wrong"
             return (Verdict(status, score, self.name, "1", measures={"reward": float(returned)}),)
         several = [returned] if isinstance(returned, Verdict) else returned
         if isinstance(several, (list, tuple)) and several and all(isinstance(each, Verdict) for each in several):
@@ -299,5 +286,3 @@ def _check_splits(task: Task) -> None:
         for tier in tiers:
             for split in ("dev", "test") if tier.held_out else ("train", "dev", "test"):
                 source.draw(preset, tier.name, split, 0)
-
-

@@ -50,10 +50,12 @@ class Questions:
 
 def shown(value: object) -> str:
     """A value and its type, short enough for one line."""
-    return f"{ascii(value):.60} ({type(value).__name__})"
+    return f"{value!a:.60} ({type(value).__name__})"
 
 
-def list_of(rows: Iterable[Any], *, shares: Sequence[float], tiers: Sequence[str], held_out: Sequence[str]) -> Questions:
+def list_of(
+    rows: Iterable[Any], *, shares: Sequence[float], tiers: Sequence[str], held_out: Sequence[str]
+) -> Questions:
     """The questions of these rows.
 
     Raises:
@@ -65,7 +67,9 @@ def list_of(rows: Iterable[Any], *, shares: Sequence[float], tiers: Sequence[str
     numbers: dict[str, int] = {}
     for number, question in enumerate(questions, 1):
         if (first := numbers.setdefault(question.digest, number)) != number:
-            raise ValueError(f"row {number}: the same question as row {first} (digest {question.digest:.40}): remove one")
+            raise ValueError(
+                f"row {number}: the same question as row {first} (digest {question.digest:.40}): remove one"
+            )
     by_tier: dict[str, list[Question]] = defaultdict(list)
     for question in questions:
         by_tier[str(question.row.get("tier", ONE_TIER))].append(question)
@@ -106,7 +110,9 @@ def _as_cut(by_tier: Mapping[str, Sequence[Question]], shares: Sequence[float], 
         for split, share in zip(_SPLITS, of_tier, strict=True):
             if share and not found[split]:
                 few = f"{len(those)} questions" if len(by_tier) == 1 else f"{len(those)} questions in tier {tier}"
-                raise ValueError(f"no {split} questions: {few} are too few for shares {', '.join(f'{s:g}' for s in shares)}")
+                raise ValueError(
+                    f"no {split} questions: {few} are too few for shares {', '.join(f'{s:g}' for s in shares)}"
+                )
         table |= {(tier, split): each for split, each in found.items()}
     return table
 
@@ -173,7 +179,9 @@ def _message(given: Any, where: str) -> Message:
         return given
     role, content = (given.get("role"), given.get("content")) if isinstance(given, Mapping) else (None, None)
     if role not in _ROLES or not isinstance(content, str):
-        raise ValueError(f"{where}: expected {{'role': one of {', '.join(_ROLES)}, 'content': text}}, got {shown(given)}")
+        raise ValueError(
+            f"{where}: expected {{'role': one of {', '.join(_ROLES)}, 'content': text}}, got {shown(given)}"
+        )
     return Message(role, content)
 
 
@@ -218,7 +226,9 @@ def fold_of(task: Task, fold: int, folds: int) -> Task:
         for tier in tiers:
             every = list(chain.from_iterable(how.instances(preset, tier.name, split) for split in _SPLITS))
             if len(every) < folds:
-                raise ValueError(f"task {task.name} has {len(every)} questions in {tier.name}: too few for {folds} folds")
+                raise ValueError(
+                    f"task {task.name} has {len(every)} questions in {tier.name}: too few for {folds} folds"
+                )
             every = _hash_order(every, [task.digest(each) for each in every])
             rest = [each for place, each in enumerate(every) if place % folds != fold - 1]
             others = cut(rest, [task.digest(each) for each in rest], (0 if tier.held_out else 80, 20, 0))

@@ -95,8 +95,6 @@ class Task:
     """Verdicts of an answer -> its reward in [0, 1], None where it could not be judged; `Scored` maps a raw score."""
     admit_at: float = field(default=1.0, validator=[validators.gt(0.0), validators.le(1.0)])
     """The reward from which on an answer counts as right."""
-    deterministic: bool = True
-    """Whether `verify` gives the same verdicts each time."""
     max_tokens: int = 512
     """Maximum tokens of a response by default."""
     teaching: Teaching = field(factory=Teaching)
