@@ -1,7 +1,7 @@
-"""A kind of problem of your own: put pairs in order. The shipped model was never taught lists longer than ten.
+r"""A kind of problem of your own: put pairs in order. The shipped model was never taught lists longer than ten.
 
     cd examples
-    gce train --task custom_task:SORTING --model gce-tiny --iterations 15 --problems 96 --learning-rate 0.002 \\
+    gce train --task custom_task:SORTING --model gce-tiny --iterations 15 --problems 96 --learning-rate 0.002 \
         --dev 0 --test 100
     gce audit --task custom_task:SORTING
 

@@ -188,7 +188,7 @@ MISTAKES: list[tuple[Any, Any, dict[str, Any], str]] = [
     ([], exact, {}, "expected at least one question, got an empty list"),
     ([{"question": "x"}], exact, {}, "row 1: no column 'prompt', got question"),
     (["x"], exact, {}, "row 1: expected a mapping with 'prompt' and further columns, got 'x' (str)"),
-    ({"train": SUMS}, exact, {}, "expected problems as a list of rows, a file or a function"),
+    ({"train": SUMS}, exact, {}, "expected a list of rows, got a mapping of train: give one of them"),
     (7, exact, {}, "expected problems as a list of rows, a file or a function draw(rng, tier), got 7 (int)"),
     (row(prompt=7), exact, {}, "row 41: expected 'prompt' to be text or a list of messages, not empty, got 7 (int)"),
     (row(prompt=" "), exact, {}, "row 41: expected 'prompt' to be text"),

@@ -128,7 +128,11 @@ def _shares(shares: Any) -> tuple[float, ...]:
 
 
 def _rows(problems: Any) -> list[Any]:
-    if isinstance(problems, (str, bytes, Mapping)) or not isinstance(problems, Iterable):
+    if isinstance(problems, Mapping):
+        raise ValueError(
+            f"expected a list of rows, got a mapping of {', '.join(map(str, problems))[:80]}: give one of them"
+        )
+    if isinstance(problems, (str, bytes)) or not isinstance(problems, Iterable):
         raise ValueError(
             f"expected problems as a list of rows, a file or a function draw(rng, tier), got {shown(problems)}"
         )
