@@ -75,6 +75,7 @@ def judged(task: gce.Task, text: str, row: int = 0) -> Any:
         (("json", "city"), '{"city": "Rome", "why": 1}', "Rome"),
         (("json", "city"), '```json\n{"city": 3}\n```', "3"),
         (("json", "city"), '{"city": "Rome", "city": "Oslo"}', "several-answers"),
+        (("json", "city"), '{"city": {"a": [1, {}]}}', '{"a": [1, {}]}'),
         (("json", "city"), 'It is {"city": "Rome"}', "missing-answer"),
         (("json", "city"), "[" * 9000, "missing-answer"),
     ],
@@ -183,6 +184,8 @@ def broken(rng: random.Random, tier: str) -> dict[str, Any]:
     raise OSError("no\nnet")
 
 
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
 COUNTER = iter(range(10**6))
 MISTAKES: list[tuple[Any, Any, dict[str, Any], str]] = [
     ([], exact, {}, "expected at least one question, got an empty list"),
@@ -205,7 +208,9 @@ MISTAKES: list[tuple[Any, Any, dict[str, Any], str]] = [
     (SUMS[:2], exact, {}, "no dev questions: 2 questions are too few for shares 60, 15, 25"),
     (row(tier="x"), exact, {}, "no train questions: 1 questions in tier x are too few"),
     (SUMS, exact, {"tiers": ("a",)}, "expected the tiers a, got rows of all"),
-    (SUMS, exact, {"tiers": "all"}, "expected tiers as a list of names without /, got 'all' (str)"),
+    (SUMS, exact, {"tiers": "all"}, "expected tiers as a list of different names without /, got 'all' (str)"),
+    (SUMS, exact, {"tiers": ("all", "all")}, "expected tiers as a list of different names without /"),
+    (lambda rng, tier: {}, exact, {"held_out": ("b",)}, "no tier 'b' to be held out: expected some of all"),
     (SUMS, exact, {"held_out": ("b",)}, "no tier 'b' to be held out: the rows have all"),
     (SUMS, exact, {"shares": (1, 2)}, "expected shares of train, dev and test, that of test above 0, got (1, 2)"),
     (SUMS, exact, {"extract": "lastline"}, "unknown extraction 'lastline': expected 'last line', 'text', 'boxed'"),
@@ -219,6 +224,9 @@ MISTAKES: list[tuple[Any, Any, dict[str, Any], str]] = [
     (SUMS, lambda answer: True, {}, "expected the reward to be a function (answer, problem), got one of (answer)"),
     (SUMS, always("yes"), {}, "row 1: for the answer '0' the reward returned 'yes' (str): expected true or false"),
     (SUMS, always(None), {}, "row 1: for the answer '0' the reward returned None (NoneType): expected"),
+    (SUMS, always(10**400), {}, "row 1: for the answer '0' the reward returned 1000000"),
+    (SUMS, always(10**9999), {}, "row 1: for the answer '0' the reward returned a value (int)"),
+    (row(at=CYCLE), exact, {}, "row 41: expected plain data, got some that is nested too deeply"),
     (SUMS, always([]), {}, "row 1: for the answer '0' the reward returned [] (list): expected"),
     (SUMS, always(2.0), {}, "row 1: for the answer '0' the reward returned 2.0 (float): expected true or false, a fin"),
     (SUMS, always(float("inf")), {}, "row 1: for the answer '0' the reward returned inf (float)"),
@@ -380,7 +388,7 @@ def test_folds_test_every_question_once() -> None:
     for fold, folds in ((0, 5), (6, 5), (1, 1)):
         with pytest.raises(BadInput, match=f"got {fold} of {folds}"):
             in_fold(sums(), fold, folds)
-    with pytest.raises(BadInput, match="40 questions in all: too few for 41 folds"):
+    with pytest.raises(BadInput, match="40 questions in tier all: too few for 41 folds"):
         in_fold(sums(), 1, 41)
     with pytest.raises(BadInput, match="draws new problems: folds need a list"):
         in_fold(gce.TASKS["scheduling"], 1, 5)

@@ -136,10 +136,17 @@ def _field(text: str, field: str) -> list[str]:
     fenced = _FENCE.fullmatch(text.strip())
     try:
         pairs = json.loads(fenced[1] if fenced else text, object_pairs_hook=_Pairs)
+        values = [_unpaired(value) for name, value in pairs if name == field] if isinstance(pairs, _Pairs) else []
     except (ValueError, RecursionError):
         return []
-    values = [value for name, value in pairs if name == field] if isinstance(pairs, _Pairs) else []
-    return [value if isinstance(value, str) else json.dumps(value, default=dict) for value in values]
+    return [value if isinstance(value, str) else json.dumps(value) for value in values]
+
+
+def _unpaired(value: Any) -> Any:
+    """The value with its objects as dicts."""
+    if isinstance(value, _Pairs):
+        return {name: _unpaired(each) for name, each in value}
+    return [_unpaired(each) for each in value] if isinstance(value, list) else value
 
 
 class _Pairs(list[tuple[str, Any]]):

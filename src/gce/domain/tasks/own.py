@@ -69,13 +69,16 @@ def own_task(
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
         raise ValueError(f"expected max_tokens to be a whole number from 1, got {shown(max_tokens)}")
     for names in (tiers, held_out):
-        if isinstance(names, str) or not all(isinstance(each, str) and each and "/" not in each for each in names):
-            raise ValueError(f"expected tiers as a list of names without /, got {shown(names)}")
+        is_list = not isinstance(names, str) and len({*names}) == len(names)
+        if not is_list or not all(isinstance(each, str) and each and "/" not in each for each in names):
+            raise ValueError(f"expected tiers as a list of different names without /, got {shown(names)}")
     judge = _Judge(name, extraction_of(extract), reward, *_bounds(reward_range, admit_at))
     draw: Draw | Listed
     limits: Mapping[str, float] = {}
     if callable(problems):
         names = tuple(tiers) or (ONE_TIER,)
+        if unknown := sorted({*held_out} - {*names}):
+            raise ValueError(f"no tier {unknown[0]!r} to be held out: expected some of {', '.join(names)}")
         levels = tuple(TaskTier(tier, held_out=tier in held_out) for tier in names)
         draw, sample = _Drawing(problems), [(_drawn(problems, tier), f"draw(rng, {tier!r})") for tier in names]
     else:
@@ -117,7 +120,10 @@ def _bounds(reward_range: Any, admit_at: Any) -> tuple[float, float, float]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value)
+    try:
+        return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value)
+    except OverflowError:  # A whole number beyond floats.
+        return False
 
 
 def _shares(shares: Any) -> tuple[float, ...]:

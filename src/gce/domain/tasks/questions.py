@@ -50,7 +50,11 @@ class Questions:
 
 def shown(value: object) -> str:
     """A value and its type, short enough for one line."""
-    return f"{value!a:.60} ({type(value).__name__})"
+    try:
+        text = f"{value!a:.60}"
+    except Exception:  # It may be anybody's, or a number of more digits than Python writes.
+        text = "a value"
+    return f"{text} ({type(value).__name__})"
 
 
 def list_of(
@@ -127,7 +131,10 @@ def question_of(row: Any, where: str) -> Question:
         raise ValueError(f"{where}: expected a mapping with 'prompt' and further columns, got {shown(row)}")
     if "prompt" not in row:
         raise ValueError(f"{where}: no column 'prompt', got {', '.join(map(str, row))[:200] or 'no columns'}")
-    plain = {_text_key(name, where): _plain(value, f"{where}, column {name!r}") for name, value in row.items()}
+    try:
+        plain = {_text_key(name, where): _plain(value, f"{where}, column {name!r}") for name, value in row.items()}
+    except RecursionError:
+        raise ValueError(f"{where}: expected plain data, got some that is nested too deeply") from None
     tier = plain.get("tier", ONE_TIER)
     if isinstance(tier, bool) or not isinstance(tier, (str, int)) or not str(tier).strip() or "/" in str(tier):
         raise ValueError(f"{where}: expected 'tier' to be a name without /, got {shown(tier)}")
@@ -227,7 +234,7 @@ def fold_of(task: Task, fold: int, folds: int) -> Task:
             every = list(chain.from_iterable(how.instances(preset, tier.name, split) for split in _SPLITS))
             if len(every) < folds:
                 raise ValueError(
-                    f"task {task.name} has {len(every)} questions in {tier.name}: too few for {folds} folds"
+                    f"task {task.name} has {len(every)} questions in tier {tier.name}: too few for {folds} folds"
                 )
             every = _hash_order(every, [task.digest(each) for each in every])
             rest = [each for place, each in enumerate(every) if place % folds != fold - 1]
