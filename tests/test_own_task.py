@@ -371,8 +371,8 @@ def test_the_default_model_knows_the_task(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_list_says_what_it_resolves() -> None:
-    """By hand for n = 25: 1.96 sqrt(0.25 / 25 + 1.96^2 / (4 25^2)) / (1 + 1.96^2 / 25) = 0.183."""
-    assert half_width(25) == pytest.approx(0.183, abs=0.002)
+    """By hand for n = 25: 1.96 sqrt(0.25 / 25 + 1.96^2 / (4 25^2)) / (1 + 1.96^2 / 25) = 0.1825."""
+    assert half_width(25) == pytest.approx(0.1825, abs=0.001)
     (said,) = resolution(sums(), "questions", 200)
     assert said == "10 test questions: 95 % interval about +-26 points; gce train --folds 5 tests all of them, in turn"
     assert list(resolution(gce.TASKS["scheduling"], "grounded", 200)) == []
@@ -439,7 +439,7 @@ def test_an_own_task_is_checked_measured_trained_on_and_resumed(
     Path("questions.jsonl").write_text("\n".join(map(json.dumps, SUMS[1:])))
     del sys.modules[own]
     status, _, err = run(capsys, "train", "--run-dir", "run", "--resume", "--iterations", "3")
-    assert status == 2 and f"the problems of task {own}:TASK are not those that the run was made with" in err
+    assert status == 2 and f"the list of questions of task {own}:TASK is not the one that the run was made with" in err
 
 
 def test_folds_are_pooled_and_go_on_after_an_interruption(own: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -492,6 +492,6 @@ def test_a_task_given_from_python_has_to_be_given_again(tmp_path: Path) -> None:
         gce.resume(tmp_path / "run", more, model=ScriptedModel(lambda _: "1"))
     with pytest.raises(BadInput, match="the model 'ScriptedModel' was given from Python"):
         gce.resume(tmp_path / "run", more, task=task)
-    with pytest.raises(BadInput, match="the problems of task given:scheduling are not those"):
+    with pytest.raises(BadInput, match="the list of questions of task given:scheduling is not the one"):
         gce.resume(tmp_path / "run", more, task=gce.task(SUMS[1:], exact, name="scheduling"))
     assert gce.resume(tmp_path / "run", more, task=task, model=ScriptedModel(lambda _: "1")).summary["iterations"] == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gce.domain.problems import Split
-from gce.domain.statistics import interval
+from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
 from gce.domain.tasks.task import Listed, Task
 
 __all__ = ["half_width", "listed", "resolution"]
@@ -16,8 +16,8 @@ WIDE = 0.05
 
 def half_width(n: int) -> float:
     """Half the width of the 95 % Wilson interval where half of `n` problems are right: the widest that there is."""
-    found = interval(n // 2, n)  # An odd n has no half; the width is nearly the same.
-    return (found.high - found.low) / 2
+    low, high = INTERVALS[DEFAULT_INTERVAL](0.5, n, 0.95)
+    return (high - low) / 2
 
 
 def listed(task: Task, preset: str, tier: str, split: Split = "test") -> int:

@@ -94,16 +94,16 @@ def default_model(task: Task) -> str:
 
 
 def find_model(settings: TrainSettings, task: Task) -> Model:
-    """The model that `settings` name, its adapter not yet placed.
+    """The model that `settings` name, by default the task's, its adapter not yet placed.
 
     Raises:
         GceError: in one line, what is wrong with the name or with what it stands for.
     """
-    if settings.model.name.startswith(GIVEN):
-        name = settings.model.name.removeprefix(GIVEN)
-        raise BadInput(f"the model {name!r} was given from Python, not by a name: give it again")
-    backend = next(each for each in BACKENDS if each.is_meant(settings.model.name))
-    return backend.load(settings.model.name, settings, task)
+    name = settings.model.name or default_model(task)
+    if name.startswith(GIVEN):
+        raise BadInput(f"the model {name.removeprefix(GIVEN)!r} was given from Python, not by a name: give it again")
+    backend = next(each for each in BACKENDS if each.is_meant(name))
+    return backend.load(name, settings, task)
 
 
 def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) -> LearningModel:

@@ -120,7 +120,8 @@ def same_problems(name: str, task: Task, digest: str) -> None:
     Runs of earlier versions have none of a list.
     """
     if (digest or "@" in name) and problems_digest(name, task) != digest:
-        raise BadInput(f"the problems of task {name} are not those that the run was made with: put those back")
+        what = "file behind the task" if "@" in name else "list of questions of task"
+        raise BadInput(f"the {what} {name} is not the one that the run was made with")
 
 
 def _path(source: str) -> Path:
