@@ -39,9 +39,10 @@ Rows = Iterable[Mapping[str, Any]]
 NONSENSE = "no idea"
 """An answer to every question that a reward is tried on."""
 MOST_LISTED = 50
-"""Answers that the prompt-blind baseline names that lists all."""
-LEAST_LIMIT, MARGIN = 0.5, 0.1
-"""Of the rate at which a prompt-blind baseline may be right: at least, and above the most common answer's."""
+"""Answers that the prompt-blind baseline "all answers at once" names at most."""
+LEAST_LIMIT = 0.5
+MARGIN = 0.1
+"""What a prompt-blind baseline may be right above the rate of the most common answer; at least `LEAST_LIMIT`."""
 _NOT_IN_A_NAME = ("/", "@", ":")
 
 
@@ -69,8 +70,8 @@ def own_task(
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
         raise ValueError(f"expected max_tokens to be a whole number from 1, got {shown(max_tokens)}")
     for names in (tiers, held_out):
-        is_list = not isinstance(names, str) and len({*names}) == len(names)
-        if not is_list or not all(isinstance(each, str) and each and "/" not in each for each in names):
+        is_list = isinstance(names, (list, tuple)) and all(isinstance(each, str) for each in names)
+        if not is_list or len({*names}) < len(names) or not all(each and "/" not in each for each in names):
             raise ValueError(f"expected tiers as a list of different names without /, got {shown(names)}")
     judge = _Judge(name, extraction_of(extract), reward, *_bounds(reward_range, admit_at))
     draw: Draw | Listed
@@ -145,7 +146,11 @@ def _rows(problems: Any) -> list[Any]:
     try:
         return list(problems)
     except Exception as error:  # It may be anybody's generator.
-        raise ValueError(f"reading the problems raised {type(error).__name__}: {error}") from error
+        raise ValueError(f"reading the problems raised {_one_line(error)}") from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:160]
 
 
 @frozen
@@ -198,26 +203,27 @@ class _Judge:
         """
         own = _text_of(question.row.get("answer"))
         for answer in ([own] if own else []) + ([NONSENSE] if nonsense or not own else []):
-            found = []
-            for _ in range(1 + twice):
-                try:
-                    returned = self.reward(answer, MappingProxyType(question.row))
-                except Exception as error:
-                    said = " ".join(f"{type(error).__name__}: {error}".split())[:160]
-                    raise ValueError(
-                        f"{where}: the reward raised {said} for the answer {answer!r:.60}; an answer that it cannot "
-                        f"read is wrong: return False (columns: {', '.join(question.row)})"[:290]
-                    ) from error
-                try:
-                    found.append(self.verdicts(returned))
-                except ValueError as error:
-                    raise ValueError(f"{where}: for the answer {answer!r:.60} {error}") from error
+            found = [self._asked(answer, question, where) for _ in range(1 + twice)]
             if found[0] != found[-1]:
                 scores = ", then ".join(f"{_lowest_score(each)}" for each in found)
                 raise ValueError(
                     f"{where}: the reward of the answer {answer!r:.60} was {scores}: expected the same each time, or "
                     "deterministic=False for one that is meant to vary"
                 )
+
+    def _asked(self, answer: str, question: Question, where: str) -> tuple[Verdict, ...]:
+        try:
+            returned = self.reward(answer, MappingProxyType(question.row))
+        except Exception as error:
+            said, columns = _one_line(error), ", ".join(question.row)
+            raise ValueError(
+                f"{where}: the reward raised {said} for the answer {answer!r:.60}; an answer that it cannot read is "
+                f"wrong: return False (columns: {columns:.80})"
+            ) from error
+        try:
+            return self.verdicts(returned)
+        except ValueError as error:
+            raise ValueError(f"{where}: for the answer {answer!r:.60} {error}") from error
 
     def known(self, problem: Problem) -> str | None:
         """A response with the answer of the column `answer`, as a demonstration; None where there is none."""
@@ -273,8 +279,7 @@ class _Drawing:
         try:
             row = self.draw(rng, tier)
         except Exception as error:
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            raise NoProblem(f"{where} raised {said}") from error
+            raise NoProblem(f"{where} raised {_one_line(error)}") from error
         try:
             return question_of(row, where)
         except ValueError as error:
