@@ -1,7 +1,8 @@
-"""A kind of problem of your own: put pairs in order. The shipped model was never taught lists longer than ten.
+r"""A kind of problem of your own: put pairs in order. The shipped model was never taught lists longer than ten.
 
     cd examples
-    gce train --task custom_task:SORTING --iterations 15 --problems 96 --learning-rate 0.002 --dev 0 --test 100
+    gce train --task custom_task:SORTING --model gce-tiny --iterations 15 --problems 96 --learning-rate 0.002 \
+        --dev 0 --test 100
     gce audit --task custom_task:SORTING
 
 Seed 0, 112 s on one core (--threads 1), n = 100 test problems a tier, 95 % intervals: nine pairs from 82 (73-88) to

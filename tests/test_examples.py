@@ -72,6 +72,7 @@ def test_a_task_of_one_s_own_is_learned_by_the_same_command(tmp_path: Path) -> N
             "gce.app.train",
             "--task",
             "custom_task:SORTING",
+            *("--model", "gce-tiny"),
             *sizes,
             "--run-dir",
             str(tmp_path),
@@ -160,3 +161,26 @@ def test_one_of_everything_of_one_s_own_is_named_on_the_command_line(tmp_path: P
     found = json.loads(measured.stdout)["metrics"]["own_everything:FIRST"]
     assert list(found) == ["zero-shot", "own_everything:SWAPPED"]
     assert all(list(row) == ["two", "three"] for row in found.values())
+
+
+def test_a_list_of_questions_is_attacked_and_measured(tmp_path: Path) -> None:
+    """At most 40 lines; a model that always says Paris has one answer of the list right."""
+    assert len((EXAMPLES / "own_questions.py").read_text().splitlines()) <= 40
+    script = tmp_path / "answers.jsonl"
+    script.write_text('{"text": "paris."}\n')
+    checked = own_everything("-m", "gce.app.cli", "check", "--task", "own_questions:CAPITALS", "--responses", "100")
+    assert checked.returncode == 0, checked.stdout
+    asked = (
+        "evaluate",
+        "--task",
+        "own_questions:CAPITALS",
+        "--model",
+        f"scripted:{script}",
+        "--split",
+        "test",
+        "--json",
+    )
+    measured = own_everything("-m", "gce.app.cli", *asked)
+    assert measured.returncode == 0, measured.stderr
+    assert measured.stderr.startswith("7 test questions: 95 % interval about +-30 points; gce train --folds 5")
+    assert json.loads(measured.stdout)["modes"]["zero-shot"]["tiers"]["all"]["n"] == 7

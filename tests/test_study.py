@@ -144,7 +144,7 @@ def test_a_study_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.Capture
 
     others = [*arguments, "--seeds", "0,1", "--iterations", "3"]
     assert cli.main(others) == 2
-    assert "was made with --iterations 1, expected 3: give another --dir" in capsys.readouterr().err
+    assert "was made with --iterations 1, expected 3: give another directory" in capsys.readouterr().err
     assert cli.main([*arguments, "--seeds", "0", "--test", "5", "--threads", "1"]) == 0, "these change nothing learned"
     capsys.readouterr()
 

@@ -68,7 +68,7 @@ def test_it_ends_as_the_command_does(tmp_path: Path) -> None:
 def test_task_and_model_may_be_given_themselves() -> None:
     model = toy_task.careless(None, None)
     result = gce.train(task=toy_task.ADDITION, model=model, **SMALL)
-    assert result.model is model and result.settings.task == "addition"
+    assert result.model is model and result.settings.task == "given:addition"
     named = gce.train(**TOY, **SMALL)
     assert result.after == named.after and result.summary["correct_traces"] == named.summary["correct_traces"]
 
@@ -115,7 +115,7 @@ def test_a_run_is_resumed_with_what_it_was_begun_with(tmp_path: Path) -> None:
     assert result.after == whole.after and result.summary["correct_traces"] == whole.summary["correct_traces"]
     with pytest.raises(SettingError, match=r"keeps its settings: leave out lora\.rank"):
         gce.resume(tmp_path / "run", {"lora.rank": 4})
-    with pytest.raises(BadInput, match="no task 'addition'"):
+    with pytest.raises(BadInput, match="the task 'addition' was given from Python"):
         gce.resume(tmp_path / "run")
 
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from gce.adapters.datasets.atif import atif_of_trace, read_atif, trace_of_atif
     from gce.app.evaluation.run import evaluate
+    from gce.app.own_tasks import task
     from gce.app.settings.records import TrainSettings
+    from gce.app.studies.folds import CrossFit, cross_fit
     from gce.app.training.run import resume, train
     from gce.domain.algorithms import ALGORITHMS, Algorithm
     from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty
@@ -51,7 +53,9 @@ __version__ = "0.2.0"
 _HOMES = {
     "gce.adapters.datasets.atif": ("atif_of_trace", "read_atif", "trace_of_atif"),
     "gce.app.evaluation.run": ("evaluate",),
+    "gce.app.own_tasks": ("task",),
     "gce.app.settings.records": ("TrainSettings",),
+    "gce.app.studies.folds": ("CrossFit", "cross_fit"),
     "gce.app.training.run": ("resume", "train"),
     "gce.domain.algorithms": ("ALGORITHMS", "Algorithm"),
     "gce.domain.buffer": ("Buffer", "BufferSettings", "admit", "composition", "draw", "empty"),
@@ -91,6 +95,7 @@ __all__ = [
     "Buffer",
     "BufferSettings",
     "Completion",
+    "CrossFit",
     "DamagedStore",
     "Evidence",
     "GceError",
@@ -118,6 +123,7 @@ __all__ = [
     "admit",
     "atif_of_trace",
     "composition",
+    "cross_fit",
     "draw",
     "draw_problem",
     "draw_problems",
@@ -126,6 +132,7 @@ __all__ = [
     "judge",
     "read_atif",
     "resume",
+    "task",
     "trace_of",
     "trace_of_atif",
     "trace_of_conversation",

@@ -23,6 +23,7 @@ __all__ = [
     "DECIMAL",
     "DECIMAL_FROM_0",
     "FITTED",
+    "FOLDS",
     "ITERATIONS",
     "ITERATION_NUMBER",
     "LEARNING_RATE",
@@ -395,6 +396,8 @@ MOST_ANSWERS = 1_000_000
 """Problems times samples of each: they are in memory together."""
 RESPONSES = Count(0, 10_000_000)
 """Generated one after another, with a progress bar."""
+FOLDS = Count(2, 1_000)
+"""Each is a whole run."""
 SHOTS = Count(1, 1_000)
 """Few-shot examples: of the shortest, that many are 100,000 tokens."""
 TOKENS = Count(1, 1_000_000)

@@ -20,10 +20,9 @@ Judged = tuple[Problem, Completion, tuple[Verdict, ...]]
 class TaskVerifier:
     """Calls `Task.verify`, with the evidence that `Task.request` asks for if a runner is given, otherwise without."""
 
-    deterministic = True
-    tolerance = 0.0
-
     def __init__(self, task: Task, runner: Runner | None = None) -> None:
+        self.deterministic = not task.audit.varies
+        self.tolerance = 1.0 if task.audit.varies else 0.0
         self._task = task
         self._runner = runner
 

@@ -29,7 +29,7 @@ from gce.app.options import (
 )
 from gce.app.terminal import Terminal, put, put_json
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
-from gce.app.wiring.models import MODEL_HELP, SHIPPED_MODEL
+from gce.app.wiring.models import MODEL_HELP
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.strategy_names import STRATEGY
 from gce.app.wiring.tasks import TASK_HELP
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
-    parser.add_argument("--model", type=NAME, default=SHIPPED_MODEL, help=MODEL_HELP)
+    parser.add_argument("--model", type=NAME, help=MODEL_HELP)
     parser.add_argument("--adapter", type=PATH, help="a run's checkpoints/last, what it learned")
     parser.add_argument(
         "--strategies",

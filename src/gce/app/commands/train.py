@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from gce.app.options import ITERATION_NUMBER, PATH
+from gce.app.options import FOLDS, ITERATION_NUMBER, PATH
 from gce.app.settings.command_line import add_settings, given_settings
 from gce.app.settings.values import settings_from
-from gce.app.terminal import Terminal, put_json
+from gce.app.studies.folds import cross_fit
+from gce.app.terminal import Terminal, put, put_json
 from gce.app.training.run import resume, train
+from gce.domain.serialization import to_plain
 from gce.errors import BadInput
 
 __all__ = ["add_arguments", "run"]
@@ -60,6 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --resume: go back to iteration N, whose checkpoint must be kept, and lose what came after",
     )
+    parser.add_argument(
+        "--folds",
+        type=FOLDS,
+        metavar="K",
+        help="train K times on a list of questions, each time without one fold that is then tested, and pool the "
+        "results over all questions; the same command with --run-dir goes on after an interruption",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_settings(parser)
 
@@ -67,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; 0 when the run is complete."""
     given = given_settings(arguments)
+    if arguments.folds is not None:
+        return _run_folds(arguments, given)
     if arguments.resume:
         if arguments.run_dir is None:
             raise BadInput("--resume needs --run-dir: which run is to go on?")
@@ -74,8 +86,24 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         if arguments.discard_after is not None:
             raise BadInput("--discard-after needs --resume: which run is to go back?")
-        directory = arguments.run_dir or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
+        directory = arguments.run_dir or _new_directory()
         result = train(settings_from(given), run=directory, watch=Terminal)
     if arguments.json:
         put_json(result.summary, indent=1)
+    return 0
+
+
+def _new_directory() -> Path:
+    return Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
+
+
+def _run_folds(arguments: argparse.Namespace, given: dict[str, Any]) -> int:
+    """Run the command with `--folds`."""
+    if arguments.resume or arguments.discard_after is not None:
+        raise BadInput("--folds goes on by itself where --run-dir has some: leave out --resume and --discard-after")
+    found = cross_fit(settings_from(given), folds=arguments.folds, run=arguments.run_dir or _new_directory())
+    if arguments.json:
+        put_json(to_plain(found), indent=1)
+    else:
+        put(*str(found).split("\n"))
     return 0

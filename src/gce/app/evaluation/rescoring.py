@@ -10,7 +10,7 @@ from attrs import frozen
 from gce.app.evaluation.scoring import judge_each
 from gce.app.evaluation.stored import stored_settings
 from gce.app.wiring.evaluators import find_evaluator
-from gce.app.wiring.tasks import find_task, same_file, stored_problem
+from gce.app.wiring.tasks import find_task, same_problems, stored_problem
 from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem
@@ -62,7 +62,7 @@ def rescore(run: RunReader) -> Rescored:
     task = find_task(settings.task)
     evaluator = find_evaluator(task, settings.executor.runner, settings.evaluator)
     source = ProblemSource(task)
-    same_file(task.name, run.config.get("problems", ""))
+    same_problems(task.name, task, run.config.get("problems", ""))
     found = [(where, stored, *_answer(source, stored)) for where, stored in _stored(run)]
     answers = tuple(judge_each(task, evaluator, ((problem, completion) for _, _, problem, completion in found)))
     changes = (

@@ -17,18 +17,19 @@ from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.comparison import Gain, Measured, against
 from gce.app.evaluation.conversations import Environments, check_needs, converse
 from gce.app.evaluation.demonstrations import few_shot_turns
+from gce.app.evaluation.resolution import resolution
 from gce.app.options import MOST_ANSWERS
 from gce.app.settings.records import LoraSettings, ModelSettings, RolloutSettings, TrainSettings
 from gce.app.terminal import Silent, Terminal
 from gce.app.wiring.evaluators import VERIFIER, find_evaluator
 from gce.app.wiring.files import check_appended
-from gce.app.wiring.models import SHIPPED_MODEL, find_model
+from gce.app.wiring.models import default_model, find_model
 from gce.app.wiring.names import entry, name_of
 from gce.app.wiring.runs import find_adapter
 from gce.app.wiring.sandboxes import AUTO
 from gce.app.wiring.solvers import find_solve
 from gce.app.wiring.strategy_names import TRAINED, find_strategy, is_trained
-from gce.app.wiring.tasks import file_digest, find_preset, find_task, find_tiers, say_if_many
+from gce.app.wiring.tasks import find_preset, find_task, find_tiers, problems_digest, say_if_many, task_name
 from gce.domain.conversations import Conversation
 from gce.domain.learning import ModelState
 from gce.domain.measurements import Interval
@@ -59,8 +60,8 @@ class EvaluateSettings:
     """A task, or the name of one."""
     preset: str | None = None
     """Set of tiers; None takes the task's first."""
-    model: Any = SHIPPED_MODEL
-    """A model, or the name of one."""
+    model: Any = None
+    """A model, or the name of one; None takes the task's default, see `default_model`."""
     adapter: Path | None = field(default=None, converter=converters.optional(Path))
     """A run's checkpoints/last, for the strategies `trained`, `trained-few-shot` and so on."""
     strategies: tuple[Strategy | str, ...] = field(default=(), converter=_members)
@@ -109,8 +110,8 @@ class EvaluateSettings:
 
     @property
     def task_name(self) -> str:
-        """The name that was given, or that of the task that was."""
-        return self.task if isinstance(self.task, str) else self.task.name
+        """The name that was given, or `given:` and that of the task that was."""
+        return task_name(self.task)
 
 
 @frozen
@@ -157,6 +158,7 @@ def evaluate(*, watcher: Silent | Terminal | None = None, **settings: Any) -> Ev
     watcher = watcher or Silent()
     strategies, metrics = _strategies(given), _metrics(given)
     task = find_task(given.task) if isinstance(given.task, str) else given.task
+    given = evolve(given, model=default_model(task) if given.model is None else given.model)
     evaluator = find_evaluator(task, given.runner, given.evaluator)
     preset = find_preset(task, given.preset or "")
     tiers = find_tiers(task, preset, given.tiers)
@@ -166,6 +168,7 @@ def evaluate(*, watcher: Silent | Terminal | None = None, **settings: Any) -> Ev
         drawing = evolve(drawing, examples=examples)
     learned = None if given.adapter is None else find_adapter(given.adapter)
     model = _model(given, task, preset, learned)
+    watcher.say(*resolution(task, preset, given.n, given.split))
     for strategy in strategies.values():
         check_needs(strategy, task, drawing, model, roles=given.roles, environments=given.environments)
     problems = tuple(
@@ -175,7 +178,7 @@ def evaluate(*, watcher: Silent | Terminal | None = None, **settings: Any) -> Ev
     )
     if not problems:
         raise BadInput(f"task {task.name} has no {given.split} problems in preset {preset}")
-    asked = _asked(given, preset, model, problems, learned)
+    asked = _asked(given, task, preset, model, problems, learned)
     with nullcontext() if given.answers is None else AnswerFile(given.answers, asked, problems) as kept:
         holding = _Holding(given, task, evaluator, problems, model, drawing, kept, watcher)
         measured = holding.hold(strategies, learned)
@@ -243,12 +246,17 @@ def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState
 
 
 def _asked(
-    given: EvaluateSettings, preset: str, model: Sampler, problems: Sequence[Problem], learned: ModelState | None
+    given: EvaluateSettings,
+    task: Task,
+    preset: str,
+    model: Sampler,
+    problems: Sequence[Problem],
+    learned: ModelState | None,
 ) -> dict[str, Any]:
     """What the answers follow from: an evaluation that differs in any of it is another one."""
     names = ("split", "n", "samples", "temperature", "max_tokens", "seed", "shots", "examples")
     shown = json.dumps(to_plain(tuple(problem.prompt for problem in problems)))
-    records = file_digest(given.task_name)
+    records = problems_digest(given.task_name, task)
     evaluator = name_of(given.evaluator, type(given.evaluator).__qualname__)
     roles = {role: each.info().identity for role, each in given.roles.items()}
     return (

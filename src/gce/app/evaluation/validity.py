@@ -22,7 +22,7 @@ from gce.app.settings.values import changed
 from gce.app.terminal import Terminal
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import find_learning_model
-from gce.app.wiring.tasks import find_task, same_file, stored_problem
+from gce.app.wiring.tasks import find_task, same_problems, stored_problem
 from gce.domain.answers import Answer
 from gce.domain.diagnosis import falls, first_gains
 from gce.domain.measurements import Interval, IterationRecord
@@ -91,7 +91,7 @@ def measure_validity(run: RunReader, n: int, *, threads: int | None = None) -> V
     settings = changed(facts.settings, {"model.threads": threads})
     task = find_task(settings.task)
     source, evaluator = ProblemSource(task), find_evaluator(task, settings.executor.runner, settings.evaluator)
-    same_file(settings.task, run.config.get("problems", ""))
+    same_problems(settings.task, task, run.config.get("problems", ""))
     model = find_learning_model(settings, task)
     last = f"{run.name}/checkpoints/last"
     restore(model, run.checkpoint()[1], last, settings.model.name)

@@ -97,9 +97,10 @@ class ModelSettings:
 
     section: ClassVar = "model"
     name: str = setting(
-        "gce-tiny",
+        "",
         NAME,
-        "name, file, directory, URL or module:FACTORY of the model; gce models lists the kinds",
+        "name, file, directory, URL or module:FACTORY of the model; gce models lists the kinds (default: gce-tiny for "
+        "scheduling, the only task that it knows, smollm2 for all others)",
         flag="--model",
     )
     adapter: str = setting(

@@ -123,6 +123,6 @@ def check_stored(stored: Mapping[str, Any], wanted: TrainSettings, where: Path) 
                 name,
                 repr(value),
                 made[name],
-                f"{where} was made with {{{name}}} {made[name]!r}, expected {value!r}: give another --dir, or the "
+                f"{where} was made with {{{name}}} {made[name]!r}, expected {value!r}: give another directory, or the "
                 "settings that the study was begun with",
             )

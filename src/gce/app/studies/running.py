@@ -9,20 +9,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from gce.app.settings.records import TrainSettings
-from gce.app.settings.values import with_recipe
+from gce.app.settings.values import changed, with_recipe
 from gce.app.studies.conditions import STUDIES, check_common, check_stored, values_of
 from gce.app.terminal import Terminal, put
 from gce.app.training.run import resume, train
 from gce.app.wiring.files import check_apart
+from gce.app.wiring.models import default_model
 from gce.app.wiring.runs import open_run, runs_of
 from gce.app.wiring.tasks import find_preset, find_task
+from gce.domain.tasks import Task
 from gce.errors import BadInput, RunInUse, SettingError
 from gce.ports.executor import Executor
 
-__all__ = ["PlannedRun", "plan_runs", "run_all"]
+__all__ = ["PlannedRun", "check_begun", "plan_runs", "resolved", "run_all"]
 
 
 @frozen
@@ -35,6 +37,10 @@ class PlannedRun:
     seed: int
     settings: TrainSettings
     directory: Path
+    task: Task | None = field(default=None, kw_only=True)
+    """Where the name in the settings is not enough."""
+    measure_before: bool = field(default=False, kw_only=True)
+    """Whether the test is also taken before the first iteration."""
 
     @property
     def begun(self) -> bool:
@@ -71,18 +77,29 @@ def plan_runs(
             place = directory / name / f"seed-{seed}"
             wanted.append(PlannedRun(name, available[name].what, seed, _settings(values), place))
     for run in wanted:
-        if run.begun:
-            with open_run(run.directory) as reader:
-                check_stored(reader.config.get("settings", {}), run.settings, run.directory)
+        check_begun(run)
     return wanted
+
+
+def check_begun(run: PlannedRun) -> None:
+    """A run that is there must be the one that is wanted; SettingError where it has other settings."""
+    if run.begun:
+        with open_run(run.directory) as reader:
+            check_stored(reader.config.get("settings", {}), run.settings, run.directory)
 
 
 def _settings(values: Mapping[str, Any]) -> TrainSettings:
     settings = with_recipe("gce", values)
+    return resolved(settings, find_task(settings.task))
+
+
+def resolved(settings: TrainSettings, task: Task) -> TrainSettings:
+    """The settings as a run of this task stores them: with its model and preset named; SettingError for an adapter."""
     if settings.model.adapter:
         message = "the runs of a study begin with the base: leave out {model.adapter}"
         raise SettingError("model.adapter", "none", settings.model.adapter, message)
-    return evolve(settings, preset=find_preset(find_task(settings.task), settings.preset))
+    settings = changed(settings, {"model.name": settings.model.name or default_model(task)})
+    return evolve(settings, preset=find_preset(task, settings.preset))
 
 
 def run_all(wanted: Sequence[PlannedRun], executor: Executor) -> None:
@@ -97,13 +114,13 @@ def _run_one(numbered: tuple[str, PlannedRun]) -> Sequence[None]:
     if run.done:
         return ()
     put(f"[{number}] {run.condition}, seed {run.seed}: {run.what}", error=True)
-    begun = run.begun
+    before, begun = run.measure_before, run.begun
     try:
         if begun:
             changes = {"stopping.min_coverage": run.settings.stopping.min_coverage}
-            resume(run.directory, changes, measure_before=False, watch=Terminal)
+            resume(run.directory, changes, task=run.task, measure_before=before, watch=Terminal)
         else:
-            train(run.settings, run=run.directory, measure_before=False, watch=Terminal)
+            train(run.settings, task=run.task, run=run.directory, measure_before=before, watch=Terminal)
     except BadInput as error:
         if not isinstance(error, RunInUse) and (begun or not run.begun):
             raise

@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 from gce.app.evaluation.baselines import best_of, check_references, reference_rows
 from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.demonstrations import texts_digest
+from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.evaluation.stored import iteration_records
 from gce.app.settings.checks import check_variants
@@ -36,12 +37,12 @@ from gce.app.training.records import moved_arrays, result_lines, summary_of, ver
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
 from gce.app.wiring.evaluators import find_evaluator
-from gce.app.wiring.models import find_learning_model
+from gce.app.wiring.models import default_model, find_learning_model
 from gce.app.wiring.names import entry, name_of
 from gce.app.wiring.runs import find_adapter, place_of
 from gce.app.wiring.strategy_names import find_strategy
 from gce.app.wiring.system import SystemClock
-from gce.app.wiring.tasks import file_digest, find_preset, find_task, same_file, say_if_many
+from gce.app.wiring.tasks import find_preset, find_task, is_fold, problems_digest, same_problems, say_if_many, task_name
 from gce.domain.algorithms import ALGORITHMS, Algorithm
 from gce.domain.diagnosis import falls
 from gce.domain.learning import ModelState
@@ -147,8 +148,10 @@ def train(
     runs, name = place_of(run, runs)
     runs.check_free(name)
     found = task if isinstance(task, Task) else find_task(task or settings.task)
-    settings = evolve(settings, task=task if isinstance(task, str) else settings.task if task is None else task.name)
+    settings = evolve(settings, task=settings.task if task is None else task_name(task))
     settings = evolve(settings, preset=find_preset(found, settings.preset))
+    if not settings.model.name:
+        settings = changed(settings, {"model.name": default_model(found)})
     own_task = task if isinstance(task, Task) else None
     prepared, stored = _prepared(settings, _Given(own_task, own_model, algorithm, evaluator))
     with runs.create(name, stored) as store:
@@ -228,7 +231,7 @@ def _with_model(settings: TrainSettings, model: Any) -> tuple[TrainSettings, Any
     if isinstance(model, (str, Mapping)):
         values = {"name": model} if isinstance(model, str) else model
         return changed(settings, {f"model.{name}": value for name, value in values.items()}), None
-    return changed(settings, {"model.name": type(model).__qualname__}), model
+    return changed(settings, {"model.name": name_of(model, type(model).__qualname__)}), model
 
 
 def _with_names(
@@ -283,7 +286,7 @@ def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[s
     stored["policy"] = model.info().identity
     if learned is not None:
         stored["adapter"] = arrays_digest(learned)
-    if digest := file_digest(settings.task):
+    if digest := problems_digest(settings.task, task):
         stored["problems"] = digest
     if worked:
         stored["examples"] = texts_digest(worked)
@@ -294,7 +297,7 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
     """What the run began with, its model too; BadInput where it is not the same any more."""
     settings = _settings_again(run, changes)
     task = given.task or find_task(settings.task)
-    same_file(settings.task, run.config.get("problems", ""))
+    same_problems(settings.task, task, run.config.get("problems", ""))
     evaluator = _evaluator(settings, task, given)
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
@@ -388,6 +391,8 @@ def _begins(prepared: _Prepared, name: str) -> Iterator[str]:
     yield f"{called} on {prepared.task.name}/{settings.preset}, seed {settings.seed}, run {name}"
     if info.note:
         yield f"{called}: {info.note}"
+    tip = not is_fold(settings.task)
+    yield from resolution(prepared.task, settings.preset, settings.evaluation.test, tip=tip)
     if info.trainable_parameters:
         yield (
             f"adapter on blocks {', '.join(map(str, info.adapted_layers))}: {info.trainable_parameters:,} parameters, "

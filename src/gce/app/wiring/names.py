@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from inspect import signature
 from typing import Any, TypeVar
 
-from gce.errors import BadInput, one_line
+from gce.errors import BadInput, GceError, one_line
 
 __all__ = ["GIVEN", "attribute", "called", "entry", "name_of"]
 
@@ -65,6 +65,8 @@ def attribute(name: str, what: str) -> Any:
     sys.path.insert(0, "")
     try:
         module = importlib.import_module(module_name)
+    except GceError as error:  # As of `gce.task`, which says all there is to say.
+        raise BadInput(f"{name}: {error}") from error
     except Exception as error:  # Importing runs code that is not ours.
         said = one_line(f"{type(error).__name__}: {error}")
         raise BadInput(f"cannot import {module_name!r} for the {what} {name!r}: {said}") from error

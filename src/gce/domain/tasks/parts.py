@@ -92,5 +92,7 @@ class Audit:
     preset, or "" for the run's own preset."""
     relations: Mapping[str, Relation] = field(factory=dict)
     """Metamorphic relations, by what is changed: `gce check` holds the verifier to them."""
+    varies: bool = False
+    """Whether the same answer may get other verdicts when it is judged again."""
     group: Callable[[Any], str] = field(default=lambda _instance: "")
     """The subtype of an instance within its tier; empty if the tier has no subtypes."""

@@ -98,6 +98,9 @@ def _growth(bench: Bench, problem: Problem, answer: str, shape: str) -> None:
 def determinism(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that verdicts repeat when asked again, in another order, and on the problem redrawn from its key."""
     first: list[tuple[Problem, str, tuple[Verdict, ...]]] = []
+    if bench.task.audit.varies:
+        bench.not_checked.append("determinism: the task says that its verdicts vary")
+        return
     for problem in bench.problems:
         rng = bench.rng("determinism", problem.key)
         texts = [*bench.answers(problem, rng, changed=10), *rng.sample(HOSTILE, 10)]

@@ -1,0 +1,175 @@
+"""`gce.task`: a task from a list of questions, or a function that draws them, and a function that scores an answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any, TypedDict, Unpack, overload
+
+from gce.app.terminal import put
+from gce.app.wiring.tasks import read_questions
+from gce.domain.answers import answered_by
+from gce.domain.completions import Completion
+from gce.domain.tasks import draw_problems
+from gce.domain.tasks.extraction import Extract
+from gce.domain.tasks.own import DrawRow, RewardFunction, Rows, own_task
+from gce.domain.tasks.questions import shown
+from gce.domain.tasks.task import Task
+from gce.errors import BadInput
+
+__all__ = ["task"]
+
+LOOKED_AT = 3
+"""Questions of each tier whose own answers are judged at once."""
+
+
+Problems = str | os.PathLike[str] | Rows | DrawRow
+
+
+class _Options(TypedDict, total=False):
+    """The further arguments of `task`."""
+
+    name: str | None
+    extract: Extract
+    shares: Sequence[float]
+    tiers: Sequence[str]
+    held_out: Sequence[str]
+    reward_range: tuple[float, float]
+    admit_at: float | None
+    deterministic: bool
+    max_tokens: int
+
+
+@overload
+def task(problems: Problems, reward: RewardFunction, **options: Unpack[_Options]) -> Task: ...
+@overload
+def task(problems: Problems, reward: None = None, **options: Unpack[_Options]) -> Callable[[RewardFunction], Task]: ...
+@overload
+def task(
+    problems: None = None, *, reward: RewardFunction, **options: Unpack[_Options]
+) -> Callable[[DrawRow], Task]: ...
+def task(
+    problems: Problems | None = None,
+    reward: RewardFunction | None = None,
+    *,
+    name: str | None = None,
+    extract: Extract = "last line",
+    shares: Sequence[float] = (60, 15, 25),
+    tiers: Sequence[str] = (),
+    held_out: Sequence[str] = (),
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    admit_at: float | None = None,
+    deterministic: bool = True,
+    max_tokens: int = 512,
+) -> Any:
+    r"""A `Task` of your own questions and your own reward.
+
+        TASK = gce.task("questions.jsonl", lambda answer, problem: answer == problem["answer"], name="capitals")
+
+    With one of `problems` and `reward` left out, it is a decorator of the other, whose name is the task's:
+
+        @gce.task("questions.jsonl", extract=r"Answer: (.+)")
+        def capitals(answer, problem):
+            return answer == problem["answer"]
+
+        @gce.task(reward=score, tiers=("short", "long"))
+        def sums(rng, tier): ...
+
+    A row is a mapping: `prompt` (text, or messages with `role` and `content`, the user's last) and any further columns
+    of plain data. Four have a meaning: `answer` (text or a number) is what few-shot demonstrations, prompt-blind
+    baselines and the attacks of `gce check` use; `tier` names the level (default `all`); `digest` is any text that is
+    the same for equal questions (default: a hash of the prompt); `split` is train, dev or test, in all rows or none.
+
+    Args:
+        problems: rows (a list, a `datasets.Dataset`, any iterable of mappings), the path of a .jsonl, .jsonl.gz, .json,
+            .csv, .tsv or .parquet file, or a function `draw(rng, tier)` that returns a row and draws from `rng` alone.
+        reward: `reward(answer, problem)` of the extracted answer, text, and the row, a read-only mapping. Returns true
+            or false, a number in `reward_range`, a `Verdict` or a list of them, of which the lowest score counts. An
+            exception fails the answer: it is counted and shown, and in no rate.
+        name: of the task; the function's or the file's by default.
+        extract: where the answer is in a response: 'last line' (that is not blank), 'text' (all of it), 'boxed'
+            (LaTeX), ('json', FIELD), or a regular expression with one group. No answer, or several that differ, are
+            unreadable and get reward 0; the reward is not asked.
+        shares: of train, dev and test questions in each tier of a list, in any unit. Which question is in which split
+            follows from the digests alone. A function's problems are split by quarters: two, one, one.
+        tiers: names of all tiers, the easiest first; of a list, sorted by default.
+        held_out: tiers that are evaluated and never trained on.
+        reward_range: the lowest and the highest number that the reward returns.
+        admit_at: the number from which on an answer counts as right (default: the highest).
+        deterministic: whether the same answer always has the same reward.
+        max_tokens: of a response.
+
+    Raises:
+        BadInput: in one line, what was expected, what came, and in which row.
+    """
+    if problems is None and reward is None:
+        raise BadInput("gce.task needs problems, a reward, or both: expected gce.task(problems, reward)")
+    options: dict[str, Any] = {
+        "extract": extract,
+        "shares": shares,
+        "tiers": tiers,
+        "held_out": held_out,
+        "reward_range": reward_range,
+        "admit_at": admit_at,
+        "deterministic": deterministic,
+        "max_tokens": max_tokens,
+    }
+    if problems is None:
+        return lambda draw: _made(draw, reward, name or _name_of(draw), options)
+    if reward is None:
+        return lambda scored: _made(problems, scored, name or _name_of(scored), options)
+    of_file = Path(problems).name.partition(".")[0] if isinstance(problems, (str, os.PathLike)) else ""
+    return _made(problems, reward, name or of_file or _name_of(problems if callable(problems) else reward), options)
+
+
+def _name_of(function: Any) -> str:
+    found = getattr(function, "__name__", "")
+    return found if isinstance(found, str) and found.isidentifier() else "questions"
+
+
+def _check_arguments(name: str, function: Any, what: str, arguments: str) -> None:
+    if not callable(function):
+        raise BadInput(f"task {name}: expected the {what} to be a function ({arguments}), got {shown(function)}")
+    try:
+        signature(function).bind(*arguments.split(", "))
+    except TypeError:
+        raise BadInput(
+            f"task {name}: expected the {what} to be a function ({arguments}), got one of {signature(function)}"
+        ) from None
+    except ValueError:  # Some that are written in C tell nothing.
+        pass
+
+
+def _made(problems: Any, reward: Any, name: str, options: dict[str, Any]) -> Task:
+    where = ""
+    if isinstance(problems, (str, os.PathLike)):
+        where, problems = f"{os.fspath(problems)}: ", read_questions(Path(problems))
+    _check_arguments(name, reward, "reward", "answer, problem")
+    if callable(problems):
+        _check_arguments(name, problems, "draw", "rng, tier")
+    try:
+        made = own_task(problems, reward, name=name, **options)
+    except ValueError as error:
+        raise BadInput(f"task {name}: {where}{error}") from error
+    _warn_if_none_is_right(made)
+    return made
+
+
+def _warn_if_none_is_right(made: Task) -> None:
+    """Say where the reward refuses the answers of the column `answer`, as one that compares text with a number does."""
+    preset = next(iter(made.presets))
+    problems = [
+        problem for tier in made.tiers(preset) for problem in draw_problems(made, preset, tier.name, "test", LOOKED_AT)
+    ]
+    known = [(problem, made.teaching.demonstration(problem, None)) for problem in problems]
+    answers = [(problem, Completion("answer", text, "stop", policy="")) for problem, text in known if text is not None]
+    judged = [answered_by(made, problem, each, made.judge(problem, each)) for problem, each in answers]
+    if judged and not any(answer.right for answer in judged):
+        text = judged[0].completion.text
+        put(
+            f"warning: task {made.name}: of {len(judged)} answers in the column 'answer' the reward finds none right, "
+            f"as {text!r:.60}; a reward is given text, so compare with str(problem['answer'])",
+            error=True,
+        )

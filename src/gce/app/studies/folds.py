@@ -1,0 +1,154 @@
+"""Cross-fitting over a list of questions: K runs, each tested on one fold and trained on the others, and their pool.
+
+Every question is a test question once, of a model that was not trained on it. Each fold is a run of its own in
+DIR/fold-K, so that what is there is never run again, as in a study.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from gce.app.evaluation.resolution import half_width, listed
+from gce.app.evaluation.scoring import stored_outcome
+from gce.app.settings.records import TrainSettings
+from gce.app.settings.values import changed, settings_from
+from gce.app.studies.running import PlannedRun, check_begun, resolved, run_all
+from gce.app.tables import accuracy_rows, difference_cell, p_cell, table
+from gce.app.terminal import put
+from gce.app.wiring.executors import find_executor
+from gce.app.wiring.files import check_apart
+from gce.app.wiring.runs import open_run
+from gce.app.wiring.tasks import find_preset, find_task, fold_name, in_fold, task_name
+from gce.domain.measurements import Interval
+from gce.domain.outcomes import rate
+from gce.domain.statistics import Estimate, mcnemar, paired_difference
+from gce.domain.tasks import Listed, Task
+from gce.domain.verdicts import Status
+from gce.errors import BadInput
+
+__all__ = ["CrossFit", "cross_fit"]
+
+
+@frozen
+class CrossFit:
+    """What all folds came to together."""
+
+    directory: str
+    folds: int
+    before: Mapping[str, Interval]
+    """Greedy accuracy by tier over all questions, before training."""
+    after: Mapping[str, Interval]
+    """Each question by the model that was not trained on it."""
+    difference: Estimate
+    """After less before, paired by question; of the mean of tiers."""
+    gained: int
+    """Questions that were right after training alone."""
+    lost: int
+    p: float
+    """Two-sided exact McNemar of these."""
+
+    def __str__(self) -> str:
+        """The table."""
+        n = sum(share.n for share in self.after.values())
+        return "\n".join(
+            [
+                f"Greedy accuracy, % (95 % Wilson interval), {n} questions in {self.folds} folds",
+                table(*accuracy_rows({"before": self.before, "after": self.after}, list(self.after))),
+                f"after - before: {difference_cell(self.difference)} points, paired by question; {self.gained} gained, "
+                f"{self.lost} lost, p = {p_cell(self.p)} (McNemar)",
+            ]
+        )
+
+
+def cross_fit(
+    settings: TrainSettings | None = None,
+    *,
+    task: str | Task | None = None,
+    folds: int = 5,
+    run: str | Path,
+    **given: Any,
+) -> CrossFit:
+    """Train once for each fold of a list of questions on the others, and test on all questions.
+
+    What is kept in `run` is not run again: the same call goes on after an interruption.
+
+    Args:
+        settings: as in `train`; all questions of a fold are tested, whatever `evaluation.test` says.
+        task: a name or a `Task` with a list of questions.
+        folds: how many, from 2 to the number of questions in the smallest tier.
+        run: the directory where the folds are kept.
+        given: settings, as in `train`; the model by its name, for it is loaded anew for each fold.
+
+    Raises:
+        BadInput: the task has no list of questions, or too few; or a fold that is there has other settings.
+        GceError: as in `train`.
+    """
+    if settings is not None and given:
+        raise ValueError(f"expected settings as a whole or one by one, got both: {', '.join(sorted(given))}")
+    if isinstance(given.get("model"), str):
+        given["model"] = {"name": given["model"]}
+    settings = settings_from(given) if settings is None else settings
+    directory = Path(run)
+    check_apart(directory)
+    wanted = _planned(settings, task, folds, directory)
+    for each in wanted:
+        check_begun(each)
+    run_all(wanted, find_executor())
+    if missing := [each.condition for each in wanted if not each.done]:
+        raise BadInput(f"another process has {', '.join(missing)}: the same command goes on when it has ended")
+    return _pooled(directory, folds)
+
+
+def _planned(settings: TrainSettings, given: str | Task | None, folds: int, directory: Path) -> list[PlannedRun]:
+    task = given if isinstance(given, Task) else find_task(given or settings.task)
+    preset = find_preset(task, settings.preset)
+    if not isinstance(task.draw, Listed):
+        raise BadInput(
+            f"task {task.name} draws new problems for each run: --folds needs a task with a list of questions"
+        )
+    parts = [in_fold(task, fold, folds) for fold in range(1, folds + 1)]
+    sizes = [[listed(part, preset, tier.name) for tier in task.tiers(preset)] for part in parts]
+    n = sum(map(sum, sizes))
+    put(f"{n} questions in {folds} folds: 95 % interval about +-{100 * half_width(n):.0f} points", error=True)
+    planned = []
+    for fold, (part, of_tiers) in enumerate(zip(parts, sizes, strict=True), 1):
+        name = task_name(task) if isinstance(given, Task) else fold_name(given or settings.task, fold, folds)
+        own = resolved(changed(settings, {"task": name, "evaluation.test": max(of_tiers)}), part)
+        what = f"tested on {sum(of_tiers)} of {n} questions"
+        place = directory / f"fold-{fold}"
+        kept = part if isinstance(given, Task) else None
+        planned.append(PlannedRun(f"fold-{fold}", what, settings.seed, own, place, task=kept, measure_before=True))
+    return planned
+
+
+def _pooled(directory: Path, folds: int) -> CrossFit:
+    outcomes: dict[str, dict[tuple[str, str], Status]] = {"before": {}, "after": {}}
+    for fold in range(1, folds + 1):
+        with open_run(directory / f"fold-{fold}") as run:
+            for moment, found in outcomes.items():
+                for answer in run.answers(f"test-{moment}"):
+                    found[answer["tier"], answer["digest"]] = stored_outcome(answer)
+    before, after = outcomes["before"], outcomes["after"]
+    changes = defaultdict(list)
+    for question in before.keys() & after.keys():
+        pair = before[question], after[question]
+        if "failed" not in pair:
+            changes[question[0]].append((pair[1] == "right") - (pair[0] == "right"))
+    counts = [(each.count(1), each.count(-1), len(each)) for each in changes.values()]
+    if not counts:
+        raise BadInput(f"no question in {directory} was judged both before and after training")
+    gained, lost = (sum(each[place] for each in counts) for place in (0, 1))
+    rows = (_by_tier(before), _by_tier(after))
+    return CrossFit(str(directory), folds, *rows, paired_difference(counts), gained, lost, mcnemar(gained, lost))
+
+
+def _by_tier(outcomes: Mapping[tuple[str, str], Status]) -> dict[str, Interval]:
+    found: dict[str, list[Status]] = defaultdict(list)
+    for (tier, _), outcome in outcomes.items():
+        found[tier].append(outcome)
+    return {tier: rate(each) for tier, each in found.items()}

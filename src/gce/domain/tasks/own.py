@@ -1,0 +1,303 @@
+"""A task of one's own from questions and a function that scores an answer.
+
+What is wrong with either is said before anything is asked, in one line: the reward is tried on a few questions first.
+Knows nothing of files.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from gce.domain.completions import Completion
+from gce.domain.executions import Evidence
+from gce.domain.problems import Problem
+from gce.domain.tasks.drawing import NoProblem
+from gce.domain.tasks.extraction import Extract, Extraction, NoAnswer, extraction_of
+from gce.domain.tasks.parts import Audit, Policy, References, Teaching
+from gce.domain.tasks.questions import ONE_TIER, Question, list_of, question_of, shown
+from gce.domain.tasks.source import ProblemSource
+from gce.domain.tasks.task import Draw, Listed, Task, TaskTier
+from gce.domain.verdicts import Status, Verdict, Violation
+
+__all__ = ["DrawRow", "RewardFunction", "Rows", "own_task"]
+
+RewardFunction = Callable[[str, Mapping[str, Any]], Any]
+"""(answer, row of the question) -> bool, number in the declared range, `Verdict` or list of them."""
+DrawRow = Callable[[random.Random, str], Mapping[str, Any]]
+"""(generator, tier) -> a row; all that is drawn comes from the generator."""
+Rows = Iterable[Mapping[str, Any]]
+
+NONSENSE = "no idea"
+"""An answer to every question that a reward is tried on."""
+MOST_LISTED = 50
+"""Answers that the prompt-blind baseline "all answers at once" names at most."""
+LEAST_LIMIT = 0.5
+MARGIN = 0.1
+"""What a prompt-blind baseline may be right above the rate of the most common answer; at least `LEAST_LIMIT`."""
+_NOT_IN_A_NAME = ("/", "@", ":")
+
+
+def own_task(
+    problems: Rows | DrawRow,
+    reward: RewardFunction,
+    *,
+    name: str,
+    extract: Extract = "last line",
+    shares: Sequence[float] = (60, 15, 25),
+    tiers: Sequence[str] = (),
+    held_out: Sequence[str] = (),
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    admit_at: float | None = None,
+    deterministic: bool = True,
+    max_tokens: int = 512,
+) -> Task:
+    """The task of these questions and this reward; see `gce.task`, which also reads files.
+
+    Raises:
+        ValueError: in one line, what was expected, what came, and in which row.
+    """
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or set(name) & set(_NOT_IN_A_NAME):
+        raise ValueError(f"expected the task's name to be text without {' '.join(_NOT_IN_A_NAME)}, got {shown(name)}")
+    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
+        raise ValueError(f"expected max_tokens to be a whole number from 1, got {shown(max_tokens)}")
+    for names in (tiers, held_out):
+        is_list = isinstance(names, (list, tuple)) and all(isinstance(each, str) for each in names)
+        if not is_list or len({*names}) < len(names) or not all(each and "/" not in each for each in names):
+            raise ValueError(f"expected tiers as a list of different names without /, got {shown(names)}")
+    judge = _Judge(name, extraction_of(extract), reward, *_bounds(reward_range, admit_at))
+    draw: Draw | Listed
+    limits: Mapping[str, float] = {}
+    if callable(problems):
+        names = tuple(tiers) or (ONE_TIER,)
+        if unknown := sorted({*held_out} - {*names}):
+            raise ValueError(f"no tier {unknown[0]!r} to be held out: expected some of {', '.join(names)}")
+        levels = tuple(TaskTier(tier, held_out=tier in held_out) for tier in names)
+        draw, sample = _Drawing(problems), [(_drawn(problems, tier), f"draw(rng, {tier!r})") for tier in names]
+    else:
+        found = list_of(_rows(problems), shares=_shares(shares), tiers=tiers, held_out=held_out)
+        levels, draw, last = found.tiers, found.listed, len(found.rows) - 1
+        limits = _limits(found.rows)
+        sample = [(found.rows[place], f"row {place + 1}") for place in sorted({0, last // 2, last})]
+    for place, (question, where) in enumerate(sample):
+        judge.try_on(question, where, nonsense=place == 0, twice=deterministic)
+    task = Task(
+        name=name,
+        presets={"questions" if isinstance(draw, Listed) else "drawn": levels},
+        draw=draw,
+        prompt=lambda question, _rng: question.prompt,
+        digest=lambda question: question.digest,
+        verify=judge.verify,
+        instance_type=Question,
+        reward=_lowest_score,
+        admit_at=judge.admit_at,
+        max_tokens=max_tokens,
+        teaching=Teaching(demonstration=lambda problem, _solve: judge.known(problem)),
+        references=References(prompt_blind=judge.prompt_blind, limits=limits),
+        audit=Audit(hidden=frozenset({"prompt", "row", "digest"}), varies=not deterministic),
+    )
+    if not isinstance(draw, Listed):
+        _check_splits(task)
+    return task
+
+
+def _bounds(reward_range: Any, admit_at: Any) -> tuple[float, float, float]:
+    """Lowest and highest raw reward, and the reward in [0, 1] from which on an answer counts as right."""
+    pair = tuple(reward_range) if isinstance(reward_range, (tuple, list)) else ()
+    if len(pair) != 2 or not all(_is_number(each) for each in pair) or not pair[0] < pair[1]:
+        raise ValueError(f"expected reward_range to be two finite numbers, the lower first, got {shown(reward_range)}")
+    low, high = map(float, pair)
+    if admit_at is not None and not (_is_number(admit_at) and low < admit_at <= high):
+        raise ValueError(f"expected admit_at above {low:g} and at most {high:g}, got {shown(admit_at)}")
+    return low, high, 1.0 if admit_at is None else (admit_at - low) / (high - low)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value)
+    except OverflowError:  # A whole number beyond floats.
+        return False
+
+
+def _shares(shares: Any) -> tuple[float, ...]:
+    found = tuple(shares) if isinstance(shares, (tuple, list)) else ()
+    if len(found) != 3 or not all(_is_number(each) and each >= 0 for each in found) or not found[2]:
+        raise ValueError(f"expected shares of train, dev and test, that of test above 0, got {shown(shares)}")
+    return tuple(map(float, found))
+
+
+def _rows(problems: Any) -> list[Any]:
+    if isinstance(problems, Mapping):
+        raise ValueError(
+            f"expected a list of rows, got a mapping of {', '.join(map(str, problems))[:80]}: give one of them"
+        )
+    if isinstance(problems, (str, bytes)) or not isinstance(problems, Iterable):
+        raise ValueError(
+            f"expected problems as a list of rows, a file or a function draw(rng, tier), got {shown(problems)}"
+        )
+    try:
+        return list(problems)
+    except Exception as error:  # It may be anybody's generator.
+        raise ValueError(f"reading the problems raised {_one_line(error)}") from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:160]
+
+
+@frozen
+class _Judge:
+    """Finds the answer, asks the reward, and makes verdicts of what it returns."""
+
+    name: str
+    extraction: Extraction
+    reward: RewardFunction
+    low: float
+    high: float
+    admit_at: float
+    """In [0, 1]."""
+
+    def verify(
+        self, problem: Problem, completion: Completion, _evidence: Evidence | None = None
+    ) -> tuple[Verdict, ...]:
+        """See `Task.verify`; ValueError, or what the reward raises, where it cannot judge."""
+        try:
+            answer = self.extraction.answer(completion.text)
+        except NoAnswer as error:
+            violation = Violation(error.kind, str(error))
+            return (Verdict("unreadable", 0.0, self.name, "1", violations=(violation,)),)
+        return self.verdicts(self.reward(answer, MappingProxyType(problem.instance.row)))
+
+    def verdicts(self, returned: Any) -> tuple[Verdict, ...]:
+        """What a reward returned, as verdicts; ValueError where it is nothing that a reward may be."""
+        if isinstance(returned, (bool, np.bool_)):
+            returned = self.high if returned else self.low
+        if _is_number(returned) and self.low <= returned <= self.high:
+            score = (float(returned) - self.low) / (self.high - self.low)
+            status: Status = "right" if score >= self.admit_at else "wrong"
+            return (Verdict(status, score, self.name, "1", measures={"reward": float(returned)}),)
+        several = [returned] if isinstance(returned, Verdict) else returned
+        if isinstance(several, (list, tuple)) and several and all(isinstance(each, Verdict) for each in several):
+            for each in several:
+                if each.status in ("wrong", "unreadable") and each.score is not None and each.score >= self.admit_at:
+                    raise ValueError(f"the reward returned a verdict {each.status} with the score {each.score:g}")
+            return tuple(several)
+        raise ValueError(
+            f"the reward returned {shown(returned)}: expected true or false, a finite number from {self.low:g} to "
+            f"{self.high:g}, a Verdict or a list of them"
+        )
+
+    def try_on(self, question: Question, where: str, *, nonsense: bool, twice: bool) -> None:
+        """Ask for the reward of the question's own answer, where it has one, and of nonsense.
+
+        Raises:
+            ValueError: it raises, is no reward, or is another one the second time.
+        """
+        own = _text_of(question.row.get("answer"))
+        for answer in ([own] if own else []) + ([NONSENSE] if nonsense or not own else []):
+            found = [self._asked(answer, question, where) for _ in range(1 + twice)]
+            if found[0] != found[-1]:
+                scores = ", then ".join(f"{_lowest_score(each)}" for each in found)
+                raise ValueError(
+                    f"{where}: the reward of the answer {answer!r:.60} was {scores}: expected the same each time, or "
+                    "deterministic=False for one that is meant to vary"
+                )
+
+    def _asked(self, answer: str, question: Question, where: str) -> tuple[Verdict, ...]:
+        try:
+            returned = self.reward(answer, MappingProxyType(question.row))
+        except Exception as error:
+            said, columns = _one_line(error), ", ".join(question.row)
+            raise ValueError(
+                f"{where}: the reward raised {said} for the answer {answer!r:.60}; an answer that it cannot read is "
+                f"wrong: return False (columns: {columns:.80})"
+            ) from error
+        try:
+            return self.verdicts(returned)
+        except ValueError as error:
+            raise ValueError(f"{where}: for the answer {answer!r:.60} {error}") from error
+
+    def known(self, problem: Problem) -> str | None:
+        """A response with the answer of the column `answer`, as a demonstration; None where there is none."""
+        own = _text_of(problem.instance.row.get("answer"))
+        return self.extraction.write(own) if own else None
+
+    def prompt_blind(self, training: Sequence[Problem]) -> Mapping[str, Policy]:
+        """Answers that ignore the question: the most common one, all of them in one line, the question itself."""
+        write, counts = self.extraction.write, _answers(each.instance for each in training)
+        policies: dict[str, Policy] = {
+            "repeats the prompt": lambda problem, _rng: write(" ".join(problem.prompt[-1].content.split()))
+        }
+        if counts:
+            common, listed = counts.most_common(1)[0][0], ", ".join(sorted(counts)[:MOST_LISTED])
+            policies["most common answer"] = lambda _problem, _rng: write(common)
+            policies["all answers at once"] = lambda _problem, _rng: write(listed)
+        return policies
+
+
+def _answers(questions: Iterable[Question]) -> Counter[str]:
+    """How often each answer of the column `answer` occurs."""
+    return Counter(filter(None, (_text_of(each.row.get("answer")) for each in questions)))
+
+
+def _limits(questions: Sequence[Question]) -> dict[str, float]:
+    """How often an answer that ignores the question may be right: somewhat more often than the most common one is."""
+    counts = _answers(questions)
+    common = max(counts.values(), default=0) / len(questions)
+    return {"*": max(LEAST_LIMIT, common + MARGIN)} if counts and common + MARGIN < 1.0 else {}
+
+
+def _text_of(answer: Any) -> str:
+    """An answer of a row as text; empty where it is no text and no number."""
+    is_plain = isinstance(answer, (str, int, float)) and not isinstance(answer, bool)
+    return str(answer).strip() if is_plain else ""
+
+
+def _lowest_score(verdicts: Sequence[Verdict]) -> float | None:
+    """The reward of an answer: its lowest score; None where judging failed."""
+    if any(verdict.status == "failed" for verdict in verdicts):
+        return None
+    return min(float(verdict.right) if verdict.score is None else verdict.score for verdict in verdicts)
+
+
+@frozen
+class _Drawing:
+    """A user's function of generator and tier, as `Task.draw`."""
+
+    draw: DrawRow
+
+    def __call__(self, _preset: str, tier: str, rng: random.Random, _solve: Any) -> Question:
+        where = f"draw(rng, {tier!r})"
+        try:
+            row = self.draw(rng, tier)
+        except Exception as error:
+            raise NoProblem(f"{where} raised {_one_line(error)}") from error
+        try:
+            return question_of(row, where)
+        except ValueError as error:
+            raise NoProblem(str(error)) from error
+
+
+def _drawn(draw: DrawRow, tier: str) -> Question:
+    """A first question of a tier, which has to be the same when it is drawn again from the same generator."""
+    one, other = (_Drawing(draw)("", tier, random.Random(0), None) for _ in range(2))
+    if one != other:
+        raise ValueError(f"draw(rng, {tier!r}) gave two questions from equal generators: draw from rng alone")
+    return one
+
+
+def _check_splits(task: Task) -> None:
+    """Refuse a function whose questions do not fall into all splits."""
+    source = ProblemSource(task)
+    for preset, tiers in task.presets.items():
+        for tier in tiers:
+            for split in ("dev", "test") if tier.held_out else ("train", "dev", "test"):
+                source.draw(preset, tier.name, split, 0)

