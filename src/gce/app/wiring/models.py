@@ -11,8 +11,9 @@ from typing import Any
 
 from attrs import field, frozen
 
+from gce.adapters.models.functions import FunctionModel
 from gce.app.settings.records import TrainSettings
-from gce.app.wiring.names import attribute, called
+from gce.app.wiring.names import GIVEN, attribute, called, not_by_name
 from gce.domain.models import CAPABILITIES, Capability
 from gce.domain.tasks import Task
 from gce.errors import BadInput, ModelError
@@ -28,6 +29,7 @@ __all__ = [
     "find_learning_model",
     "find_model",
     "model_directory",
+    "model_of_function",
     "shipped_model_path",
 ]
 
@@ -80,6 +82,8 @@ def find_model(settings: TrainSettings, task: Task) -> Model:
     Raises:
         GceError: in one line, what is wrong with the name or with what it stands for.
     """
+    if settings.model.name.startswith(GIVEN):
+        raise not_by_name(settings.model.name, "model")
     backend = next(each for each in BACKENDS if each.is_meant(settings.model.name))
     return backend.load(settings.model.name, settings, task)
 
@@ -90,12 +94,18 @@ def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) 
     Raises:
         GceError: as `find_model`, or the model does not sample, or not learn.
     """
-    model, name = find_model(settings, task) if model is None else model, settings.model.name
+    model = find_model(settings, task) if model is None else model
+    name = settings.model.name.removeprefix(GIVEN)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {name} cannot be trained: it does not sample")
     if not isinstance(model, Learner):
         raise BadInput(f"model {name} cannot be trained, only evaluated: it does not learn (see gce models)")
     return model
+
+
+def model_of_function(function: Callable[[list[dict[str, Any]]], str]) -> Sampler:
+    """A model that asks a function; see `FunctionModel`."""
+    return FunctionModel(function, getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def shipped_model_path() -> Path:
