@@ -5,7 +5,8 @@
     verdict = gce.judge(problem, "Answer: ...")
     buffer = gce.admit(gce.empty(), [gce.trace_of(problem, "Answer: ...", verdict)])
 
-    result = gce.train(task="scheduling", model="gce-tiny", stopping={"iterations": 1})
+    result = gce.train(task="scheduling", model="gce-tiny", iterations=1)
+    print(result)
 
 Everything is loaded when it is first used: importing this package costs next to nothing.
 """
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gce.adapters.datasets.atif import atif_of_trace, read_atif, trace_of_atif
+    from gce.app.evaluation.auditing import audit
+    from gce.app.evaluation.checking import check
     from gce.app.evaluation.run import evaluate
+    from gce.app.loaded_model import load_model
+    from gce.app.recording import trace
+    from gce.app.reports.report import report
     from gce.app.settings.records import TrainSettings
     from gce.app.training.run import resume, train
     from gce.domain.algorithms import ALGORITHMS, Algorithm
@@ -50,7 +56,12 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "gce.adapters.datasets.atif": ("atif_of_trace", "read_atif", "trace_of_atif"),
+    "gce.app.evaluation.auditing": ("audit",),
+    "gce.app.evaluation.checking": ("check",),
     "gce.app.evaluation.run": ("evaluate",),
+    "gce.app.loaded_model": ("load_model",),
+    "gce.app.recording": ("trace",),
+    "gce.app.reports.report": ("report",),
     "gce.app.settings.records": ("TrainSettings",),
     "gce.app.training.run": ("resume", "train"),
     "gce.domain.algorithms": ("ALGORITHMS", "Algorithm"),
@@ -117,6 +128,8 @@ __all__ = [
     "Violation",
     "admit",
     "atif_of_trace",
+    "audit",
+    "check",
     "composition",
     "draw",
     "draw_problem",
@@ -124,8 +137,11 @@ __all__ = [
     "empty",
     "evaluate",
     "judge",
+    "load_model",
     "read_atif",
+    "report",
     "resume",
+    "trace",
     "trace_of",
     "trace_of_atif",
     "trace_of_conversation",

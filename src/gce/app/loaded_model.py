@@ -83,8 +83,9 @@ class LoadedModel:
             BadInput: messages of another shape, or a number out of range.
             ModelError: the messages do not fit the model's context, or it failed to reply.
         """
-        options = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed, "stop": stop}
-        (completion,) = self.answer([messages_of(said)], progress=False, **options)
+        (completion,) = self.answer(
+            [messages_of(said)], max_tokens=max_tokens, temperature=temperature, seed=seed, stop=stop, progress=False
+        )
         if completion.finish_reason in ("context", "error"):
             raise ModelError(f"model {self.name} gave no reply: {completion.error or 'no reason was given'}")
         return completion.text

@@ -1,10 +1,10 @@
-"""`gce.trace`: a conversation made by the user's own code, recorded as a trace that is judged and can be learned from."""
+"""`gce.trace`: a conversation made by the user's own code, recorded as a trace that is judged and learned from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import define, field
 
@@ -24,6 +24,8 @@ from gce.ports.evaluator import Evaluator
 from gce.ports.model import Sampler
 
 __all__ = ["Recorder", "trace"]
+
+Ended = TypeVar("Ended", Answer, Trace)
 
 
 @define(eq=False)
@@ -109,12 +111,10 @@ class Recorder:
             raise BadInput("the recorded conversation has no reply of the model: call ask() or assistant()")
         self._answer = judge(self.task, self.evaluator, self.problem, replies[-1])
         verdicts, reward = self._answer.verdicts, self._answer.reward
-        self._trace = trace_of(
-            self.problem, self.turns, verdicts, key=self.name, reward=reward, tools=self.tools
-        )
+        self._trace = trace_of(self.problem, self.turns, verdicts, key=self.name, reward=reward, tools=self.tools)
 
 
-def _ended(found: Any) -> Any:
+def _ended(found: Ended | None) -> Ended:
     if found is None:
         raise BadInput("the conversation has not ended: read this after the with block")
     return found

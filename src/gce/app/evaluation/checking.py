@@ -88,4 +88,4 @@ def _judge(task: Task, given: str | Callable[[Problem, str], bool] | None) -> Ac
     judge = attribute(given, "judge") if isinstance(given, str) else given
     if not callable(judge):
         raise BadInput(f"{given} is {type(judge).__name__}, expected a function (problem, text) -> bool")
-    return judge  # type: ignore[no-any-return]  # what it returns shows when it is asked
+    return judge  # What it returns shows when it is asked.

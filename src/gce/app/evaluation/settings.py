@@ -64,6 +64,12 @@ def _path(given: Any) -> Any:
     return Path(given) if isinstance(given, str) else given
 
 
+def _models(roles: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(roles, Mapping):
+        raise SettingError("roles", "models by role", roles, f"{{roles}} must be models by role, got {roles!r:.60}")
+    return {role: model_of(each) for role, each in roles.items()}
+
+
 def _several(kind: Kind, *others: type) -> Any:
     return field(default=(), converter=_members, validator=_of(kind, *others, several=True))
 
@@ -105,9 +111,7 @@ class EvaluateSettings:
     """Who judges, or its name."""
     interval: str = field(default=DEFAULT_INTERVAL, validator=_of(Choice(tuple(INTERVALS))))
     """An entry of `INTERVALS`."""
-    roles: Mapping[str, Sampler] = field(
-        factory=dict, converter=lambda roles: {role: model_of(each) for role, each in dict(roles).items()}
-    )
+    roles: Mapping[str, Sampler] = field(factory=dict, converter=_models)
     """Models for the roles that strategies ask besides the model under test."""
     environments: Environments | None = None
     """Makes the environment of a conversation, for strategies that act."""

@@ -64,7 +64,7 @@ def settings_from(given: Mapping[str, Any]) -> TrainSettings:
         SettingError: as in `with_recipe`, or a setting is given twice.
     """
     sections = sections_in(TrainSettings)
-    whole = {name: value for name, value in given.items() if isinstance(value, sections.get(name, ()))}
+    whole: dict[str, Any] = {name: value for name, value in given.items() if isinstance(value, sections.get(name, ()))}
     values = full_names({name: value for name, value in given.items() if name not in whole})
     for name in values:
         if (section := name.partition(".")[0]) in whole:

@@ -18,7 +18,7 @@ from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.demonstrations import texts_digest
 from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.evaluation.stored import iteration_records
-from gce.app.loaded_model import LoadedModel
+from gce.app.loaded_model import LoadedModel, model_of
 from gce.app.notebook import watch_of
 from gce.app.settings.checks import check_variants
 from gce.app.settings.keywords import StoppingKeywords, TrainKeywords
@@ -164,6 +164,7 @@ def train(
     """
     if settings is not None and given:
         raise ValueError(f"expected settings as a whole or one by one, got both: {', '.join(sorted(given))}")
+    _check_kinds(task=(task, str, Task), run=(run, str, Path))
     settings, own_model = _with_model(settings_from(given) if settings is None else settings, model)
     settings = _with_names(settings, algorithm, evaluator)
     in_memory = run is None and runs is None
@@ -213,6 +214,7 @@ def resume(
         BadInput: what the run began with is not the same any more, or an earlier version made it.
         GceError: as in `train`.
     """
+    _check_kinds(task=(task, Task), run=(run, str, Path))
     runs, name = place_of(run, runs)
     # Nothing is lost for a command that is refused. What is to be discarded may be damaged: `open` checks the rest.
     with runs.read(name, verify=discard_after is None) as reader:
@@ -221,6 +223,13 @@ def resume(
         prepared = _prepared_again(reader, full_names({**(changes or {}), **given}), others)
     with _resumable(name, False), runs.open(name, discard_after=discard_after) as store:
         return _finished(prepared, runs, store, watch or watch_of(progress), measure_before=measure_before)
+
+
+def _check_kinds(**given: tuple[Any, ...]) -> None:
+    """BadInput where an argument is neither None nor of one of its kinds."""
+    for name, (value, *kinds) in given.items():
+        if value is not None and not isinstance(value, tuple(kinds)):
+            raise BadInput(f"{name} must be a {' or '.join(kind.__name__ for kind in kinds)}, got {value!r:.60}")
 
 
 @contextmanager
@@ -263,12 +272,14 @@ def _with_model(settings: TrainSettings, model: Any) -> tuple[TrainSettings, Any
         return settings, None
     if isinstance(model, ModelSettings):
         return evolve(settings, model=model), None
+    name = type(model).__qualname__
     if isinstance(model, LoadedModel):
-        model = model.origin or model.model
+        name, model = model.name, model.origin or model.model
     if isinstance(model, (str, Mapping)):
         values = {"name": model} if isinstance(model, str) else model
         return changed(settings, {f"model.{name}": value for name, value in values.items()}), None
-    return changed(settings, {"model.name": name_of(model, type(model).__qualname__)}), model
+    model = model_of(model)
+    return changed(settings, {"model.name": name_of(model, name)}), model
 
 
 def _with_names(
