@@ -23,7 +23,7 @@ from gce.app.settings.fields import sections_in
 from gce.app.settings.keywords import StoppingKeywords, TrainKeywords
 from gce.app.settings.records import OptimizerSettings, StoppingSettings, TrainSettings, all_settings
 from gce.app.settings.values import flat_values, full_names, settings_from
-from gce.app.shown import html_of, lines_of
+from gce.app.shown import Part, html_of, lines_of
 from gce.app.terminal import Silent, Terminal
 from gce.domain.figures import Table
 from gce.domain.models import ModelInfo
@@ -188,7 +188,7 @@ def test_an_evaluation_prints_its_table_and_shows_hostile_text_as_text() -> None
 
 
 def test_parts_are_lines_and_escaped_html() -> None:
-    parts = ["a < b\n", Table(("", "x"), (("<i>", "1"),))]
+    parts: list[Part] = ["a < b\n", Table(("", "x"), (("<i>", "1"),))]
     assert lines_of(parts) == ["a < b\\n", "     x", "---  -", "<i>  1"]
     assert html_of(parts) == (
         "<p>a &lt; b\\n</p><table><thead><tr><th></th><th>x</th></tr></thead><tbody><tr><td>&lt;i&gt;</td><td>1</td>"
@@ -313,6 +313,19 @@ def test_a_model_loaded_by_name_is_loaded_again_for_a_run_and_stays_as_it_was() 
     assert sum(talking.log_probabilities("a", "b")) < 0
     found = gce.evaluate(task=toy_task.ADDITION, model=result.model, n=1, progress=False)
     assert found.settings.model_name == "ScriptedModel"
+
+
+def test_a_model_is_loaded_with_what_a_run_learned(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+    result = gce.train(**QUIET, run=tmp_path / "run")
+    assert str(result).endswith(f"run: {tmp_path / 'run'}")
+    given: dict[str, Any] = {"model": "toy_task:careless", "task": toy_task.ADDITION}
+    base, learned = gce.load_model(**given), gce.load_model(**given, adapter=tmp_path / "run")
+    assert learned.info().identity == result.summary["policy"] != base.info().identity
+    further = gce.train(**{**QUIET, "model": learned})
+    assert further.settings.model.adapter == str(tmp_path / "run")
+    with pytest.raises(BadInput, match="give a run's checkpoints/last"):
+        gce.load_model(**given, adapter=tmp_path / "none")
 
 
 def test_a_run_with_a_model_of_one_s_own_is_resumed_with_it_alone() -> None:

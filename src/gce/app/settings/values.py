@@ -81,8 +81,9 @@ def full_names(given: Mapping[str, Any]) -> dict[str, Any]:
         SettingError: no such setting, one that several sections have, one that is given twice, or a section that is no
             mapping.
     """
+    known = all_settings()
     by_own_name: dict[str, list[str]] = defaultdict(list)
-    for name in all_settings():
+    for name in known:
         by_own_name[name.rpartition(".")[2]].append(name)
     del by_own_name["name"]  # The model's: its keyword is `model`.
     sections = sections_in(TrainSettings)
@@ -99,7 +100,7 @@ def full_names(given: Mapping[str, Any]) -> dict[str, Any]:
         for each in found:
             if each in values:
                 raise SettingError(each, "one value", found[each], f"{{{each}}} is given twice: leave out one")
-            if each not in all_settings():
+            if each not in known:
                 raise SettingError(each, "the name of a setting", found[each], unknown(each, by_own_name))
         values |= found
     return values
