@@ -235,6 +235,8 @@ def test_a_run_in_memory_or_in_a_directory_is_reported(tmp_path: Path) -> None:
             gce.report(*given)
     with pytest.raises(BadInput, match="format must be one of html, md, png, got 'pdf'"):
         gce.report(result, format="pdf")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="several with different names, got memory, memory"):
+        gce.report(result, result)
 
 
 # Models

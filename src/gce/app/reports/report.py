@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, Literal
@@ -69,7 +68,7 @@ class Report:
             BadInput: something is there already, and `force` is not given or this did not write it.
             MissingExtra: matplotlib is not installed, which pages and pictures need.
         """
-        out, mark = Path(out), MARKS[format]
+        out, mark = Path(out), _mark(format)
         if format == "png":
             pictures = {out / f"{figure.name}.png": figure for section in self.sections for figure in section.figures}
             for path in pictures:
@@ -102,17 +101,17 @@ def report(
         DamagedStore: a run is not as it was written.
         MissingExtra: matplotlib is not installed, which pages and pictures need.
     """
-    if not FORMATS.takes(format):
-        raise BadInput(f"format must be {refusal(FORMATS, format)}")
-    places = dict(map(_place, runs))
-    if not places:
-        raise BadInput("expected a run to report, got none")
+    mark, places = _mark(format), dict(map(_place, runs))
+    if not places or len(places) < len(runs):
+        names = ", ".join(_place(run)[0] for run in runs) or "none"
+        raise BadInput(f"expected a run to report, or several with different names, got {names}")
     for name, place in places.items():
         if not Path(name).is_dir() and not place.find(name):
             raise BadInput(f"expected a run directory, found none at {name}")
     if out is not None and format != "png":
-        check_output(Path(out), mark=MARKS[format], replace=force)
-    found = _read(places, verify=verify)
+        check_output(Path(out), mark=mark, replace=force)
+    sections = sections_of(list(places), lambda name: places.get(name) or runs_of(name), verify=verify)
+    found = Report(", ".join(Path(name).resolve().name for name in places), tuple(sections))
     if out is not None:
         found.write(out, format, force=force)
     return found
@@ -127,6 +126,7 @@ def _place(run: Result | str | Path) -> tuple[str, Runs]:
     return str(run), runs_of(run)
 
 
-def _read(places: Mapping[str, Runs], *, verify: bool) -> Report:
-    sections = sections_of(list(places), lambda name: places.get(name) or runs_of(name), verify=verify)
-    return Report(", ".join(Path(name).resolve().name for name in places), tuple(sections))
+def _mark(format: str) -> re.Pattern[bytes]:
+    if not FORMATS.takes(format):
+        raise BadInput(f"format must be {refusal(FORMATS, format)}")
+    return MARKS[format]
