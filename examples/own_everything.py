@@ -110,7 +110,7 @@ class ToldRuns(MemoryRuns):
 
 
 if __name__ == "__main__":
-    own: dict[str, Any] = {"task": LARGER, "evaluator": LastNumber()}
+    own: dict[str, Any] = {"task": LARGER, "evaluator": LastNumber(), "progress": False}
     run = gce.train(**own, model=Habits(), algorithm=CENTRED, runs=ToldRuns(), run="larger")
     for tier, before in run.before.items():
         print(f"{tier} digits: {before.share:.0%} right before, {run.after[tier].share:.0%} after")

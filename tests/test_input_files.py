@@ -215,7 +215,7 @@ def test_a_folder_that_cannot_be_read_is_one_line(
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
-    monkeypatch.setattr("gce.app.commands.report.sections_of", denied)
+    monkeypatch.setattr("gce.app.reports.report.sections_of", denied)
     assert cli.main(["report", str(tmp_path)]) == 2
     assert capsys.readouterr() == ("", f"gce report: Permission denied: {tmp_path}\n")
 

@@ -174,7 +174,7 @@ def test_a_run_that_goes_on_after_its_end_is_not_reported_as_ended(
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "result_lines", killed)
+    monkeypatch.setattr(training, "moved_arrays", killed)
     assert cli.main([*run, "--resume", "--iterations", "3"]) == 130
     found = titles(tmp_path / "run")
     assert (

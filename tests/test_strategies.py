@@ -173,7 +173,7 @@ def test_tokens_are_counted_over_all_replies() -> None:
     assert sum(answer.prompt_tokens or 0 for answer in found.conversations) == read
     assert found.costs["tokens"] == 3 * 8
     assert found.costs["replies"] == 3
-    assert "3.00" in costs_table({"multi-turn": found})
+    assert "3.00" in costs_table({"multi-turn": found}).rows[0]
 
 
 def test_a_prompt_that_leaves_no_room_ends_the_conversation() -> None:

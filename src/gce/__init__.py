@@ -5,7 +5,8 @@
     verdict = gce.judge(problem, "Answer: ...")
     buffer = gce.admit(gce.empty(), [gce.trace_of(problem, "Answer: ...", verdict)])
 
-    result = gce.train(task="scheduling", model="gce-tiny", stopping={"iterations": 1})
+    result = gce.train(task="scheduling", model="gce-tiny", iterations=1)
+    print(result)
 
 Everything is loaded when it is first used: importing this package costs next to nothing.
 """
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gce.adapters.datasets.atif import atif_of_trace, read_atif, trace_of_atif
+    from gce.app.evaluation.auditing import audit
+    from gce.app.evaluation.checking import check
     from gce.app.evaluation.run import evaluate
+    from gce.app.loaded_model import load_model
     from gce.app.own_tasks import task
+    from gce.app.recording import trace
+    from gce.app.reports.report import report
     from gce.app.settings.records import TrainSettings
     from gce.app.studies.folds import CrossFit, cross_fit
     from gce.app.training.run import resume, train
@@ -52,8 +58,13 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "gce.adapters.datasets.atif": ("atif_of_trace", "read_atif", "trace_of_atif"),
+    "gce.app.evaluation.auditing": ("audit",),
+    "gce.app.evaluation.checking": ("check",),
     "gce.app.evaluation.run": ("evaluate",),
+    "gce.app.loaded_model": ("load_model",),
     "gce.app.own_tasks": ("task",),
+    "gce.app.recording": ("trace",),
+    "gce.app.reports.report": ("report",),
     "gce.app.settings.records": ("TrainSettings",),
     "gce.app.studies.folds": ("CrossFit", "cross_fit"),
     "gce.app.training.run": ("resume", "train"),
@@ -122,6 +133,8 @@ __all__ = [
     "Violation",
     "admit",
     "atif_of_trace",
+    "audit",
+    "check",
     "composition",
     "cross_fit",
     "draw",
@@ -130,9 +143,12 @@ __all__ = [
     "empty",
     "evaluate",
     "judge",
+    "load_model",
     "read_atif",
+    "report",
     "resume",
     "task",
+    "trace",
     "trace_of",
     "trace_of_atif",
     "trace_of_conversation",

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from gce.app.evaluation.baselines import AuditReport, audit, check_references
+from gce.app.evaluation.auditing import audit
+from gce.app.evaluation.baselines import check_references
 from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
 from gce.app.options import FITTED, NAME, NAMES, PROBLEMS, SHARE
-from gce.app.tables import count_words, coverage_cell, interval_cell, table
 from gce.app.terminal import put, put_json
-from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import add_runner
-from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers, say_if_many
-from gce.domain.baselines import best_by_group, limit_of
-from gce.domain.measurements import Interval
-from gce.domain.outcomes import coverage
-from gce.domain.serialization import to_plain
-from gce.domain.tasks import Task
+from gce.app.wiring.tasks import TASK_HELP
 
 __all__ = ["add_arguments", "run"]
 
@@ -46,54 +40,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command: 0 where every prompt-blind baseline stays below its limit, or no limit is declared."""
-    say_if_many({"--n": arguments.n, "--fit": arguments.fit})
-    task = find_task(arguments.task)
-    preset = find_preset(task, arguments.preset or "")
     found = audit(
-        task,
-        find_evaluator(task, arguments.runner),
-        preset,
-        find_tiers(task, preset, arguments.tiers),
-        problems=arguments.n,
-        fitted_to=arguments.fit,
-        on_tier=lambda tier: put(f"auditing {tier} ...", error=True),
+        arguments.task,
+        preset=arguments.preset,
+        tiers=arguments.tiers,
+        n=arguments.n,
+        fit=arguments.fit,
+        runner=arguments.runner,
     )
     if arguments.json:
-        rows = {"blind": found.prompt_blind, "heuristics": found.heuristics, "above_limit": found.above_limit}
-        put_json({"task": task.name, "preset": preset, **to_plain(rows)}, indent=1)
+        put_json(found.plain, indent=1)
     else:
-        _print(task, preset, arguments.n, found)
-    check_references(found.tier_shares, arguments.min_coverage)
-    return 1 if found.above_limit else 0
-
-
-def _print(task: Task, preset: str, asked: int, found: AuditReport) -> None:
-    groups = list(dict.fromkeys(score.group for score in found.prompt_blind))
-    put(f"{task.name}/{preset}: share right on test problems, % (95 % interval), {count_words(found.problems, asked)}")
-    for title, scores in (("blind answers", found.prompt_blind), ("heuristics", found.heuristics)):
-        columns = groups if title == "blind answers" else [group for group in groups if " " not in group]
-        by_policy: dict[str, dict[str, Interval]] = {}
-        for score in scores:
-            by_policy.setdefault(score.policy, {})[score.group] = score.share
-        rows = [
-            [
-                name,
-                *(interval_cell(shares[group]) if group in shares else "-" for group in columns),
-                coverage_cell(coverage(shares.values())),
-            ]
-            for name, shares in by_policy.items()
-        ]
-        put("", *table([title, *columns, "coverage"], rows).split("\n"))
-    best = best_by_group(found.prompt_blind)
-    if not best:
-        return
-    put("", "best blind answer of each group:")
-    for group, score in best.items():
-        put(f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}")
-    tiers = [score for group, score in best.items() if " " not in group]
-    put(f"  {'mean of tiers':<28} {100 * sum(score.share.share for score in tiers) / len(tiers):>6.1f}")
-    for score in found.above_limit:
-        put(
-            f"above the limit of {100 * limit_of(task, preset, score.tier):.0f} %: {score.policy} on {score.group}, "
-            f"upper bound {100 * score.share.high:.1f} %"
-        )
+        put(*str(found).split("\n"))
+    check_references(found.report.tier_shares, arguments.min_coverage)
+    return 0 if found.ok else 1

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from gce.app.evaluation.checking import check
 from gce.app.evaluation.scoring import MIN_COVERAGE, check_coverage
 from gce.app.options import NAME, PROBLEMS, RESPONSES, SECONDS, SEED
-from gce.app.terminal import Terminal, put, put_json
-from gce.app.wiring.names import attribute
-from gce.app.wiring.sandboxes import LazyRunner, add_runner
-from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task
+from gce.app.terminal import put, put_json
+from gce.app.wiring.sandboxes import add_runner
+from gce.app.wiring.tasks import TASK_HELP
 from gce.domain.serialization import to_plain
-from gce.domain.tasks import TASKS, Task
-from gce.errors import BadInput
-from gce.testing.scheduling.checkers import accepts
-from gce.testing.verifiers.check import Accepts, check_task
 
 __all__ = ["add_arguments", "run"]
 
@@ -69,17 +65,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    task = find_task(arguments.task)
-    report = check_task(
-        task,
-        preset=find_preset(task, arguments.preset or ""),
+    report = check(
+        arguments.task,
+        preset=arguments.preset,
         problems=arguments.problems,
         responses=arguments.responses,
         seed=arguments.seed,
-        runner=LazyRunner(arguments.runner),
-        accepts=_judge(task, arguments.accepts),
+        accepts=arguments.accepts,
         seconds=arguments.seconds,
-        stage=Terminal().stage,
+        runner=arguments.runner,
     )
     if arguments.json:
         put_json({"ok": report.ok, **to_plain(report)}, indent=1)
@@ -87,12 +81,3 @@ def run(arguments: argparse.Namespace) -> int:
         put(*str(report).split("\n"))
     check_coverage("verdicts", sum(report.failed.values()), report.verdicts, MIN_COVERAGE, report.failed)
     return 0 if report.ok else 1
-
-
-def _judge(task: Task, name: str | None) -> Accepts | None:
-    if not name:
-        return accepts if TASKS.get(task.name) is task else None
-    judge = attribute(name, "judge")
-    if not callable(judge):
-        raise BadInput(f"{name} is {type(judge).__name__}, expected a function (problem, text) -> bool")
-    return judge  # type: ignore[no-any-return]  # what it returns shows when it is asked

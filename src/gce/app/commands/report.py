@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
-from gce.app.options import PATH, Choice
-from gce.app.reports.contents import sections_of
-from gce.app.reports.page import MARKDOWN_BEGINS, PAGE_BEGINS, html_page, markdown, plain
+from gce.app.options import PATH
+from gce.app.reports.report import FORMATS, report
 from gce.app.terminal import put, put_json
-from gce.app.wiring.figures import png, svg
-from gce.app.wiring.files import check_output, write_output
-from gce.app.wiring.runs import add_no_verify, runs_of, verifies
-from gce.errors import BadInput
+from gce.app.wiring.runs import add_no_verify, verifies
 
 __all__ = ["add_arguments", "run"]
 
@@ -31,15 +26,8 @@ examples:
   gce report runs/1 --format md           Markdown on standard output
   gce report runs/1 --format png --out pictures/
 """
-FORMATS = Choice(("html", "md", "png"))
 IN_RUN = {"html": "report.html", "png": "pictures"}
 """Where in the first run they go without --out."""
-MARKS = {
-    "html": re.compile(re.escape(PAGE_BEGINS.encode())),
-    "md": re.compile(re.escape(MARKDOWN_BEGINS.encode())),
-    "png": re.compile(rb"\x89PNG\r\n\x1a\n.{0,200}?tEXtSoftware\0gce report", re.DOTALL),
-}
-"""How files that it wrote begin; only such ones are replaced."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,33 +46,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    for path in arguments.runs:
-        if not path.is_dir() and not runs_of(path).find(str(path)):
-            raise BadInput(f"expected a run directory, found none at {path}")
-    first, replace = arguments.runs[0], arguments.force or arguments.out is None
+    first, named = arguments.runs[0], arguments.out is not None
     out: Path | None = arguments.out or (first / IN_RUN[arguments.format] if arguments.format in IN_RUN else None)
-    mark = MARKS[arguments.format]
-    if out is not None and arguments.format != "png" and not arguments.json:
-        check_output(out, mark=mark, replace=replace)
-    sections = sections_of([str(path) for path in arguments.runs], runs_of, verify=verifies(arguments))
+    found = report(
+        *arguments.runs,
+        out=None if arguments.json else out,
+        format=arguments.format,
+        force=arguments.force or not named,
+        verify=verifies(arguments),
+    )
     if arguments.json:
-        put_json([plain(section) for section in sections], indent=1)
-        return 0
-    title = ", ".join(path.resolve().name for path in arguments.runs)
-    if out is None:
-        put(*markdown(title, sections).removesuffix("\n").split("\n"))
-        return 0
-    match arguments.format:
-        case "png":
-            pictures = {out / f"{figure.name}.png": figure for section in sections for figure in section.figures}
-            for path in pictures:
-                check_output(path, mark=mark, replace=replace)
-            for path, figure in pictures.items():
-                write_output(path, png(figure), mark=mark, replace=replace)
-        case "html":
-            write_output(out, html_page(title, sections, svg).encode(), mark=mark, replace=replace)
-        case "md":
-            content = f"{MARKDOWN_BEGINS}\n\n{markdown(title, sections)}"
-            write_output(out, content.encode(), mark=mark, replace=replace)
-    put(str(out))
+        put_json(found.plain, indent=1)
+    elif out is None:
+        put(*str(found).removesuffix("\n").split("\n"))
+    else:
+        put(str(out))
     return 0

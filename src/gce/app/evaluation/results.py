@@ -5,41 +5,50 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
 from gce.app.evaluation.baselines import best_of, check_references, reference_rows
 from gce.app.evaluation.comparison import Gain, Measured, attempts
-from gce.app.evaluation.run import Evaluation
 from gce.app.evaluation.scoring import OPTION, check_answers, mean_accuracy, stored_shares
-from gce.app.tables import accuracy_rows, count_words, difference_cell, interval_cell, p_cell, share_cell, table
+from gce.app.shown import Part, lines_of
+from gce.app.tables import accuracy_rows, count_words, difference_cell, interval_cell, p_cell, share_cell
 from gce.app.wiring.models import SHIPPED_MODEL, shipped_model_path
+from gce.domain.figures import Table
 from gce.domain.measurements import Interval
 from gce.domain.metrics import METRICS, Metric, point
 from gce.domain.outcomes import coverage
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate, interval
 from gce.domain.strategies import Strategy
-from gce.domain.text import printable
 
-__all__ = ["check_result", "costs_table", "summary"]
+if TYPE_CHECKING:
+    from gce.app.evaluation.run import Evaluation
+
+__all__ = ["check_result", "costs_table", "shown", "summary"]
 
 FITTED_TO = 100
 """Training problems a tier that fixed reference answers are fitted to."""
 
 
 def summary(result: Evaluation) -> tuple[dict[str, Any], list[str]]:
-    """Plain data, and lines of text: strategies beside reference rows, or pass@k where samples are several."""
+    """Plain data, and lines of text: see `shown`."""
+    plain, parts = shown(result)
+    return plain, lines_of(parts)
+
+
+def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
+    """Plain data, and what is shown: strategies beside reference rows, or pass@k where samples are several."""
     given = result.settings
     counts = count_words(Counter(problem.tier for problem in result.problems), given.n)
     where = f"{given.model_name} on {result.task.name}/{result.preset}, {given.split} problems"
-    plain, shown = _samples(result) if given.samples > 1 else _strategies(result)
+    plain, parts = _samples(result) if given.samples > 1 else _strategies(result)
     for name, metric in result.metrics.items():
         found = result.estimates(metric)
         plain.setdefault("metrics", {})[name] = to_plain(found)
-        shown += ["", _metric_table(metric, found, _tiers(result))]
-    return plain, [f"{where}, % right (95 % interval), {counts}", *"\n".join(shown).split("\n")]
+        parts += ["", _metric_table(metric, found, _tiers(result))]
+    return plain, [f"{where}, % right (95 % interval), {counts}", *parts]
 
 
 def check_result(result: Evaluation, plain: Mapping[str, Any], least: float) -> None:
@@ -54,23 +63,23 @@ def _tiers(result: Evaluation) -> list[str]:
     return list(dict.fromkeys(problem.tier for problem in result.problems))
 
 
-def _samples(result: Evaluation) -> tuple[dict[str, Any], list[str]]:
+def _samples(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     (name,) = result.measured
     tiers = _tiers(result)
     found = {each: result.estimates(each)[name] for each in METRICS if each.startswith("pass@")}
     passed: dict[str, Any] = {each: row for each, row in found.items() if row}
-    cells = [
-        [each, *(share_cell(row[tier].value, row[tier].low, row[tier].high) if tier in row else "-" for tier in tiers)]
+    cells = tuple(
+        (each, *(share_cell(row[tier].value, row[tier].low, row[tier].high) if tier in row else "-" for tier in tiers))
         for each, row in passed.items()
-    ]
+    )
     shares: dict[str, Any] = result.estimates()[name]
     plain = {"pass_at": to_plain(passed), "samples": result.settings.samples}
     plain |= {"temperature": result.settings.temperature, "n": result.settings.n}
     plain |= {"tiers": to_plain(shares), "coverage": coverage(shares.values())}
-    return plain, [table(["", *tiers], cells), *_failures(result.measured)]
+    return plain, [Table(("", *tiers), cells), *_failures(result.measured)]
 
 
-def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[str]]:
+def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     given, found = result.settings, result.measured
     references = reference_rows(result.task, result.evaluator, result.preset, result.problems, fitted_to=FITTED_TO)
     floors, heuristics = (_by_method(rows, given.interval) for rows in references)
@@ -79,8 +88,8 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[str]]:
     shares: dict[str, dict[str, Any]] = result.estimates()
     rows = {f"{name} *" if name in notes else name: row for name, row in shares.items()}
     rows |= {"best blind answer": best_of(floors), **heuristics}
-    shown = [table(*accuracy_rows(rows, _tiers(result), held_out))]
-    shown += [printable(f"* {name}: {note}") for name, note in notes.items()]
+    parts: list[Part] = [Table(*accuracy_rows(rows, _tiers(result), held_out))]
+    parts += [f"* {name}: {note}" for name, note in notes.items()]
     gains = result.gains()
     again = {
         name: attempts(found[name], method=given.interval)
@@ -88,11 +97,11 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[str]]:
         if strategy.attempts > 1
     }
     if len(found) > 1:
-        shown += ["", costs_table(found)]
-        shown += ["", _gains_table(gains)] if gains else []
-    shown += _failures(found)
+        parts += ["", costs_table(found)]
+        parts += ["", _gains_table(gains)] if gains else []
+    parts += _failures(found)
     most = max((strategy.attempts for strategy in result.strategies.values()), default=1)
-    shown += ["", _attempts_table(again, most)] if again else []
+    parts += ["", _attempts_table(again, most)] if again else []
     plain = {
         "modes": {
             name: {
@@ -110,7 +119,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[str]]:
         "heuristics": to_plain(heuristics),
         "n": given.n,
     }
-    return plain, shown
+    return plain, parts
 
 
 def _by_method(rows: Mapping[str, Mapping[str, Interval]], method: str) -> dict[str, dict[str, Interval]]:
@@ -133,36 +142,36 @@ def _failures(found: Mapping[str, Measured]) -> list[str]:
         ):
             if answers:
                 first = f"{answers[0].problem.tier}: {answers[0].reason or answers[0].completion.error}"
-                lines.append(printable(f"{name}: {len(answers)} of {len(measured.judged)} {counted}; {first}"))
+                lines.append(f"{name}: {len(answers)} of {len(measured.judged)} {counted}; {first}")
     return lines
 
 
-def costs_table(found: Mapping[str, Measured]) -> str:
+def costs_table(found: Mapping[str, Measured]) -> Table:
     """A row for each strategy; seconds are those of the whole batch, divided by its conversations."""
-    head = ["for each problem", "replies", "tokens read", "tokens written", "seconds", "cut off", "no room"]
+    head = ("for each problem", "replies", "tokens read", "tokens written", "seconds", "cut off", "no room")
     rows = []
     for name, measured in found.items():
         costs = measured.costs
         tokens = ("-" if costs[each] is None else f"{costs[each]:.0f}" for each in ("prompt_tokens", "tokens"))
         shares = (f"{100 * (costs[each] or 0.0):.0f} %" for each in ("cut_off", "no_room"))
-        rows.append([name, f"{costs['replies']:.2f}", *tokens, f"{costs['seconds']:.3f}", *shares])
-    return table(head, rows)
+        rows.append((name, f"{costs['replies']:.2f}", *tokens, f"{costs['seconds']:.3f}", *shares))
+    return Table(head, tuple(rows))
 
 
-def _gains_table(gains: Mapping[str, Gain]) -> str:
-    head = ["against zero-shot", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)"]
-    rows = [
-        [name, difference_cell(each.mean), f"{each.gained}", f"{each.lost}", p_cell(each.p), p_cell(each.adjusted)]
+def _gains_table(gains: Mapping[str, Gain]) -> Table:
+    head = ("against zero-shot", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)")
+    rows = tuple(
+        (name, difference_cell(each.mean), f"{each.gained}", f"{each.lost}", p_cell(each.p), p_cell(each.adjusted))
         for name, each in gains.items()
-    ]
-    return table(head, rows)
+    )
+    return Table(head, rows)
 
 
-def _metric_table(metric: Metric[Any], found: Mapping[str, Mapping[str, Any]], tiers: Sequence[str]) -> str:
+def _metric_table(metric: Metric[Any], found: Mapping[str, Mapping[str, Any]], tiers: Sequence[str]) -> Table:
     """A row for each strategy; shares are in percent."""
-    head = [f"{metric.name}, %" if metric.unit == "share" else metric.name, *tiers]
-    rows = [[name, *(_cell(metric, row.get(tier)) for tier in tiers)] for name, row in found.items()]
-    return table(head, rows)
+    head = (f"{metric.name}, %" if metric.unit == "share" else metric.name, *tiers)
+    rows = tuple((name, *(_cell(metric, row.get(tier)) for tier in tiers)) for name, row in found.items())
+    return Table(head, rows)
 
 
 def _cell(metric: Metric[Any], found: Interval | Estimate | None) -> str:
@@ -173,13 +182,13 @@ def _cell(metric: Metric[Any], found: Interval | Estimate | None) -> str:
     return f"{point(found):.3g} ({found.low:.3g} to {found.high:.3g})"
 
 
-def _attempts_table(found: Mapping[str, Any], most: int) -> str:
-    head = [f"up to {most} attempts", "right at the first", "right in the end", "of wrong ones recovered", "used"]
+def _attempts_table(found: Mapping[str, Any], most: int) -> Table:
+    head = (f"up to {most} attempts", "right at the first", "right in the end", "of wrong ones recovered", "used")
     rows = []
     for name, each in found.items():
         cells = (interval_cell(share) for share in (each.first, each.trajectory, each.recovered))
-        rows.append([name, *cells, f"{each.used:.2f}"])
-    return table(head, rows)
+        rows.append((name, *cells, f"{each.used:.2f}"))
+    return Table(head, tuple(rows))
 
 
 def _notes(model: str, strategies: Mapping[str, Strategy], examples: str) -> dict[str, str]:

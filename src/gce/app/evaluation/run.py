@@ -7,36 +7,42 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from pathlib import Path
-from typing import Any
+from functools import cached_property
+from typing import Any, Unpack
 
-from attrs import converters, evolve, field, frozen
+from attrs import evolve, frozen
 
+from gce.app.answers import Answers
 from gce.app.evaluation.answer_file import AnswerFile
 from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.comparison import Gain, Measured, against
-from gce.app.evaluation.conversations import Environments, check_needs, converse
+from gce.app.evaluation.conversations import check_needs, converse
 from gce.app.evaluation.demonstrations import few_shot_turns
 from gce.app.evaluation.resolution import resolution
+from gce.app.evaluation.results import shown
+from gce.app.evaluation.scoring import answer_record
+from gce.app.evaluation.settings import EvaluateKeywords, EvaluateSettings, evaluate_settings
+from gce.app.loaded_model import model_of
+from gce.app.notebook import watch_of
 from gce.app.options import MOST_ANSWERS
 from gce.app.settings.records import LoraSettings, ModelSettings, RolloutSettings, TrainSettings
-from gce.app.terminal import Silent, Terminal
+from gce.app.shown import Part, html_of, lines_of
+from gce.app.training.state import Watcher
 from gce.app.wiring.evaluators import VERIFIER, find_evaluator
 from gce.app.wiring.files import check_appended
 from gce.app.wiring.models import default_model, find_model
 from gce.app.wiring.names import entry, name_of
 from gce.app.wiring.runs import find_adapter
-from gce.app.wiring.sandboxes import AUTO
 from gce.app.wiring.solvers import find_solve
 from gce.app.wiring.strategy_names import TRAINED, find_strategy, is_trained
-from gce.app.wiring.tasks import find_preset, find_task, find_tiers, problems_digest, say_if_many, task_name
+from gce.app.wiring.tasks import find_preset, find_task, find_tiers, problems_digest, say_if_many
 from gce.domain.conversations import Conversation
 from gce.domain.learning import ModelState
 from gce.domain.measurements import Interval
 from gce.domain.metrics import METRICS, Metric, MetricSettings, by_tier
-from gce.domain.problems import Problem, Split
+from gce.domain.problems import Problem
 from gce.domain.serialization import to_plain
-from gce.domain.statistics import DEFAULT_INTERVAL, Estimate
+from gce.domain.statistics import Estimate
 from gce.domain.strategies.requests import Settings, Strategy
 from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.domain.tasks import Task, draw_problems
@@ -47,76 +53,9 @@ from gce.ports.model import Learner, Sampler
 __all__ = ["EvaluateSettings", "Evaluation", "evaluate"]
 
 
-def _members(given: Any) -> tuple[Any, ...]:
-    """Several, or one by its name."""
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-@frozen(kw_only=True)
-class EvaluateSettings:
-    """What is evaluated, and how."""
-
-    task: Task | str = "scheduling"
-    """A task, or the name of one."""
-    preset: str | None = None
-    """Set of tiers; None takes the task's first."""
-    model: Any = None
-    """A model, or the name of one; None takes the task's default, see `default_model`."""
-    adapter: Path | None = field(default=None, converter=converters.optional(Path))
-    """A run's checkpoints/last, for the strategies `trained`, `trained-few-shot` and so on."""
-    strategies: tuple[Strategy | str, ...] = field(default=(), converter=_members)
-    """Empty: zero-shot, or with an adapter `trained`."""
-    shots: int = 3
-    """Examples that few-shot shows."""
-    examples: str = "heuristic"
-    """Who worked them out: heuristic or solver."""
-    tiers: tuple[str, ...] = field(default=(), converter=_members)
-    """Empty: all."""
-    split: Split = "test"
-    n: int = 200
-    """Problems a tier."""
-    samples: int = 1
-    """Conversations about each problem."""
-    temperature: float = 0.0
-    max_tokens: int | None = None
-    """Of a reply; None takes the task's."""
-    seed: int = 0
-    """Of sampling."""
-    problem_seed: int = 0
-    metrics: tuple[Metric[Any] | str, ...] = field(default=(), converter=_members)
-    """Shown beside accuracy: metrics, or names of entries of `METRICS`."""
-    evaluator: Evaluator | str = VERIFIER
-    """Who judges, or its name."""
-    interval: str = DEFAULT_INTERVAL
-    """An entry of `INTERVALS`."""
-    roles: Mapping[str, Sampler] = field(factory=dict)
-    """Models for the roles that strategies ask besides the model under test."""
-    environments: Environments | None = None
-    """Makes the environment of a conversation, for strategies that act."""
-    answers: Path | None = field(default=None, converter=converters.optional(Path))
-    """A file that keeps conversations; what it has is not asked again."""
-    device: str | None = None
-    threads: int | None = None
-    concurrency: int = 8
-    timeout: float = 300.0
-    """Seconds for a server's answer."""
-    runner: str = AUTO
-    """Where programs are run that answers consist of."""
-
-    @property
-    def model_name(self) -> str:
-        """The name that was given, or the type of the model that was."""
-        return self.model if isinstance(self.model, str) else type(self.model).__name__
-
-    @property
-    def task_name(self) -> str:
-        """The name that was given, or `given:` and that of the task that was."""
-        return task_name(self.task)
-
-
-@frozen
+@frozen(slots=False, repr=False)
 class Evaluation:
-    """What an evaluation found, by strategy: the name that it was asked for under."""
+    """What an evaluation found, by strategy: the name that it was asked for under. Printed, it is the table."""
 
     settings: EvaluateSettings
     task: Task
@@ -139,6 +78,30 @@ class Evaluation:
         settings = MetricSettings(interval=self.settings.interval)
         return {name: by_tier(metric, each, settings) for name, each in self.conversations.items()}
 
+    def answers(self) -> Answers:
+        """Every answer that counts, with its strategy, prompt and verdicts."""
+        return Answers(
+            lambda: (
+                {"strategy": name, **answer_record(each.last)}
+                for name, held in self.conversations.items()
+                for each in held
+            )
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(self._shown))
+
+    def __repr__(self) -> str:
+        settings, strategies = self.settings, ", ".join(self.strategies)
+        return f"<Evaluation of {settings.model_name} on {self.task.name}/{self.preset}: {strategies}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(self._shown)
+
+    @cached_property
+    def _shown(self) -> list[Part]:
+        return shown(self)[1]
+
     def gains(self, metric: Metric[Any] | str = "accuracy") -> dict[str, Gain]:
         """Each strategy against zero-shot, see `against`."""
         return against(self.measured, self._metric(metric))
@@ -147,15 +110,23 @@ class Evaluation:
         return {**METRICS, **self.metrics}[metric] if isinstance(metric, str) else metric
 
 
-def evaluate(*, watcher: Silent | Terminal | None = None, **settings: Any) -> Evaluation:
+def evaluate(
+    *, progress: bool = True, watcher: Watcher | None = None, **settings: Unpack[EvaluateKeywords]
+) -> Evaluation:
     """Measure a model on problems of a task; the settings are fields of `EvaluateSettings`.
 
+    Args:
+        progress: whether progress is shown: below the cell of a notebook, else on standard error.
+        watcher: who is told of progress, in place of that.
+        settings: what is measured, and how.
+
     Raises:
+        SettingError: no such setting, or a value out of range.
         BadInput: a name or a combination of settings that cannot be used; nothing has been asked then.
         GceError: the model, its adapter or the file of answers cannot be used.
     """
-    given = EvaluateSettings(**settings)
-    watcher = watcher or Silent()
+    given = evaluate_settings(settings)
+    watcher = watcher or watch_of(progress)(0)
     strategies, metrics = _strategies(given), _metrics(given)
     task = find_task(given.task) if isinstance(given.task, str) else given.task
     given = evolve(given, model=default_model(task) if given.model is None else given.model)
@@ -226,7 +197,7 @@ def _strategies(given: EvaluateSettings) -> dict[str, Strategy]:
 
 def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState | None) -> Sampler:
     """The model, without what it learned."""
-    model = given.model
+    model = model_of(given.model)
     if isinstance(model, str):
         chosen = ("device", "threads", "concurrency", "timeout")
         settings = TrainSettings(
@@ -287,7 +258,7 @@ class _Holding:
     model: Sampler
     drawing: Settings
     kept: AnswerFile | None
-    watcher: Silent | Terminal
+    watcher: Watcher
 
     def hold(self, strategies: Mapping[str, Strategy], learned: ModelState | None) -> dict[str, Measured]:
         """What each strategy gives; what is kept already is not asked again."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from attrs import evolve
 
+from gce.app.options import Choice, refusal
 from gce.app.settings.fields import sections_in
 from gce.app.settings.records import TrainSettings, all_settings
 from gce.errors import BadInput, SettingError
 
-__all__ = ["RECIPES", "changed", "flat_values", "settings_from", "with_recipe"]
+__all__ = ["RECIPES", "changed", "flat_values", "full_names", "settings_from", "unknown", "with_recipe"]
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "gce": {},
@@ -44,6 +46,8 @@ def with_recipe(recipe: str, given: Mapping[str, Any]) -> TrainSettings:
         BadInput: no such recipe.
         SettingError: no such setting, or a value out of range.
     """
+    if not isinstance(recipe, str):
+        raise SettingError("recipe", "a name", recipe, f"{{recipe}} must be {refusal(Choice(tuple(RECIPES)), recipe)}")
     if recipe not in RECIPES:
         raise BadInput(f"no recipe {recipe!r}: choose one of {', '.join(RECIPES)}")
     replaced = {_IN_PLACE_OF[name]: None for name in given if name in _IN_PLACE_OF}
@@ -53,20 +57,69 @@ def with_recipe(recipe: str, given: Mapping[str, Any]) -> TrainSettings:
 def settings_from(given: Mapping[str, Any]) -> TrainSettings:
     """Settings over those of a recipe: single ones by name, and sections as records or as mappings of what differs.
 
+    A single one may be called by its own name, without its section: `learning_rate` is `optimizer.learning_rate`.
+
     Raises:
         BadInput: no such recipe.
-        SettingError: as in `with_recipe`.
+        SettingError: as in `with_recipe`, or a setting is given twice.
     """
-    values: dict[str, Any] = {}
-    whole: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in sections_in(TrainSettings):
-            values[name] = value
-        elif isinstance(value, Mapping):
-            values |= {f"{name}.{field}": each for field, each in value.items()}
-        else:
-            whole[name] = value
+    sections = sections_in(TrainSettings)
+    whole: dict[str, Any] = {name: value for name, value in given.items() if isinstance(value, sections.get(name, ()))}
+    values = full_names({name: value for name, value in given.items() if name not in whole})
+    for name in values:
+        if (section := name.partition(".")[0]) in whole:
+            raise SettingError(
+                name, "one value", values[name], f"{{{name}}} is given twice: by itself and in {section}"
+            )
     return evolve(with_recipe(values.pop("recipe", "gce"), values), **whole)
+
+
+def full_names(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted name: those in sections, and those that have their own name alone, as `iterations`.
+
+    Raises:
+        SettingError: no such setting, one that several sections have, one that is given twice, or a section that is no
+            mapping.
+    """
+    known = all_settings()
+    by_own_name: dict[str, list[str]] = defaultdict(list)
+    for name in known:
+        by_own_name[name.rpartition(".")[2]].append(name)
+    del by_own_name["name"]  # The model's: its keyword is `model`.
+    sections = sections_in(TrainSettings)
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in sections:
+            found = {f"{name}.{field}": each for field, each in _members(name, value).items()}
+        else:
+            meant = by_own_name.get(name, [name])
+            if len(meant) > 1:
+                message = f"{name} is a setting of several sections: give one of {', '.join(meant)}"
+                raise SettingError(name, "one setting", value, message)
+            found = {meant[0]: value}
+        for each in found:
+            if each in values:
+                raise SettingError(each, "one value", found[each], f"{{{each}}} is given twice: leave out one")
+            if each not in known:
+                raise SettingError(each, "the name of a setting", found[each], unknown(each, by_own_name))
+        values |= found
+    return values
+
+
+def _members(section: str, value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    named = next((each.name for each in all_settings().values() if each.flag == f"--{section}"), "")
+    own = f"; the setting behind --{section} is called {named}" if named else ""
+    words = f"a {sections_in(TrainSettings)[section].__name__} or a mapping of its settings"
+    raise SettingError(section, words, value, f"{{{section}}} must be {words}, got {value!r:.60}{own}")
+
+
+def unknown(name: str, known: Iterable[str], what: str = "setting") -> str:
+    """That there is no such setting, and which one may be meant."""
+    near = get_close_matches(str(name).rpartition(".")[2], [*known], n=1)
+    hint = f": did you mean {near[0]}?" if near else ""
+    return f"there is no {what} {name!r:.80}{hint}"
 
 
 def changed(settings: TrainSettings, values: Mapping[str, Any]) -> TrainSettings:
@@ -76,7 +129,8 @@ def changed(settings: TrainSettings, values: Mapping[str, Any]) -> TrainSettings
     sections: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in values.items():
         if name not in known:
-            raise SettingError(name, "the name of a setting", value, f"there is no setting {name}")
+            own_names = [each.rpartition(".")[2] for each in known]
+            raise SettingError(name, "the name of a setting", value, unknown(name, own_names))
         section, dot, field = name.rpartition(".")
         (sections[section] if dot else top)[field] = value
     return evolve(settings, **top, **{name: evolve(getattr(settings, name), **own) for name, own in sections.items()})

@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 
 from gce import __version__
-from gce.app.tables import accuracy_rows, count_words, table
+from gce.app.evaluation.baselines import best_of
+from gce.app.evaluation.scoring import stored_shares
+from gce.app.shown import Part
+from gce.app.tables import accuracy_rows, count_words
 from gce.app.training.rollouts import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
 from gce.app.wiring.system import peak_bytes
 from gce.domain.buffer import Buffer, composition
+from gce.domain.figures import Table
 from gce.domain.learning import ModelState, Trace, UpdateReport
 from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, count_tier
 from gce.domain.serialization import to_plain
@@ -26,7 +30,7 @@ __all__ = [
     "count_tiers",
     "iteration_record",
     "moved_arrays",
-    "result_lines",
+    "result_parts",
     "summary_of",
     "versions",
 ]
@@ -170,17 +174,20 @@ def versions() -> dict[str, str]:
     return found
 
 
-def result_lines(tiers: Sequence[str], summary: Mapping[str, Any], rows: Mapping[str, Any]) -> list[str]:
+def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]:
     """The table at the end: before and after beside blind answers and heuristics, on the same test problems."""
-    lines = [""]
-    if rows["after"]:
+    lines: list[Part] = [""]
+    after = stored_shares(summary["after"])
+    if after:
+        floors, heuristics = (_stored_rows(summary[name]) for name in ("floors", "heuristics"))
+        before = {"before": stored_shares(summary["before"])} if summary["before"] else {}
+        rows = {**before, "after": after, "best blind answer": best_of(floors), **heuristics}
         n = count_words(
-            {tier: found.n + found.failed for tier, found in rows["after"].items()},
-            summary["config"]["evaluation"]["test"],
+            {tier: found.n + found.failed for tier, found in after.items()}, summary["config"]["evaluation"]["test"]
         )
         lines.append(f"Greedy accuracy on test problems, % (95 % Wilson interval), {n}")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
-        lines += table(*accuracy_rows(rows, tiers, held_out)).split("\n")
+        lines.append(Table(*accuracy_rows(rows, tiers, held_out)))
     if summary["falls"]:
         fell = [
             f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"
@@ -197,3 +204,7 @@ def result_lines(tiers: Sequence[str], summary: Mapping[str, Any], rows: Mapping
         f"{summary['seconds']:,.0f} s"
     )
     return lines
+
+
+def _stored_rows(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Interval]]:
+    return {name: stored_shares(row) for name, row in rows.items()}

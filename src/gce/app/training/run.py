@@ -6,24 +6,28 @@ Picks task, model and the place where the run is kept, and returns what it came 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Unpack
 
 from attrs import evolve, frozen
 
-from gce.app.evaluation.baselines import best_of, check_references, reference_rows
+from gce.app.answers import Answers
+from gce.app.evaluation.baselines import check_references, reference_rows
 from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.demonstrations import texts_digest
 from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.evaluation.stored import iteration_records
+from gce.app.loaded_model import LoadedModel, model_of
+from gce.app.notebook import watch_of
 from gce.app.settings.checks import check_variants
+from gce.app.settings.keywords import StoppingKeywords, TrainKeywords
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.settings.stored import from_stored, is_flat
-from gce.app.settings.values import changed, settings_from
+from gce.app.settings.values import changed, full_names, settings_from
+from gce.app.shown import html_of, lines_of
 from gce.app.tables import rollout_rows, table
-from gce.app.terminal import Silent
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.preparation import (
     Examples,
@@ -33,12 +37,12 @@ from gce.app.training.preparation import (
     demonstrations_of,
     place_adapter,
 )
-from gce.app.training.records import moved_arrays, result_lines, summary_of, versions
+from gce.app.training.records import moved_arrays, result_parts, summary_of, versions
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import default_model, find_learning_model
-from gce.app.wiring.names import entry, name_of
+from gce.app.wiring.names import GIVEN, entry, name_of
 from gce.app.wiring.runs import find_adapter, place_of
 from gce.app.wiring.strategy_names import find_strategy
 from gce.app.wiring.system import SystemClock
@@ -64,13 +68,9 @@ Watch = Callable[[int], Watcher]
 """From the number of the last iteration to who watches the run."""
 
 
-def _nobody(_last_iteration: int) -> Watcher:
-    return Silent()
-
-
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Result:
-    """What a run came to."""
+    """What a run came to. Printed, it is the table at the end of `gce train`, and where the run is kept."""
 
     name: str
     """What the run is called: the path of its directory, or of a run in memory `memory`."""
@@ -81,6 +81,16 @@ class Result:
     """What `summary.json` holds: see docs/summary.md."""
     runs: Runs
     """Where the run is kept."""
+    tiers: tuple[str, ...]
+    """Those of the preset, in its order."""
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(result_parts(self.tiers, self.summary))).strip("\n") + f"\nrun: {self.name}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_of([*result_parts(self.tiers, self.summary), f"run: {self.name}"])
 
     @property
     def before(self) -> dict[str, Interval]:
@@ -101,10 +111,16 @@ class Result:
         """The run, to be read in a `with` statement: rollouts, traces, iterations."""
         return self.runs.read(self.name)
 
-    def answers(self, moment: str = "after") -> Iterator[dict[str, Any]]:
+    def answers(self, moment: Literal["before", "after"] = "after") -> Answers:
         """Answers to test problems `before` or `after` training, with prompts and verdicts."""
-        with self.run() as run:
-            yield from run.answers(f"test-{moment}")
+        if moment not in ("before", "after"):
+            raise BadInput(f"expected answers of before or after, got {moment!r:.60}")
+
+        def read() -> Iterator[dict[str, Any]]:
+            with self.run() as run:
+                yield from run.answers(f"test-{moment}")
+
+        return Answers(read)
 
 
 def train(
@@ -117,34 +133,42 @@ def train(
     run: str | Path | None = None,
     runs: Runs | None = None,
     measure_before: bool = True,
-    watch: Watch = _nobody,
-    **given: Any,
+    progress: bool = True,
+    watch: Watch | None = None,
+    **given: Unpack[TrainKeywords],
 ) -> Result:
     """Train a model on its own verified answers, from beginning to end.
 
-    Either `settings` has all settings, or they are given one by one over those of a recipe: `recipe`, `preset`, `seed`,
-    and sections, each as its record or as a mapping of what differs, as `optimizer={"learning_rate": 3e-4}`.
+    Settings are keywords: each by its own name, as `learning_rate=3e-4`, or a whole section as its record or as a
+    mapping of what differs, as `optimizer={"learning_rate": 3e-4}`. docs/SETTINGS.md lists them. What is not given has
+    the value of the `recipe`.
 
     Args:
-        settings: all settings, but for those that the other arguments say.
+        settings: all settings as one record in place of keywords, but for those that the other arguments say.
         task: a name or a `Task`, which is taken as it is.
-        model: a name, settings of the section `model`, or a model (a Sampler and Learner of `gce.ports.model`).
+        model: a name, settings of the section `model`, what `gce.load_model` returned, or a model of one's own (a
+            Sampler and Learner of `gce.ports.model`). A model that was loaded by name is loaded again for the run, with
+            the run's settings: what was loaded stays as it was.
         algorithm: a name, or an `Algorithm`.
         evaluator: a name, or an `Evaluator` of `gce.ports.evaluator`.
         run: the directory where the run is kept, new or empty; None for the memory. With `runs`, its name there.
         runs: where to keep it, where that is one's own.
         measure_before: whether the test is also taken before the first iteration.
-        watch: makes what is told of progress; by default nothing is shown.
+        progress: whether progress is shown: below the cell of a notebook, else on standard error.
+        watch: makes what is told of progress, in place of that.
         given: settings.
 
     Raises:
+        KeyboardInterrupt: the run was interrupted; the message says how it is resumed.
         SettingError: a value out of range, or settings that contradict one another.
         GceError: the task, the model or the place of the run cannot be used; or the run was refused on its way.
     """
     if settings is not None and given:
         raise ValueError(f"expected settings as a whole or one by one, got both: {', '.join(sorted(given))}")
+    _check_kinds(task=(task, str, Task), run=(run, str, Path))
     settings, own_model = _with_model(settings_from(given) if settings is None else settings, model)
     settings = _with_names(settings, algorithm, evaluator)
+    in_memory = run is None and runs is None
     runs, name = place_of(run, runs)
     runs.check_free(name)
     found = task if isinstance(task, Task) else find_task(task or settings.task)
@@ -154,8 +178,8 @@ def train(
         settings = changed(settings, {"model.name": default_model(found)})
     own_task = task if isinstance(task, Task) else None
     prepared, stored = _prepared(settings, _Given(own_task, own_model, algorithm, evaluator))
-    with runs.create(name, stored) as store:
-        return _finished(prepared, runs, store, watch, measure_before=measure_before)
+    with _resumable(name, in_memory), runs.create(name, stored) as store:
+        return _finished(prepared, runs, store, watch or watch_of(progress), measure_before=measure_before)
 
 
 def resume(
@@ -169,9 +193,11 @@ def resume(
     runs: Runs | None = None,
     discard_after: int | None = None,
     measure_before: bool = True,
-    watch: Watch = _nobody,
+    progress: bool = True,
+    watch: Watch | None = None,
+    **given: Unpack[StoppingKeywords],
 ) -> Result:
-    """Go on with a run from its last commit, or from an earlier iteration.
+    """Go on with a run from its last commit, or from an earlier iteration: `gce.resume("runs/1", iterations=6)`.
 
     Args:
         run: the directory where it is kept.
@@ -183,19 +209,41 @@ def resume(
         runs: as in `train`.
         discard_after: the iteration to go back to, whose checkpoint must be kept; what came after is lost.
         measure_before: as in `train`, where the run was cut off before that.
+        progress: as in `train`.
         watch: as in `train`.
+        given: settings of the section `stopping` by their own names.
 
     Raises:
         SettingError: a change of another setting.
         BadInput: what the run began with is not the same any more, or an earlier version made it.
         GceError: as in `train`.
     """
+    _check_kinds(task=(task, Task), run=(run, str, Path))
     runs, name = place_of(run, runs)
     # Nothing is lost for a command that is refused. What is to be discarded may be damaged: `open` checks the rest.
     with runs.read(name, verify=discard_after is None) as reader:
-        prepared = _prepared_again(reader, changes or {}, _Given(task, model, algorithm, evaluator))
-    with runs.open(name, discard_after=discard_after) as store:
-        return _finished(prepared, runs, store, watch, measure_before=measure_before)
+        own_model = (None if model.origin else model.model) if isinstance(model, LoadedModel) else model
+        others = _Given(task, own_model, algorithm, evaluator)
+        prepared = _prepared_again(reader, full_names({**(changes or {}), **given}), others)
+    with _resumable(name, False), runs.open(name, discard_after=discard_after) as store:
+        return _finished(prepared, runs, store, watch or watch_of(progress), measure_before=measure_before)
+
+
+def _check_kinds(**given: tuple[Any, ...]) -> None:
+    """BadInput where an argument is neither None nor of one of its kinds."""
+    for name, (value, *kinds) in given.items():
+        if value is not None and not isinstance(value, tuple(kinds)):
+            raise BadInput(f"{name} must be a {' or '.join(kind.__name__ for kind in kinds)}, got {value!r:.60}")
+
+
+@contextmanager
+def _resumable(name: str, in_memory: bool) -> Iterator[None]:
+    """Says of an interrupted run how it goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        how = "it was in memory alone: give run='runs/1' to keep it" if in_memory else f"gce.resume({name!r}) goes on"
+        raise KeyboardInterrupt(f"the run was interrupted; {how}") from None
 
 
 @frozen(eq=False)
@@ -228,10 +276,14 @@ def _with_model(settings: TrainSettings, model: Any) -> tuple[TrainSettings, Any
         return settings, None
     if isinstance(model, ModelSettings):
         return evolve(settings, model=model), None
+    name = type(model).__qualname__
+    if isinstance(model, LoadedModel):
+        name, model = model.name, model.origin or model.model
     if isinstance(model, (str, Mapping)):
         values = {"name": model} if isinstance(model, str) else model
         return changed(settings, {f"model.{name}": value for name, value in values.items()}), None
-    return changed(settings, {"model.name": name_of(model, type(model).__qualname__)}), model
+    model = model_of(model)
+    return changed(settings, {"model.name": name_of(model, name)}), model
 
 
 def _with_names(
@@ -313,7 +365,7 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
     elif run.config["layers"] and isinstance(model, Probe):
         model.attach(run.config["layers"])
     if run.config["policy"] != model.info().identity:
-        raise BadInput(f"{settings.model.name} is not the model that the run began with: its weights are others")
+        raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights are others")
     algorithm = _algorithm(settings, given.algorithm)
     return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy)
 
@@ -376,18 +428,23 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, *
     summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": moved_arrays(untrained, model.state())}
     summary |= {"updates": sum(record.updates for record in records)}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
-    rows = {**({"before": first} if first else {}), "after": after, "best blind answer": best_of(floors), **heuristics}
     watcher.say("", "Training rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
     watcher.say(*table(*rollout_rows(records)).split("\n"))
-    watcher.say(*result_lines([tier.name for tier in task.tiers(settings.preset)], summary, rows))
+    tiers = tuple(tier.name for tier in task.tiers(settings.preset))
+    watcher.say(*lines_of(result_parts(tiers, summary)))
     store.write_summary(summary)
-    return Result(store.name, settings, model, summary, runs)
+    return Result(store.name, settings, model, summary, runs, tiers)
+
+
+def _called(settings: TrainSettings) -> str:
+    """What the model is called."""
+    return settings.model.name.removeprefix(GIVEN)
 
 
 def _begins(prepared: _Prepared, name: str) -> Iterator[str]:
     """What is said of a run before it begins."""
     settings, info = prepared.settings, prepared.model.info()
-    called = settings.model.name
+    called = _called(settings)
     yield f"{called} on {prepared.task.name}/{settings.preset}, seed {settings.seed}, run {name}"
     if info.note:
         yield f"{called}: {info.note}"
@@ -429,7 +486,7 @@ def _iterated(run: Run) -> RunState:
     try:
         state = resumed_state(run)
     except ValueError as error:
-        raise BadInput(f"{run.settings.model.name} is not the model that the run began with: {error}") from error
+        raise BadInput(f"{_called(run.settings)} is not the model that the run began with: {error}") from error
     _keep_best(run.store, state)
     for next_state, _ in iterate(run, state):
         state = next_state

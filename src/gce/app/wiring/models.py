@@ -11,8 +11,9 @@ from typing import Any
 
 from attrs import field, frozen
 
+from gce.adapters.models.functions import FunctionModel
 from gce.app.settings.records import TrainSettings
-from gce.app.wiring.names import GIVEN, attribute, called
+from gce.app.wiring.names import GIVEN, attribute, called, not_by_name
 from gce.domain.models import CAPABILITIES, Capability
 from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput, ModelError
@@ -29,6 +30,7 @@ __all__ = [
     "find_learning_model",
     "find_model",
     "model_directory",
+    "model_of_function",
     "shipped_model_path",
 ]
 
@@ -101,7 +103,7 @@ def find_model(settings: TrainSettings, task: Task) -> Model:
     """
     name = settings.model.name or default_model(task)
     if name.startswith(GIVEN):
-        raise BadInput(f"the model {name.removeprefix(GIVEN)!r} was given from Python, not by a name: give it again")
+        raise not_by_name(name, "model")
     backend = next(each for each in BACKENDS if each.is_meant(name))
     return backend.load(name, settings, task)
 
@@ -112,12 +114,18 @@ def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) 
     Raises:
         GceError: as `find_model`, or the model does not sample, or not learn.
     """
-    model, name = find_model(settings, task) if model is None else model, settings.model.name
+    model = find_model(settings, task) if model is None else model
+    name = settings.model.name.removeprefix(GIVEN)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {name} cannot be trained: it does not sample")
     if not isinstance(model, Learner):
         raise BadInput(f"model {name} cannot be trained, only evaluated: it does not learn (see gce models)")
     return model
+
+
+def model_of_function(function: Callable[[list[dict[str, Any]]], str]) -> Sampler:
+    """A model that asks a function; see `FunctionModel`."""
+    return FunctionModel(function, getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def shipped_model_path() -> Path:

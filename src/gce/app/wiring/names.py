@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from gce.errors import BadInput, GceError, one_line
 
-__all__ = ["GIVEN", "attribute", "called", "entry", "name_of"]
+__all__ = ["GIVEN", "attribute", "called", "entry", "name_of", "not_by_name"]
 
 Entry = TypeVar("Entry")
 
@@ -27,13 +27,18 @@ def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -
     if name in table:
         return table[name]
     if name.startswith(GIVEN):
-        raise BadInput(f"the {what} {name.removeprefix(GIVEN)!r} was given from Python, not by a name: give it again")
+        raise not_by_name(name, what)
     if ":" not in name:
         raise BadInput(f"no {what} {name!r}: choose one of {', '.join(table)}, or give your own as module:ATTR")
     found = attribute(name, what)
     if not isinstance(found, kind):
         raise BadInput(f"{name} is {type(found).__name__}, expected a gce.{kind.__name__}")
     return found
+
+
+def not_by_name(name: str, what: str) -> BadInput:
+    """The error where a run needs again what was given from Python."""
+    return BadInput(f"the {what} {name.removeprefix(GIVEN)!r} was given from Python, not by a name: give it again")
 
 
 def name_of(given: Any, own: str) -> str:

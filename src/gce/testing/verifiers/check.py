@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from html import escape
 
 from attrs import field, frozen
 
@@ -78,6 +79,9 @@ class TaskReport:
         ]
         lines += [f"not checked: {reason}" for reason in self.not_checked]
         return "\n".join(map(printable, lines))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def check_task(

@@ -1,0 +1,138 @@
+"""The audit of a task by answers that ignore the problem, from its name: what `gce audit` and `gce.audit` do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from gce.app.evaluation import baselines
+from gce.app.evaluation.baselines import AuditReport
+from gce.app.evaluation.checking import hold_to, the_task
+from gce.app.notebook import watch_of
+from gce.app.options import FITTED, NAME, PROBLEMS
+from gce.app.shown import Part, html_of, lines_of
+from gce.app.tables import count_words, coverage_cell, interval_cell
+from gce.app.wiring.evaluators import find_evaluator
+from gce.app.wiring.sandboxes import AUTO
+from gce.app.wiring.tasks import find_preset, find_tiers, say_if_many
+from gce.domain.baselines import PolicyScore, best_by_group, limit_of
+from gce.domain.figures import Table
+from gce.domain.measurements import Interval
+from gce.domain.outcomes import coverage
+from gce.domain.serialization import to_plain
+from gce.domain.tasks import Task
+
+__all__ = ["Audited", "audit"]
+
+
+@frozen(repr=False)
+class Audited:
+    """What answers that ignore the problem score on a task. Printed, it is the table of `gce audit`."""
+
+    task: Task
+    preset: str
+    asked: int
+    """Problems a tier that were asked for."""
+    report: AuditReport
+
+    @property
+    def ok(self) -> bool:
+        """Whether every prompt-blind baseline stays below its limit, or no limit is declared."""
+        return not self.report.above_limit
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Plain data."""
+        found = self.report
+        rows = {"blind": found.prompt_blind, "heuristics": found.heuristics, "above_limit": found.above_limit}
+        return {"task": self.task.name, "preset": self.preset, **to_plain(rows)}
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(self._parts()))
+
+    def __repr__(self) -> str:
+        return f"<audit of {self.task.name}/{self.preset}: {'ok' if self.ok else 'above the limit'}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(self._parts())
+
+    def _parts(self) -> list[Part]:
+        found = self.report
+        counts = count_words(found.problems, self.asked)
+        parts: list[Part] = [
+            f"{self.task.name}/{self.preset}: share right on test problems, % (95 % interval), {counts}"
+        ]
+        groups = list(dict.fromkeys(score.group for score in found.prompt_blind))
+        tiers = [group for group in groups if " " not in group]
+        parts += ["", _table("blind answers", found.prompt_blind, groups)]
+        parts += ["", _table("heuristics", found.heuristics, tiers)]
+        best = best_by_group(found.prompt_blind)
+        if not best:
+            return parts
+        parts += ["", "best blind answer of each group:"]
+        parts += [f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}" for group, score in best.items()]
+        shares = [score.share.share for group, score in best.items() if " " not in group]
+        parts.append(f"  {'mean of tiers':<28} {100 * sum(shares) / len(shares):>6.1f}")
+        return parts + [
+            f"above the limit of {100 * limit_of(self.task, self.preset, score.tier):.0f} %: {score.policy} on "
+            f"{score.group}, upper bound {100 * score.share.high:.1f} %"
+            for score in found.above_limit
+        ]
+
+
+def _table(title: str, scores: Sequence[PolicyScore], columns: Sequence[str]) -> Table:
+    by_policy: dict[str, dict[str, Interval]] = {}
+    for score in scores:
+        by_policy.setdefault(score.policy, {})[score.group] = score.share
+    return Table((title, *columns, "coverage"), tuple(_row(name, row, columns) for name, row in by_policy.items()))
+
+
+def _row(name: str, shares: Mapping[str, Interval], columns: Sequence[str]) -> tuple[str, ...]:
+    cells = (interval_cell(shares[group]) if group in shares else "-" for group in columns)
+    return (name, *cells, coverage_cell(coverage(shares.values())))
+
+
+def audit(
+    task: str | Task = "scheduling",
+    *,
+    preset: str | None = None,
+    tiers: str | Sequence[str] = (),
+    n: int = 500,
+    fit: int = 500,
+    runner: str = AUTO,
+    progress: bool = True,
+    on_tier: Callable[[str], None] | None = None,
+) -> Audited:
+    """Score answers that ignore the problem, and plain heuristics, on fresh test problems of a task.
+
+    Args:
+        task: a task, or its name.
+        preset: set of tiers; None takes the task's first.
+        tiers: only these; empty for all.
+        n: test problems a tier.
+        fit: training problems a tier that fixed answers are fitted to.
+        runner: where programs are run that answers consist of.
+        progress: as in `gce.train`.
+        on_tier: told of each tier before it is drawn, in place of that.
+
+    Raises:
+        BadInput: a name or a value that cannot be used.
+    """
+    wanted = (tiers,) if isinstance(tiers, str) else tuple(tiers)
+    hold_to({"n": (PROBLEMS, n), "fit": (FITTED, fit), **{f"tiers[{i}]": (NAME, t) for i, t in enumerate(wanted)}})
+    say_if_many({"--n": n, "--fit": fit})
+    found = the_task(task)
+    chosen = find_preset(found, preset or "")
+    watcher = watch_of(progress)(0)
+    report = baselines.audit(
+        found,
+        find_evaluator(found, runner),
+        chosen,
+        find_tiers(found, chosen, wanted),
+        problems=n,
+        fitted_to=fit,
+        on_tier=on_tier or (lambda tier: watcher.say(f"auditing {tier} ...")),
+    )
+    return Audited(found, chosen, n, report)

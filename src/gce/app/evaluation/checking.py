@@ -1,0 +1,91 @@
+"""The attack on a task's verifier, from a task or its name: what `gce check` and `gce.check` do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gce.app.notebook import watch_of
+from gce.app.options import NAME, PROBLEMS, RESPONSES, SECONDS, SEED, Kind, refusal
+from gce.app.training.state import Watcher
+from gce.app.wiring.names import attribute
+from gce.app.wiring.sandboxes import AUTO, LazyRunner
+from gce.app.wiring.tasks import find_preset, find_task
+from gce.domain.problems import Problem
+from gce.domain.tasks import TASKS, Task
+from gce.errors import BadInput
+from gce.testing.scheduling.checkers import accepts as scheduling_accepts
+from gce.testing.verifiers.check import Accepts, TaskReport, check_task
+
+__all__ = ["check", "hold_to", "the_task"]
+
+
+def check(
+    task: str | Task = "scheduling",
+    *,
+    preset: str | None = None,
+    problems: int = 5,
+    responses: int = 20_000,
+    seed: int = 0,
+    accepts: str | Callable[[Problem, str], bool] | None = None,
+    seconds: float = 5.0,
+    runner: str = AUTO,
+    progress: bool = True,
+    watcher: Watcher | None = None,
+) -> TaskReport:
+    """Attack a task's verifier, which is also its reward: `report.ok` says whether nothing was found.
+
+    Args:
+        task: a task, or its name.
+        preset: set of tiers; None takes the task's first.
+        problems: of each tier.
+        responses: generated responses in all.
+        seed: another seed, other problems and responses.
+        accepts: a second judge, (problem, text) -> bool, or module:ATTR of one; None takes the shipped one for shipped
+            tasks.
+        seconds: longest that one verdict may compute.
+        runner: where programs are run that answers consist of.
+        progress: as in `gce.train`.
+        watcher: who is told of progress, in place of that.
+
+    Raises:
+        BadInput: a name or a value that cannot be used.
+    """
+    kinds = {"problems": (PROBLEMS, problems), "responses": (RESPONSES, responses), "seed": (SEED, seed)}
+    hold_to({**kinds, "seconds": (SECONDS, seconds)})
+    found = the_task(task)
+    return check_task(
+        found,
+        preset=find_preset(found, preset or ""),
+        problems=problems,
+        responses=responses,
+        seed=seed,
+        runner=LazyRunner(runner),
+        accepts=_judge(found, accepts),
+        seconds=seconds,
+        stage=(watcher or watch_of(progress)(0)).stage,
+    )
+
+
+def hold_to(values: dict[str, tuple[Kind, Any]]) -> None:
+    """BadInput where a value is not of its kind."""
+    for name, (kind, value) in values.items():
+        if not kind.takes(value):
+            raise BadInput(f"{name} must be {refusal(kind, value)}")
+
+
+def the_task(task: str | Task) -> Task:
+    """A task by its name, or itself; BadInput where it is neither."""
+    if isinstance(task, Task):
+        return task
+    hold_to({"task": (NAME, task)})
+    return find_task(task)
+
+
+def _judge(task: Task, given: str | Callable[[Problem, str], bool] | None) -> Accepts | None:
+    if not given:
+        return scheduling_accepts if TASKS.get(task.name) is task else None
+    judge = attribute(given, "judge") if isinstance(given, str) else given
+    if not callable(judge):
+        raise BadInput(f"{given} is {type(judge).__name__}, expected a function (problem, text) -> bool")
+    return judge  # What it returns shows when it is asked.

@@ -1,0 +1,183 @@
+"""What `gce.evaluate` may be told: each value is held to the same bounds as the option of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict, get_args
+
+from attrs import Attribute, field, fields_dict, frozen
+
+from gce.app.evaluation.conversations import Environments
+from gce.app.loaded_model import LoadedModel, model_of
+from gce.app.options import (
+    NAME,
+    PATH,
+    PROBLEMS,
+    REQUESTS,
+    SAMPLES,
+    SECONDS,
+    SEED,
+    SHOTS,
+    TEMPERATURE,
+    THREADS,
+    TOKENS,
+    Choice,
+    Kind,
+    refusal,
+)
+from gce.app.settings.values import unknown
+from gce.app.wiring.evaluators import VERIFIER
+from gce.app.wiring.sandboxes import AUTO, RUNNERS
+from gce.app.wiring.tasks import task_name
+from gce.domain.metrics import Metric
+from gce.domain.problems import Split
+from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
+from gce.domain.strategies.requests import Strategy
+from gce.domain.tasks import Task
+from gce.errors import SettingError
+from gce.ports.evaluator import Evaluator
+from gce.ports.model import Sampler
+
+__all__ = ["EvaluateKeywords", "EvaluateSettings", "evaluate_settings"]
+
+
+def _of(kind: Kind, *others: type, several: bool = False) -> Any:
+    """A validator: a text of this kind, a value of it, or one of the `others`; None where that is the default."""
+
+    def check(_record: Any, attribute: Attribute[Any], value: Any) -> None:
+        for each in value if several else (value,):
+            other = isinstance(each, others) and not isinstance(each, str)
+            if not (other or kind.takes(each) or (each is None and attribute.default is None)):
+                message = f"{{{attribute.name}}} must be {refusal(kind, each)}"
+                raise SettingError(attribute.name, kind.expected, each, message)
+
+    return check
+
+
+def _members(given: Any) -> tuple[Any, ...]:
+    """Several, or one that stands alone."""
+    return tuple(given) if isinstance(given, (list, tuple, set, frozenset)) else (given,)
+
+
+def _path(given: Any) -> Any:
+    return Path(given) if isinstance(given, str) else given
+
+
+def _models(roles: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(roles, Mapping):
+        raise SettingError("roles", "models by role", roles, f"{{roles}} must be models by role, got {roles!r:.60}")
+    return {role: model_of(each) for role, each in roles.items()}
+
+
+def _several(kind: Kind, *others: type) -> Any:
+    return field(default=(), converter=_members, validator=_of(kind, *others, several=True))
+
+
+@frozen(kw_only=True)
+class EvaluateSettings:
+    """What is evaluated, and how."""
+
+    task: Task | str = field(default="scheduling", validator=_of(NAME, Task))
+    """A task, or the name of one."""
+    preset: str | None = field(default=None, validator=_of(NAME))
+    """Set of tiers; None takes the task's first."""
+    model: Any = field(default=None, validator=_of(NAME, object))
+    """A model, or the name of one; None takes the task's default, see `gce.app.wiring.models.default_model`."""
+    adapter: Path | None = field(default=None, converter=_path, validator=_of(PATH, Path))
+    """A run's checkpoints/last, for the strategies `trained`, `trained-few-shot` and so on."""
+    strategies: tuple[Strategy | str, ...] = _several(NAME, Strategy)
+    """Empty: zero-shot, or with an adapter `trained`."""
+    shots: int = field(default=3, validator=_of(SHOTS))
+    """Examples that few-shot shows."""
+    examples: str = field(default="heuristic", validator=_of(Choice(("heuristic", "solver"))))
+    """Who worked them out: heuristic or solver."""
+    tiers: tuple[str, ...] = _several(NAME)
+    """Empty: all."""
+    split: Split = field(default="test", validator=_of(Choice(get_args(Split))))
+    n: int = field(default=200, validator=_of(PROBLEMS))
+    """Problems a tier."""
+    samples: int = field(default=1, validator=_of(SAMPLES))
+    """Conversations about each problem."""
+    temperature: float = field(default=0.0, validator=_of(TEMPERATURE))
+    max_tokens: int | None = field(default=None, validator=_of(TOKENS))
+    """Of a reply; None takes the task's."""
+    seed: int = field(default=0, validator=_of(SEED))
+    """Of sampling."""
+    problem_seed: int = field(default=0, validator=_of(SEED))
+    metrics: tuple[Metric[Any] | str, ...] = _several(NAME, Metric)
+    """Shown beside accuracy: metrics, or names of entries of `METRICS`."""
+    evaluator: Evaluator | str = field(default=VERIFIER, validator=_of(NAME, object))
+    """Who judges, or its name."""
+    interval: str = field(default=DEFAULT_INTERVAL, validator=_of(Choice(tuple(INTERVALS))))
+    """An entry of `INTERVALS`."""
+    roles: Mapping[str, Sampler] = field(factory=dict, converter=_models)
+    """Models for the roles that strategies ask besides the model under test."""
+    environments: Environments | None = None
+    """Makes the environment of a conversation, for strategies that act."""
+    answers: Path | None = field(default=None, converter=_path, validator=_of(PATH, Path))
+    """A file that keeps conversations; what it has is not asked again."""
+    device: str | None = field(default=None, validator=_of(Choice(("cpu",))))
+    threads: int | None = field(default=None, validator=_of(THREADS))
+    concurrency: int = field(default=8, validator=_of(REQUESTS))
+    timeout: float = field(default=300.0, validator=_of(SECONDS))
+    """Seconds for a server's answer."""
+    runner: str = field(default=AUTO, validator=_of(Choice(RUNNERS)))
+    """Where programs are run that answers consist of."""
+
+    @property
+    def model_name(self) -> str:
+        """The name that was given, or the type of the model that was."""
+        if isinstance(self.model, LoadedModel):
+            return self.model.name
+        return self.model if isinstance(self.model, str) else type(self.model).__name__
+
+    @property
+    def task_name(self) -> str:
+        """The name that was given, or `given:` and that of the task that was."""
+        return task_name(self.task)
+
+
+class EvaluateKeywords(TypedDict, total=False):
+    """The keywords of `gce.evaluate`: fields of `EvaluateSettings`, where one member may stand for several."""
+
+    task: Task | str
+    preset: str | None
+    model: Any
+    adapter: Path | str | None
+    strategies: Strategy | str | Sequence[Strategy | str]
+    shots: int
+    examples: str
+    tiers: str | Sequence[str]
+    split: Split
+    n: int
+    samples: int
+    temperature: float
+    max_tokens: int | None
+    seed: int
+    problem_seed: int
+    metrics: Metric[Any] | str | Sequence[Metric[Any] | str]
+    evaluator: Evaluator | str
+    interval: str
+    roles: Mapping[str, Any]
+    environments: Environments | None
+    answers: Path | str | None
+    device: str | None
+    threads: int | None
+    concurrency: int
+    timeout: float
+    runner: str
+
+
+def evaluate_settings(given: Mapping[str, Any]) -> EvaluateSettings:
+    """The settings that keywords give.
+
+    Raises:
+        SettingError: no such keyword, or a value out of range.
+    """
+    known = fields_dict(EvaluateSettings)
+    for name, value in given.items():
+        if name not in known:
+            message = unknown(name, known, "setting of gce.evaluate")
+            raise SettingError(name, "the name of a setting", value, message)
+    return EvaluateSettings(**given)
