@@ -8,11 +8,12 @@ from typing import Any
 
 from attrs import evolve
 
+from gce.app.options import nearest
 from gce.app.settings.fields import sections_in
 from gce.app.settings.records import TrainSettings, all_settings
 from gce.errors import BadInput, SettingError
 
-__all__ = ["RECIPES", "changed", "flat_values", "settings_from", "with_recipe"]
+__all__ = ["RECIPES", "changed", "flat_values", "merged", "settings_from", "with_recipe"]
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "gce": {},
@@ -45,9 +46,18 @@ def with_recipe(recipe: str, given: Mapping[str, Any]) -> TrainSettings:
         SettingError: no such setting, or a value out of range.
     """
     if recipe not in RECIPES:
-        raise BadInput(f"no recipe {recipe!r}: choose one of {', '.join(RECIPES)}")
+        raise BadInput(f"no recipe {recipe!r}: choose one of {', '.join(RECIPES)}{nearest(recipe, RECIPES)}")
     replaced = {_IN_PLACE_OF[name]: None for name in given if name in _IN_PLACE_OF}
     return changed(TrainSettings(recipe=recipe), {**RECIPES[recipe], **replaced, **given})
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted name from several places, of which a later one stands above those before it."""
+    found: dict[str, Any] = {}
+    for layer in layers:
+        found |= {other: None for name, other in _IN_PLACE_OF.items() if name in layer and other in found}
+        found |= layer
+    return found
 
 
 def settings_from(given: Mapping[str, Any]) -> TrainSettings:
@@ -76,7 +86,8 @@ def changed(settings: TrainSettings, values: Mapping[str, Any]) -> TrainSettings
     sections: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in values.items():
         if name not in known:
-            raise SettingError(name, "the name of a setting", value, f"there is no setting {name}")
+            hint = nearest(name, known)
+            raise SettingError(name, "the name of a setting", value, f"there is no setting {name}{hint}")
         section, dot, field = name.rpartition(".")
         (sections[section] if dot else top)[field] = value
     return evolve(settings, **top, **{name: evolve(getattr(settings, name), **own) for name, own in sections.items()})

@@ -80,6 +80,11 @@ class Result:
     """What `summary.json` holds: see docs/summary.md."""
     runs: Runs
     """Where the run is kept."""
+    lines: tuple[str, ...] = ()
+    """The table at the end, as text."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
     @property
     def before(self) -> dict[str, Interval]:
@@ -117,6 +122,7 @@ def train(
     runs: Runs | None = None,
     measure_before: bool = True,
     watch: Watch = _nobody,
+    sources: Mapping[str, str] | None = None,
     **given: Any,
 ) -> Result:
     """Train a model on its own verified answers, from beginning to end.
@@ -134,6 +140,7 @@ def train(
         runs: where to keep it, where that is one's own.
         measure_before: whether the test is also taken before the first iteration.
         watch: makes what is told of progress; by default nothing is shown.
+        sources: where settings come from that differ from the defaults, by dotted name; kept with the run.
         given: settings.
 
     Raises:
@@ -150,6 +157,8 @@ def train(
     settings = evolve(settings, task=task if isinstance(task, str) else settings.task if task is None else task.name)
     settings = evolve(settings, preset=find_preset(found, settings.preset))
     prepared, stored = _prepared(settings, _Given(found, own_model, algorithm, evaluator))
+    if sources:
+        stored["sources"] = dict(sources)
     with runs.create(name, stored) as store:
         return _finished(prepared, runs, store, watch, measure_before=measure_before)
 
@@ -368,9 +377,9 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, *
     rows = {**({"before": first} if first else {}), "after": after, "best blind answer": best_of(floors), **heuristics}
     watcher.say("", "Training rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
     watcher.say(*table(*rollout_rows(records)).split("\n"))
-    watcher.say(*result_lines([tier.name for tier in task.tiers(settings.preset)], summary, rows))
+    lines = result_lines([tier.name for tier in task.tiers(settings.preset)], summary, rows)
     store.write_summary(summary)
-    return Result(store.name, settings, model, summary, runs)
+    return Result(store.name, settings, model, summary, runs, tuple(lines))
 
 
 def _begins(prepared: _Prepared, name: str) -> Iterator[str]:
