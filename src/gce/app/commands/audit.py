@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping
 
 from gce.app.evaluation.baselines import AuditReport, audit, check_references
 from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
 from gce.app.options import FITTED, NAME, NAMES, PROBLEMS, SHARE
 from gce.app.tables import count_words, coverage_cell, interval_cell, table
-from gce.app.terminal import put, put_json
+from gce.app.terminal import note, put, put_json, put_result
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers, say_if_many
-from gce.domain.baselines import best_by_group, limit_of
+from gce.domain.baselines import PolicyScore, best_by_group, limit_of, resolution
 from gce.domain.measurements import Interval
 from gce.domain.outcomes import coverage
 from gce.domain.serialization import to_plain
+from gce.domain.statistics import wilson
 from gce.domain.tasks import Task
 
 __all__ = ["add_arguments", "run"]
@@ -56,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         find_tiers(task, preset, arguments.tiers),
         problems=arguments.n,
         fitted_to=arguments.fit,
-        on_tier=lambda tier: put(f"auditing {tier} ...", error=True),
+        on_tier=lambda tier: note(f"auditing {tier} ..."),
     )
     if arguments.json:
         rows = {"blind": found.prompt_blind, "heuristics": found.heuristics, "above_limit": found.above_limit}
@@ -83,7 +85,7 @@ def _print(task: Task, preset: str, asked: int, found: AuditReport) -> None:
             ]
             for name, shares in by_policy.items()
         ]
-        put("", *table([title, *columns, "coverage"], rows).split("\n"))
+        put_result("", *table([title, *columns, "coverage"], rows).split("\n"))
     best = best_by_group(found.prompt_blind)
     if not best:
         return
@@ -92,8 +94,37 @@ def _print(task: Task, preset: str, asked: int, found: AuditReport) -> None:
         put(f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}")
     tiers = [score for group, score in best.items() if " " not in group]
     put(f"  {'mean of tiers':<28} {100 * sum(score.share.share for score in tiers) / len(tiers):>6.1f}")
-    for score in found.above_limit:
+    put("", *_power_lines(task, preset, found.problems))
+    above: dict[str, list[PolicyScore]] = {}
+    for score in sorted(found.above_limit, key=lambda score: -score.share.high):
+        above.setdefault(score.group, []).append(score)
+    for group, (first, *others) in above.items():
         put(
-            f"above the limit of {100 * limit_of(task, preset, score.tier):.0f} %: {score.policy} on {score.group}, "
-            f"upper bound {100 * score.share.high:.1f} %"
+            f"above the limit of {100 * limit_of(task, preset, first.tier):.0f} %: {first.policy} on {group}, upper "
+            f"bound {100 * first.share.high:.1f} %" + (f"; and {len(others)} others" if others else "")
         )
+
+
+def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[str]:
+    """What so many problems can tell, beside the limits that the preset declares: a line for tiers that are alike."""
+    alike: dict[tuple[int, float], list[str]] = {}
+    for tier, n in sizes.items():
+        if n:
+            alike.setdefault((n, limit_of(task, preset, tier)), []).append(tier)
+    for (n, limit), tiers in alike.items():
+        names, half = ", ".join(tiers), 100 * wilson(n // 2, n).high - 50
+        if limit >= 1.0:
+            yield f"{names}: no limit is declared; a share on {n} problems is known to {half:.1f} points at worst"
+            continue
+        found = resolution(n, limit)
+        if found.most_right < 0:
+            bound = 100 * wilson(0, n).high
+            yield (
+                f"{names}: {n} problems cannot tell: even none right has an upper bound of {bound:.1f} %, above the "
+                f"limit of {100 * limit:.0f} %: take --n {found.needed} at least"
+            )
+        else:
+            yield (
+                f"{names}: a blind answer is below the limit of {100 * limit:.0f} % with at most {found.most_right} of "
+                f"{n} right; one that truly scores {100 * found.passes:.1f} % passes four audits of five"
+            )
