@@ -7,11 +7,13 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable
 from importlib import resources
+from math import comb
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +21,11 @@ import pytest
 import toy_task
 from present import present
 
+from gce import __version__ as version
 from gce.adapters.models.scripted import ScriptedModel
 from gce.app import cli
+from gce.domain.baselines import resolution
+from gce.domain.statistics import wilson
 from gce.domain.tasks import TASKS, draw_problem
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.exact import solve
@@ -41,7 +46,8 @@ Gce = Callable[..., Ran]
 
 @pytest.fixture
 def gce(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Gce:
-    """Run a command in this process, with bytes on its standard input."""
+    """Run a command in this process, with bytes on its standard input, for a wide screen."""
+    monkeypatch.setenv("COLUMNS", "200")
 
     def run(*arguments: str | Path, stdin: bytes = b"") -> Ran:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
@@ -55,10 +61,12 @@ def gce(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def one_line(ran: Ran, command: str) -> str:
-    """The error of a command that refused: one line on standard error, nothing on standard output."""
+    """The error of a command that refused: one line on standard error, perhaps behind a line of usage."""
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith(f"gce {command}: ") and ran.err.count("\n") == 1, ran.err
-    return ran.err
+    *usage, error = ran.err.splitlines()
+    assert error.startswith(f"gce {command}: "), ran.err
+    assert len(usage) <= 1 and all(each.startswith(f"usage: gce {command} [options]") for each in usage), ran.err
+    return error
 
 
 # Help
@@ -70,14 +78,16 @@ def test_help_lists_every_command(gce: Gce) -> None:
     assert all(f"\n    {name} " in ran.out for name in cli.COMMANDS)
     about_runs = {"ablate", "report", "validity", "rescore", "export", "traces"}
     about_tasks = {"generate", "verify", "audit", "check"}
-    assert set(cli.COMMANDS) == {"train", "evaluate", "models", "path", "doctor"} | about_tasks | about_runs
+    others = {"train", "evaluate", "models", "path", "doctor", "completion"}
+    assert set(cli.COMMANDS) >= others | about_tasks | about_runs
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_command_explains_itself_and_prints_json_for_programs(gce: Gce, command: str) -> None:
     ran = gce(command, "--help")
     assert ran.status == 0
-    assert f"usage: gce {command}" in ran.out and "--json" in ran.out
+    assert f"usage: gce {command} [options]" in ran.out
+    assert "--json" in ran.out or command in ("completion", "new", "show", "transcript")
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit", "check"])
@@ -92,6 +102,95 @@ def test_an_unknown_command_or_option_exits_with_2(gce: Gce) -> None:
     assert gce("knit").status == 2
     assert gce("generate", "--colour", "red").status == 2
     assert gce().status == 2
+
+
+def test_every_option_is_in_the_long_help_and_the_short_one_says_how_many_more_there_are(gce: Gce) -> None:
+    for command in ("train", "evaluate", "ablate"):
+        short, long = gce(command, "--help"), gce(command, "--help-all")
+        options = {name for each in cli.command_parser(command)._actions for name in each.option_strings}
+        shown = {name for name in options if re.search(rf"^ .*{name}\b", short.out, re.M)}
+        assert short.status == long.status == 0 and len(shown) < len(options) and "--seed" in long.out
+        assert all(name in long.out for name in options)
+        more = re.search(rf"^(\d+) more options: gce {command} --help-all$", short.out, re.M)
+        assert more is not None and int(more[1]) > 5
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_fits_a_narrow_screen(
+    command: str, gce: Gce, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """But for commands in examples, which stay whole."""
+    wide = gce(command, "--help").out
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    narrow = capsys.readouterr().out
+    long = [line for line in narrow.splitlines() if len(line) > 80 and not line.startswith("  ")]
+    assert long == [] and "".join(narrow.split()) == "".join(wide.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("trian",), "gce: there is no command 'trian'; did you mean train?"),
+        (("train", "--iteratons", "3"), "gce train: unrecognized arguments: --iteratons 3; did you mean --iterations?"),
+        (("train", "--lr", "3"), "gce train: unrecognized arguments: --lr 3"),
+        (("train", "--bootstrap", "few"), "got 'few'; did you mean few-shot?"),
+        (("train", "--algorithm", "gpro"), "got 'gpro'; did you mean grpo?"),
+        (("train", "--task", "schedulin"), "own as module:ATTR; did you mean scheduling?"),
+        (("train", "--preset", "papr"), "larger, paper-larger; did you mean paper?"),
+        (("train", "--recipe", "isoppo"), "choose one of gce, isopro; did you mean isopro?"),
+        (("train", "--set", "lora.rnk=3"), "expected a setting, got 'lora.rnk'; did you mean lora.rank?"),
+        (("train", "--set", "rank=3"), "expected a setting, got 'rank'; did you mean lora.rank?"),
+    ],
+)
+def test_what_may_have_been_meant_is_named(gce: Gce, arguments: tuple[str, ...], said: str) -> None:
+    ran = gce(*arguments)
+    assert ran.status == 2 and ran.err.endswith(f"{said}\n") and ran.out == ""
+
+
+def test_the_version_is_printed_also_as_a_module(gce: Gce) -> None:
+    assert gce("--version") == gce("-V") == Ran(0, f"gce {version}\n", "")
+    ran = subprocess.run([sys.executable, "-m", "gce", "-V"], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"gce {version}\n", "")
+
+
+def test_bash_completes_commands_options_and_their_values(gce: Gce, tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash")
+    script = tmp_path / "gce.bash"
+    script.write_text(gce("completion", "bash").out)
+    assert subprocess.run([bash, "-n", script], timeout=60).returncode == 0
+
+    def completed(*words: str) -> list[str]:
+        line = " ".join(f"'{word}'" for word in words)
+        code = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _gce; echo ${{COMPREPLY[@]}}"
+        return subprocess.run([bash, "-c", code], capture_output=True, text=True, timeout=60).stdout.split()
+
+    assert completed("gce", "tra") == ["train", "traces"]
+    assert completed("gce", "train", "--boot") == ["--bootstrap"]
+    assert completed("gce", "train", "--bootstrap", "") == ["none", "few-shot"]
+    assert completed("gce", "completion", "f") == ["fish"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_a_script_with_all_commands(gce: Gce, shell: str) -> None:
+    out = gce("completion", shell).out
+    assert all(f"{name}" in out for name in cli.COMMANDS) and "bootstrap" in out
+
+
+def test_people_are_told_what_to_do_next_and_programs_are_not(gce: Gce) -> None:
+    audit = ("audit", *TOY, "--n", "100", "--fit", "1")
+    assert gce(*audit).err.endswith("\nnext: gce evaluate --task toy_task:ADDITION\n")
+    assert "next:" not in gce(*audit, "--json").err
+    assert gce(*audit, "--quiet").err == "", "nor that it is auditing"
+    assert set(cli.NEXT) <= set(cli.COMMANDS)
+
+
+def test_verbose_shows_where_an_error_arose(gce: Gce) -> None:
+    quiet, verbose = gce("audit", "--task", "knitting"), gce("audit", "--task", "knitting", "--verbose")
+    assert quiet.err.count("\n") == 1 and verbose.err.startswith("Traceback") and verbose.err.endswith(quiet.err)
 
 
 # generate
@@ -195,7 +294,7 @@ def test_a_generated_problem_is_verified_right_and_wrong(gce: Gce, problem_file:
     answer = problem_file.with_name("answer.txt")
     answer.write_text(right + "\n")
     found = gce("verify", problem_file, answer)
-    assert (found.status, found.err) == (0, "")
+    assert (found.status, found.err) == (0, "next: gce check --task scheduling\n")
     assert re.fullmatch(r"\S+ \S+: right\n", found.out)
     answer.write_text("Answer: A 0\n")
     wrong = gce("verify", problem_file, answer)
@@ -316,8 +415,73 @@ def test_what_is_no_pair_on_standard_input_exits_with_2(gce: Gce, stdin: bytes) 
 
 
 def test_two_things_cannot_both_be_standard_input(gce: Gce) -> None:
-    for arguments in (("-", "-"), ("-",)):
-        assert "cannot both be standard input" in one_line(gce("verify", *arguments), "verify")
+    assert "cannot both be standard input" in one_line(gce("verify", "-", "-"), "verify")
+
+
+def test_a_stream_of_answers_gets_a_verdict_for_each_line(gce: Gce, problem: Any, right: str) -> None:
+    """By key, or as the problem itself; the status is that of the worst answer."""
+    whole = json.loads(gce("generate", "--tiers", "T1", "--json").out)
+    lines: list[Any] = [
+        {"problem": problem.key, "answer": right, "id": 7},
+        {"problem": whole, "answer": right},
+        {"problem": whole, "answer": HOSTILE},
+    ]
+    ran = gce("verify", "-", stdin="\n".join(map(json.dumps, lines)).encode())
+    found = [json.loads(line) for line in ran.out.splitlines()]
+    assert (ran.status, ran.err) == (1, "")
+    assert [(each["line"], each.get("id"), each["outcome"], each["reward"]) for each in found] == [
+        (1, 7, "right", 1.0),
+        (2, None, "right", 1.0),
+        (3, None, "wrong", 0.0),
+    ]
+    assert gce("verify", "-", stdin=json.dumps(lines[0]).encode()).status == 0
+    assert gce("verify", "-", stdin=b"").status == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{", "the line is not JSON"),
+        (b"\xff", "the line is not JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"", "the line is not JSON"),
+        (b"3", 'expected {"problem": ..., "answer": "..."}'),
+        (b'{"problem": {}, "answer": 3}', 'expected {"problem": ..., "answer": "..."}'),
+        (b'{"problem": {}, "answer": "x"}', "expected a problem as `gce generate --json` prints it"),
+        (b'{"problem": "x", "answer": "x"}', "expected"),
+        (b'{"problem": "scheduling/grounded/test/T9/0/0", "answer": "x"}', "expected a key of task scheduling"),
+        (b'{"problem": "scheduling/grounded/test/T1/0/10000000", "answer": "x"}', "one of the first 10,000 problems"),
+        (b'{"answer": "' + b"x" * 1000 + b'"}', "expected a line of at most 999 bytes"),
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_a_malformed_line_of_a_stream_is_a_record(
+    gce: Gce, problem: Any, right: str, line: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gce.app.commands import verify
+
+    if b"x" * 1000 in line:
+        monkeypatch.setattr(verify, "MOST_OF_A_LINE", 999)
+    good = json.dumps({"problem": problem.key, "answer": right}).encode()
+    ran = gce("verify", "-", stdin=line + b"\n" + good + b"\n")
+    first, second = map(json.loads, ran.out.splitlines())
+    assert ran.status == 2 and first["line"] == 1 and said in first["error"] and "\n" not in first["error"]
+    assert second["line"] == 2 and second["right"] is True
+
+
+def test_verdicts_stream_as_answers_come(problem: Any, right: str) -> None:
+    """Each before the next answer is there, as a program at the other end of the pipe needs it."""
+    line = json.dumps({"problem": problem.key, "answer": right}) + "\n"
+    with subprocess.Popen(
+        [sys.executable, "-m", "gce", "verify", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None and child.stdout is not None
+        for number in (1, 2):
+            child.stdin.write(line)
+            child.stdin.flush()
+            assert json.loads(child.stdout.readline())["line"] == number
+        child.stdin.close()
+    assert child.returncode == 0
 
 
 def test_a_file_that_is_absent_or_a_directory_exits_with_2(gce: Gce, tmp_path: Path, problem_file: Path) -> None:
@@ -353,6 +517,36 @@ def test_a_blind_answer_above_its_limit_is_named_and_exits_with_1(gce: Gce) -> N
     ran = gce("audit", *TOY, "--n", "1", "--fit", "1", "--tiers", "T2")
     assert ran.status == 1
     assert "above the limit of 50 %: always 0 on T2, upper bound" in ran.out
+    assert (
+        "T2: 1 problems cannot tell: even none right has an upper bound of 79.3 %, above the limit of 50 %" in ran.out
+    )
+
+
+def test_the_audit_says_what_so_many_problems_can_tell(gce: Gce) -> None:
+    """The limit of T2 is 50 %: of 20 problems, 5 right have an upper bound of 46.9 %, and 6 of 51.9 %."""
+    assert (round(wilson(5, 20).high, 3), round(wilson(6, 20).high, 3)) == (0.469, 0.519)
+    assert resolution(20, 0.5).most_right == 5
+    out = gce("audit", *TOY, "--n", "20", "--fit", "1", "--tiers", "T2").out
+    assert (
+        "T2: a blind answer is below the limit of 50 % with at most 5 of 20 right; one that truly scores 20.1 %" in out
+    )
+    out = gce("audit", "--n", "12", "--fit", "1", "--tiers", "T0", "--preset", "paper").out
+    assert "T0: no limit is declared; a share on 12 problems is known to 24.6 points at worst" in out
+
+
+@pytest.mark.parametrize(("n", "limit"), [(1, 0.1), (20, 0.5), (100, 0.25), (500, 0.1), (10, 1.0)])
+def test_what_an_audit_can_tell_is_what_binomial_chances_say(n: int, limit: float) -> None:
+    found = resolution(n, limit)
+    assert found.most_right == max((k for k in range(n + 1) if wilson(k, n).high <= limit), default=-1)
+    assert wilson(0, found.needed).high <= limit and (found.needed == 1 or wilson(0, found.needed - 1).high > limit)
+
+    def passing(rate: float) -> float:
+        return sum(comb(n, k) * rate**k * (1 - rate) ** (n - k) for k in range(found.most_right + 1))
+
+    if 0 <= found.most_right < n:
+        assert passing(found.passes) >= 0.8 > passing(found.passes + 0.001)
+    else:
+        assert found.passes == float(found.most_right == n)
 
 
 def test_the_audit_is_json_for_programs(gce: Gce) -> None:
@@ -382,7 +576,7 @@ def test_scheduling_is_audited_by_tier_and_subtype(gce: Gce) -> None:
 
 def test_check_attacks_a_task_and_finds_nothing_in_a_sound_one(gce: Gce) -> None:
     ran = gce("check", *TOY, "--accepts", "toy_task:accepts", "--responses", "300", "--problems", "2")
-    assert (ran.status, ran.err) == (0, "")
+    assert (ran.status, ran.err) == (0, "next: gce audit --task toy_task:ADDITION\n")
     assert ran.out.startswith("addition/small: 6 problems, ")
     assert "exploits: 0 of 300 responses, at most 1.2643 % (95 %)" in ran.out
 
@@ -495,7 +689,7 @@ def test_modes_is_another_name_of_strategies_which_may_be_one_s_own(gce: Gce) ->
         shown.append({name: {**each, "seconds": 0.0} for name, each in found.items()})
     assert shown[0] == shown[1] and list(shown[0]) == names.split(",")
     assert shown[0]["own_strategies:BRIEF"]["attempts"] is None and shown[0]["multi-turn"]["attempts"]["used"] > 1
-    told = gce("evaluate", "--help").out
+    told = gce("evaluate", "--help-all").out
     assert "--strategies NAME,..." in told and "another name of --strategies" in told
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -93,11 +94,13 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 
 def refused(capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line on standard error."""
+    """The error on standard error, perhaps behind a line of usage."""
     out, err = capsys.readouterr()
+    *usage, error = err.splitlines()
     assert out == ""
-    assert err.startswith("gce train: ") and err.count("\n") == 1, err
-    return err
+    assert error.startswith("gce train: "), err
+    assert len(usage) <= 1 and all(line.startswith("usage: gce train [options]") for line in usage), err
+    return error
 
 
 # What it prints and leaves
@@ -115,17 +118,18 @@ def test_help_teaches_with_examples_also_as_a_module(capsys: pytest.CaptureFixtu
 
 
 def test_a_run_prints_lines_and_a_table_and_leaves_its_summary(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     assert train(*SCRIPTED, *SIZES, "--test", "30", run=tmp_path / "run") == 0
     out, err = capsys.readouterr()
-    assert out == ""
     assert "toy_task:careless on addition/small, seed 0, run" in err
     assert re.search(r"^ *1/2 ", err, re.M) and re.search(r"^ *2/2 ", err, re.M)
-    assert "n = 30 a tier" in err and "T2, held out" in err
+    assert err.endswith(f"\nnext: gce report {tmp_path / 'run'}\n")
+    assert "n = 30 a tier" in out and "T2, held out" in out and "n = 30 a tier" not in err
     for row in ("before", "after", "best blind answer", "adds"):
-        assert re.search(rf"^{row}  ", err, re.M), row
-    assert "20 rollouts, " in err
+        assert re.search(rf"^{row}  ", out, re.M), row
+    assert "20 rollouts, " in out
     files = {"run.sqlite", "checkpoints", "summary.json", "test-before.jsonl", "test-after.jsonl"}
     assert set(os.listdir(tmp_path / "run")) >= files
     answers = [json.loads(line) for line in (tmp_path / "run" / "test-after.jsonl").read_text().splitlines()]
@@ -134,6 +138,95 @@ def test_a_run_prints_lines_and_a_table_and_leaves_its_summary(
     assert Counter(each["tier"] for each in answers if each["right"]) == {
         tier: found["correct"] for tier, found in after.items() if found["correct"]
     }
+
+
+def test_quiet_leaves_the_results_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(*SCRIPTED, *SIZES, "--quiet", run=tmp_path / "run") == 0
+    out, err = capsys.readouterr()
+    assert "20 rollouts, " in out and err == ""
+
+
+def test_verbose_tells_the_settings_and_how_long_stages_took(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(*SCRIPTED, *SIZES, "-v", run=tmp_path / "run") == 0
+    err = capsys.readouterr().err
+    assert re.search(r"^rollouts\.problems +5 +option$", err, re.M)
+    assert re.search(r"^sample: 10 in \d+ s$", err, re.M)
+
+
+def test_settings_come_from_a_file_and_the_run_keeps_where_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same run as with options, but for what says where its settings came from; and it resumes."""
+    assert train(*SCRIPTED, *SIZES, "--print-config", run=tmp_path / "none") == 0
+    file = tmp_path / "run.toml"
+    file.write_text(capsys.readouterr().out)
+    assert not (tmp_path / "none").exists()
+    assert train(*SCRIPTED, *SIZES, run=tmp_path / "options") == 0
+    assert train("--config", file, "--iterations", "1", run=tmp_path / "file") == 0
+    assert train("--resume", "--set", "stopping.iterations=2", run=tmp_path / "file") == 0
+    assert_same_run(tmp_path / "options", tmp_path / "file")
+    configs = {}
+    for name in ("options", "file"):
+        with RunDirectory.open(tmp_path / name) as store:
+            configs[name] = dict(store.config)
+    sources = configs["file"].pop("sources")
+    assert (sources["task"], sources["stopping.iterations"]) == ("--config", "option")
+    assert "sources" not in configs["options"] and configs["file"].keys() == configs["options"].keys()
+    capsys.readouterr()
+    assert train("--resume", "--config", file, run=tmp_path / "file") == 2
+    assert "--config is for a new run" in refused(capsys)
+
+
+def test_a_dry_run_estimates_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """2 iterations of 10 rollouts and 2 steps; a test and a dev problem in each of three tiers, twice each: 12."""
+    monkeypatch.chdir(tmp_path)
+    assert train(*SCRIPTED, *SIZES, "--dry-run", run=tmp_path / "run") == 0
+    out, err = capsys.readouterr()
+    assert err == "" and os.listdir(tmp_path) == []
+    assert re.search(r"^rollouts\.problems +5 +option$", out, re.M)
+    assert (
+        "work, at most: iterations 2, rollouts 20, optimizer steps 4, greedy answers to test and dev problems 12" in out
+    )
+    assert re.search(r"^time: about \d+ s, ", out, re.M) and re.search(r"^memory: [\d,]+ MiB so far", out, re.M)
+    assert re.search(r"^measured just now: \d+ greedy answers, \d+ tokens in .* one optimizer step in", out, re.M)
+    assert train(*SCRIPTED, *SIZES, "--dry-run", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sources"]["rollouts.problems"] == "option" and found["settings"]["rollouts.problems"] == 5
+    assert cli.main(["evaluate", *SCRIPTED, "--n", "7", "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    assert "n = 7\nwork, at least: 21 answers (zero-shot 21)\ntokens: about " in out and err == ""
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "said"), [("http://h/v1#m", "a server may charge for answers"), ("no/hub", "has to be downloaded first")]
+)
+def test_a_dry_run_asks_no_server_and_downloads_nothing(
+    model: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(*TOY, "--model", model, *SIZES, "--dry-run") == 0
+    out = capsys.readouterr().out
+    assert f"not measured, as {said}" in out or f"not measured, as the model {said}" in out
+    assert "tokens: at most 384 generated (32 answers of up to 12)" in out
+
+
+def test_after_an_interruption_the_last_line_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    place = tmp_path / "my run"
+    with monkeypatch.context() as patched:
+        patched.setattr(train_module, "_iterated", interrupted)
+        assert train(*SCRIPTED, *SIZES, run=place) == 130
+    *_, said, last = capsys.readouterr().err.splitlines()
+    assert said == "gce train: interrupted" and last == f"gce train --run-dir '{place}' --resume"
+    assert cli.main(shlex.split(last)[1:]) == 0
 
 
 def test_the_summary_on_standard_output_is_that_of_the_file_with_the_documented_fields(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -10,8 +11,14 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gce.app.settings.values import settings_from, with_recipe
+from gce.app.training.dry_run import training_lines
+from gce.app.training.preparation import place_adapter
+from gce.app.wiring.models import find_learning_model
 from gce.domain.layer_selection import Strategy, choose_layers, normalised_activation
 from gce.domain.learning import LayerActivation
+from gce.domain.tasks import TASKS
+from gce.errors import SettingError
 
 STATISTICS = st.floats(0, 1e6)
 MODELS = st.lists(st.tuples(STATISTICS, STATISTICS), min_size=1, max_size=12).map(
@@ -114,3 +121,32 @@ def test_every_block_is_given_once(model: Any) -> None:
 def test_statistics_that_cannot_be_are_refused(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"block 1: expected a finite {name} from 0, got"):
         choose_layers([MODEL[0], evolve(MODEL[1], **{name: value})], 1)
+
+
+# More than a model has
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"lora": {"layers": 1000}}, "lora.layers must be at most 5, the transformer blocks of the model, got 1,000"),
+        ({"lora": {"layers": 6}}, "lora.layers must be at most 5, the transformer blocks of the model, got 6"),
+        ({"lora": {"rank": 129}}, "lora.rank must be at most 128, the width of its widest adapted matrix, got 129"),
+        (
+            {"rollouts": {"max_tokens": 4097}},
+            "rollouts.max_tokens must be at most 4,096, the context of the model, got",
+        ),
+    ],
+)
+def test_more_than_the_model_has_is_refused(values: dict[str, Any], said: str) -> None:
+    pytest.importorskip("mlx_lm")
+    with pytest.raises(SettingError, match=re.escape(said)):
+        training_lines(settings_from(values))
+
+
+def test_a_recipe_takes_all_blocks_of_a_smaller_model() -> None:
+    """The reference adapts the last 8; the shipped model has 5."""
+    pytest.importorskip("mlx_lm")
+    settings = with_recipe("isopro", {"preset": "paper"})
+    task = TASKS[settings.task]
+    assert place_adapter(settings, task, find_learning_model(settings, task)) == (0, 1, 2, 3, 4)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import math
+import sys
 import time
 import unicodedata
 
@@ -14,8 +15,9 @@ from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gce.app.progress import Work
 from gce.app.tables import accuracy_rows, interval_cell, percent, rollout_rows, share_cell, table
-from gce.app.terminal import Silent, Terminal, put, put_json
+from gce.app.terminal import Silent, Terminal, put, put_json, put_result, shown_as
 from gce.domain.measurements import Interval, IterationRecord, TierCount
 from gce.domain.statistics import wilson
 
@@ -44,6 +46,14 @@ class Screen(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds, which a test moves by hand."""
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
 
 
 def test_shares_are_percentages() -> None:
@@ -110,7 +120,7 @@ def test_an_escape_names_the_character() -> None:
 
 @given(st.lists(st.lists(ANYTHING, min_size=3, max_size=3), max_size=4), st.booleans())
 def test_a_row_of_a_table_is_a_line_whatever_its_cells_hold(rows: list[list[str]], words: bool) -> None:
-    lines = table(["", HOSTILE, "x"], rows, words=words).split("\n")
+    lines = table(["", HOSTILE, "x"], rows, words=words, width=10_000).split("\n")
     assert len(lines) == len(rows) + 2
     assert not unseen("".join(lines))
 
@@ -121,9 +131,11 @@ def test_what_a_terminal_says_and_paints_holds_no_escape_but_its_own(text: str) 
     stream, screen = io.StringIO(), Screen()
     Terminal(stream=stream).say(text)
     assert stream.getvalue().count("\n") == 1 and not unseen(stream.getvalue()[:-1])
-    terminal = Terminal(stream=screen)
-    terminal.stage(text, 1)()
-    terminal.say(text)
+    with shown_as(color=False):
+        terminal = Terminal(stream=screen)
+        terminal._painted = -1.0
+        terminal.stage(text, 2)()
+        terminal.say(text)
     assert not unseen(screen.getvalue().replace("\r\x1b[K", "").replace("\n", ""))
 
 
@@ -136,7 +148,8 @@ def test_json_is_ascii_and_reads_back(data: dict[str, object], indent: int | Non
     assert json.loads(shown) == data
 
 
-def test_an_iteration_is_one_line_and_the_head_comes_once() -> None:
+def test_an_iteration_is_one_line_and_the_head_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     stream = io.StringIO()
     terminal = Terminal(12, stream)
     terminal.iteration(RECORD)
@@ -162,35 +175,113 @@ def test_nothing_but_whole_lines_is_written_where_no_terminal_is() -> None:
     assert stream.getvalue() == "done\n"
 
 
-def test_a_long_stage_says_where_it_is_every_five_minutes_where_no_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of five steps, 200 s each, the second, the fourth, and not the last, which another line follows."""
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+def test_a_long_stage_says_where_it_is_every_half_minute_where_no_terminal_is(clock: list[float]) -> None:
+    """Of 8 steps, 20 s each, the second, fourth and sixth, and not the last, which another line follows."""
     stream = io.StringIO()
-    advance = Terminal(1, stream).stage("train", 5)
-    for _ in range(5):
-        now[0] += 200.0
+    advance = Terminal(1, stream).stage("train", 8)
+    for _ in range(8):
+        clock[0] += 20.0
         advance()
-    assert stream.getvalue() == "train 2/5  200 s each  600 s left\ntrain 4/5  200 s each  200 s left\n"
+    assert stream.getvalue() == (
+        "train 2/8  20 s each  2 min left\ntrain 4/8  20 s each  80 s left\ntrain 6/8  20 s each  40 s left\n"
+    )
 
 
-def test_a_bar_shows_how_many_how_fast_and_how_long_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """1 of 4 after 2 seconds: half a step a second, 6 seconds left, a quarter of the bar."""
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+@pytest.mark.parametrize("rich", [True, False])
+def test_a_bar_shows_how_many_how_fast_and_how_long_still(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, rich: bool
+) -> None:
+    """1 of 4 after 4 seconds: a step in 4 seconds, 12 seconds left, a quarter of the bar."""
+    full = "━" if rich else "#"
+    if rich:
+        pytest.importorskip("rich")
+    else:
+        monkeypatch.setitem(sys.modules, "rich.progress_bar", None)
     screen = Screen()
-    advance = Terminal(1, screen).stage("sample", 4)
-    now[0] += 2.0
-    advance()
-    assert screen.getvalue() == f"\r\x1b[K   sample [{'#' * 6}{'.' * 18}] 1/4  0.5/s  6 s left"
-    painted = screen.getvalue()
-    now[0] += 0.01
-    advance()
-    assert screen.getvalue() == painted, "painted again after a hundredth of a second"
-    advance()
-    advance()
-    last = screen.getvalue().removeprefix(painted)
-    assert "4/4" in last and last.endswith("\r\x1b[K"), "the full bar is wiped"
+    with shown_as(color=False):
+        advance = Terminal(1, screen).stage("sample", 4)
+        clock[0] += 4.0
+        advance()
+        painted = screen.getvalue()
+        assert "   sample " in painted and painted.count(full) in (4, 16) and "1/4  0.2/s  12 s left" in painted
+        clock[0] += 0.01
+        advance()
+        assert screen.getvalue() == painted, "painted again after a hundredth of a second"
+        advance()
+        advance()
+    assert screen.getvalue().endswith("\r\x1b[K"), "the bar is wiped"
+
+
+def test_the_bar_of_a_whole_run_stands_below_and_goes_with_it(clock: list[float]) -> None:
+    """One iteration of 10 rollouts at 1 s and 5 steps at 2 s: after the first step 8 seconds are left."""
+    pytest.importorskip("rich")
+    screen = Screen()
+    with shown_as(color=False):
+        terminal = Terminal(1, screen, work=Work(1, each={"sample": 10, "train": 5}))
+        for stage, steps, seconds in (("sample", 10, 1.0), ("train", 2, 2.0)):
+            advance = terminal.stage(stage, 10 if stage == "sample" else 5)
+            for _ in range(steps):
+                clock[0] += seconds
+                advance()
+        assert "iteration 1/1  14 s elapsed, about 6 s left" in screen.getvalue()
+        assert screen.getvalue().count("about") == 1, "not before a step was timed for long enough"
+        terminal.say("done")
+    assert screen.getvalue().endswith("\r\x1b[K\x1b[1A\x1b[Kdone\n")
+
+
+def test_quiet_leaves_warnings_and_verbose_says_how_long_a_stage_took(clock: list[float]) -> None:
+    quiet, verbose = io.StringIO(), io.StringIO()
+    for stream, chosen in ((quiet, {"quiet": True}), (verbose, {"verbose": True})):
+        with shown_as(**chosen):
+            terminal = Terminal(1, stream)
+            terminal.say("hello", "warning: mind")
+            advance = terminal.stage("train", 1)
+            clock[0] += 100.0
+            advance()
+            terminal.iteration(RECORD)
+    assert quiet.getvalue() == "warning: mind\n"
+    assert verbose.getvalue().startswith("hello\nwarning: mind\ntrain: 1 in 2 min\n")
+
+
+def test_the_heads_of_tables_stand_out_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    lines = ["a  b", "-  -", "[red]1[/]  2", HOSTILE]
+    for screen, colored in ((Screen(), True), (io.StringIO(), False)):
+        with contextlib.redirect_stdout(screen):
+            put_result(*lines)
+        assert ("\x1b[1ma  b\x1b[0m" in screen.getvalue()) is colored
+        assert "[red]1[/]  2\n" in screen.getvalue(), "nothing is read as markup"
+        assert screen.getvalue().count("\n") == 4 and "\x1b[2J" not in screen.getvalue()
+    with contextlib.redirect_stdout(Screen()) as screen, shown_as(color=False):
+        put_result(*lines)
+    assert "\x1b" not in screen.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    with contextlib.redirect_stdout(Screen()) as screen:
+        put_result(*lines)
+    assert "\x1b" not in screen.getvalue()
+
+
+@given(st.lists(st.integers(1, 60), min_size=2, max_size=9), st.integers(40, 200))
+def test_a_table_fits_the_screen_and_loses_nothing(widths: list[int], screen: int) -> None:
+    """Unless one column beside the first is too wide alone."""
+    head = [f"{column}" + "x" * (width - 1) for column, width in enumerate(widths)]
+    shown = table(head, [head, head], width=screen)
+    assert all(cell in shown for cell in head)
+    widest = max(widths[0] + 2 + width for width in widths[1:])
+    assert max(map(len, shown.splitlines())) <= max(screen, widest)
+
+
+def test_an_iteration_s_line_fits_a_narrow_screen_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = io.StringIO()
+    record = evolve(RECORD, tiers={f"T{tier}": counted(8, 6) for tier in range(5)})
+    Terminal(12, stream).iteration(record)
+    lines = stream.getvalue().splitlines()
+    assert lines[1] == "columns left out, as the terminal is narrow: buffer, updates, loss, entropy, seconds"
+    assert lines[2].split() == ["iter", "T0", "T1", "T2", "T3", "T4"]
+    assert lines[3].split()[-2:] == ["T5", "[5%]"]
+    assert max(map(len, lines[2:])) <= 80
 
 
 def test_a_line_does_not_run_into_a_bar() -> None:
@@ -226,7 +317,7 @@ def test_a_warning_is_said_once_while_it_holds() -> None:
 def test_the_rollouts_of_a_run_are_a_row_a_tier() -> None:
     count = TierCount(8, 2, 4, 1, 2, 1, 3, 2, 10.0)
     record = evolve(RECORD, tiers={"T0": count, "T1": counted(8, 8)})
-    head, _, first, second = table(*rollout_rows([record, record])).splitlines()
+    head, _, first, second = table(*rollout_rows([record, record]), width=100).splitlines()
     assert " ".join(head.split()) == "rollouts right problems all wrong all right cut off unreadable distinct coverage"
     assert first.split() == ["T0", "16", "25%", "8", "50%", "25%", "12%", "38%", "4", "100", "%"]
     assert second.split()[:4] == ["T1", "16", "100%", "2"]

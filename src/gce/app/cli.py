@@ -6,12 +6,16 @@ import argparse
 import contextlib
 import importlib
 import os
+import shlex
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from gce.app.options import Parser
-from gce.app.terminal import put
+from gce import __version__
+from gce.app.options import nearest
+from gce.app.parser import HelpAll, Parser, UsageError
+from gce.app.terminal import is_verbose, note, put, shown_as
 from gce.domain.tasks import NoProblem
 from gce.errors import GceError, SettingError, one_line
 
@@ -33,7 +37,25 @@ COMMANDS = {
     "models": "what can stand behind --model, and what each kind can do",
     "path": "print where the shipped model lies",
     "doctor": "show what is installed, which BLAS and device are used, what to install",
+    "completion": "a script that completes commands and options in bash, zsh or fish",
 }
+NEXT = {
+    "train": "gce report {run_dir}",
+    "evaluate": "gce train --task {task} --model {model}",
+    "report": "gce validity {runs[0]}",
+    "validity": "gce export {run}",
+    "rescore": "gce report {run}",
+    "generate": "gce verify --task {task} PROBLEM.json ANSWER.txt",
+    "verify": "gce check --task {task}",
+    "check": "gce audit --task {task}",
+    "audit": "gce evaluate --task {task}",
+    "models": "gce evaluate --model NAME",
+    "doctor": "gce train --dry-run",
+}
+"""What is useful next after a command that did its work, with the arguments that it had.
+
+A command that knows better sets `following` among its arguments, to None for nothing.
+"""
 
 DEFECT = 70
 """EX_SOFTWARE of sysexits.h."""
@@ -49,23 +71,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = " ".join(["gce", *(each for each in arguments[:1] if each in COMMANDS)])
     try:
         parsed = _parsed(arguments)
-        status = importlib.import_module(f"gce.app.commands.{parsed.command}").run(parsed)
-        sys.stdout.flush()
-    except SettingError as error:
-        from gce.app.settings.command_line import flag_of
-
-        put(f"{name}: {error.said(flag_of)}", error=True)
+    except UsageError as error:
+        put(error.usage, f"{name}: {error}", error=True)
         return error.status
+    except BrokenPipeError:
+        return _read_enough()
+    with shown_as(quiet=parsed.quiet, verbose=parsed.verbose, color=not parsed.no_color):
+        return _run(name, parsed, arguments)
+
+
+def _run(name: str, parsed: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Run the command that these arguments were parsed to; see `main`."""
+    try:
+        status = int(importlib.import_module(f"gce.app.commands.{parsed.command}").run(parsed))
+        sys.stdout.flush()
+        following = vars(parsed).get("following", NEXT.get(parsed.command))
+        if status in (0, 1) and following and not vars(parsed).get("json"):
+            note(f"next: {_filled(following, vars(parsed))}")
+        return status
     except (GceError, NoProblem) as error:
-        put(f"{name}: {error}", error=True)
+        if is_verbose():
+            traceback.print_exc()
+        put(f"{name}: {_said(error)}", error=True)
         return error.status if isinstance(error, GceError) else 2
     except KeyboardInterrupt:
         put("", f"{name}: interrupted", error=True)
+        put(*_resuming(parsed, arguments), error=True)
         return 130
     except BrokenPipeError:
-        # Whoever read has read enough.
-        _drop_output()
-        return 0
+        return _read_enough()
     except OSError as error:
         # What a command knows more about is an error of its own: here, a folder that cannot be read, or a full disk.
         where = "" if error.filename is None else f": {error.filename}"
@@ -75,27 +109,78 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:
         traceback.print_exc()
         return DEFECT
-    return int(status)
+
+
+def _resuming(parsed: argparse.Namespace, arguments: Sequence[str]) -> list[str]:
+    """The command that goes on where this one was interrupted; a study or a file of answers goes on by itself."""
+    if parsed.command == "train" and parsed.run_dir is not None and parsed.run_dir.exists():
+        return [_filled("gce train --run-dir {run_dir} --resume", vars(parsed))]
+    repeats = parsed.command == "ablate" or vars(parsed).get("answers")
+    return [shlex.join(["gce", *arguments])] if repeats else []
+
+
+def _said(error: Exception) -> str:
+    """The error in one line, settings by the names of their options."""
+    if not isinstance(error, SettingError):
+        return str(error)
+    from gce.app.settings.command_line import flag_of
+
+    return error.said(flag_of)
+
+
+def _filled(command: str, given: Mapping[str, Any]) -> str:
+    """A command line with these arguments in it, quoted for a shell."""
+    quoted = {
+        name: [shlex.quote(str(each)) for each in value] if isinstance(value, list) else shlex.quote(str(value))
+        for name, value in given.items()
+    }
+    return command.format_map(quoted)
+
+
+def command_parser(name: str) -> Parser:
+    """The parser of one command."""
+    parser = Parser(prog=f"gce {name}")
+    importlib.import_module(f"gce.app.commands.{name}").add_arguments(parser)
+    output = parser.add_argument_group("what is shown")
+    output.add_argument("-q", "--quiet", action="store_true", help="show results, warnings and errors alone")
+    output.add_argument(
+        "-v", "--verbose", action="store_true", help="also show how long each stage took, and where an error arose"
+    )
+    output.add_argument("--no-color", action="store_true", help="use no colours; so does the variable NO_COLOR")
+    if parser.common:
+        parser.add_argument("--help-all", action=HelpAll, help="show all options")
+    return parser
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command and its options; BadInput where they are not as `add_arguments` of the command says."""
+    """The command and its options; UsageError where they are not as `add_arguments` of the command says."""
     parser = Parser(
         prog="gce",
         description="Improve and measure language models where a program can tell right from wrong.",
         epilog="`gce COMMAND --help` explains a command. A first run: gce train",
     )
+    parser.add_argument("-V", "--version", action="version", version=f"gce {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
-        subparser = commands.add_parser(name, help=text)
-        if arguments[:1] == [name]:
-            importlib.import_module(f"gce.app.commands.{name}").add_arguments(subparser)
-    parsed: argparse.Namespace
-    parsed, others = parser.parse_known_args(arguments)
-    if others:
-        hint = "" if any(each.startswith("-") for each in others) else "; several values are one argument, as T0,T1"
-        parser.error(f"unrecognized arguments: {' '.join(others)}{hint}")
-    return parsed
+        commands.add_parser(name, help=text, add_help=False)
+    name = arguments[0] if arguments else ""
+    if name in COMMANDS:
+        own = command_parser(name)
+        parsed: argparse.Namespace
+        parsed, others = own.parse_known_args(arguments[1:])
+        if others:
+            own.unknown(others)
+        parsed.command = name
+        return parsed
+    if name and not name.startswith("-"):
+        parser.error(f"there is no command {name[:60]!r}{nearest(name, COMMANDS)}")
+    return parser.parse_args(arguments)
+
+
+def _read_enough() -> int:
+    """Whoever read what was printed has closed the pipe, as `head` does."""
+    _drop_output()
+    return 0
 
 
 def _drop_output() -> None:

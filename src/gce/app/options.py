@@ -1,4 +1,4 @@
-"""What options and settings may be: a few kinds of values with their bounds, and the parser that refuses in one line.
+"""What options and settings may be: a few kinds of values with their bounds.
 
 A kind reads text, as what argparse calls a type, and says whether a Python value is one (`takes`, for settings), by
 the same bounds. Every option that takes a value has a kind. Knows no command and no setting.
@@ -7,15 +7,14 @@ the same bounds. Every option that takes a value has a kind. Knows no command an
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from attrs import frozen
-
-from gce.errors import BadInput
 
 __all__ = [
     "ADAPTED_BLOCKS",
@@ -62,9 +61,9 @@ __all__ = [
     "Listed",
     "Name",
     "Number",
-    "Parser",
     "PathName",
     "Switch",
+    "nearest",
     "refusal",
 ]
 
@@ -74,7 +73,6 @@ _MOST_BYTES = 4095
 """Of a name or path: what Linux takes (PATH_MAX, without the byte that ends it)."""
 _MOST_MEMBERS = 1000
 _MOST_SHOWN = 60
-_MOST_OF_A_LINE = 1000
 
 
 class Kind(Protocol):
@@ -96,8 +94,17 @@ def refusal(kind: Kind, value: object) -> str:
     return f"{kind.expected}, got {_shown(value)}"
 
 
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A question that names the most similar of `names`, to stand behind an error; empty where none is similar."""
+    names = list(names)
+    found = difflib.get_close_matches(name[:_MOST_SHOWN], names, n=1)
+    found = found or [each for each in names if len(name) > 2 and each.startswith(name)]
+    return f"; did you mean {found[0]}?" if found else ""
+
+
 def _refused(kind: Kind, text: str) -> argparse.ArgumentTypeError:
-    return argparse.ArgumentTypeError(f"expected {refusal(kind, text)}")
+    names = kind.names if isinstance(kind, (Choice, ChoiceOrOwn, ChoiceOrShare)) else ()
+    return argparse.ArgumentTypeError(f"expected {refusal(kind, text)}{nearest(text, names)}")
 
 
 def _shown(value: object) -> str:
@@ -350,24 +357,6 @@ class ByName:
         if not isinstance(value, Mapping) or not value:
             return False
         return all(NAME.takes(name) and self.item.takes(each) for name, each in value.items())
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are errors of `gce`: one line, without the usage before it."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, which fails with an error of its own on an option that is given `--`."""
-        for each in args or ():
-            if each.startswith("--") and each.endswith("=--"):
-                self.error(f"argument {each.removesuffix('=--')}: expected a value, got '--'")
-        return super().parse_known_args(args, namespace)
-
-    def error(self, message: str) -> NoReturn:
-        """Raise BadInput. Of a line that a very long value makes long, the middle is left out."""
-        half = _MOST_OF_A_LINE // 2
-        if len(message) > _MOST_OF_A_LINE:
-            message = f"{message[:half]} ... {message[-half:]}"
-        raise BadInput(message)
 
 
 # The bounds of all options and settings. They are generous: what lies beyond them cannot end, or means something else.

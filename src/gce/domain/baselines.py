@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count as count_up
+from math import exp, lgamma, log, log1p
 
 from attrs import frozen
 
@@ -17,11 +19,14 @@ from gce.domain.measurements import Interval
 from gce.domain.outcomes import rate
 from gce.domain.problems import Problem
 from gce.domain.randomness import python_generator
+from gce.domain.statistics import wilson
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.task import Task
 from gce.domain.verdicts import Status, Verdict
 
-__all__ = ["Judge", "Judged", "PolicyScore", "best_by_group", "limit_of", "score_policies"]
+__all__ = ["Judge", "Judged", "PolicyScore", "Resolution", "best_by_group", "limit_of", "resolution", "score_policies"]
+
+POWER = 0.8
 
 
 @frozen
@@ -90,6 +95,41 @@ def limit_of(task: Task, preset: str, tier: str) -> float:
     if preset != next(iter(task.presets)):
         return 1.0
     return task.references.limits.get(tier, task.references.limits.get("*", 1.0))
+
+
+@frozen
+class Resolution:
+    """What so many problems can tell about a limit on solve rates; see `resolution`."""
+
+    most_right: int
+    """The most right answers whose upper bound is not above the limit; -1 where even none right is too many."""
+    passes: float
+    """The largest true solve rate, to a tenth of a percent, that stays below the limit in four of five audits."""
+    needed: int
+    """The fewest problems with which none right stays below the limit."""
+
+
+def resolution(n: int, limit: float) -> Resolution:
+    """What an audit on `n` problems, from 1, can tell about a `limit` above 0, with 95 % Wilson intervals."""
+    most = -1
+    while most < n and wilson(most + 1, n).high <= limit:
+        most += 1
+    passes = next((rate / 1000 for rate in range(1000, 0, -1) if _at_most(most, n, rate / 1000) >= POWER), 0.0)
+    needed = next(count for count in count_up(1) if wilson(0, count).high <= limit)
+    return Resolution(most, passes if most >= 0 else 0.0, needed)
+
+
+def _at_most(most: int, n: int, rate: float) -> float:
+    """The chance of at most so many right answers of `n`."""
+    if most >= n:
+        return 1.0
+    if rate >= 1.0 or most < 0:
+        return 0.0
+    logs = (
+        lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(rate) + (n - k) * log1p(-rate)
+        for k in range(most + 1)
+    )
+    return sum(map(exp, logs))
 
 
 def best_by_group(scores: Sequence[PolicyScore]) -> dict[str, PolicyScore]:

@@ -11,12 +11,20 @@ import math
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from gce.errors import BadInput
 
-__all__ = ["kind_of_file", "open_input", "parse_json", "read_input", "read_standard_input"]
+__all__ = [
+    "kind_of_file",
+    "open_input",
+    "parse_json",
+    "read_input",
+    "read_standard_input",
+    "standard_input_lines",
+]
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -72,6 +80,18 @@ def read_standard_input(most: int) -> bytes:
         return _bounded(sys.stdin.buffer, "standard input", most)
     except OSError as error:
         raise BadInput(f"cannot read standard input: {error.strerror or error}") from error
+
+
+def standard_input_lines(most: int) -> Iterator[bytes | None]:
+    """The lines of standard input, one at a time, without their ends; None for one of more than `most` bytes."""
+    if sys.stdin is None:
+        raise BadInput("cannot read standard input: it is closed")
+    file = sys.stdin.buffer
+    while line := file.readline(most + 1):
+        whole = len(line) <= most or line.endswith(b"\n")
+        yield line.rstrip(b"\r\n") if whole else None
+        while not whole and not line.endswith(b"\n") and line:
+            line = file.readline(most)
 
 
 def _bounded(file: BinaryIO, name: str, most: int) -> bytes:

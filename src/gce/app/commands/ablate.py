@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gce.app.options import NAMES, PATH, SEEDS, THREADS, Choice
+from gce.app.parser import Parser
 from gce.app.settings.command_line import add_settings, given_settings
 from gce.app.studies.conditions import STUDIES, Condition
 from gce.app.studies.running import plan_runs, run_all
@@ -36,7 +37,7 @@ examples:
 DEFAULTS: Mapping[str, Any] = {"evaluation.test": 100, "evaluation.dev": 0}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command line of `gce ablate`."""
     listed = "\n".join(
         f"  {name:<17} {condition.what}" for study in STUDIES.values() for name, condition in study.items()
@@ -57,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", action="store_true", help="print what there is, and run nothing")
     parser.add_argument("--json", action="store_true", help="print the effects as JSON")
     add_settings(parser, without=("recipe", "seed"))
+    parser.common += ["--study", "--dir", "--seeds", "--conditions", "--processes", "--table", "--json"]
 
 
 def run(arguments: argparse.Namespace) -> int:

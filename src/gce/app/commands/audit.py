@@ -8,7 +8,7 @@ from gce.app.evaluation.auditing import audit
 from gce.app.evaluation.baselines import check_references
 from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
 from gce.app.options import FITTED, NAME, NAMES, PROBLEMS, SHARE
-from gce.app.terminal import put, put_json
+from gce.app.terminal import put_json, put_result
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP
 
@@ -51,6 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json(found.plain, indent=1)
     else:
-        put(*str(found).split("\n"))
+        put_result(*str(found).split("\n"))
     check_references(found.report.tier_shares, arguments.min_coverage)
     return 0 if found.ok else 1

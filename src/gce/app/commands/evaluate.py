@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from attrs import fields_dict
 
@@ -27,12 +28,15 @@ from gce.app.options import (
     ChoiceOrOwn,
     Listed,
 )
-from gce.app.terminal import Terminal, put, put_json
+from gce.app.parser import Parser
+from gce.app.settings.records import ExecutorSettings, ModelSettings, RolloutSettings, TrainSettings
+from gce.app.terminal import Terminal, put, put_json, put_result
+from gce.app.training.dry_run import evaluation_lines
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
 from gce.app.wiring.models import MODEL_HELP
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.strategy_names import STRATEGY
-from gce.app.wiring.tasks import TASK_HELP
+from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
 from gce.domain.metrics import METRICS
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
 from gce.domain.strategies import STRATEGIES
@@ -60,7 +64,7 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command line of `gce evaluate`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -141,17 +145,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep answers and verdicts in this file, a JSON object a line; what it has is not asked again",
     )
     add_runner(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be asked and how long it takes, after a short try"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.common += [*("--task", "--preset", "--model", "--adapter", "--strategies", "--tiers", "--n", "--samples")]
+    parser.common += [*("--temperature", "--answers", "--dry-run", "--json")]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     given = {name: value for name, value in vars(arguments).items() if name in fields_dict(EvaluateSettings)}
+    if arguments.dry_run:
+        return _dry_run(EvaluateSettings(**given), arguments)
     result = evaluate(watcher=Terminal(), **given)
+    if given.get("adapter") or str(given["model"]).startswith("http"):
+        arguments.following = "gce check --task {task}"
     plain, lines = summary(result)
     if arguments.json:
         put_json(plain, indent=1)
     else:
-        put(*lines)
+        put_result(*lines)
     check_result(result, plain, arguments.min_coverage)
+    return 0
+
+
+def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:
+    task = find_task(given.task_name)
+    preset = find_preset(task, given.preset or "")
+    tiers = find_tiers(task, preset, given.tiers)
+    chosen = ("device", "threads", "concurrency", "timeout")
+    settings = TrainSettings(
+        task=given.task_name,
+        preset=preset,
+        evaluator=arguments.evaluator,
+        model=ModelSettings(name=given.model_name, **{name: getattr(given, name) for name in chosen}),
+        rollouts=RolloutSettings(max_tokens=given.max_tokens),
+        executor=ExecutorSettings(runner=given.runner),
+    )
+    names = given.strategies or (("trained",) if given.adapter else ("zero-shot",))
+    answers = {str(name): given.n * given.samples * len(tiers) for name in names}
+    differing = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, field in fields_dict(EvaluateSettings).items()
+        if name in vars(arguments) and (value := getattr(given, name)) != field.default
+    }
+    lines = evaluation_lines(settings, task, tiers, given.split, answers)
+    if arguments.json:
+        put_json({"settings": differing, "estimate": lines}, indent=1)
+    else:
+        put(*(f"{name} = {value}" for name, value in differing.items()), *lines, "dry run: nothing was written")
+    arguments.following = None
     return 0

@@ -1,22 +1,26 @@
-"""`gce verify`: judge one answer. Exit status 0 right, 1 wrong, 2 bad input, 3 failed."""
+"""`gce verify`: judge one answer, or a stream of them. Exit status 0 right, 1 wrong, 2 bad input, 3 failed."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
+from attrs import define, field
+
 from gce.app.evaluation.scoring import judge
-from gce.app.options import NAME
+from gce.app.options import NAME, PROBLEMS
 from gce.app.terminal import put, put_json
 from gce.app.wiring.evaluators import find_evaluator
-from gce.app.wiring.files import parse_json, read_input, read_standard_input
+from gce.app.wiring.files import parse_json, read_input, read_standard_input, standard_input_lines
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP, find_task
+from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks import Task
+from gce.domain.tasks import NoProblem, ProblemSource, Task
 from gce.errors import BadInput, one_line
+from gce.ports.evaluator import Evaluator
 
 __all__ = ["add_arguments", "run"]
 
@@ -25,16 +29,26 @@ Judge an answer to a problem with the task's verifier. The problem is JSON as `g
 with at least `instance`), the answer is plain text. Either may be `-` for standard input; with neither, standard input
 is one JSON object with the fields `problem` and `answer`.
 
+With `-` alone, standard input has many of these, an object a line, and standard output gets a verdict for each as soon
+as it is judged: an object a line with its number `line`, `right`, `outcome`, `reward` and `verdicts`. There `problem`
+may also be the key of a problem, as scheduling/grounded/test/T1/0/0, and an `id` is handed through. A line that cannot
+be read gets an object with `line` and `error`, and the others are judged all the same.
+
 A file is a regular file of at most 64 MiB; what comes through a pipe is read as -.
 
-exit status: 0 right, 1 wrong or unreadable, 2 bad input, 3 failed: the answer could not be judged; 70 a defect of gce
+exit status: 0 right (all of them), 1 wrong or unreadable, 2 bad input, 3 failed: the answer could not be judged; 70 a
+defect of gce. Of many, the one of these that matters most: 2, else 3, else 1
 """
 EXAMPLES = """\
 examples:
   gce generate --tiers T1 --json > problem.json
   echo 'Answer: A 0, B 3' | gce verify problem.json -
+  gce verify --task my_tasks:ARITHMETIC - < answers.jsonl > verdicts.jsonl
 """
 MOST_BYTES = 64 * 2**20
+MOST_OF_A_LINE = 16 * 2**20
+MOST_FAMILIES = 64
+"""Tiers, with their seeds, whose problems are remembered."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,19 +66,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     task = find_task(arguments.task)
+    if arguments.problem == "-" and arguments.answer is None:
+        arguments.following = None
+        return _stream(task, find_evaluator(task, arguments.runner), steps=arguments.steps)
     if arguments.problem is None:
         both = parse_json(_read("-"), "standard input")
         if not isinstance(both, dict) or not isinstance(both.get("answer"), str) or "problem" not in both:
             raise BadInput('expected {"problem": {...}, "answer": "..."} on standard input')
         problem, text = _problem(task, both["problem"]), both["answer"]
     else:
-        if arguments.problem == arguments.answer == "-" or (arguments.problem == "-" and arguments.answer is None):
+        if arguments.problem == arguments.answer == "-":
             raise BadInput("problem and answer cannot both be standard input: name a file for one of them")
         problem = _problem(task, parse_json(_read(arguments.problem), arguments.problem))
         text = _read(arguments.answer or "-")
-    judged = judge(
-        task, find_evaluator(task, arguments.runner), problem, Completion("answer", text, "stop", policy="given")
-    )
+    judged = judge(task, find_evaluator(task, arguments.runner), problem, _completion(text))
     steps = task.judge_steps(problem, text) if arguments.steps else ()
     if arguments.json:
         found = {"right": judged.right, "outcome": judged.outcome, "verdicts": to_plain(judged.verdicts)}
@@ -76,9 +91,68 @@ def run(arguments: argparse.Namespace) -> int:
             put(f"{verdict.evaluator} {verdict.version}: {verdict.status}")
             for violation in verdict.violations:
                 put(f"  {violation.kind}: {violation.message}")
-    if judged.failed:
-        return 3
-    return 0 if judged.right else 1
+    return _status(judged)
+
+
+def _status(judged: Answer) -> int:
+    return 3 if judged.failed else 0 if judged.right else 1
+
+
+def _stream(task: Task, evaluator: Evaluator, *, steps: bool) -> int:
+    """Judge one line after another; nothing is kept but the worst status so far."""
+    drawn, worst = _Drawn(task, ProblemSource(task)), 0
+    for number, line in enumerate(standard_input_lines(MOST_OF_A_LINE), start=1):
+        found: dict[str, Any] = {"line": number}
+        try:
+            data = _pair(line)
+            found |= {"id": data["id"]} if "id" in data else {}
+            given = data["problem"]
+            problem = drawn.problem(given) if isinstance(given, str) else _problem(task, given)
+            judged = judge(task, evaluator, problem, _completion(data["answer"]))
+        except (BadInput, NoProblem, ValueError) as error:
+            put_json(found | {"error": one_line(error)})
+            worst = 2
+            continue
+        found |= {"right": judged.right, "outcome": judged.outcome, "reward": judged.reward}
+        found["verdicts"] = to_plain(judged.verdicts)
+        if steps:
+            found["steps"] = to_plain(task.judge_steps(problem, data["answer"]))
+        put_json(found)
+        worst = max(worst, _status(judged), key=(0, 1, 3, 2).index)
+    return worst
+
+
+@define
+class _Drawn:
+    """Problems by their keys, in bounded memory: a source remembers what it has drawn."""
+
+    task: Task
+    source: ProblemSource
+    families: set[tuple[object, ...]] = field(factory=set)
+
+    def problem(self, key: str) -> Problem:
+        """The problem of this key; ValueError or BadInput where there is none."""
+        problem = ProblemId.parse(key)
+        if problem.index >= PROBLEMS.high:
+            raise BadInput(f"expected the key of one of the first {PROBLEMS.high:,} problems of a tier, got {key:.200}")
+        family = (problem.preset, problem.split, problem.tier, problem.seed)
+        if family not in self.families and len(self.families) >= MOST_FAMILIES:
+            self.source, self.families = ProblemSource(self.task), set()
+        self.families.add(family)
+        return self.source.redraw(key)
+
+
+def _pair(line: bytes | None) -> dict[str, Any]:
+    if line is None:
+        raise BadInput(f"expected a line of at most {MOST_OF_A_LINE:,} bytes")
+    data = parse_json(line, "the line")
+    if not isinstance(data, dict) or not isinstance(data.get("answer"), str) or "problem" not in data:
+        raise BadInput('expected {"problem": ..., "answer": "..."}')
+    return data
+
+
+def _completion(text: str) -> Completion:
+    return Completion("answer", text, "stop", policy="given")
 
 
 def _read(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -17,11 +17,12 @@ from gce.app.tables import count_words, coverage_cell, interval_cell
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import AUTO
 from gce.app.wiring.tasks import find_preset, find_tiers, say_if_many
-from gce.domain.baselines import PolicyScore, best_by_group, limit_of
+from gce.domain.baselines import PolicyScore, best_by_group, limit_of, resolution
 from gce.domain.figures import Table
 from gce.domain.measurements import Interval
 from gce.domain.outcomes import coverage
 from gce.domain.serialization import to_plain
+from gce.domain.statistics import wilson
 from gce.domain.tasks import Task
 
 __all__ = ["Audited", "audit"]
@@ -75,11 +76,42 @@ class Audited:
         parts += [f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}" for group, score in best.items()]
         shares = [score.share.share for group, score in best.items() if " " not in group]
         parts.append(f"  {'mean of tiers':<28} {100 * sum(shares) / len(shares):>6.1f}")
-        return parts + [
-            f"above the limit of {100 * limit_of(self.task, self.preset, score.tier):.0f} %: {score.policy} on "
-            f"{score.group}, upper bound {100 * score.share.high:.1f} %"
-            for score in found.above_limit
-        ]
+        parts += ["", *_power_lines(self.task, self.preset, found.problems)]
+        above: dict[str, list[PolicyScore]] = {}
+        for score in sorted(found.above_limit, key=lambda score: -score.share.high):
+            above.setdefault(score.group, []).append(score)
+        for group, (first, *others) in above.items():
+            limit = 100 * limit_of(self.task, self.preset, first.tier)
+            parts.append(
+                f"above the limit of {limit:.0f} %: {first.policy} on {group}, upper bound {100 * first.share.high:.1f} %"
+                + (f"; and {len(others)} others" if others else "")
+            )
+        return parts
+
+
+def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[str]:
+    """What so many problems can tell, beside the limits that the preset declares: a line for tiers that are alike."""
+    alike: dict[tuple[int, float], list[str]] = {}
+    for tier, n in sizes.items():
+        if n:
+            alike.setdefault((n, limit_of(task, preset, tier)), []).append(tier)
+    for (n, limit), tiers in alike.items():
+        names, half = ", ".join(tiers), 100 * wilson(n // 2, n).high - 50
+        if limit >= 1.0:
+            yield f"{names}: no limit is declared; a share on {n} problems is known to {half:.1f} points at worst"
+            continue
+        found = resolution(n, limit)
+        if found.most_right < 0:
+            bound = 100 * wilson(0, n).high
+            yield (
+                f"{names}: {n} problems cannot tell: even none right has an upper bound of {bound:.1f} %, above the "
+                f"limit of {100 * limit:.0f} %: take --n {found.needed} at least"
+            )
+        else:
+            yield (
+                f"{names}: a blind answer is below the limit of {100 * limit:.0f} % with at most {found.most_right} of "
+                f"{n} right; one that truly scores {100 * found.passes:.1f} % passes four audits of five"
+            )
 
 
 def _table(title: str, scores: Sequence[PolicyScore], columns: Sequence[str]) -> Table:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from itertools import groupby
 from typing import Any
 
+from gce.app.parser import Parser
 from gce.app.settings.fields import Setting, sections_in
 from gce.app.settings.records import TrainSettings, all_settings
 
@@ -15,7 +16,9 @@ __all__ = ["about", "add_settings", "flag_of", "given_settings"]
 
 def add_settings(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:
     """An option for every setting that has one, in a group for each section; parsed values have dotted names."""
-    offered = (each for each in all_settings().values() if each.flag and each.name not in without)
+    offered = [each for each in all_settings().values() if each.flag and each.name not in without]
+    if isinstance(parser, Parser):
+        parser.common += [each.flag for each in offered if each.common]
     for section, settings in groupby(offered, lambda each: each.name.rpartition(".")[0]):
         group = parser.add_argument_group(section or "run", about(section) if section else None)
         for each in settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from attrs import Attribute, field, fields, frozen
+from attrs import Attribute, evolve, field, fields, frozen
 
 from gce.app.options import Choice, Kind, Switch, refusal
 from gce.domain.serialization import OMIT_DEFAULT
@@ -30,6 +30,8 @@ class Setting:
     metavar: str = ""
     or_none: bool = False
     """Whether None is taken where it is not the default."""
+    common: bool = False
+    """Whether `--help` shows its option; `--help-all` shows all."""
     name: str = ""
     """With the section before a dot, as `optimizer.learning_rate`."""
     default: Any = None
@@ -38,6 +40,11 @@ class Setting:
     def choices(self) -> tuple[str, ...] | None:
         """The names that it may have, where it is one of a few."""
         return tuple(self.kind.names) if type(self.kind) is Choice else None
+
+    @property
+    def may_be_none(self) -> bool:
+        """Whether None is a value of it, which text writes as `none`."""
+        return self.or_none or self.default is None
 
     @property
     def is_switch(self) -> bool:
@@ -63,8 +70,7 @@ def settings_in(record: type, prefix: str = "") -> Iterator[Setting]:
     for attribute in fields(record):
         said = attribute.metadata[_KEY]
         if isinstance(said, Setting):
-            name, default = f"{prefix}{attribute.name}", attribute.default
-            yield Setting(said.kind, said.help, said.flag, said.unit, said.metavar, said.or_none, name, default)
+            yield evolve(said, name=f"{prefix}{attribute.name}", default=attribute.default)
         else:
             yield from settings_in(said, f"{attribute.name}.")
 

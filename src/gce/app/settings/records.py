@@ -102,6 +102,7 @@ class ModelSettings:
         "name, file, directory, URL or module:FACTORY of the model; gce models lists the kinds (default: gce-tiny for "
         "scheduling, the only task that it knows, smollm2 for all others)",
         flag="--model",
+        common=True,
     )
     adapter: str = setting(
         "",
@@ -138,7 +139,7 @@ class OptimizerSettings:
     """AdamW, and how many steps it takes on which batches."""
 
     section: ClassVar = "optimizer"
-    learning_rate: float = setting(1e-3, LEARNING_RATE, "AdamW learning rate", flag="--learning-rate")
+    learning_rate: float = setting(1e-3, LEARNING_RATE, "AdamW learning rate", flag="--learning-rate", common=True)
     weight_decay: float = setting(0.0, DECIMAL_FROM_0, "AdamW weight decay")
     max_gradient_norm: float = setting(1.0, DECIMAL, "norm to which gradients are clipped")
     batch: int = setting(16, BATCH, "traces in one optimizer step", flag="--batch", unit="traces")
@@ -168,8 +169,10 @@ class RolloutSettings:
     problems_by_tier: Mapping[str, int] | None = setting(
         None, PROBLEMS_BY_TIER, "fixed numbers of problems by tier, in place of a plan", unit="problems"
     )
-    samples: int = setting(8, SAMPLES, "rollouts of each problem (K)", flag="--rollouts", unit="rollouts")
-    temperature: float = setting(0.8, TEMPERATURE, "sampling temperature of rollouts", flag="--temperature")
+    samples: int = setting(8, SAMPLES, "rollouts of each problem (K)", flag="--rollouts", common=True, unit="rollouts")
+    temperature: float = setting(
+        0.8, TEMPERATURE, "sampling temperature of rollouts", flag="--temperature", common=True
+    )
     max_tokens: int | None = setting(
         None, TOKENS, "maximum tokens of a completion (default: the task's)", flag="--max-tokens", unit="tokens"
     )
@@ -278,6 +281,7 @@ class DemonstrationSettings:
         Choice(get_args(Bootstrap)),
         "few-shot: show demonstrations to a tier's rollouts, and learn without them, until it gets on alone",
         flag="--bootstrap",
+        common=True,
     )
     shots: int = setting(
         3,
@@ -326,6 +330,7 @@ class StoppingSettings:
         ITERATIONS,
         "iterations of sampling and learning at most, after any warm-up",
         flag="--iterations",
+        common=True,
         unit="iterations",
     )
     until: float | None = setting(
@@ -336,7 +341,12 @@ class StoppingSettings:
         unit="share",
     )
     minutes: float | None = setting(
-        None, LENGTH_OF_RUN, "time that the run may take, its final test included", flag="--minutes", unit="minutes"
+        None,
+        LENGTH_OF_RUN,
+        "time that the run may take, its final test included",
+        flag="--minutes",
+        common=True,
+        unit="minutes",
     )
     patience: int | None = setting(
         None, ITERATIONS, "evaluations on dev problems without a gain after which to stop", flag="--patience"
@@ -364,6 +374,7 @@ class EvaluationSettings:
         PROBLEMS_FROM_0,
         "test problems of each tier, evaluated before and after; 0 for none",
         flag="--test",
+        common=True,
         unit="problems",
     )
 
@@ -401,17 +412,18 @@ class TrainSettings:
     """
 
     section: ClassVar = ""
-    task: str = setting("scheduling", NAME, TASK_HELP, flag="--task", metavar="NAME")
+    task: str = setting("scheduling", NAME, TASK_HELP, flag="--task", common=True, metavar="NAME")
     preset: str = setting(
         "",
         NAME,
         "set of tiers (default: the task's first); of scheduling: grounded, paper, larger, paper-larger",
         flag="--preset",
+        common=True,
     )
     recipe: str = setting(
         "gce", NAME, "recipe that the other settings' defaults come from: gce or isopro", flag="--recipe"
     )
-    seed: int = setting(0, SEED, "seed of problems, rollouts, batches and adapter", flag="--seed")
+    seed: int = setting(0, SEED, "seed of problems, rollouts, batches and adapter", flag="--seed", common=True)
     evaluator: str = setting(
         VERIFIER,
         ChoiceOrOwn(tuple(EVALUATORS)),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from attrs import evolve
 
-from gce.app.options import Choice, refusal
+from gce.app.options import Choice, nearest, refusal
 from gce.app.settings.fields import sections_in
 from gce.app.settings.records import TrainSettings, all_settings
 from gce.errors import BadInput, SettingError
 
-__all__ = ["RECIPES", "changed", "flat_values", "full_names", "settings_from", "unknown", "with_recipe"]
+__all__ = ["RECIPES", "changed", "flat_values", "full_names", "merged", "settings_from", "unknown", "with_recipe"]
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "gce": {},
@@ -49,9 +48,18 @@ def with_recipe(recipe: str, given: Mapping[str, Any]) -> TrainSettings:
     if not isinstance(recipe, str):
         raise SettingError("recipe", "a name", recipe, f"{{recipe}} must be {refusal(Choice(tuple(RECIPES)), recipe)}")
     if recipe not in RECIPES:
-        raise BadInput(f"no recipe {recipe!r}: choose one of {', '.join(RECIPES)}")
+        raise BadInput(f"no recipe {recipe!r}: choose one of {', '.join(RECIPES)}{nearest(recipe, RECIPES)}")
     replaced = {_IN_PLACE_OF[name]: None for name in given if name in _IN_PLACE_OF}
     return changed(TrainSettings(recipe=recipe), {**RECIPES[recipe], **replaced, **given})
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted name from several places, of which a later one stands above those before it."""
+    found: dict[str, Any] = {}
+    for layer in layers:
+        found |= {other: None for name, other in _IN_PLACE_OF.items() if name in layer and other in found}
+        found |= layer
+    return found
 
 
 def settings_from(given: Mapping[str, Any]) -> TrainSettings:
@@ -117,9 +125,7 @@ def _members(section: str, value: Any) -> Mapping[str, Any]:
 
 def unknown(name: str, known: Iterable[str], what: str = "setting") -> str:
     """That there is no such setting, and which one may be meant."""
-    near = get_close_matches(str(name).rpartition(".")[2], [*known], n=1)
-    hint = f": did you mean {near[0]}?" if near else ""
-    return f"there is no {what} {name!r:.80}{hint}"
+    return f"there is no {what} {name!r:.80}{nearest(str(name), known)}"
 
 
 def changed(settings: TrainSettings, values: Mapping[str, Any]) -> TrainSettings:
@@ -129,8 +135,7 @@ def changed(settings: TrainSettings, values: Mapping[str, Any]) -> TrainSettings
     sections: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in values.items():
         if name not in known:
-            own_names = [each.rpartition(".")[2] for each in known]
-            raise SettingError(name, "the name of a setting", value, unknown(name, own_names))
+            raise SettingError(name, "the name of a setting", value, unknown(name, known))
         section, dot, field = name.rpartition(".")
         (sections[section] if dot else top)[field] = value
     return evolve(settings, **top, **{name: evolve(getattr(settings, name), **own) for name, own in sections.items()})

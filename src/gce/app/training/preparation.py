@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from gce.app.evaluation.conversations import check_needs
 from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, Demonstration, demonstrations_for_training, digests_of
-from gce.app.settings.records import TrainSettings
+from gce.app.settings.records import TrainSettings, all_settings
+from gce.app.settings.values import RECIPES, flat_values
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.solvers import find_solve
 from gce.app.wiring.tasks import find_preset
@@ -94,13 +95,27 @@ def place_adapter(settings: TrainSettings, task: Task, model: LearningModel) -> 
         )
     ]
     activations = model.activation_statistics(prompts)
+    _check_size(settings, "lora.layers", len(activations), "the transformer blocks of the model")
     count = min(settings.lora.layers, len(activations))
     try:
         layers = choose_layers(activations, count, strategy=settings.lora.targeting, key=key(settings.seed, "layers"))
     except ValueError as error:
         raise BadInput(str(error)) from error
     model.attach(layers)
+    arrays = {name: array.shape for name, array in model.state().arrays.items() if name.startswith("adapter.")}
+    inputs = {name.removesuffix("a"): shape[0] for name, shape in arrays.items() if name.endswith(".lora_a")}
+    widths = [min(width, arrays[f"{name}b"][1]) for name, width in inputs.items()]
+    if widths:
+        _check_size(settings, "lora.rank", max(widths), "the width of its widest adapted matrix")
     return layers
+
+
+def _check_size(settings: TrainSettings, name: str, most: int, what: str) -> None:
+    """Refuse more than a model has; the default and a recipe's value mean what there is of a small model."""
+    value = flat_values(settings)[name]
+    if value > most and value not in (all_settings()[name].default, RECIPES[settings.recipe].get(name)):
+        expected = f"at most {most:,}, {what}"
+        raise SettingError(name, expected, value, f"{{{name}}} must be {expected}, got {value:,}")
 
 
 def demonstrations_of(settings: TrainSettings, strategy: Strategy, task: Task, evaluator: Evaluator) -> Examples:

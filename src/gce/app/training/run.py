@@ -135,6 +135,7 @@ def train(
     measure_before: bool = True,
     progress: bool = True,
     watch: Watch | None = None,
+    sources: Mapping[str, str] | None = None,
     **given: Unpack[TrainKeywords],
 ) -> Result:
     """Train a model on its own verified answers, from beginning to end.
@@ -156,6 +157,7 @@ def train(
         measure_before: whether the test is also taken before the first iteration.
         progress: whether progress is shown: below the cell of a notebook, else on standard error.
         watch: makes what is told of progress, in place of that.
+        sources: where settings come from that differ from the defaults, by dotted name; kept with the run.
         given: settings.
 
     Raises:
@@ -178,6 +180,8 @@ def train(
         settings = changed(settings, {"model.name": default_model(found)})
     own_task = task if isinstance(task, Task) else None
     prepared, stored = _prepared(settings, _Given(own_task, own_model, algorithm, evaluator))
+    if sources:
+        stored["sources"] = dict(sources)
     with _resumable(name, in_memory), runs.create(name, stored) as store:
         return _finished(prepared, runs, store, watch or watch_of(progress), measure_before=measure_before)
 
@@ -431,7 +435,6 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, *
     watcher.say("", "Training rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
     watcher.say(*table(*rollout_rows(records)).split("\n"))
     tiers = tuple(tier.name for tier in task.tiers(settings.preset))
-    watcher.say(*lines_of(result_parts(tiers, summary)))
     store.write_summary(summary)
     return Result(store.name, settings, model, summary, runs, tiers)
 

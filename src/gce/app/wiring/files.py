@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gce.adapters.system.atomic_folder import whole_folder
-from gce.adapters.system.input_files import parse_json, read_input, read_standard_input
+from gce.adapters.system.input_files import parse_json, read_input, read_standard_input, standard_input_lines
 from gce.adapters.system.output_files import check_apart, check_appended, check_output, write_output
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "parse_json",
     "read_input",
     "read_standard_input",
+    "standard_input_lines",
     "whole_folder",
     "write_output",
 ]

@@ -16,7 +16,7 @@ from gce.app.settings.records import TrainSettings
 from gce.app.wiring.names import GIVEN, attribute, called, not_by_name
 from gce.domain.models import CAPABILITIES, Capability
 from gce.domain.tasks import TASKS, Task
-from gce.errors import BadInput, ModelError
+from gce.errors import BadInput, ModelError, SettingError
 from gce.ports.model import Learner, LearningModel, Model, Sampler
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "default_model",
     "find_learning_model",
     "find_model",
+    "is_at_hand",
     "model_directory",
     "model_of_function",
     "shipped_model_path",
@@ -99,13 +100,34 @@ def find_model(settings: TrainSettings, task: Task) -> Model:
     """The model that `settings` name, by default the task's, its adapter not yet placed.
 
     Raises:
+        SettingError: more tokens are asked for than the model's context has.
         GceError: in one line, what is wrong with the name or with what it stands for.
     """
     name = settings.model.name or default_model(task)
     if name.startswith(GIVEN):
         raise not_by_name(name, "model")
     backend = next(each for each in BACKENDS if each.is_meant(name))
-    return backend.load(name, settings, task)
+    model, most = backend.load(name, settings, task), settings.rollouts.max_tokens
+    context = None if most is None else model.info().context
+    if most is not None and context is not None and most > context:
+        expected = f"at most {context:,}, the context of the model"
+        raise SettingError(
+            "rollouts.max_tokens", expected, most, f"{{rollouts.max_tokens}} must be {expected}, got {most:,}"
+        )
+    return model
+
+
+def is_at_hand(name: str) -> str:
+    """Empty where the model can be tried without writing to the disk or asking a server; else why it cannot be."""
+    local = name.removeprefix(HF)
+    if name.startswith(HTTP):
+        return "a server may charge for answers"
+    if local == SHIPPED_MODEL or name.startswith(SCRIPTED) or _is_factory(name):
+        return ""
+    path = _smollm2_weights() if local == SMOLLM2 else Path(local)
+    if path.suffix == ".gguf":
+        return "" if any(_cache().glob(f"{path.stem}-*/config.json")) else "the model has to be converted first"
+    return "" if path.is_dir() else "the model has to be downloaded first"
 
 
 def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) -> LearningModel:

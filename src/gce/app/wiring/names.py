@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from inspect import signature
 from typing import Any, TypeVar
 
+from gce.app.options import nearest
 from gce.errors import BadInput, GceError, one_line
 
 __all__ = ["GIVEN", "attribute", "called", "entry", "name_of", "not_by_name"]
@@ -29,7 +30,8 @@ def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -
     if name.startswith(GIVEN):
         raise not_by_name(name, what)
     if ":" not in name:
-        raise BadInput(f"no {what} {name!r}: choose one of {', '.join(table)}, or give your own as module:ATTR")
+        known = f"choose one of {', '.join(table)}, or give your own as module:ATTR"
+        raise BadInput(f"no {what} {name!r}: {known}{nearest(name, table)}")
     found = attribute(name, what)
     if not isinstance(found, kind):
         raise BadInput(f"{name} is {type(found).__name__}, expected a gce.{kind.__name__}")

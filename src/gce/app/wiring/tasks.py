@@ -14,7 +14,8 @@ from attrs import evolve
 from gce.adapters.datasets.question_files import read_rows
 from gce.adapters.datasets.record_files import HUMAN_EVAL, MOST_BYTES, human_eval_path, read_records
 from gce.adapters.system.input_files import read_input
-from gce.app.terminal import put
+from gce.app.options import nearest
+from gce.app.terminal import note
 from gce.app.wiring.names import GIVEN, entry, name_of
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
@@ -146,7 +147,9 @@ def find_preset(task: Task, preset: str) -> str:
     if not preset:
         return next(iter(task.presets))
     if preset not in task.presets:
-        raise BadInput(f"task {task.name} has no preset {preset!r}: choose one of {', '.join(task.presets)}")
+        known = ", ".join(task.presets)
+        hint = nearest(preset, task.presets)
+        raise BadInput(f"task {task.name} has no preset {preset!r}: choose one of {known}{hint}")
     return preset
 
 
@@ -163,7 +166,7 @@ def say_if_many(counts: Mapping[str, int | None]) -> None:
     """Say on standard error that many problems are going to be drawn, before which nothing else is seen."""
     for option, count in counts.items():
         if count is not None and count > MANY:
-            put(f"{option} {count:,}: drawing so many problems of each tier takes 1 to 100 ms a problem", error=True)
+            note(f"{option} {count:,}: drawing so many problems of each tier takes 1 to 100 ms a problem")
 
 
 def stored_problem(source: ProblemSource, record: Mapping[str, Any]) -> Problem:

@@ -1,0 +1,193 @@
+"""What a training run or an evaluation would take: its work from the settings, its pace from a short measurement.
+
+Writes nothing: no run, no downloaded or converted model. A model that would have to be fetched first, or that a server
+charges for, is not measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from math import ceil
+
+from attrs import evolve, frozen
+
+from gce.app.evaluation.scoring import ask
+from gce.app.progress import Work, duration
+from gce.app.settings.checks import check_variants
+from gce.app.settings.records import WARM_UP_PART, TrainSettings, parts_of_warm_up
+from gce.app.training.preparation import check_task, place_adapter
+from gce.app.wiring.evaluators import find_evaluator
+from gce.app.wiring.models import find_learning_model, find_model, is_at_hand
+from gce.app.wiring.names import entry
+from gce.app.wiring.system import peak_bytes
+from gce.app.wiring.tasks import find_preset, find_task
+from gce.domain.algorithms import ALGORITHMS, Algorithm
+from gce.domain.answers import Answer
+from gce.domain.learning import TrainingBatch
+from gce.domain.problems import Split
+from gce.domain.tasks import Task, draw_problems
+from gce.domain.traces import trace_of
+from gce.errors import BadInput
+from gce.ports.model import Learner, Sampler
+
+__all__ = ["Trial", "evaluation_lines", "measure", "training_lines", "work_of"]
+
+MOST_TOKENS = 128
+"""Of the first answers that are sampled to see how fast the model is."""
+MOST_TOGETHER = 64
+SECONDS = 2.0
+
+
+@frozen
+class Trial:
+    """What a few answers and one optimizer step took; see `measure`."""
+
+    answers: int
+    seconds: float
+    tokens: int
+    """Generated in all."""
+    length: float
+    """Tokens of an answer: those generated where it ended, the most allowed where it was cut off."""
+    step: float | None = None
+    """Seconds of an optimizer step; None where none was taken."""
+    peak: int = 0
+    """Bytes of memory of this process, at most so far."""
+
+    @property
+    def answer(self) -> float:
+        """Seconds of a whole answer, as these were sampled: few at a time."""
+        return self.seconds / max(self.tokens, 1) * self.length
+
+
+def measure(
+    settings: TrainSettings,
+    model: Sampler,
+    task: Task,
+    tiers: Sequence[str],
+    split: Split,
+    *,
+    asked: int,
+    steps: bool = False,
+) -> Trial:
+    """Sample greedy answers, at first one of at most `MOST_TOKENS` tokens in each tier.
+
+    Where that took less than `SECONDS`, more whole ones are sampled together, up to the number `asked`, as a run does.
+    With `steps` an optimizer step is taken on a batch of them, which changes the model in memory: it is not to be used
+    further.
+
+    Raises:
+        BadInput: there is no problem to measure with.
+    """
+    evaluator, limit = find_evaluator(task, settings.executor.runner, settings.evaluator), settings.rollouts.max_tokens
+    most, each, seconds, answers = min(MOST_TOKENS, limit or MOST_TOKENS), 1, 0.0, list[Answer]()
+    while seconds < SECONDS and len(answers) < min(asked, MOST_TOGETHER):
+        problems = [problem for tier in tiers for problem in draw_problems(task, settings.preset, tier, split, each)]
+        if len(problems) == len(answers):  # There are no more.
+            break
+        began = time.monotonic()
+        answers = ask(model, task, evaluator, problems, seed=0, max_tokens=most)
+        seconds = time.monotonic() - began
+        most, each = limit or task.max_tokens, 4 * each
+    if not answers:
+        raise BadInput(f"task {task.name} has no {split} problems in preset {settings.preset} to measure with")
+    tokens = [answer.completion.tokens or len(answer.completion.text.split()) for answer in answers]
+    lengths = [
+        task.token_budget(answer.problem, limit) if answer.completion.finish_reason == "length" else count
+        for answer, count in zip(answers, tokens, strict=True)
+    ]
+    step = _step(settings, model, answers) if steps and isinstance(model, Learner) else None
+    return Trial(len(answers), seconds, sum(tokens), sum(lengths) / len(lengths), step, peak_bytes())
+
+
+def _step(settings: TrainSettings, model: Learner, answers: Sequence[Answer]) -> float:
+    """Seconds of an optimizer step on a batch of these answers, each as often as it takes to fill it."""
+    traces = [trace_of(each.problem, each.completion, each.verdicts) for each in answers]
+    size = settings.optimizer.batch
+    batch = [evolve(traces[number % len(traces)], key=f"{number}") for number in range(size)]
+    began = time.monotonic()
+    model.update(TrainingBatch(tuple(batch), (1.0,) * size))
+    return time.monotonic() - began
+
+
+def work_of(settings: TrainSettings, task: Task) -> Work:
+    """The steps of each stage of a run, at most: a young buffer has too few traces for all updates."""
+    preset = find_preset(task, settings.preset)
+    tiers, rollouts, optimizer = len(task.tiers(preset)), settings.rollouts, settings.optimizer
+    sampled = sum((rollouts.problems_by_tier or {"": rollouts.problems}).values()) * rollouts.samples
+    updates = float(optimizer.updates)
+    if optimizer.epochs is not None:
+        updates = optimizer.epochs * ceil(sampled / optimizer.batch)
+    test, dev = settings.evaluation.test * tiers, settings.evaluation.dev * tiers / settings.evaluation.dev_every
+    return Work(
+        settings.last_iteration,
+        before={"test before": test},
+        each={"sample": sampled + rollouts.second_wave, "train": updates, "evaluate": dev},
+        after={"test after": test},
+        warm_ups=parts_of_warm_up(settings.demonstrations.warm_up),
+        warm_up={"train": WARM_UP_PART},
+    )
+
+
+def training_lines(settings: TrainSettings) -> list[str]:
+    """What a run of these settings would do and take, in words.
+
+    Raises:
+        GceError: what the run itself would refuse of the settings, the task or the model.
+    """
+    task = find_task(settings.task)
+    settings = evolve(settings, preset=find_preset(task, settings.preset))
+    check_task(settings, task)
+    check_variants(settings, entry(settings.objective.algorithm, ALGORITHMS, Algorithm, "algorithm"))
+    work = work_of(settings, task)
+    left = work.left(0)
+    answers = left["sample"] + left["answer"] + sum(work.before.values())
+    lines = [
+        f"work, at most: iterations {settings.last_iteration:,}, rollouts {left['sample']:,.0f}, optimizer steps "
+        f"{left['train']:,.0f}, greedy answers to test and dev problems {answers - left['sample']:,.0f}"
+    ]
+    if reason := is_at_hand(settings.model.name):
+        return [*lines, *_bounds(answers, settings.rollouts.max_tokens or task.max_tokens, reason)]
+    model = find_learning_model(settings, task)
+    place_adapter(settings, task, model)
+    found = measure(
+        settings, model, task, task.training_tiers(settings.preset), "train", asked=int(answers), steps=True
+    )
+    seconds = answers * found.answer + left["train"] * (found.step or 0.0)
+    return [*lines, *_measured(answers, seconds, found)]
+
+
+def evaluation_lines(
+    settings: TrainSettings, task: Task, tiers: Sequence[str], split: Split, answers: Mapping[str, int]
+) -> list[str]:
+    """The same of an evaluation that asks for so many answers by strategy, at least; of `settings`, what it shares.
+
+    Raises:
+        GceError: the model cannot be used, or there is no problem.
+    """
+    asked = sum(answers.values())
+    lines = [f"work, at least: {asked:,} answers ({', '.join(f'{name} {n:,}' for name, n in answers.items())})"]
+    if reason := is_at_hand(settings.model.name):
+        return [*lines, *_bounds(asked, settings.rollouts.max_tokens or task.max_tokens, reason)]
+    model = find_model(settings, task)
+    if not isinstance(model, Sampler):
+        raise BadInput(f"model {settings.model.name} cannot be evaluated: it has no sample method")
+    found = measure(settings, model, task, tiers, split, asked=asked)
+    return [*lines, *_measured(asked, asked * found.answer, found)]
+
+
+def _bounds(answers: float, tokens: int, reason: str) -> list[str]:
+    return [
+        f"tokens: at most {answers * tokens:,.0f} generated ({answers:,.0f} answers of up to {tokens:,})",
+        f"time, memory: not measured, as {reason}",
+    ]
+
+
+def _measured(answers: float, seconds: float, found: Trial) -> list[str]:
+    step = "" if found.step is None else f", and one optimizer step in {found.step:.1f} s"
+    return [
+        f"tokens: about {answers * found.length:,.0f} generated ({found.length:.0f} an answer)",
+        f"time: about {duration(seconds)}, if the rest is like that; a run samples more at a time, which is faster",
+        f"memory: {found.peak / 2**20:,.0f} MiB so far; a full batch takes more",
+        f"measured just now: {found.answers} greedy answers, {found.tokens:,} tokens in {found.seconds:.1f} s{step}",
+    ]
