@@ -11,6 +11,7 @@ from gce.app.settings.command_line import add_settings, given_settings
 from gce.app.settings.values import settings_from
 from gce.app.terminal import Terminal, put_json
 from gce.app.training.run import resume, train
+from gce.app.wiring.trackers import TRACK_HELP, TRACKER
 from gce.errors import BadInput
 
 __all__ = ["add_arguments", "run"]
@@ -41,6 +42,7 @@ examples:
                                                 a weak model's start: worked examples, and problems of two jobs
   gce train --model smollm2 --task scheduling-brief --preset paper --warm-up 200 --shots 64
                                                 another one: it learns up to 128 worked examples a tier, then samples
+  gce train --track wandb                       send every iteration's numbers to a tracker as well
   gce train --algorithm grpo --kl 0.01          group-relative weights, clipped ratios, held near the base
 
 A run directory holds run.sqlite (every rollout, verdict and iteration: open it with any SQL tool, also while the run
@@ -60,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --resume: go back to iteration N, whose checkpoint must be kept, and lose what came after",
     )
+    parser.add_argument("--track", type=TRACKER, metavar="NAME", help=TRACK_HELP)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_settings(parser)
 
@@ -70,12 +73,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.resume:
         if arguments.run_dir is None:
             raise BadInput("--resume needs --run-dir: which run is to go on?")
-        result = resume(arguments.run_dir, given, discard_after=arguments.discard_after, watch=Terminal)
+        result = resume(
+            arguments.run_dir,
+            given,
+            discard_after=arguments.discard_after,
+            watch=Terminal,
+            track=arguments.track,
+        )
     else:
         if arguments.discard_after is not None:
             raise BadInput("--discard-after needs --resume: which run is to go back?")
         directory = arguments.run_dir or Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
-        result = train(settings_from(given), run=directory, watch=Terminal)
+        result = train(settings_from(given), run=directory, watch=Terminal, track=arguments.track)
     if arguments.json:
         put_json(result.summary, indent=1)
     return 0

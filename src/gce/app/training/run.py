@@ -35,6 +35,7 @@ from gce.app.training.preparation import (
 from gce.app.training.records import moved_arrays, result_lines, summary_of, versions
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
+from gce.app.training.tracking import TrackedWatcher
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import find_learning_model
 from gce.app.wiring.names import entry, name_of
@@ -42,6 +43,7 @@ from gce.app.wiring.runs import find_adapter, place_of
 from gce.app.wiring.strategy_names import find_strategy
 from gce.app.wiring.system import SystemClock
 from gce.app.wiring.tasks import file_digest, find_preset, find_task, same_file, say_if_many
+from gce.app.wiring.trackers import find_tracker, folder_of, identity_of
 from gce.domain.algorithms import ALGORITHMS, Algorithm
 from gce.domain.diagnosis import falls
 from gce.domain.learning import ModelState
@@ -50,10 +52,13 @@ from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.strategies.requests import Strategy
 from gce.domain.tasks import Task, draw_problems
+from gce.domain.tasks.reward import all_right
+from gce.domain.tracking import TrackedRun, plain_settings
 from gce.errors import BadInput, SettingError
 from gce.ports.evaluator import Evaluator
 from gce.ports.model import LearningModel, Probe
 from gce.ports.runs import RunReader, Runs, RunWriter
+from gce.ports.tracker import Tracker
 
 __all__ = ["Result", "resume", "train"]
 
@@ -117,6 +122,7 @@ def train(
     runs: Runs | None = None,
     measure_before: bool = True,
     watch: Watch = _nobody,
+    track: str | Tracker | None = None,
     **given: Any,
 ) -> Result:
     """Train a model on its own verified answers, from beginning to end.
@@ -134,6 +140,7 @@ def train(
         runs: where to keep it, where that is one's own.
         measure_before: whether the test is also taken before the first iteration.
         watch: makes what is told of progress; by default nothing is shown.
+        track: the name of an experiment tracker, or a `gce.ports.tracker.Tracker`, which is told every iteration.
         given: settings.
 
     Raises:
@@ -146,12 +153,13 @@ def train(
     settings = _with_names(settings, algorithm, evaluator)
     runs, name = place_of(run, runs)
     runs.check_free(name)
+    tracker = None if track is None else find_tracker(track)
     found = task if isinstance(task, Task) else find_task(task or settings.task)
     settings = evolve(settings, task=task if isinstance(task, str) else settings.task if task is None else task.name)
     settings = evolve(settings, preset=find_preset(found, settings.preset))
     prepared, stored = _prepared(settings, _Given(found, own_model, algorithm, evaluator))
     with runs.create(name, stored) as store:
-        return _finished(prepared, runs, store, watch, measure_before=measure_before)
+        return _followed(prepared, runs, store, watch, tracker, measure_before=measure_before)
 
 
 def resume(
@@ -166,6 +174,7 @@ def resume(
     discard_after: int | None = None,
     measure_before: bool = True,
     watch: Watch = _nobody,
+    track: str | Tracker | None = None,
 ) -> Result:
     """Go on with a run from its last commit, or from an earlier iteration.
 
@@ -180,6 +189,7 @@ def resume(
         discard_after: the iteration to go back to, whose checkpoint must be kept; what came after is lost.
         measure_before: as in `train`, where the run was cut off before that.
         watch: as in `train`.
+        track: as in `train`; where the tracker allows it, the record that it has of the run goes on.
 
     Raises:
         SettingError: a change of another setting.
@@ -187,11 +197,12 @@ def resume(
         GceError: as in `train`.
     """
     runs, name = place_of(run, runs)
+    tracker = None if track is None else find_tracker(track)
     # Nothing is lost for a command that is refused. What is to be discarded may be damaged: `open` checks the rest.
     with runs.read(name, verify=discard_after is None) as reader:
         prepared = _prepared_again(reader, changes or {}, _Given(task, model, algorithm, evaluator))
     with runs.open(name, discard_after=discard_after) as store:
-        return _finished(prepared, runs, store, watch, measure_before=measure_before)
+        return _followed(prepared, runs, store, watch, tracker, measure_before=measure_before)
 
 
 @frozen(eq=False)
@@ -331,12 +342,29 @@ def _settings_again(run: RunReader, given: Mapping[str, Any]) -> TrainSettings:
     return changed(from_stored(run.config["settings"]), given)
 
 
-def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, *, measure_before: bool) -> Result:
+def _followed(
+    prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, tracker: Tracker | None, *, measure_before: bool
+) -> Result:
+    """As `_finished`, with whoever watches the run told of it, and the tracker, where there is one."""
+    settings = prepared.settings
+    watcher = watch(settings.last_iteration)
+    if tracker is None:
+        return _finished(prepared, runs, store, watcher, measure_before=measure_before)
+    binary = prepared.task.reward is all_right
+    tracked = TrackedWatcher(watcher, tracker, settings.optimizer.learning_rate, binary)
+    folder = folder_of(runs, store.name)
+    followed = TrackedRun(store.name, identity_of(folder), folder, plain_settings(to_plain(settings)))
+    with tracked.following(followed):
+        result = _finished(prepared, runs, store, tracked, measure_before=measure_before)
+        tracked.result(result.summary)
+        return result
+
+
+def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watcher, *, measure_before: bool) -> Result:
     """Measure, go on from where the store stands until there is a reason to stop, measure again."""
     settings, task, evaluator, model = prepared.settings, prepared.task, prepared.evaluator, prepared.model
     clock = SystemClock()
     began = clock.now()
-    watcher = watch(settings.last_iteration)
     watcher.say(*_begins(prepared, store.name))
     test = _problems(prepared, "test", settings.evaluation.test)
     run = Run(
