@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from gce.app.evaluation.scoring import RESUME, accuracy, ask, check_answers
 from gce.app.settings.records import ADMISSION
+from gce.app.training.first_wave import first_wave_lines
 from gce.app.training.records import commit, count_tiers, iteration_record
 from gce.app.training.rollouts import sample, without_failed
 from gce.app.training.state import Run, RunState, next_state
@@ -37,6 +38,9 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     best = ADMISSION.share(run.settings.buffer.admission) is not None
     as_taken = [(rollout.reward, rollout.judged.right if best else rollout.credited) for rollout in rollouts]
     credited = count_tiers(run.tiers, rollouts, as_taken, admit_at=run.task.admit_at)
+    if not warming_up and state.iteration == state.warm_ups:
+        for line in first_wave_lines(run, rollouts):
+            run.watcher.say(line)
     buffer, admitted = admit_traces(run, state.buffer, number, rollouts)
     reports = warm_up(run, state) if warming_up else learn(run, number, buffer, rollouts, credited)
     updates = state.updates + len(reports)
