@@ -138,7 +138,7 @@ def _size(tier: TierFacts) -> str:
 
 def _battery_word(facts: Facts) -> str:
     if facts.battery is None:
-        return "not attacked"
+        return "-"
     return f"{facts.battery.findings} found" if facts.battery.findings else "held"
 
 

@@ -132,10 +132,19 @@ def _counted(facts: Facts, counts: Mapping[str, int], asked: int) -> Facts:
 
 
 def after_audit(
-    facts: Facts, task: Task, evaluator: Evaluator, problems: int, on_tier: Callable[[str], None] = lambda _tier: None
+    facts: Facts,
+    task: Task,
+    evaluator: Evaluator,
+    problems: int,
+    *,
+    tiers: Sequence[str] = (),
+    on_tier: Callable[[str], None] = lambda _tier: None,
 ) -> Facts:
-    """The facts with prompt-blind baselines measured on `problems` test problems a tier, and problems counted."""
-    tiers = [tier.name for tier in task.tiers(facts.preset)]
+    """The facts with prompt-blind baselines measured on `problems` test problems a tier, and problems counted.
+
+    `tiers` are those to measure, all of them where none is named.
+    """
+    tiers = tiers or [tier.name for tier in task.tiers(facts.preset)]
     found = audit(task, evaluator, facts.preset, tiers, problems=problems, fitted_to=problems, on_tier=on_tier)
     best = best_by_group([score for score in found.prompt_blind if score.group == score.tier])
     facts = _counted(facts, found.problems, problems)
@@ -144,7 +153,7 @@ def after_audit(
         tiers=tuple(
             evolve(tier, baseline=best[tier.tier].policy, baseline_rate=best[tier.tier].share)
             if tier.tier in best
-            else evolve(tier, baseline="", baseline_rate=None)
+            else tier
             for tier in facts.tiers
         ),
     )
