@@ -181,17 +181,19 @@ def test_what_cannot_be_done_is_one_line(
 def test_a_new_task_passes_its_own_tests_and_works_with_other_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    status, out, _ = gce(capsys, "new", "cities", "--dir", tmp_path)
-    names = ("README.md", "__init__.py", "task.py", "test_cities.py", "verifier.py")
-    assert status == 0 and sorted(os.listdir(tmp_path / "cities")) == sorted(names)
-    assert "pytest cities" in out and not any("NAME" in each.read_text() for each in (tmp_path / "cities").iterdir())
+    status, out, _ = gce(capsys, "new", "capitals", "--dir", tmp_path)
+    names = ("README.md", "__init__.py", "task.py", "test_capitals.py", "verifier.py")
+    assert status == 0 and sorted(os.listdir(tmp_path / "capitals")) == sorted(names)
+    assert "pytest capitals" in out and not any(
+        "NAME" in each.read_text() for each in (tmp_path / "capitals").iterdir()
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "cities"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "capitals"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and "15 passed" in done.stdout, done.stdout + done.stderr
     monkeypatch.chdir(tmp_path)
-    assert "verdict: right" in gce(capsys, "show", "cities:TASK", "--tier", "four")[1]
-    assert gce(capsys, "audit", "--task", "cities:TASK", "--n", "20", "--fit", "20")[0] == 0
+    assert "verdict: right" in gce(capsys, "show", "capitals:TASK", "--tier", "four")[1]
+    assert gce(capsys, "audit", "--task", "capitals:TASK", "--n", "200", "--fit", "200")[0] == 0
 
 
 def test_the_generated_tests_find_a_verifier_that_was_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,12 @@ def write_new_task(name: str, folder: Path) -> list[Path]:
     Raises:
         BadInput: the name cannot be that of a package, or something of that name is there already.
     """
-    _check_name(name)
+    _check_identifier(name)
     place = folder / name
     if place.exists() or place.is_symlink():
         raise BadInput(f"{place} exists already, and nothing is overwritten: choose another name, or another --dir")
+    if _installed(name):
+        raise BadInput(f"{name!r} is an installed package, which it would hide: choose another name")
     with whole_folder(place, option="--dir") as half:
         for template in sorted((resources.files("gce") / "data" / "new_task").iterdir(), key=lambda each: each.name):
             if template.name.endswith(".txt"):
@@ -36,15 +38,13 @@ def write_new_task(name: str, folder: Path) -> list[Path]:
     return sorted(place.iterdir())
 
 
-def _check_name(name: str) -> None:
+def _check_identifier(name: str) -> None:
     if not (name.isascii() and name.isidentifier()):
         raise BadInput(f"expected a name of ASCII letters, digits and _ that begins with a letter, got {name[:60]!r}")
     if keyword.iskeyword(name) or name in keyword.softkwlist or name.startswith("_"):
         raise BadInput(f"{name!r} means something in Python: choose another name")
     if name in sys.stdlib_module_names:
         raise BadInput(f"{name!r} is a module of Python's standard library, which it would hide: choose another name")
-    if _installed(name):
-        raise BadInput(f"{name!r} is an installed package, which it would hide: choose another name")
 
 
 def _installed(name: str) -> bool:
