@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -53,13 +54,17 @@ class Listening(Silent):
 
 
 def said_by(task: Task, answer: Any, **settings: Any) -> list[str]:
-    """What a run of two iterations says of its first wave."""
+    """What a run of two iterations says of its first wave: the warning, samples, and proposals together."""
     listening = Listening()
     model = ScriptedModel(answer if callable(answer) else lambda _request: answer)
     gce.train(**{**SMALL, **settings}, task=task, model=model, watch=lambda _last: listening)
     begins = [place for place, line in enumerate(listening.said) if line.startswith("warning: first wave")]
     assert len(begins) <= 1, "said once"
-    return listening.said[begins[0] : begins[0] + 5] if begins else []
+    if not begins:
+        return []
+    tail = list(takewhile(lambda line: line.startswith("  "), listening.said[begins[0] + 1 :]))
+    proposals = [line for line in tail if line.startswith("  try: ")]
+    return [listening.said[begins[0]], *(line for line in tail if line not in proposals), "\n".join(proposals)]
 
 
 def test_no_right_answer_at_all_is_said_at_once_with_three_answers() -> None:

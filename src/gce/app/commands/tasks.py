@@ -117,7 +117,7 @@ def _summary(facts: Facts) -> tuple[str, ...]:
     tokens = sorted({tier.max_tokens for tier in tiers})
     return (
         " ".join(names) if len(names) < 4 else f"{names[0]} .. {names[-1]}",
-        " ".join(dict.fromkeys(_size(each) for each in (*_extremes(tiers),))),
+        "-".join(dict.fromkeys(map(_size, _extremes(tiers)))),
         "-".join(dict.fromkeys((f"{tokens[0]}", f"{tokens[-1]}"))),
         f"{100 * min(rates):.0f}-{100 * max(rates):.0f}" if rates else "-",
         _battery_word(facts),

@@ -1,9 +1,9 @@
 """What is known of a task before any model is asked: its tiers and sizes, prompt-blind baselines, verifier batteries.
 
 Tiers, token budgets and limits are the task's own. What has to be measured (how many problems differ, what a
-prompt-blind baseline scores, whether `gce check` found something) is measured here, by the code of `gce audit` and
-`gce check`. For the shipped tasks it is recorded in `gce/data/task_facts.json`, which is what
-`gce tasks --audit 500 --check 20000 --json` prints, programs with 100 and 2,000; tests measure some of it again.
+prompt-blind baseline scores, whether `gce check` found something) is measured by the code of `gce audit` and
+`gce check`. For the shipped tasks it is recorded in `gce/data/task_facts.json`, the output of
+`gce tasks TASK --audit 200 --check 2000 --json`, of programs `--audit 100` alone; a test measures some of it again.
 """
 
 from __future__ import annotations

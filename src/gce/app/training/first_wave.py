@@ -38,7 +38,7 @@ def first_wave_lines(run: Run, rollouts: Sequence[Rollout]) -> list[str]:
     proposals = {"all right": _harder, "none right": _easier, "cut off": _longer}.get(found.kind, _look)
     places = sorted({0, len(answers) // 2, len(answers) - 1})[:SHOWN]
     samples = [_sample(answers[place]) for place in places]
-    return [f"warning: first wave: {found.words}", *samples, f"  try: {'; '.join(proposals(run, answers))}"]
+    return [f"warning: first wave: {found.words}", *samples, *(f"  try: {each}" for each in proposals(run, answers))]
 
 
 def _sample(answer: Answer) -> str:

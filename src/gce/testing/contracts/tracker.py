@@ -11,7 +11,12 @@ __all__ = ["check_tracker"]
 
 Values = Mapping[str, Mapping[int, float]]
 """By name of the metric, then by step."""
-SETTINGS = {"model.name": "gce-tiny", "seed": 7, "optimizer.learning_rate": 0.25, "curriculum.ladder": True}
+SETTINGS: Mapping[str, str | int | float | bool] = {
+    "model.name": "gce-tiny",
+    "seed": 7,
+    "optimizer.learning_rate": 0.25,
+    "curriculum.ladder": True,
+}
 
 
 def check_tracker(make: Callable[[], Tracker], read: Callable[[], Values], folder: str) -> None:
