@@ -68,6 +68,7 @@ def test_what_is_recorded_is_of_tasks_presets_and_tiers_that_there_are() -> None
         assert own == facts, "what the task says of itself has changed: record anew"
 
 
+@pytest.mark.slow
 def test_what_is_recorded_is_what_is_measured_again() -> None:
     """Of one preset, one tier: as many problems, the same baseline, the same share."""
     (facts,) = [facts for facts in recorded() if (facts.task, facts.preset) == ("scheduling", "larger")]

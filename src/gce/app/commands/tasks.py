@@ -36,7 +36,7 @@ examples:
   gce tasks my_task:TASK --check 2000         your own, its verifier attacked with 2,000 responses
 """
 RESPONSES = Count(1, 10_000_000)
-MOST_OF_A_NAME = 32
+MOST_OF_A_NAME = 28
 """Characters of a baseline's name, so that a row fits 80 columns."""
 
 
@@ -106,7 +106,7 @@ def _facts(task: Task, preset: str, arguments: argparse.Namespace) -> Facts:
 
 def _overview(found: list[Facts]) -> str:
     rows = [[facts.task, facts.preset, *_summary(facts)] for facts in found]
-    head = ("task", "preset", "tiers", "test", "tokens", "blind %", "verifier")
+    head = ("task", "preset", "tiers", "test", "tokens", "blind %", "check")
     return table(head, rows, words=True)
 
 
@@ -116,7 +116,7 @@ def _summary(facts: Facts) -> tuple[str, ...]:
     rates = [tier.baseline_rate.share for tier in tiers if tier.baseline_rate is not None]
     tokens = sorted({tier.max_tokens for tier in tiers})
     return (
-        " ".join(names) if len(names) < 4 else f"{names[0]} .. {names[-1]}",
+        " ".join(names) if len(names) < 4 else f"{names[0]}-{names[-1]}",
         "-".join(dict.fromkeys(map(_size, _extremes(tiers)))),
         "-".join(dict.fromkeys((f"{tokens[0]}", f"{tokens[-1]}"))),
         f"{100 * min(rates):.0f}-{100 * max(rates):.0f}" if rates else "-",
