@@ -10,6 +10,7 @@ from gce.app.terminal import put, put_json
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
+from gce.domain.problems import Split
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import ProblemSource
 
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     tier = arguments.tier
     if tier not in trained:
         tier = find_tiers(task, preset, (tier,) if tier else ())[0]
-    split = arguments.split or ("train" if tier in trained else "test")
+    split: Split = arguments.split or ("train" if tier in trained else "test")
     evaluator, source = find_evaluator(task, arguments.runner), ProblemSource(task)
     for index in range(arguments.index, arguments.index + arguments.n):
         found = shown(task, evaluator, source.draw(preset, tier, split, index, seed=arguments.seed))
