@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import toy_task
+from attrs import evolve
 from present import present
 
 from gce.adapters.evaluators.verifier import TaskVerifier
@@ -98,13 +99,13 @@ def test_a_faulty_verifier_is_told_by_what_was_found(capsys: pytest.CaptureFixtu
 def test_a_list_of_questions_is_counted_at_once() -> None:
     """Ten questions, two of them the same: nine test problems, and there are no others."""
     questions = [toy_task.Addition(number, 1, 2) for number in (*range(9), 8)]
-    task = toy_task.evolve(toy_task.ONE_TIER, draw=Listed(lambda _preset, _tier, _split: questions))
+    task = evolve(toy_task.ONE_TIER, draw=Listed(lambda _preset, _tier, _split: questions))
     (tier,) = known_facts(task, "small").tiers
     assert (tier.test_problems, tier.complete) == (9, True)
 
 
 def test_a_changed_task_of_a_shipped_name_does_not_borrow_what_was_measured() -> None:
-    other = toy_task.evolve(toy_task.ADDITION, name="scheduling", presets=TASKS["scheduling"].presets)
+    other = evolve(toy_task.ADDITION, name="scheduling", presets=TASKS["scheduling"].presets)
     facts = known_facts(other, "grounded")
     assert facts.battery is None and all(tier.baseline_rate is None for tier in facts.tiers)
 
