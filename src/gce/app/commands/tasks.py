@@ -119,7 +119,7 @@ def _summary(facts: Facts) -> tuple[str, ...]:
         " ".join(names) if len(names) < 4 else f"{names[0]}-{names[-1]}",
         "-".join(dict.fromkeys(map(_size, _extremes(tiers)))),
         "-".join(dict.fromkeys((f"{tokens[0]}", f"{tokens[-1]}"))),
-        f"{100 * min(rates):.0f}-{100 * max(rates):.0f}" if rates else "-",
+        "-".join(dict.fromkeys((f"{100 * min(rates):.0f}", f"{100 * max(rates):.0f}"))) if rates else "-",
         _battery_word(facts),
     )
 
