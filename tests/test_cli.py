@@ -77,7 +77,7 @@ def test_help_lists_every_command(gce: Gce) -> None:
     assert ran.status == 0
     assert all(f"\n    {name} " in ran.out for name in cli.COMMANDS)
     about_runs = {"ablate", "report", "validity", "rescore", "export", "traces"}
-    about_tasks = {"generate", "verify", "audit", "check"}
+    about_tasks = {"tasks", "show", "new", "generate", "verify", "audit", "check"}
     others = {"train", "evaluate", "models", "path", "doctor", "completion"}
     assert set(cli.COMMANDS) >= others | about_tasks | about_runs
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
+from present import present
 
 from gce.domain import randomness
-from gce.domain.diagnosis import PATIENCE, Fall, diagnose, falls, first_gains, run_counts
+from gce.domain.diagnosis import (
+    PATIENCE,
+    Fall,
+    diagnose,
+    diagnose_first_wave,
+    falls,
+    first_gains,
+    run_counts,
+)
 from gce.domain.measurements import IterationRecord, TierCount, add_counts
 from gce.domain.statistics import wilson
 
@@ -103,3 +112,42 @@ def test_many_looks_at_nothing_seldom_find_a_gain() -> None:
         before = {"T0": wilson(int(rng.binomial(200, 0.3)), 200)}
         found += first_gains(looks(*rng.binomial(40, 0.3, 40).tolist()), before)["T0"] is not None
     assert found <= 20
+
+
+# The first wave
+
+
+@pytest.mark.parametrize(
+    ("counts", "empty", "best", "kind", "said"),
+    [
+        ([counted(0), counted(0)], 0, 0.0, "none right", "0 of 16 rollouts were right (95 % interval 0.0-19.4 %)"),
+        ([counted(0)], 0, 0.4, "none right", "; the best reward is 0.4, and 0.75 is needed: there is nothing to learn"),
+        ([counted(8), counted(8)], 0, 1.0, "all right", "16 of 16 rollouts were right (95 % interval 80.6-100.0 %)"),
+        ([counted(0, unparsed=8)], 8, 0.0, "empty", "every answer is empty: the extraction is probably broken"),
+        (
+            [counted(0, unparsed=8)],
+            7,
+            0.0,
+            "unparsable",
+            "no answer could be parsed: the extraction is probably broken",
+        ),
+        ([counted(0, unparsed=8, truncated=4)], 0, 0.0, "cut off", "; 4 were cut off at the token limit"),
+        ([counted(0, unparsed=7, truncated=3)], 0, 0.0, "none right", "there is nothing to learn from"),
+    ],
+)
+def test_a_first_wave_that_teaches_nothing_is_told_by_its_kind(
+    counts: list[TierCount], empty: int, best: float, kind: str, said: str
+) -> None:
+    """Wilson: 0 of 16 is 0 to 3.84 / 19.84 = 19.4 %."""
+    found = present(diagnose_first_wave(counts, empty=empty, credited=0, best=best, needed=0.75))
+    assert found.kind == kind and said in found.words, found
+
+
+def test_nothing_is_said_of_a_first_wave_that_teaches() -> None:
+    def said(counts: list[TierCount], credited: int = 0) -> object:
+        return diagnose_first_wave(counts, empty=0, credited=credited, best=1.0, needed=1.0)
+
+    assert said([counted(1), counted(0)]) is None, "one right answer, in whatever tier"
+    assert said([counted(8), counted(0)]) is None
+    assert said([counted(0)], credited=2) is None, "the best of each group are learned, right or not"
+    assert said([]) is None, "a warm-up has no rollouts"

@@ -7,13 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import pi
+from typing import Literal
 
 from attrs import frozen
 
 from gce.domain.measurements import Interval, IterationRecord, TierCount, add_counts
 from gce.domain.statistics import difference, interval
 
-__all__ = ["PATIENCE", "Fall", "diagnose", "falls", "first_gains", "run_counts"]
+__all__ = [
+    "PATIENCE",
+    "Fall",
+    "FirstWave",
+    "diagnose",
+    "diagnose_first_wave",
+    "falls",
+    "first_gains",
+    "run_counts",
+]
 
 PATIENCE = 3
 """Iterations in a row that show the same before it is said."""
@@ -50,6 +60,46 @@ def _words(count: TierCount) -> str:
             "it solved examples"
         )
     return f"{seen}: try more rollouts a problem, a higher temperature, or easier problems first"
+
+
+@frozen
+class FirstWave:
+    """Why the first rollouts of a run teach nothing."""
+
+    kind: Literal["none right", "all right", "cut off", "empty", "unparsable"]
+    words: str
+    """What was seen, with the 95 % interval of the solve rate."""
+
+
+def diagnose_first_wave(
+    counts: Sequence[TierCount], *, empty: int, credited: int, best: float, needed: float
+) -> FirstWave | None:
+    """What is wrong with the first rollouts of a run; None where some are right and some are wrong.
+
+    `empty` is how many answers have no text, `credited` how many learning takes for right; with an admission by rank
+    these may be wrong, and then there is something to learn. `best` is the highest reward, and `needed` the reward from
+    which on an answer is right.
+    """
+    if not counts:
+        return None
+    count = add_counts(counts)
+    found = interval(count.correct, count.rollouts)
+    seen = (
+        f"{count.correct} of {count.rollouts} rollouts were right "
+        f"(95 % interval {100 * found.low:.1f}-{100 * found.high:.1f} %)"
+    )
+    if count.correct == count.rollouts:
+        return FirstWave("all right", f"{seen}: there is nothing to learn")
+    if count.correct or credited:
+        return None
+    if empty == count.rollouts:
+        return FirstWave("empty", f"{seen}, and every answer is empty: the extraction is probably broken")
+    if 2 * count.truncated >= count.rollouts:
+        return FirstWave("cut off", f"{seen}; {count.truncated} were cut off at the token limit")
+    if count.unparsed == count.rollouts:
+        return FirstWave("unparsable", f"{seen}, and no answer could be parsed: the extraction is probably broken")
+    graded = f"; the best reward is {best:.3g}, and {needed:g} is needed" if best > 0 else ""
+    return FirstWave("none right", f"{seen}{graded}: there is nothing to learn from")
 
 
 @frozen

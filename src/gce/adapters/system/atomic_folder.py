@@ -16,17 +16,17 @@ __all__ = ["whole_folder"]
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def whole_folder(path: Path, *, option: str = "--out") -> Iterator[Path]:
     """A temporary folder to write in; it takes its place at `path` when the block ends, and is gone where it fails.
 
     Raises BadInput where there is something already, other than an empty folder, where the place belongs to a run, or
-    nothing can be written.
+    nothing can be written. `option` is what gives the path on the command line.
     """
     check_apart(path)
     target = path.resolve()
     try:
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-            raise BadInput(f"{path} exists already and is no empty folder: give another --out")
+            raise BadInput(f"{path} exists already and is no empty folder: give another {option}")
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True) as half:
             folder = Path(half, target.name)
@@ -36,7 +36,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
             os.rename(folder, target)
         sync_directory(target.parent)
     except OSError as exc:
-        raise BadInput(f"cannot write {path}: {exc.strerror or exc}: give another --out") from exc
+        raise BadInput(f"cannot write {path}: {exc.strerror or exc}: give another {option}") from exc
 
 
 def _sync(folder: Path) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+from gce.app.evaluation.shown import plain_problem
 from gce.app.options import NAME, NAMES, PROBLEMS_PRINTED, SEED, Choice
 from gce.app.terminal import put, put_json
 from gce.app.wiring.solvers import find_solve
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
-from gce.domain.problems import Problem
-from gce.domain.serialization import to_plain
 from gce.domain.tasks import ProblemSource
 
 __all__ = ["add_arguments", "plain_problem", "run"]
@@ -58,9 +56,3 @@ def run(arguments: argparse.Namespace) -> int:
                 for message in problem.prompt:
                     put(*message.content.split("\n"))
     return 0
-
-
-def plain_problem(problem: Problem) -> dict[str, Any]:
-    """The problem as JSON takes it, its identity as text."""
-    identity = {"key": problem.key, "task": problem.task, "tier": problem.tier, "split": problem.split}
-    return identity | {name: value for name, value in to_plain(problem).items() if name != "id"}

@@ -21,6 +21,7 @@ from gce.app.training.dry_run import training_lines, work_of
 from gce.app.training.run import Result, resume, train
 from gce.app.wiring.runs import place_of
 from gce.app.wiring.tasks import find_task
+from gce.app.wiring.trackers import TRACK_HELP, TRACKER
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
 
@@ -56,6 +57,7 @@ examples:
                                                 a weak model's start: worked examples, and problems of two jobs
   gce train --model smollm2 --task scheduling-brief --preset paper --warm-up 200 --shots 64
                                                 another one: it learns up to 128 worked examples a tier, then samples
+  gce train --track wandb                       send every iteration's numbers to a tracker as well
   gce train --algorithm grpo --kl 0.01          group-relative weights, clipped ratios, held near the base
 
 A run directory holds run.sqlite (every rollout, verdict and iteration: open it with any SQL tool, also while the run
@@ -87,6 +89,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="say what the run would do and take, after a short try; write nothing"
     )
+    parser.add_argument("--track", type=TRACKER, metavar="NAME", help=TRACK_HELP)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_settings(parser)
     parser.common += ["--run-dir", "--resume", "--config", "--dry-run", "--json"]
@@ -114,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.run_dir = _new_directory()
         watch = partial(Terminal, work=work_of(settings, find_task(settings.task)))
         kept = sources if arguments.config or arguments.set else None
-        result = train(settings, run=arguments.run_dir, watch=watch, sources=kept)
+        result = train(settings, run=arguments.run_dir, watch=watch, sources=kept, track=arguments.track)
     if arguments.json:
         put_json(result.summary, indent=1)
     else:
@@ -153,7 +156,8 @@ def _resumed(arguments: argparse.Namespace) -> Result:
         raise BadInput("--dry-run is for a new run: leave out --resume")
     changes = merged(dict(arguments.set), given_settings(arguments))
     watch = partial(Terminal, resumed=True)
-    return resume(arguments.run_dir, changes, discard_after=arguments.discard_after, watch=watch)
+    how = {"discard_after": arguments.discard_after, "watch": watch, "track": arguments.track}
+    return resume(arguments.run_dir, changes, **how)
 
 
 def _dry_run(settings: TrainSettings, sources: Mapping[str, str], arguments: argparse.Namespace) -> int:

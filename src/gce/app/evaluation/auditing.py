@@ -81,9 +81,9 @@ class Audited:
         for score in sorted(found.above_limit, key=lambda score: -score.share.high):
             above.setdefault(score.group, []).append(score)
         for group, (first, *others) in above.items():
-            limit = 100 * limit_of(self.task, self.preset, first.tier)
+            limit, bound = 100 * limit_of(self.task, self.preset, first.tier), 100 * first.share.high
             parts.append(
-                f"above the limit of {limit:.0f} %: {first.policy} on {group}, upper bound {100 * first.share.high:.1f} %"
+                f"above the limit of {limit:.0f} %: {first.policy} on {group}, upper bound {bound:.1f} %"
                 + (f"; and {len(others)} others" if others else "")
             )
         return parts

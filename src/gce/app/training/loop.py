@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gce.app.evaluation.scoring import RESUME, accuracy, ask, check_answers
+from gce.app.training.first_wave import first_wave_lines
 from gce.app.training.records import commit, iteration_record
 from gce.app.training.rollouts import rewards_by_tier, sample, without_failed
 from gce.app.training.state import Run, RunState, next_state
@@ -33,6 +34,9 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     began = run.clock.now()
     rollouts = without_failed(sampled)
     showed = rewards_by_tier(run.tiers, rollouts)
+    if not warming_up and state.iteration == state.warm_ups:
+        for line in first_wave_lines(run, rollouts):
+            run.watcher.say(line)
     buffer, admitted = admit_traces(run, state.buffer, number, rollouts)
     reports = warm_up(run, state) if warming_up else learn(run, number, buffer, rollouts, showed)
     updates = state.updates + len(reports)

@@ -40,6 +40,7 @@ from gce.app.training.preparation import (
 from gce.app.training.records import moved_arrays, result_parts, summary_of, versions
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
+from gce.app.training.tracking import TrackedWatcher
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import default_model, find_learning_model
 from gce.app.wiring.names import GIVEN, entry, name_of
@@ -47,6 +48,7 @@ from gce.app.wiring.runs import find_adapter, place_of
 from gce.app.wiring.strategy_names import find_strategy
 from gce.app.wiring.system import SystemClock
 from gce.app.wiring.tasks import find_preset, find_task, is_fold, problems_digest, same_problems, say_if_many, task_name
+from gce.app.wiring.trackers import find_tracker, folder_of, identity_of
 from gce.domain.algorithms import ALGORITHMS, Algorithm
 from gce.domain.diagnosis import falls
 from gce.domain.learning import ModelState
@@ -55,10 +57,13 @@ from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.strategies.requests import Strategy
 from gce.domain.tasks import Task, draw_problems
+from gce.domain.tasks.reward import all_right
+from gce.domain.tracking import TrackedRun, plain_settings
 from gce.errors import BadInput, SettingError
 from gce.ports.evaluator import Evaluator
 from gce.ports.model import LearningModel, Probe
 from gce.ports.runs import RunReader, Runs, RunWriter
+from gce.ports.tracker import Tracker
 
 __all__ = ["Result", "resume", "train"]
 
@@ -135,6 +140,7 @@ def train(
     measure_before: bool = True,
     progress: bool = True,
     watch: Watch | None = None,
+    track: str | Tracker | None = None,
     sources: Mapping[str, str] | None = None,
     **given: Unpack[TrainKeywords],
 ) -> Result:
@@ -158,6 +164,7 @@ def train(
         progress: whether progress is shown: below the cell of a notebook, else on standard error.
         watch: makes what is told of progress, in place of that.
         sources: where settings come from that differ from the defaults, by dotted name; kept with the run.
+        track: the name of an experiment tracker, or a `gce.ports.tracker.Tracker`, which is told every iteration.
         given: settings.
 
     Raises:
@@ -173,6 +180,7 @@ def train(
     in_memory = run is None and runs is None
     runs, name = place_of(run, runs)
     runs.check_free(name)
+    tracker = None if track is None else find_tracker(track)
     found = task if isinstance(task, Task) else find_task(task or settings.task)
     settings = evolve(settings, task=settings.task if task is None else task_name(task))
     settings = evolve(settings, preset=find_preset(found, settings.preset))
@@ -183,7 +191,7 @@ def train(
     if sources:
         stored["sources"] = dict(sources)
     with _resumable(name, in_memory), runs.create(name, stored) as store:
-        return _finished(prepared, runs, store, watch or watch_of(progress), measure_before=measure_before)
+        return _followed(prepared, runs, store, watch or watch_of(progress), tracker, measure_before=measure_before)
 
 
 def resume(
@@ -199,6 +207,7 @@ def resume(
     measure_before: bool = True,
     progress: bool = True,
     watch: Watch | None = None,
+    track: str | Tracker | None = None,
     **given: Unpack[StoppingKeywords],
 ) -> Result:
     """Go on with a run from its last commit, or from an earlier iteration: `gce.resume("runs/1", iterations=6)`.
@@ -215,6 +224,7 @@ def resume(
         measure_before: as in `train`, where the run was cut off before that.
         progress: as in `train`.
         watch: as in `train`.
+        track: as in `train`; where the tracker allows it, the record that it has of the run goes on.
         given: settings of the section `stopping` by their own names.
 
     Raises:
@@ -224,13 +234,14 @@ def resume(
     """
     _check_kinds(task=(task, Task), run=(run, str, Path))
     runs, name = place_of(run, runs)
+    tracker = None if track is None else find_tracker(track)
     # Nothing is lost for a command that is refused. What is to be discarded may be damaged: `open` checks the rest.
     with runs.read(name, verify=discard_after is None) as reader:
         own_model = (None if model.origin else model.model) if isinstance(model, LoadedModel) else model
         others = _Given(task, own_model, algorithm, evaluator)
         prepared = _prepared_again(reader, full_names({**(changes or {}), **given}), others)
     with _resumable(name, False), runs.open(name, discard_after=discard_after) as store:
-        return _finished(prepared, runs, store, watch or watch_of(progress), measure_before=measure_before)
+        return _followed(prepared, runs, store, watch or watch_of(progress), tracker, measure_before=measure_before)
 
 
 def _check_kinds(**given: tuple[Any, ...]) -> None:
@@ -397,12 +408,29 @@ def _settings_again(run: RunReader, given: Mapping[str, Any]) -> TrainSettings:
     return changed(from_stored(run.config["settings"]), given)
 
 
-def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, *, measure_before: bool) -> Result:
+def _followed(
+    prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, tracker: Tracker | None, *, measure_before: bool
+) -> Result:
+    """As `_finished`, with whoever watches the run told of it, and the tracker, where there is one."""
+    settings = prepared.settings
+    watcher = watch(settings.last_iteration)
+    if tracker is None:
+        return _finished(prepared, runs, store, watcher, measure_before=measure_before)
+    binary = prepared.task.reward is all_right
+    tracked = TrackedWatcher(watcher, tracker, settings.optimizer.learning_rate, binary)
+    folder = folder_of(runs, store.name)
+    followed = TrackedRun(store.name, identity_of(folder), folder, plain_settings(to_plain(settings)))
+    with tracked.following(followed):
+        result = _finished(prepared, runs, store, tracked, measure_before=measure_before)
+        tracked.result(result.summary)
+        return result
+
+
+def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watcher, *, measure_before: bool) -> Result:
     """Measure, go on from where the store stands until there is a reason to stop, measure again."""
     settings, task, evaluator, model = prepared.settings, prepared.task, prepared.evaluator, prepared.model
     clock = SystemClock()
     began = clock.now()
-    watcher = watch(settings.last_iteration)
     watcher.say(*_begins(prepared, store.name))
     test = _problems(prepared, "test", settings.evaluation.test)
     run = Run(

@@ -62,6 +62,10 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "dev": ("mypy", "ruff"),
     "data": ("atif", "datasets"),
     "attack": ("cosmic-ray", "atheris"),
+    "wandb": ("wandb",),
+    "mlflow": ("mlflow",),
+    "tensorboard": ("tensorboard",),
+    "trackio": ("trackio",),
 }
 """The packages that each extra adds on this platform, as in pyproject.toml."""
 

@@ -1,0 +1,101 @@
+"""What an experiment tracker is told of a run: its settings once, then a row of numbers an iteration.
+
+Names are those that TRL and the Hugging Face Trainer log under, where they have one. Knows no tracker.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from gce.domain.measurements import Interval, IterationRecord, TierCount, add_counts
+
+__all__ = ["TrackedRun", "accuracy_values", "iteration_values", "plain_settings"]
+
+_UNUSUAL = re.compile(r"[^\w .-]")
+"""What some trackers refuse in the name of a metric."""
+
+
+@frozen
+class TrackedRun:
+    """A run as a tracker knows it."""
+
+    name: str
+    identity: str
+    """Of this run alone: the same when the run is resumed. ASCII letters and digits."""
+    folder: str
+    """The run's directory, in which files of the tracker may be kept; empty for a run in memory."""
+    settings: Mapping[str, str | int | float | bool]
+    """By dotted name, as `optimizer.learning_rate`."""
+
+
+def plain_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str | int | float | bool]:
+    """Nested settings by dotted name; lists and mappings of values as text, and without those that are not set."""
+    found: dict[str, str | int | float | bool] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= plain_settings(value, f"{prefix}{name}.")
+        elif isinstance(value, (list, tuple)):
+            found[prefix + name] = ", ".join(map(str, value))
+        elif value is not None:
+            found[prefix + name] = value
+    return found
+
+
+def iteration_values(record: IterationRecord, *, learning_rate: float, binary: bool) -> dict[str, float]:
+    """The numbers of one iteration. What it does not have, as rollouts in a warm-up, is left out.
+
+    Rates are in [0, 1], lengths in tokens, times in seconds. `binary`: whether rewards are 0 or 1, so that the mean
+    reward is the solve rate.
+    """
+    found: dict[str, float] = {"train/updates": record.updates, "train/admitted": record.admitted}
+    found |= _by_tier("train/buffer", record.buffer)
+    found["train/buffer"] = sum(record.buffer.values())
+    if record.updates:
+        found["train/learning_rate"] = learning_rate
+    measured = {"loss": record.loss, "grad_norm": record.gradient_norm, "entropy": record.entropy}
+    found |= {f"train/{name}": value for name, value in measured.items() if value is not None}
+    if record.tiers:
+        found |= _rollout_values(add_counts(list(record.tiers.values())), binary=binary)
+        found["train/failed"] = sum(record.failed.values())
+        found |= _by_tier("train/solve_rate", {tier: _solve_rate(count) for tier, count in record.tiers.items()})
+        lengths = {tier: count.mean_tokens for tier, count in record.tiers.items()}
+        found |= _by_tier("train/completions/mean_length", lengths)
+    found |= _accuracies("eval/accuracy", record.dev)
+    return found | {f"time/{stage}": seconds for stage, seconds in record.seconds.items()}
+
+
+def accuracy_values(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, float]:
+    """Accuracy on the test problems by moment or baseline, and tier."""
+    return {name: value for row, found in rows.items() for name, value in _accuracies(f"test/{row}", found).items()}
+
+
+def _rollout_values(count: TierCount, *, binary: bool) -> dict[str, float]:
+    """Of the rollouts of all tiers together."""
+    found = {
+        "train/solve_rate": _solve_rate(count),
+        "train/rollouts": count.rollouts,
+        "train/unparsed_ratio": count.unparsed / count.rollouts,
+        "train/completions/mean_length": count.mean_tokens,
+        "train/completions/clipped_ratio": count.truncated / count.rollouts,
+        "train/frac_reward_zero_std": (count.all_right + count.all_wrong) / count.problems,
+    }
+    return found | ({"train/reward": found["train/solve_rate"]} if binary else {})
+
+
+def _solve_rate(count: TierCount) -> float:
+    return count.correct / count.rollouts
+
+
+def _accuracies(name: str, found: Mapping[str, Interval]) -> dict[str, float]:
+    """By tier, and their mean where all were measured."""
+    shares = [share.share for share in found.values() if share.n]
+    values = _by_tier(name, {tier: share.share for tier, share in found.items() if share.n})
+    return values | ({name: sum(shares) / len(shares)} if shares and len(shares) == len(found) else {})
+
+
+def _by_tier(name: str, values: Mapping[str, float]) -> dict[str, float]:
+    return {f"{name}/{_UNUSUAL.sub('_', tier)}": value for tier, value in values.items()}

@@ -1,0 +1,124 @@
+"""What a run says of its first rollouts where they teach nothing: once, with samples, and with what would help."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+from typing import Any
+
+import pytest
+import toy_task
+from attrs import evolve
+
+import gce
+from gce.adapters.models.scripted import ScriptedModel
+from gce.app.terminal import Silent
+from gce.domain.tasks import Scored, Task, TaskTier
+from gce.domain.verdicts import Verdict
+
+SMALL: dict[str, Any] = {
+    "stopping": {"iterations": 2},
+    "evaluation": {"test": 0, "dev": 0},
+    "rollouts": {"problems": 4, "samples": 2},
+}
+LADDER = evolve(toy_task.WORKED, presets={"small": (TaskTier("L", rung=True), *toy_task.ADDITION.presets["small"])})
+LADDER = evolve(
+    LADDER,
+    draw=lambda _preset, tier, rng, _solve: toy_task.Addition(rng.randrange(40), 1, toy_task.MODULI.get(tier, 2)),
+)
+GRADED = evolve(
+    toy_task.ADDITION,
+    verify=lambda *_: (Verdict("right", 0.4, "sum", "1"),),
+    reward=Scored(lambda verdicts: verdicts[0].score, 0.0, 1.0),
+)
+
+
+def wrong(before: str = "") -> Any:
+    """Answers that are off by one, behind other words."""
+
+    def answer(request: Any) -> str:
+        a, b, _ = (int(word[1:]) for word in request.messages[-1].content.split())
+        return f"{before} w{a + b + 1}"
+
+    return answer
+
+
+class Listening(Silent):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, *lines: str) -> None:
+        self.said += lines
+
+
+def said_by(task: Task, answer: Any, **settings: Any) -> list[str]:
+    """What a run of two iterations says of its first wave: the warning, samples, and proposals together."""
+    listening = Listening()
+    model = ScriptedModel(answer if callable(answer) else lambda _request: answer)
+    gce.train(**{**SMALL, **settings}, task=task, model=model, watch=lambda _last: listening)
+    begins = [place for place, line in enumerate(listening.said) if line.startswith("warning: first wave")]
+    assert len(begins) <= 1, "said once"
+    if not begins:
+        return []
+    tail = list(takewhile(lambda line: line.startswith("  "), listening.said[begins[0] + 1 :]))
+    proposals = [line for line in tail if line.startswith("  try: ")]
+    return [listening.said[begins[0]], *(line for line in tail if line not in proposals), "\n".join(proposals)]
+
+
+def test_no_right_answer_at_all_is_said_at_once_with_three_answers() -> None:
+    head, *samples, proposals = said_by(toy_task.WORKED, wrong("no idea\x1b[2J\n"))
+    assert head.startswith("warning: first wave: 0 of 8 rollouts were right (95 % interval 0.0-32.4 %)")
+    assert len(samples) == 3 and len({sample.split(":")[0] for sample in samples}) == 2, "from both tiers"
+    for sample in samples:
+        assert re.fullmatch(r'  T[01]: "no idea\\x1b\[2J\\n w\d+"  <- \d+ is off by 1\.', sample), sample
+    for proposal in ("(--warm-up 100)", "(--bootstrap few-shot)", "an easier tier", "(--model)"):
+        assert proposal in proposals
+
+
+def test_long_answers_are_clipped() -> None:
+    samples = said_by(toy_task.ADDITION, wrong("x" * 300))[1:4]
+    assert all(re.search(f'"{"x" * 160} ... and 14[3-5] more characters"', sample) for sample in samples), samples
+
+
+def test_only_what_the_task_has_and_the_run_does_not_do_yet_is_proposed() -> None:
+    assert "give the task demonstrations" in said_by(toy_task.ADDITION, wrong())[-1]
+    proposals = said_by(LADDER, wrong(), demonstrations={"bootstrap": "few-shot", "shots": 1})[-1]
+    assert "(--ladder)" in proposals and "few-shot" not in proposals and "--warm-up" in proposals
+    assert "--ladder" not in said_by(LADDER, wrong(), curriculum={"ladder": True})[-1]
+
+
+def test_answers_that_are_all_right_ask_for_harder_problems() -> None:
+    def adds(request: Any) -> str:
+        a, b, _ = (int(word[1:]) for word in request.messages[-1].content.split())
+        return f"w{a + b}"
+
+    head, *_, proposals = said_by(toy_task.TWO_PRESETS, adds)
+    assert "8 of 8 rollouts were right (95 % interval 67.6-100.0 %): there is nothing to learn" in head
+    assert "a harder preset (--preset: other)" in proposals
+
+
+@pytest.mark.parametrize(("answer", "said"), [(" \n", "every answer is empty"), ("hm", "no answer could be parsed")])
+def test_answers_that_cannot_be_read_point_at_the_extraction(answer: str, said: str) -> None:
+    head, *_, proposals = said_by(toy_task.ADDITION, answer)
+    assert said in head and "the extraction is probably broken" in head
+    assert "gce show addition" in proposals
+
+
+def test_a_graded_reward_that_admits_nothing_tells_its_best() -> None:
+    head = said_by(GRADED, "whatever")[0]
+    assert "0 of 8 rollouts were right" in head and "the best reward is 0.4, and 1 is needed" in head
+    assert not said_by(GRADED, "whatever", buffer={"admission": "top:0.5"}), "the best of each group are learned"
+
+
+def test_a_run_that_finds_both_says_nothing() -> None:
+    assert not said_by(toy_task.ADDITION, lambda request: toy_task.careless(None, None)._answer(request))
+
+
+def test_a_demonstration_that_raises_does_not_end_the_run() -> None:
+    def broken(_problem: Any, _solve: Any) -> str:
+        raise RuntimeError("mine")
+
+    task = evolve(toy_task.ADDITION, teaching=evolve(toy_task.ADDITION.teaching, demonstration=broken))
+    assert "give the task demonstrations" in said_by(task, wrong())[-1]
