@@ -112,16 +112,23 @@ def _lines(found: Transcript) -> Iterator[str]:
 
 
 def _marked(found: Transcript) -> Iterator[str]:
-    """The answer's lines; under one with marks, each mark with the numbers of its violations."""
-    line, marks = "", ""
+    """The answer's lines; below one with marks, each mark's place and the numbers of its violations."""
+    line, marks = "", list[tuple[int, str]]()
     for piece in found.answer:
-        first, *others = piece.text.split("\n")
-        shown = printable(first)
-        if piece.about:
-            numbers = ",".join(map(str, piece.about))
-            marks = f"{marks.ljust(len(line))}^{numbers} "
-        line += shown
-        for other in others:
-            yield from filter(None, (line or " ", marks.rstrip()))
-            line, marks = printable(other), ""
-    yield from filter(None, (line, marks.rstrip()))
+        for place, part in enumerate(piece.text.split("\n")):
+            if place:
+                yield from (line, *_below(marks))
+                line, marks = "", []
+            if piece.about and part:
+                marks.append((len(line), f"^{','.join(map(str, piece.about))}"))
+            line += printable(part)
+    yield from (line, *_below(marks))
+
+
+def _below(marks: Sequence[tuple[int, str]]) -> list[str]:
+    """Marks at their columns, in as many lines as they need."""
+    lines: list[str] = []
+    for column, mark in marks:
+        place = next((place for place, line in enumerate(lines) if len(line) < column), len(lines))
+        lines[place : place + 1] = [f"{''.join(lines[place : place + 1]).ljust(column)}{mark}"]
+    return lines
