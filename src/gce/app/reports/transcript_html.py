@@ -15,6 +15,8 @@ __all__ = ["SCRIPT", "TRANSCRIPT_STYLE", "transcripts_html"]
 
 LONGEST = 8_000
 """Characters of a prompt or an answer that are shown: the beginning and the end."""
+LONGEST_LINE = 500
+"""Characters of what is no prompt and no answer: messages, steps, names."""
 MOST_STEPS = 200
 MOST_FAULTS = 20
 _STEP = {"true": "\u2713", "false": "\u2717", "unreadable": "?"}
@@ -145,14 +147,12 @@ def _piece(piece: Piece, text: str, found: Transcript) -> str:
         return _text(text)
     title = " ".join(found.faults[number - 1].message for number in piece.about[:3])
     numbers = ",".join(map(str, piece.about))
-    return f'<mark title="{_line(title[:500])}">{_text(text)}<sup>{numbers}</sup></mark>'
+    return f'<mark title="{_line(title)}">{_text(text)}<sup>{numbers}</sup></mark>'
 
 
 def _faults(found: Transcript) -> str:
     verdicts = f"<h3>verdict <small>{_line('; '.join(found.verdicts))}</small></h3>"
-    rows = "".join(
-        f"<li>{_line(fault.kind)}: {_line(fault.message[:1000])}</li>" for fault in found.faults[:MOST_FAULTS]
-    )
+    rows = "".join(f"<li>{_line(fault.kind)}: {_line(fault.message)}</li>" for fault in found.faults[:MOST_FAULTS])
     more = len(found.faults) - MOST_FAULTS
     return f"{verdicts}{f'<ol>{rows}</ol>' if rows else ''}{f'<p>and {more} more</p>' if more > 0 else ''}"
 
@@ -164,8 +164,8 @@ def _steps(steps: Sequence[Step]) -> str:
         f"{count} {status}" for status in _STEP if (count := sum(_kind(step) == status for step in steps))
     )
     rows = "".join(
-        f'<li class="{_kind(step)}">{_STEP[_kind(step)]} {_line(step.text[:300])}'
-        f"{f' <small>{_line(step.reason[:300])}</small>' if step.reason else ''}</li>"
+        f'<li class="{_kind(step)}">{_STEP[_kind(step)]} {_line(step.text)}'
+        f"{f' <small>{_line(step.reason)}</small>' if step.reason else ''}</li>"
         for step in steps[:MOST_STEPS]
     )
     more = f"<li>and {len(steps) - MOST_STEPS} more</li>" if len(steps) > MOST_STEPS else ""
@@ -189,4 +189,4 @@ def _text(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return html.escape(printable(text))
+    return html.escape(printable(text[:LONGEST_LINE]))
