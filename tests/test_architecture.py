@@ -34,8 +34,8 @@ PURE_STANDARD_LIBRARY = {
 """What domain and ports may use: no clock, no files, no processes. `random` is looked at more closely below."""
 
 ADAPTERS_ONLY = {
-    "gguf", "httpx2", "huggingface_hub", "mlx", "mlx_lm", "ortools", "peft", "safetensors", "scipy_openblas32",
-    "sqlite3", "tokenizers", "torch", "transformers",
+    "gguf", "httpx2", "huggingface_hub", "mlx", "mlx_lm", "ortools", "peft", "pyarrow", "safetensors",
+    "scipy_openblas32", "sqlite3", "tokenizers", "torch", "transformers",
 }
 # fmt: on
 HEAVY = ADAPTERS_ONLY | {"cattrs", "hypothesis", "matplotlib", "rich"}

@@ -171,12 +171,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> MemoryRuns:
     script = folder / "answers.jsonl"
     script.write_text(json.dumps({"text": [*HOSTILE, "w40"]}) + "\n", encoding="utf-8")
     stores, found = wiring.STORES, MemoryRuns()
-    wiring.STORES = {"memory:": found, **stores}  # type: ignore[misc]
+    wiring.STORES = {"memory:": found, **stores}
     try:
         train = ["train", "--task", "test_transcripts:STEPPED", "--model", f"scripted:{script}", *SIZES]
         assert cli.main([*train, "--run-dir", "memory:hostile"]) == 0
     finally:
-        wiring.STORES = stores  # type: ignore[misc]
+        wiring.STORES = stores
     return found
 
 
@@ -261,7 +261,7 @@ def test_where_the_task_is_gone_a_transcript_says_so(hostile: MemoryRuns, monkey
 
 
 def test_steps_that_cannot_be_judged_are_a_note(hostile: MemoryRuns, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = evolve(STEPPED, teaching=Teaching(check_steps=lambda *_: 1 / 0))  # type: ignore[arg-type, return-value]
+    broken = evolve(STEPPED, teaching=Teaching(check_steps=lambda *_: 1 / 0))  # type: ignore[arg-type]
     monkeypatch.setattr("gce.app.transcripts.find_task", lambda _name: broken)
     with wiring.open_run("memory:hostile") as run:
         (found,) = transcripts_of(run, find_answers(run, "T0/0", "after"))

@@ -36,7 +36,7 @@ h1 { font-size: 1.5rem; margin: .5rem 0; overflow-wrap: anywhere }
 h2 { font-size: 1.2rem; margin: 0 0 .6rem; padding-top: 2rem; border-bottom: 1px solid var(--line);
   overflow-wrap: anywhere }
 p { max-width: 50rem; overflow-wrap: anywhere }
-main { min-width: 0 } .beside { columns: 34rem 2; column-gap: 2.5rem } .beside section { break-inside: avoid }
+main { min-width: 0 } .beside { columns: 27rem 2; column-gap: 2.5rem } .beside section { break-inside: avoid }
 nav { display: flex; flex-wrap: wrap; gap: .3rem .9rem; overflow-wrap: anywhere } nav a { color: inherit }
 .content { display: flex; flex-wrap: wrap; gap: .8rem 2.5rem; align-items: flex-start }
 .tables { min-width: 0; max-width: 100%; display: flex; flex-wrap: wrap; gap: .5rem 2.5rem; align-items: flex-start }
@@ -53,8 +53,9 @@ td { font-variant-numeric: tabular-nums } td:last-child { overflow-wrap: anywher
 @media (min-width: 75rem) { body { display: grid; grid-template-columns: 12rem minmax(0, 1fr); gap: 0 2.5rem }
   h1 { grid-column: 1 / -1 } nav { flex-direction: column; flex-wrap: nowrap; position: sticky; top: 0;
   padding-top: 2rem; align-self: start; max-height: 100vh; overflow-y: auto } }
+@media (max-width: 75rem) { table { font-size: .84rem } th, td { padding: .2rem .35rem } }
 @media (max-width: 40rem) { body { padding: .6rem; font-size: 15px }
-  td:first-child { white-space: normal; min-width: 6rem } th, td { padding: .2rem .4rem }
+  td:first-child { white-space: normal; min-width: 6rem }
   .plain td { min-width: 5rem } .said { display: none } }
 """
 _POLICY = b64encode(sha256(SCRIPT.encode()).digest()).decode()

@@ -51,7 +51,7 @@ for (const section of document.querySelectorAll("section")) {
   const all = [...section.querySelectorAll(".transcript")];
   const texts = all.map(each => each.textContent.toLowerCase());
   const show = () => {
-    const [words, ...picked] = [...form.elements].map(field => field.value);
+    const [words, ...picked] = [...form.querySelectorAll("input, select")].map(field => field.value);
     const said = words.toLowerCase();
     let shown = 0;
     all.forEach((each, place) => {

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gce import __version__
+from gce.app.evaluation.scoring import graded_fields
 from gce.app.tables import accuracy_rows, count_words, table
 from gce.app.training.rollouts import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
@@ -144,6 +145,7 @@ def commit(
                 "shown": rollout.shown,
                 "verdicts": to_plain(answer.verdicts),
                 **rollout.counts,
+                **graded_fields(answer),
             },
         )
     for trace in admitted:
