@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
+from toy_task import ADDITION
 
 from gce.adapters.datasets.row_files import ROW_FORMATS, write_rows
 from gce.adapters.runs.memory_store import MemoryRuns
@@ -126,3 +128,15 @@ def test_rows_are_written_as_they_come_whatever_is_in_them(form: str) -> None:
     else:
         (found,) = csv.DictReader(io.StringIO(out.getvalue().decode(), newline=""))
         assert found == {"text": text.replace("\ud800", "?"), "none": ""}
+
+
+GRADED = evolve(ADDITION, reward=lambda verdicts: 1.0 if verdicts[0].right else 0.25)
+
+
+def test_graded_rewards_of_rollouts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wiring, "STORES", {"memory:": MemoryRuns(), **wiring.STORES})
+    model = ("--task", "test_answers:GRADED", "--model", "toy_task:careless")
+    assert cli.main(["train", *model, *SIZES, "--run-dir", "memory:run"]) == 0
+    with wiring.open_run("memory:run") as reader:
+        found = {(row["moment"] == "rollouts", row["correct"]): row["reward"] for row in answer_rows(reader)}
+    assert found == {(True, True): 1.0, (True, False): 0.25, (False, True): 1.0, (False, False): 0.25}
