@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.domain.marks import MOST_LABELS, Piece, pieces
+from gce.domain.marks import MOST_LABELS, MOST_PLACES, Piece, pieces
 
 
 def marked(text: str, *violations: tuple[tuple[str, ...], str]) -> list[tuple[str, tuple[int, ...]]]:
@@ -53,4 +53,4 @@ def test_the_pieces_joined_are_the_text(text: str, violations: list[tuple[list[s
 def test_many_labels_on_a_long_line_are_bounded() -> None:
     labels = tuple(f"job{number}" for number in range(5 * MOST_LABELS))
     found = pieces("job1 " * 20_000, [(labels, "all")])
-    assert sum(bool(piece.about) for piece in found) == 20_000
+    assert sum(bool(piece.about) for piece in found) == MOST_PLACES

@@ -117,7 +117,7 @@ def transcript(text: str, **changes: Any) -> Transcript:
     found = Transcript(
         *("t/p/test/T<0/0/1", "after", "T<0", "wrong", None, 0.0, (Message("user", text),), text),
         *(
-            pieces(text, [((), text)]),
+            pieces(text, [(text.split()[-1:], text)]),
             ("<e>: wrong",),
             (Fault("<k>", text, ()),),
             (Step(text, "false", text),),
@@ -141,6 +141,7 @@ def test_whatever_a_model_writes_is_text_on_the_page(text: str) -> None:
     assert page.encode()
     prompt, answer = seen.shown
     assert prompt == "\n".join(map(printable, text.split("\n"))) and answer[:2] == prompt[:2]
+    assert "title" in seen.attributes and "mark" in seen.tags, "a message stands in an attribute"
 
 
 def test_a_browser_runs_no_script_but_the_one_of_the_page() -> None:
@@ -150,7 +151,8 @@ def test_a_browser_runs_no_script_but_the_one_of_the_page() -> None:
 
 
 def test_a_page_holds_at_most_3_megabytes_and_says_how_many_had_no_room() -> None:
-    many = [transcript("w1 " * 40_000, problem=f"t/p/test/T0/0/{n}", tier=f"T{n % 6}") for n in range(200)]
+    long = transcript("w1 " * 40_000)
+    many = [evolve(long, problem=f"t/p/test/T0/0/{n}", tier=f"T{n % 6}") for n in range(60)]
     page = html_page("x", [Section("one", transcripts=tuple(many)), Section("two", transcripts=tuple(many))], str)
     assert MOST_BYTES * 0.9 < len(page.encode()) <= MOST_BYTES == 3_000_000
     assert page.count("more had no room: gce transcript prints them.") == 2

@@ -9,8 +9,8 @@ from attrs import frozen
 
 __all__ = ["Piece", "pieces"]
 
-MOST_LABELS = 200
-"""Labels that are looked for, of all violations together."""
+MOST_LABELS = MOST_PLACES = 200
+"""Labels that are looked for, of all violations together, and places that are marked."""
 _QUOTED = re.compile(r"'([^'\n]{2,60})'|\"([^\"\n]{2,60})\"")
 
 
@@ -34,7 +34,8 @@ def pieces(text: str, violations: Sequence[tuple[Sequence[str], str]]) -> tuple[
     looked_for = [(number, label) for number, found in enumerate(violations, 1) for label in _labels(*found)]
     for number, label in looked_for[:MOST_LABELS]:
         for place in _words(text, label, start):
-            places.setdefault((place, place + len(label)), []).append(number)
+            if len(places) < MOST_PLACES:
+                places.setdefault((place, place + len(label)), []).append(number)
     return tuple(_cut(text, places))
 
 

@@ -71,16 +71,16 @@ for (const section of document.querySelectorAll("section")) {
 
 
 def transcripts_html(transcripts: Sequence[Transcript], room: int) -> str:
-    """The first transcripts that fit in `room` bytes, in the order of tiers, behind a filter."""
+    """The first transcripts that fit in `room` bytes, shown in the order of tiers, behind a filter."""
     tiers = list(dict.fromkeys(each.tier for each in transcripts))
     head = _filter(tiers)
     room -= len(head.encode()) + 200
     kept: list[tuple[tuple[int, ...], str]] = []
     for each in transcripts:
         text = _transcript(each, tiers)
+        if len(text.encode()) > room:
+            continue
         room -= len(text.encode())
-        if room < 0:
-            break
         place = (tiers.index(each.tier), MOMENTS.index(each.moment), OUTCOMES.index(each.outcome), len(kept))
         kept.append((place, text))
     left_out = len(transcripts) - len(kept)
@@ -147,7 +147,7 @@ def _piece(piece: Piece, text: str, found: Transcript) -> str:
         return _text(text)
     title = " ".join(found.faults[number - 1].message for number in piece.about[:3])
     numbers = ",".join(map(str, piece.about))
-    return f'<mark title="{_line(title)}">{_text(text)}<sup>{numbers}</sup></mark>'
+    return f'<mark title="{_line(title[:200])}">{_text(text)}<sup>{numbers}</sup></mark>'
 
 
 def _faults(found: Transcript) -> str:
