@@ -34,7 +34,7 @@ PURE_STANDARD_LIBRARY = {
 """What domain and ports may use: no clock, no files, no processes. `random` is looked at more closely below."""
 
 ADAPTERS_ONLY = {
-    "gguf", "httpx2", "huggingface_hub", "mlflow", "mlx", "mlx_lm", "ortools", "peft", "safetensors",
+    "gguf", "httpx2", "huggingface_hub", "mlflow", "mlx", "mlx_lm", "ortools", "peft", "pyarrow", "safetensors",
     "scipy_openblas32", "sqlite3", "tensorboard", "tokenizers", "torch", "trackio", "transformers", "wandb",
 }
 # fmt: on

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gce.adapters import matplotlib_figures
 from gce.adapters.matplotlib_figures import INK, png, svg
 from gce.domain.figures import Bars, Effects, Grid, Lines, Stacks, Timeline
 from gce.domain.statistics import wilson
@@ -47,6 +48,49 @@ def test_rows_are_what_is_drawn() -> None:
     assert DRAWN["bars"].table.rows[0] == ("before", "T0", "30.0 (10.8-60.3)", "10")
     assert DRAWN["effects"].table.rows == (("x vs y", "-10.0", "-20.0 to +5.0"),)
     assert DRAWN["chart"].table.rows == (("A", "0", "3", "2", "x"), ("B", "3", "4", "-", ""))
+
+
+def overlaps(boxes: list[Any]) -> bool:
+    return any(one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[place + 1 :])
+
+
+SIX = [f"T{number}" for number in range(6)]
+LONG = [
+    "arithmetic-two-digit",
+    "arithmetic-three-digit",
+    "word-problems-easy",
+    "word-problems-hard",
+    "olympiad",
+    "rest",
+]
+
+
+@pytest.mark.parametrize("tiers", [SIX, LONG], ids=["short", "long"])
+@pytest.mark.parametrize("kind", ["bars", "grid", "stacks", "lines"])
+def test_labels_of_six_tiers_and_forty_iterations_neither_overlap_nor_leave_the_picture(
+    kind: str, tiers: list[str]
+) -> None:
+    """By the boxes in which the labels of an axis and the rows of a legend are drawn; slanted ones lie side by side."""
+    points = [(n + 1, n / 40) for n in range(40)]
+    figure: Any = {
+        "bars": Bars("b", "a", {row: dict.fromkeys(tiers, SHARE) for row in ("before", "after", "baseline")}),
+        "grid": Grid("g", "a", {t: [0.5] * 40 for t in tiers}, dict.fromkeys(tiers, 1), across="iteration"),
+        "stacks": Stacks("s", "a", {str(n): dict.fromkeys(tiers, n) for n in range(40)}, unit="n", across="iteration"),
+        "lines": Lines("l", "a", {each: {t: points for t in tiers} for each in ("x", "y", "z")}, shares=("x",)),
+    }[kind]
+    with matplotlib_figures._drawn(figure) as canvas:
+        canvas.draw_without_rendering()
+        whole = canvas.bbox
+        for axis in filter(lambda each: each.axison, canvas.axes):
+            for side, place in ((axis.xaxis, 0), (axis.yaxis, 1)):
+                low, high = sorted(side.get_view_interval())
+                labels = [each for each in side.get_ticklabels() if low <= each.get_position()[place] <= high]
+                boxes = [label.get_window_extent() for label in labels]
+                assert any(label.get_rotation() for label in labels) or not overlaps(boxes)
+                assert all(box.x0 >= -1 and box.y0 >= -1 and box.x1 <= whole.x1 + 1 for box in boxes)
+        for legend in canvas.legends:
+            boxes = [text.get_window_extent() for text in legend.get_texts()]
+            assert not overlaps(boxes) and all(box.x0 >= 0 and box.x1 <= whole.x1 and box.y0 >= 0 for box in boxes)
 
 
 def test_titles_and_labels_are_text_whatever_is_in_them() -> None:

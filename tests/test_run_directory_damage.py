@@ -679,6 +679,7 @@ def test_a_report_of_an_older_layout_whose_replacement_was_cut_off_is_still_read
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alter(copy, "DELETE FROM written")
+    alter(copy, "DELETE FROM kept_answers")
 
     def cut(_path: Any, _content: Any) -> None:
         raise KeyboardInterrupt

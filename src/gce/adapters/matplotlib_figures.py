@@ -25,6 +25,14 @@ FAULT = "#dd3344"
 MARKS = "os^Dvp*X"
 WIDTH, HEIGHT = 5.4, 3.2
 """Inches. Some are higher or lower than that, as they have much or little to show."""
+CHARACTERS_ACROSS = 72
+"""Of text, in a figure's width; `KEY_WIDTH` of them stand for a legend's key and the space around it."""
+KEY_WIDTH = 7
+ROW_HEIGHT = 0.22
+"""Inches of a row of a legend."""
+LONGEST_NAME = 40
+MOST_NUMBERS = 16
+"""Numbered ticks side by side."""
 
 
 def svg(figure: Figure) -> str:
@@ -108,8 +116,7 @@ def _lines(figure: Lines, canvas: Any) -> None:
             axis.set_ylim(-3, 103)
     for axis in flat[:: len(axes[0])][-1:] + flat[1 : len(names)][-1:]:
         axis.set_xlabel(figure.across)
-    if labels:
-        canvas.legend(labels.values(), labels.keys(), loc="outside lower center", ncols=min(6, len(labels)))
+    _legend(canvas, labels)
 
 
 def _with_intervals(axis: Any, place: int, measured: Sequence[tuple[float, Interval]], percent: float) -> Any:
@@ -125,15 +132,17 @@ def _stacks(figure: Stacks, canvas: Any) -> None:
     parts = figure.parts
     axis = canvas.subplots()
     bottom = [0.0] * len(figure.found)
+    drawn: dict[str, Any] = {}
     for place, part in enumerate(parts):
         values = [float(each.get(part, 0)) for each in figure.found.values()]
-        axis.bar(list(figure.found), values, bottom=bottom, label=part, color=COLOURS[place % len(COLOURS)], width=0.7)
+        colour = COLOURS[place % len(COLOURS)]
+        drawn[part] = axis.bar(range(len(values)), values, bottom=bottom, color=colour, width=0.7)
         bottom = [low + value for low, value in zip(bottom, values, strict=True)]
     axis.set_ylabel(figure.unit)
     axis.set_xlabel(figure.across)
     axis.grid(alpha=0.2, axis="y")
-    if parts:
-        canvas.legend(loc="outside lower center", ncols=min(6, len(parts)))
+    _name_ticks(canvas, axis, list(figure.found))
+    _legend(canvas, drawn)
 
 
 def _grid(figure: Grid, canvas: Any) -> None:
@@ -157,16 +166,17 @@ def _grid(figure: Grid, canvas: Any) -> None:
             frame = Rectangle((first - 1.47, place - 0.46), 0.94, 0.92, fill=False, edgecolor=FAULT, linewidth=2)
             axis.add_patch(frame)
     axis.set_yticks(range(len(figure.found)), list(figure.found))
-    axis.set_xticks(range(count), [str(column + 1) for column in range(count)])
+    _name_ticks(canvas, axis, [str(column + 1) for column in range(count)])
     axis.set_xlabel(figure.across)
     canvas.colorbar(image, ax=axis, label="% right")
 
 
 def _bars(figure: Bars, canvas: Any) -> None:
     groups = list(dict.fromkeys(group for each in figure.found.values() for group in each))
-    canvas.set_figheight(2.9 + 0.22 * -(-len(figure.found) // 3))
+    canvas.set_figheight(2.9)
     axis = canvas.subplots()
     width = 0.8 / max(len(figure.found), 1)
+    drawn: dict[str, Any] = {}
     for place, (row, each) in enumerate(figure.found.items()):
         shown = [(groups.index(group), interval) for group, interval in each.items()]
         xs = [x - 0.4 + width * (place + 0.5) for x, _ in shown]
@@ -174,13 +184,14 @@ def _bars(figure: Bars, canvas: Any) -> None:
         below = [100 * (interval.share - interval.low) for _, interval in shown]
         above = [100 * (interval.high - interval.share) for _, interval in shown]
         colour = COLOURS[place % len(COLOURS)]
-        axis.bar(xs, ys, width, label=row, color=colour, yerr=[below, above], ecolor=INK, error_kw={"linewidth": 0.8})
-    axis.set_xticks(range(len(groups)), groups)
+        style = {"color": colour, "yerr": [below, above], "ecolor": INK, "error_kw": {"linewidth": 0.8}}
+        drawn[row] = axis.bar(xs, ys, width, **style)
+    _name_ticks(canvas, axis, groups)
     axis.set_ylim(0, 105)
     axis.set_ylabel("% right")
     axis.set_xlabel(figure.across)
     axis.grid(alpha=0.2, axis="y")
-    canvas.legend(loc="outside lower center", ncols=3)
+    _legend(canvas, drawn)
 
 
 def _effects(figure: Effects, canvas: Any) -> None:
@@ -221,6 +232,30 @@ def _timeline(figure: Timeline, canvas: Any) -> None:
     axis.set_xlabel("time; ticks are deadlines, dashed is everything's")
     axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     axis.grid(alpha=0.2, axis="x")
+
+
+def _legend(canvas: Any, drawn: Mapping[str, Any]) -> None:
+    """Names below the figure, in as many columns as its width has room for; it grows by the rows."""
+    names = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in drawn]
+    if not names:
+        return
+    columns = max(1, min(6, len(names), CHARACTERS_ACROSS // (max(map(len, names)) + KEY_WIDTH)))
+    canvas.set_figheight(canvas.get_figheight() + ROW_HEIGHT * -(-len(names) // columns))
+    canvas.legend(drawn.values(), names, loc="outside lower center", ncols=columns)
+
+
+def _name_ticks(canvas: Any, axis: Any, names: Sequence[str]) -> None:
+    """Names below the places 0, 1, ... of an axis: all of them, slanted where they are long, else every n-th number."""
+    numbers = all(name.isdigit() for name in names)
+    step = max(1, -(-len(names) // MOST_NUMBERS)) if numbers else 1
+    names = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in names]
+    axis.set_xticks(range(0, len(names), step), names[::step])
+    if not numbers and len(names) * (max(map(len, names)) + 2) > CHARACTERS_ACROSS:
+        canvas.set_figheight(canvas.get_figheight() + 0.04 * max(map(len, names)))
+        axis.tick_params(axis="x", labelrotation=30)
+        for label in axis.get_xticklabels():
+            label.set_horizontalalignment("right")
+            label.set_rotation_mode("anchor")
 
 
 def _escaped(text: str) -> str:

@@ -115,6 +115,10 @@ class RunReader(Protocol):
         """Return the answers of this name; an unknown name has none."""
         ...
 
+    def each_answer(self, name: str) -> Iterator[dict[str, Any]]:
+        """The same one after another, each read when it is asked for, for answers that do not fit in memory."""
+        ...
+
     def card(self) -> dict[str, Any] | None:
         """Return the validity card; None if there is none."""
         ...

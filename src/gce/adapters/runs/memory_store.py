@@ -149,7 +149,11 @@ class MemoryReader:
 
     def answers(self, name: str) -> list[dict[str, Any]]:
         """See `gce.ports.runs.RunReader.answers`."""
-        return [json.loads(line) for line in (self._kept.text(f"{name}.jsonl") or "").split("\n") if line]
+        return list(self.each_answer(name))
+
+    def each_answer(self, name: str) -> Iterator[dict[str, Any]]:
+        """See `gce.ports.runs.RunReader.each_answer`."""
+        return (json.loads(line) for line in (self._kept.text(f"{name}.jsonl") or "").split("\n") if line)
 
     def card(self) -> dict[str, Any] | None:
         """See `gce.ports.runs.RunReader.card`."""

@@ -7,14 +7,15 @@ While a run is written SQLite may leave its own `-shm` and `-wal` files behind.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 from gce.adapters.runs.checkpoint_files import state_of_files
 from gce.adapters.runs.checkpoint_folder import DamagedFileError, checkpoint_name
@@ -91,11 +92,19 @@ class DirectoryReader:
 
     def summary(self) -> dict[str, Any] | None:
         """See `gce.ports.runs.RunReader.summary`; what `summary.json` holds."""
-        return summary_at_end(self._parsed("summary.json", json.loads), self.read("iterations"))
+        with self._verified_file("summary.json") as file:
+            found = _parsed(self.path / "summary.json", file.read()) if file else None
+        return summary_at_end(found, self.read("iterations"))
 
     def answers(self, name: str) -> list[dict[str, Any]]:
         """See `gce.ports.runs.RunReader.answers`; what `NAME.jsonl` holds."""
-        return self._parsed(f"{name}.jsonl", _lines) or []
+        return list(self.each_answer(name))
+
+    def each_answer(self, name: str) -> Iterator[dict[str, Any]]:
+        """See `gce.ports.runs.RunReader.each_answer`."""
+        with self._verified_file(f"{name}.jsonl") as file:
+            for line in filter(bytes.strip, file or ()):
+                yield _parsed(self.path / f"{name}.jsonl", line)
 
     def card(self) -> dict[str, Any] | None:
         """See `gce.ports.runs.RunReader.card`; what `validity.json` holds. One of an older version has no seal."""
@@ -138,32 +147,41 @@ class DirectoryReader:
             raise DamagedStore(f"{self.path}: {found.problem}: {way_out(self.path, found.commits)}")
         return found
 
-    def _parsed(self, name: str, parse: Callable[[str], Any]) -> Any:
-        """A file beside the database, which must be as it was written; None where there is none."""
+    @contextlib.contextmanager
+    def _verified_file(self, name: str) -> Iterator[BinaryIO | None]:
+        """A file beside the database, which must be as it was written, at its beginning; None where there is none.
+
+        It is replaced and never changed, so what is read of it later is what was verified.
+        """
         path = self.path / name
         seen: object = None
-        while True:
-            try:
-                content = path.read_bytes()
-                known = self._database.hashes(name)
-            except FileNotFoundError:
-                return None
-            except OSError as exc:
-                raise DamagedStore(f"cannot read {path}: {exc}") from exc
-            except sqlite3.Error as exc:
-                raise reading_failed(self._database.path, exc) from exc
-            if known is None or hashlib.sha256(content).hexdigest() in known:
-                break
-            if seen == (content, known):  # Twice the same: it was not being replaced just then.
-                raise DamagedStore(
-                    f"{path} is not as it was written: put back a copy of it, or delete it to do without"
-                )
-            seen = content, known
-        try:
-            return parse(content.decode())
-        except ValueError as exc:
-            raise DamagedStore(f"cannot read {path}: {exc}") from exc
+        with contextlib.ExitStack() as stack:
+            while True:
+                try:
+                    file = stack.enter_context(path.open("rb"))
+                    hashed = hashlib.file_digest(file, "sha256").hexdigest()
+                    known = self._database.hashes(name)
+                except FileNotFoundError:
+                    yield None
+                    return
+                except OSError as exc:
+                    raise DamagedStore(f"cannot read {path}: {exc}") from exc
+                except sqlite3.Error as exc:
+                    raise reading_failed(self._database.path, exc) from exc
+                if known is None or hashed in known:
+                    break
+                if seen == (hashed, known):  # Twice the same: it was not being replaced just then.
+                    raise DamagedStore(
+                        f"{path} is not as it was written: put back a copy of it, or delete it to do without"
+                    )
+                seen = hashed, known
+                stack.pop_all().close()
+            file.seek(0)
+            yield file
 
 
-def _lines(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.split("\n") if line]
+def _parsed(path: Path, content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError as exc:
+        raise DamagedStore(f"cannot read {path}: {exc}") from exc

@@ -81,7 +81,7 @@ class RunDirectory:
         self._database = RunDatabase(path / "run.sqlite")
         try:
             commits, _ = self._checked()
-            self._database.bring_up_to_date(_reports(path))
+            self._database.bring_up_to_date(lambda: _reports(path))
             self._tip = commits[-1] if commits else None
             self._digest = commits[-1].digest if commits else self._database.first_digest()
             self._lengths = self._database.lengths()
@@ -280,12 +280,13 @@ class RunDirectory:
     def _write(self, name: str, content: str) -> None:
         self._check_open()
         path = self.path / name
-        hashed = _hash(content.encode())
+        encoded = content.encode()
+        hashed = _hash(encoded)
         try:
             # Until it is settled, the old file and the new one are both as they were written.
             known = [] if self._database.hashes(name) or not path.is_file() else [_hash(path.read_bytes())]
-            self._database.announce(name, [*known, hashed], self._tip.iteration if self._tip else 0)
-            write_file(path, content.encode())
+            self._database.announce(name, encoded, [*known, hashed], self._tip.iteration if self._tip else 0)
+            write_file(path, encoded)
             self._database.settle(name, hashed)
         except (OSError, sqlite3.Error) as exc:
             raise GceError(f"cannot write {path}: {_words(exc)}: make room or make it writable") from exc
@@ -352,10 +353,10 @@ def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _reports(root: Path) -> dict[str, str]:
-    """SHA-256 of each report there."""
+def _reports(root: Path) -> dict[str, bytes]:
+    """What each report there holds."""
     paths = [path for path in (root / "summary.json", *sorted(root.glob("*.jsonl"))) if path.is_file()]
-    return {path.name: _hash(path.read_bytes()) for path in paths}
+    return {path.name: path.read_bytes() for path in paths}
 
 
 def _discard_after(root: Path, iteration: int) -> None:
@@ -370,7 +371,7 @@ def _discard_after(root: Path, iteration: int) -> None:
                 f"{root}: expected an iteration that is intact and whose checkpoint is kept, {possible}{found}, got "
                 f"{iteration!r}"
             )
-        database.bring_up_to_date(_reports(root))
+        database.bring_up_to_date(lambda: _reports(root))
         # First this: a head of an earlier commit is one that a crash may leave.
         write_file(root / "head.json", head_content(kept[-1], kept[-1].digest))
         for name in database.written_after(iteration):

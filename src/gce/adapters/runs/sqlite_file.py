@@ -5,8 +5,9 @@ bit in what was committed breaks the chain, except that the chain cannot tell wh
 is held since the last commit goes on with the chain. Bits of the file that hold nothing are free to change. The digests
 guard against accidents, not against someone who recomputes them.
 
-Each stream whose name is a plain identifier has a view of that name with `iteration`, `sequence` and `body`:
-`SELECT body ->> 'tier', count(*) FROM rollouts GROUP BY 1`. Knows nothing of checkpoints but their hashes.
+`sqlite_views` are for other programs: `SELECT tier, avg(correct) FROM rollouts GROUP BY tier`. Any other stream whose
+name is a plain identifier has a view of that name with `iteration`, `sequence` and `body`. `kept_answers` repeats, for
+the views, test answers that have files beside the database. Knows nothing of checkpoints but their hashes.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from typing import Any
 from attrs import frozen
 
 from gce.adapters.runs.checkpoint_files import content_hash
+from gce.adapters.runs.sqlite_views import VIEWS
 from gce.adapters.runs.values import encode
 from gce.errors import DamagedStore, GceError, one_line
 
 __all__ = ["CommitRow", "RunDatabase", "reading_failed"]
 
 _APPLICATION = 0x67636531
-_LAYOUT = 2
-_SINCE = {"held": 2, "written": 2}
+_LAYOUT = 3
+_SINCE = {"held": 2, "written": 2, "kept_answers": 3}
 """The layout that brought a table; a run of an older one gets it when it is opened to go on."""
 _CHAIN = "gce run 1"
 """What every chain of digests begins with."""
@@ -51,7 +53,12 @@ _TABLES = {
         "CREATE TABLE written (name TEXT NOT NULL, hash TEXT NOT NULL, iteration INTEGER NOT NULL,"
         " digest TEXT NOT NULL, PRIMARY KEY (name, hash))"
     ),
+    "kept_answers": (
+        "CREATE TABLE kept_answers (name TEXT NOT NULL, sequence INTEGER NOT NULL, body TEXT NOT NULL,"
+        " PRIMARY KEY (name, sequence)) WITHOUT ROWID"
+    ),
 }
+_PLAIN_VIEWS_SINCE = 3
 _IDENTIFIER = re.compile(r"(?!sqlite_)[a-z][a-z0-9_]*")
 _ROWS_AT_ONCE = 256
 _BUSY_SECONDS = 30.0
@@ -117,7 +124,7 @@ class RunDatabase:
             db.execute(f"PRAGMA application_id = {_APPLICATION}")
             db.execute(f"PRAGMA user_version = {_LAYOUT}")
             db.execute("BEGIN")
-            for statement in _TABLES.values():
+            for statement in (*_TABLES.values(), *VIEWS.values()):
                 db.execute(statement)
             db.executemany("INSERT INTO config VALUES (?, ?)", rows)
             db.execute("COMMIT")
@@ -137,22 +144,29 @@ class RunDatabase:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
 
-    def bring_up_to_date(self, beside: Mapping[str, str]) -> None:
+    def bring_up_to_date(self, read_reports: Callable[[], Mapping[str, bytes]]) -> None:
         """Add what this layout has and the file's has not; for a file that has been found whole.
 
-        `beside` are the SHA-256 of the files that the run wrote, for a layout that did not keep them.
+        `read_reports` gives the files that the run wrote beside the database, for a layout that did not keep their
+        hashes, or not the answers in them.
         """
         if self._layout == _LAYOUT:
             return
-        since = self._layout
+        since, reports = self._layout, read_reports()
         with self._transaction():
             for name in [name for name, layout in _SINCE.items() if layout > since]:
                 self._db.execute(f"DROP VIEW IF EXISTS {name}")  # Of a stream of that name.
                 self._db.execute(_TABLES[name])
+            for name, statement in VIEWS.items():
+                self._db.execute(f"DROP VIEW IF EXISTS {name}")  # Without plain columns.
+                self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version = {_LAYOUT}")
-            if since < _SINCE["written"]:
-                for name, hash_ in beside.items():
+            for name, content in reports.items():
+                hash_ = hashlib.sha256(content).hexdigest()
+                if since < _SINCE["written"]:
                     self._announce(name, hash_, 0)
+                if hash_ in self._hashes(name):
+                    self._keep_answers(name, content)
         self._layout = _LAYOUT
 
     def first_digest(self) -> str:
@@ -217,7 +231,8 @@ class RunDatabase:
         )
         digest = _chained(before, values, summed.hexdigest())
         with self._transaction():
-            for stream in sorted({stream for stream, sequence, _ in records if sequence == 0 and _has_view(stream)}):
+            began = {stream for stream, sequence, _ in records if sequence == 0}
+            for stream in sorted(stream for stream in began if _has_view(stream, self._layout)):
                 self._db.execute(f'DROP VIEW IF EXISTS "{stream}"')
                 self._db.execute(_view(stream))
             self._db.executemany(
@@ -250,7 +265,7 @@ class RunDatabase:
 
     def loose_ends(self, before: str) -> str | None:
         """What is wrong, in words, with what came after the commit of this digest and belongs to no commit, if any."""
-        if self._layout < _LAYOUT:
+        if self._layout < _SINCE["held"]:
             return None
         digest = before
         for place, (sequence, body, stored) in enumerate(self._each("SELECT * FROM held ORDER BY sequence")):
@@ -260,13 +275,40 @@ class RunDatabase:
         for name, hash_, iteration, stored in self._each("SELECT * FROM written"):
             if stored != _chained(_CHAIN, [name, iteration], hash_):
                 return "run.sqlite: what it says of files beside it does not match its digest"
+        return self._wrong_answers()
+
+    def _wrong_answers(self) -> str | None:
+        """What is wrong, in words, with the answers that are repeated here, if anything."""
+        if self._layout < _SINCE["kept_answers"]:
+            return None
+        summed: dict[object, Any] = {}
+        for name, body in self._each("SELECT name, body FROM kept_answers ORDER BY name, sequence"):
+            summed.setdefault(name, hashlib.sha256()).update(f"{body}\n".encode("utf-8", "surrogatepass"))
+        for name, found in summed.items():
+            if found.hexdigest() not in self._hashes(f"{name}.jsonl"):
+                return f"run.sqlite: the answers {name!r} do not match their digest"
         return None
 
-    def announce(self, name: str, hashes: Sequence[str], iteration: int) -> None:
-        """Say that a file beside the database has one of these SHA-256, as of this iteration, 0 before the first."""
+    def announce(self, name: str, content: bytes, hashes: Sequence[str], iteration: int) -> None:
+        """Say that a file beside the database has one of these SHA-256, as of this iteration, 0 before the first.
+
+        The last is that of the `content` which it is about to have; answers are repeated here.
+        """
         with self._transaction():
             for hash_ in hashes:
                 self._announce(name, hash_, iteration)
+            self._keep_answers(name, content)
+
+    def _keep_answers(self, name: str, content: bytes) -> None:
+        """Replace the answers of this file; those of one that does not hold a JSON object a line are not repeated."""
+        stem = name.removesuffix(".jsonl")
+        if stem == name:
+            return
+        self._db.execute("DELETE FROM kept_answers WHERE name = ?", (stem,))
+        lines = content.decode("utf-8", "replace").split("\n")[:-1]
+        if all(map(_is_object, lines)):
+            rows = ((stem, sequence, line) for sequence, line in enumerate(lines))
+            self._db.executemany("INSERT INTO kept_answers VALUES (?, ?, ?)", rows)
 
     def _announce(self, name: str, hash_: str, iteration: int) -> None:
         digest = _chained(_CHAIN, [name, iteration], hash_)
@@ -281,8 +323,9 @@ class RunDatabase:
 
         DamagedStore where they are not as they were written.
         """
-        if self._layout < _SINCE["written"]:
-            return None
+        return None if self._layout < _SINCE["written"] else self._hashes(name)
+
+    def _hashes(self, name: str) -> set[str]:
         found = self._rows("SELECT hash, iteration, digest FROM written WHERE name = ?", name)
         if any(digest != _chained(_CHAIN, [name, iteration], hash_) for hash_, iteration, digest in found):
             raise DamagedStore(f"{self.path}: what it says of {name} does not match its digest: put back a copy of it")
@@ -298,6 +341,8 @@ class RunDatabase:
         """Delete all commits after this one, their records, what is held, and what is known of files written since."""
         with self._transaction():
             self._db.execute("DELETE FROM held")
+            for name in self.written_after(iteration):
+                self._db.execute("DELETE FROM kept_answers WHERE name = ?", (name.removesuffix(".jsonl"),))
             self._db.execute("DELETE FROM written WHERE iteration > ?", (iteration,))
             self._db.execute("DELETE FROM records WHERE iteration > ?", (iteration,))
             self._db.execute("DELETE FROM commits WHERE iteration > ?", (iteration,))
@@ -333,7 +378,9 @@ class RunDatabase:
         expected = [(name, sql) for name, sql in _TABLES.items() if _SINCE.get(name, 1) <= self._layout]
         if not set(expected) - found:
             streams = [stream for (stream,) in self._rows("SELECT DISTINCT stream FROM records")]
-            expected += [(stream, _view(stream)) for stream in streams if _has_view(stream)]
+            expected += [(stream, _view(stream)) for stream in streams if _has_view(stream, self._layout)]
+            # An older layout's plain views may have been made by other statements.
+            expected += VIEWS.items() if self._layout == _LAYOUT else ()
         return next((name for name, sql in expected if (name, sql) not in found), None)
 
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -375,8 +422,19 @@ def reading_failed(path: Path, exc: sqlite3.Error) -> GceError:
     return DamagedStore(f"{path}: {reason}: put back a copy of it, or start a new run in another --run-dir")
 
 
-def _has_view(stream: object) -> bool:
-    return isinstance(stream, str) and bool(_IDENTIFIER.fullmatch(stream)) and stream not in _TABLES
+def _has_view(stream: object, layout: int) -> bool:
+    """Whether a stream has a view of its own: named like it, with its records' JSON."""
+    if not isinstance(stream, str) or not _IDENTIFIER.fullmatch(stream):
+        return False
+    tables = {name for name in _TABLES if _SINCE.get(name, 1) <= layout}
+    return stream not in tables and (layout < _PLAIN_VIEWS_SINCE or stream not in VIEWS)
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 def _view(stream: str) -> str:

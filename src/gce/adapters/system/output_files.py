@@ -6,18 +6,21 @@ file format.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
-from gce.adapters.system.durable_files import sync_directory, write_synced
+from gce.adapters.system.durable_files import sync_directory
 from gce.adapters.system.input_files import kind_of_file
 from gce.errors import BadInput
 
-__all__ = ["check_apart", "check_appended", "check_output", "write_output"]
+__all__ = ["check_apart", "check_appended", "check_output", "new_output", "write_output"]
 
 _OF_A_RUN = ("run.sqlite*", "checkpoints", "lock", "head.json*", "summary.json*", "validity.json*", "test-*.jsonl*")
 """Names in a run directory that a run uses or may use."""
@@ -77,11 +80,32 @@ def write_output(
     Raises:
         BadInput: writing is not allowed, or failed.
     """
+    with new_output(path, mark=mark, replace=replace, instead=instead) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def new_output(
+    path: Path,
+    *,
+    mark: re.Pattern[bytes] | None = None,
+    replace: bool = False,
+    instead: str = "give another --out",
+) -> Iterator[BinaryIO]:
+    """The same for content that is written piece by piece: the file appears when the block ends, none where it fails.
+
+    Raises:
+        BadInput: it may not be written, or nothing can be written.
+    """
     check_output(path, mark=mark, replace=replace, instead=instead)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".gce-", dir=path.parent, ignore_cleanup_errors=True) as half:
-            write_synced(Path(half, "whole"), content)
+            with open(Path(half, "whole"), "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            check_output(path, mark=mark, replace=replace, instead=instead)
             os.replace(Path(half, "whole"), path)
         sync_directory(path.parent)
     except OSError as error:

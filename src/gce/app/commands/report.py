@@ -14,8 +14,9 @@ __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
 Show runs: results with intervals beside blind answers, training over iterations, the curriculum, the buffer, sample
-answers drawn with what is wrong in them, costs, settings and hashes. Studies of gce ablate become tables of effects.
-Works on a run that still goes on. Pictures need the extra `report`; Markdown and JSON do not.
+answers drawn with what is wrong in them, transcripts to filter and search, costs, settings and hashes. Studies of gce
+ablate become tables of effects. Works on a run that still goes on. Pictures need the extra `report`; Markdown and JSON
+do not.
 """
 EXAMPLES = """\
 examples:

@@ -38,6 +38,7 @@ __all__ = [
     "ask",
     "check_answers",
     "check_coverage",
+    "graded_fields",
     "judge",
     "judge_each",
     "mean_accuracy",
@@ -234,7 +235,6 @@ def answer_record(answer: Answer) -> dict[str, Any]:
     The reward is left out where it is 1 for a right answer or 0 for any other, the raw score where there is none.
     """
     completion = answer.completion
-    graded = answer.reward is not None and answer.reward != float(answer.right)
     return {
         "problem": answer.problem.key,
         "digest": answer.problem.digest,
@@ -247,9 +247,15 @@ def answer_record(answer: Answer) -> dict[str, Any]:
         "right": answer.right,
         "outcome": answer.outcome,
         "verdicts": to_plain(answer.verdicts),
-        **({"reward": answer.reward} if graded else {}),
-        **({"score": answer.score} if answer.score is not None else {}),
+        **graded_fields(answer),
     }
+
+
+def graded_fields(answer: Answer) -> dict[str, float]:
+    """The reward, where it is not 1 for a right answer or 0 for any other, and the raw score where there is one."""
+    reward, score = answer.reward, answer.score
+    graded = {} if reward is None or reward == float(answer.right) else {"reward": reward}
+    return graded if score is None else {**graded, "score": score}
 
 
 def stored_outcome(record: Mapping[str, Any]) -> Status:

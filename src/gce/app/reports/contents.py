@@ -25,6 +25,7 @@ from gce.app.reports.training import (
     settings_section,
     training_section,
 )
+from gce.app.reports.transcripts import transcripts_section
 from gce.app.wiring.runs import UNVERIFIED
 from gce.ports.runs import Runs
 
@@ -73,8 +74,9 @@ def _sections_of_run(run: ReportedRun, several: bool) -> Iterator[Section]:
         *demonstrations_sections(run),
         buffer_section(run),
         answers_section(run),
+        transcripts_section(run),
         costs_section(run),
         settings_section(run),
     ):
         renamed = tuple(evolve(figure, name=slug + figure.name) for figure in section.figures)
-        yield Section(before + section.title, section.words, section.tables, renamed)
+        yield evolve(section, title=before + section.title, figures=renamed)

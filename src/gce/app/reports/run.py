@@ -13,6 +13,7 @@ from gce.app.evaluation.baselines import best_of
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.evaluation.stored import iteration_records, stored_settings
 from gce.app.settings.records import TrainSettings
+from gce.app.transcripts import Sample, Transcript, sample_answers, stored_answers, transcripts_of
 from gce.app.wiring.tasks import find_task
 from gce.domain.measurements import Interval, IterationRecord
 from gce.domain.tasks import ProblemSource, Task
@@ -20,6 +21,8 @@ from gce.ports.runs import RunReader
 
 __all__ = ["ReportedRun", "Shares", "read_run"]
 
+SAMPLED = 2
+"""Answers of each moment, tier and outcome that a report shows."""
 LAST_ROLLOUTS = 500
 """From which sample answers are chosen where no test was taken."""
 
@@ -44,6 +47,10 @@ class ReportedRun:
     """To test problems at the end; of a run that goes on, the last rollouts."""
     card: Mapping[str, Any] | None
     """What `gce validity` measured."""
+    sample: Sample
+    """Of all its answers."""
+    transcripts: Sequence[Transcript]
+    """Of the sample."""
 
     @cached_property
     def task(self) -> Task:
@@ -76,14 +83,18 @@ class ReportedRun:
 
 def read_run(run: RunReader, label: str) -> ReportedRun:
     """Read what a report needs."""
+    settings = stored_settings(run)
+    sample = sample_answers(stored_answers(run), seed=settings.seed, each=SAMPLED)
     return ReportedRun(
         label,
         run.name,
-        stored_settings(run),
+        settings,
         run.config.get("versions", {}),
         iteration_records(run),
         list(run.read("evaluations")),
         run.summary(),
         run.answers("test-after") or list(deque(run.read("rollouts"), maxlen=LAST_ROLLOUTS)),
         run.card(),
+        sample,
+        transcripts_of(run, sample.chosen),
     )

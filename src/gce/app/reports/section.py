@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from gce.app.transcripts import Transcript
 from gce.domain.figures import Figure, Table
 
 __all__ = ["Section"]
@@ -17,3 +18,5 @@ class Section:
     words: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
+    transcripts: tuple[Transcript, ...] = ()
+    """The most telling first: a page that has no room for all leaves out the last ones."""

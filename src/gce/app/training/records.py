@@ -12,7 +12,7 @@ import numpy as np
 
 from gce import __version__
 from gce.app.evaluation.baselines import best_of
-from gce.app.evaluation.scoring import stored_shares
+from gce.app.evaluation.scoring import graded_fields, stored_shares
 from gce.app.shown import Part
 from gce.app.tables import accuracy_rows, count_words
 from gce.app.training.rollouts import Rollout, without_failed
@@ -110,6 +110,7 @@ def commit(
                 "shown": rollout.shown,
                 "verdicts": to_plain(answer.verdicts),
                 **rollout.counts,
+                **graded_fields(answer),
             },
         )
     for trace in admitted:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from gce.adapters.system.atomic_folder import whole_folder
 from gce.adapters.system.input_files import parse_json, read_input, read_standard_input, standard_input_lines
-from gce.adapters.system.output_files import check_apart, check_appended, check_output, write_output
+from gce.adapters.system.output_files import check_apart, check_appended, check_output, new_output, write_output
 
 __all__ = [
     "check_apart",
     "check_appended",
     "check_output",
+    "new_output",
     "parse_json",
     "read_input",
     "read_standard_input",

@@ -5,10 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from gce.adapters.datasets.atif import atif_of_trace
+from gce.adapters.datasets.row_files import ROW_FORMATS, check_format, write_rows
 from gce.adapters.models.formats.adapter_files import MLX_FILES, LowRank, peft_files, read_adapter
 from gce.errors import MissingExtra
 
-__all__ = ["MLX_FILES", "LowRank", "atif_of_trace", "check_fits", "peft_files", "read_adapter", "write_merged"]
+__all__ = [
+    "MLX_FILES",
+    "ROW_FORMATS",
+    "LowRank",
+    "atif_of_trace",
+    "check_fits",
+    "check_format",
+    "peft_files",
+    "read_adapter",
+    "write_merged",
+    "write_rows",
+]
 
 
 def check_fits(base: Path, adapter: LowRank) -> None:

@@ -61,6 +61,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "test": ("pytest", "hypothesis"),
     "dev": ("mypy", "ruff"),
     "data": ("atif", "datasets"),
+    "parquet": ("pyarrow",),
     "attack": ("cosmic-ray", "atheris"),
     "wandb": ("wandb",),
     "mlflow": ("mlflow",),

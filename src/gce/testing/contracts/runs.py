@@ -344,10 +344,16 @@ def _check_reader(runs: Runs, name: str) -> None:
         for verify in (True, False):
             with runs.read(name, verify=verify) as reader:
                 assert list(reader.read("a")) == [_RECORD] and list(reader.read("unknown")) == []
-                assert reader.answers("test") == [] and reader.card() is None and reader.summary() is None
+                assert reader.answers("test") == list(reader.each_answer("test")) == []
+                assert reader.card() is None and reader.summary() is None
         _check_reports(run)
         with runs.read(name) as reader:
             assert reader.answers("test") == [_RECORD, {}], "answers come back in order, what was refused does not"
+            assert list(reader.each_answer("test")) == [_RECORD, {}]
+            begun = reader.each_answer("test")
+            first = next(begun)
+            run.write_answers("test", [{}])
+            assert [first, *begun] == [_RECORD, {}], "answers that are replaced are read to their end as they were"
             assert reader.summary() is None, "a summary that counts other iterations is of an earlier end"
         run.append("iterations", {"iteration": 7})
         run.commit(7, None, {})

@@ -1,0 +1,66 @@
+"""`gce answers`: a run's answers as a table for spreadsheets, data frames and SQL."""
+
+from __future__ import annotations
+
+import argparse
+
+from gce.app.exports.answer_rows import COLUMNS, answer_rows
+from gce.app.options import PATH, Choice
+from gce.app.terminal import put, put_json
+from gce.app.transcripts import MOMENTS
+from gce.app.wiring.files import new_output
+from gce.app.wiring.formats import ROW_FORMATS, check_format, write_rows
+from gce.app.wiring.runs import UNVERIFIED, add_no_verify, open_run, verifies
+
+__all__ = ["add_arguments", "run"]
+
+DESCRIPTION = f"""\
+Write a run's answers as a table, a row an answer: those to test problems before and after training, and all training
+rollouts. `correct` and `reward` are empty where an answer failed, so that their means are over what was judged. Works
+while the run goes on. Parquet needs the extra `data`.
+
+columns: {", ".join([*COLUMNS][:10])},
+  {", ".join([*COLUMNS][10:])}
+"""
+EXAMPLES = """\
+examples:
+  gce answers runs/1                                    runs/1/export/answers.csv
+  gce answers runs/1 --to parquet --out answers.parquet
+  gce answers runs/1 --to jsonl --moment after
+"""
+FORMATS = Choice(tuple(ROW_FORMATS))
+MOMENT = Choice(MOMENTS)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce answers`."""
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train")
+    parser.add_argument("--to", type=FORMATS, choices=FORMATS.names, default="csv", help="file format (default csv)")
+    parser.add_argument("--out", type=PATH, help="a new file (default: RUN/export/answers.FORMAT)")
+    parser.add_argument("--moment", type=MOMENT, choices=MOMENT.names, help="only these answers (default: all)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_no_verify(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    check_format(arguments.to)
+    verified = verifies(arguments)
+    out = arguments.out or arguments.run / "export" / f"answers.{arguments.to}"
+    moments = (arguments.moment,) if arguments.moment else MOMENTS
+    with open_run(arguments.run, verify=verified) as reader, new_output(out) as file:
+        count = write_rows(arguments.to, COLUMNS, answer_rows(reader, moments), file)
+    if arguments.json:
+        put_json({"path": str(out), "format": arguments.to, "answers": count, "verified": verified})
+        return 0
+    put(f"{out}: {count:,} answers", *(() if verified else (UNVERIFIED,)))
+    put(f"read them with {_how_to_read(arguments.to, str(out))}")
+    return 0
+
+
+def _how_to_read(form: str, path: str) -> str:
+    more = ", lines=True" if form == "jsonl" else ""
+    name = {"csv": "csv", "jsonl": "json", "parquet": "parquet"}[form]
+    return f"pandas.read_{name}({path!r}{more})"

@@ -1,0 +1,31 @@
+"""The transcripts of a report: how many answers had which outcome, and a sample of each."""
+
+from __future__ import annotations
+
+from gce.app.reports.run import SAMPLED, ReportedRun
+from gce.app.reports.section import Section
+from gce.app.transcripts import MOMENTS, OUTCOMES
+from gce.domain.figures import Table
+
+__all__ = ["transcripts_section"]
+
+
+def transcripts_section(run: ReportedRun) -> Section:
+    """Answers by moment, tier and outcome, and the sampled ones."""
+    counts = run.sample.counts
+    if not counts:
+        return Section("Transcripts", ("No answer yet.",))
+    tiers = [*run.tiers, *sorted({tier for _, tier in counts} - {*run.tiers})]
+    tables = []
+    for moment in MOMENTS:
+        found = {tier: counts[moment, tier] for tier in tiers if (moment, tier) in counts}
+        rows = ((tier, *(str(of_tier.get(each, 0)) for each in OUTCOMES)) for tier, of_tier in found.items())
+        tables += [Table((moment, *OUTCOMES), tuple(rows))] if found else []
+    words = [
+        f"At most {SAMPLED} answers of each outcome, drawn by the run's seed; gce transcript RUN PROBLEM prints any "
+        "other. Truncated answers reached the maximum tokens. Marked text is what a violation is about."
+    ]
+    failed = sum(of_tier.get("failed", 0) for of_tier in counts.values())
+    if failed:
+        words.append(f"{failed:,} answers failed: they could not be given or judged, and are in no rate.")
+    return Section("Transcripts", tuple(words), tuple(tables), transcripts=tuple(run.transcripts))

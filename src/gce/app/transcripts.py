@@ -1,0 +1,283 @@
+"""Transcripts of a run's stored answers: what was asked, what was written, what the verifier found, and the reward.
+
+Read from committed records alone. Test answers hold their prompts; the problems of rollouts are drawn again, and so are
+those whose reasoning steps are judged. Knows neither pages nor terminals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from gce.app.evaluation.scoring import stored_outcome, stored_reward
+from gce.app.evaluation.stored import stored_settings
+from gce.app.wiring.tasks import find_task, same_problems, stored_problem
+from gce.domain.marks import Piece, pieces
+from gce.domain.measurements import UNPARSED
+from gce.domain.problems import Message, Problem, ProblemId
+from gce.domain.randomness import key
+from gce.domain.serialization import from_plain
+from gce.domain.tasks import ProblemSource
+from gce.domain.traces import trace_of_record
+from gce.domain.verdicts import Step
+from gce.errors import BadInput, one_line
+from gce.ports.runs import RunReader
+
+__all__ = [
+    "MOMENTS",
+    "OUTCOMES",
+    "Fault",
+    "Sample",
+    "StoredAnswer",
+    "Transcript",
+    "find_answers",
+    "sample_answers",
+    "stored_answers",
+    "transcripts_of",
+]
+
+MOMENTS = ("after", "before", "rollouts")
+"""Answers to test problems after and before training, and training rollouts."""
+OUTCOMES = ("right", "wrong", "unparsable", "truncated", "failed")
+"""Those that failed (a server, a sandbox or the verifier could not do its part) are in no rate."""
+MOST_NAMED = 8
+"""Candidates that are listed where a name fits several problems."""
+MOST_OF_A_PROBLEM = 1_000
+"""Answers to one problem that are found."""
+
+
+@frozen
+class StoredAnswer:
+    """An answer as it was stored."""
+
+    moment: str
+    number: int
+    """Its place among the answers of its moment, from 0."""
+    record: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def problem(self) -> str:
+        """The problem's key."""
+        return str(self.record["problem"])
+
+    @property
+    def tier(self) -> str:
+        """The problem's tier."""
+        return str(self.record["tier"])
+
+    @property
+    def outcome(self) -> str:
+        """One of `OUTCOMES`; truncated are answers that reached the maximum tokens and are not right."""
+        found = stored_outcome(self.record)
+        if found in ("right", "failed"):
+            return found
+        if self.record["finish_reason"] == "length":
+            return "truncated"
+        unparsed = any(fault.kind in UNPARSED for fault in _faults(self.record))
+        return "unparsable" if found == "unreadable" or unparsed else "wrong"
+
+
+@frozen
+class Fault:
+    """A violation that a verdict names."""
+
+    kind: str
+    message: str
+    about: tuple[str, ...]
+    """Labels of what it concerns."""
+
+
+@frozen
+class Transcript:
+    """All that there is to see of one answer."""
+
+    problem: str
+    moment: str
+    tier: str
+    outcome: str
+    iteration: int | None
+    """Of a rollout."""
+    reward: float | None
+    """In [0, 1]; None where it failed."""
+    prompt: tuple[Message, ...]
+    """What the model was shown; empty where the problem cannot be drawn again."""
+    text: str
+    answer: tuple[Piece, ...]
+    """The text in pieces, some of them marked for violations by their numbers."""
+    verdicts: tuple[str, ...]
+    """Each evaluator and what it said."""
+    faults: tuple[Fault, ...]
+    steps: tuple[Step, ...]
+    """The reasoning, where the task can judge it."""
+    finish_reason: str
+    tokens: int | None
+    policy: str
+    """SHA-256 of the weights that wrote it, or the model's name."""
+    notes: tuple[str, ...] = ()
+    """What is missing, and why."""
+
+    @property
+    def within_task(self) -> str:
+        """The problem's name without its task."""
+        return _within_task(self.problem)
+
+
+@frozen
+class Sample:
+    """Some answers of each kind, and how many there are."""
+
+    counts: Mapping[tuple[str, str], Mapping[str, int]]
+    """By moment and tier, answers by outcome."""
+    chosen: tuple[StoredAnswer, ...]
+    """First one of each kind, then the second ones."""
+
+
+def stored_answers(run: RunReader, moments: Sequence[str] = MOMENTS) -> Iterator[StoredAnswer]:
+    """All answers of a run, one after another, so that they need not fit in memory."""
+    for moment in moments:
+        records = run.read("rollouts") if moment == "rollouts" else run.each_answer(f"test-{moment}")
+        for number, record in enumerate(records):
+            yield StoredAnswer(moment, number, record)
+
+
+def sample_answers(answers: Iterable[StoredAnswer], *, seed: int, each: int) -> Sample:
+    """At most `each` answers of every moment, tier and outcome: the same ones whenever `seed` and the answers are."""
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    kept: dict[tuple[str, str, str], list[tuple[int, StoredAnswer]]] = defaultdict(list)
+    for answer in answers:
+        outcome = answer.outcome
+        counts[answer.moment, answer.tier][outcome] += 1
+        cell = kept[answer.moment, answer.tier, outcome]
+        cell.append((key(seed, "transcript", answer.moment, answer.problem, answer.number), answer))
+        cell.sort(key=lambda found: found[0])
+        del cell[each:]
+    chosen = [cell[rank][1] for rank in range(each) for cell in kept.values() if rank < len(cell)]
+    return Sample(dict(counts), tuple(chosen))
+
+
+def find_answers(run: RunReader, name: str, moment: str | None = None) -> list[StoredAnswer]:
+    """The answers to the one problem that `name` names, at one moment, or at all that have it.
+
+    A name is a problem's key, the key without the task, a rollout's own key, TIER/INDEX, or a part of the key between
+    slashes. Without a moment, rollouts are looked at only where no test problem is named.
+
+    Raises:
+        BadInput: no problem is named, or several are.
+    """
+    for moments in ((moment,),) if moment else (("after", "before"), ("rollouts",)):
+        found = _named(stored_answers(run, moments), name)
+        if len(found) > 1:
+            shown = [_within_task(problem) for problem in list(found)[:MOST_NAMED]]
+            more = f" and {len(found) - len(shown):,} more" if len(found) > len(shown) else ""
+            raise BadInput(f"expected one problem, {name!r} fits {', '.join(shown)}{more}: give one of these")
+        if found:
+            return next(iter(found.values()))
+    where = f" at the moment {moment}" if moment else ""
+    raise BadInput(f"{run.name} has no answer to a problem {name!r}{where}: gce transcript RUN lists some")
+
+
+def _named(answers: Iterable[StoredAnswer], name: str) -> dict[str, list[StoredAnswer]]:
+    """Answers by problem: of those whose key it is; else of those whose tier and index; else of those it is part of."""
+    ways: tuple[Callable[[StoredAnswer], bool], ...] = (
+        lambda answer: name in (answer.problem, _within_task(answer.problem), answer.record.get("key")),
+        lambda answer: name == f"{answer.tier}/{answer.problem.rpartition('/')[2]}",
+        lambda answer: f"/{name.strip('/')}/" in f"/{answer.problem}/",
+    )
+    found: tuple[dict[str, list[StoredAnswer]], ...] = ({}, {}, {})
+    for answer in answers:
+        for way, fitting in zip(ways, found, strict=True):
+            if way(answer):
+                same = fitting.setdefault(answer.problem, [])
+                # Where several problems fit, they are named and no more.
+                if len(fitting) == 1 and len(same) < MOST_OF_A_PROBLEM:
+                    same.append(answer)
+                break
+    return next(filter(None, found), {})
+
+
+def transcripts_of(run: RunReader, chosen: Sequence[StoredAnswer]) -> list[Transcript]:
+    """A transcript of each answer; where its problem cannot be drawn again, one that says so."""
+    source, missing = None, ""
+    try:
+        name = stored_settings(run).task
+        source = ProblemSource(find_task(name))
+        same_problems(name, source.task, run.config.get("problems", ""))
+    except BadInput as error:
+        source, missing = None, str(error)
+    said = _conversations(run, chosen)
+    return [_transcript(answer, source, missing, said.get(answer.record.get("key", ""), ())) for answer in chosen]
+
+
+def _transcript(
+    answer: StoredAnswer, source: ProblemSource | None, missing: str, shown: tuple[Message, ...]
+) -> Transcript:
+    record, notes = answer.record, []
+    problem: Problem | None = None
+    try:
+        if source is not None:
+            problem = stored_problem(source, record)
+    except Exception as error:  # Its draw may be anybody's.
+        missing = one_line(error)
+    if problem is None:
+        notes.append(f"The problem cannot be drawn again: {missing}.")
+    prompt = tuple(from_plain(Message, each) for each in record.get("prompt", ()))
+    prompt = shown or prompt or (problem.prompt if problem else ())
+    if record.get("shown") and not shown:
+        notes.append("Before this prompt the model was shown few-shot examples, which are not kept.")
+    steps: tuple[Step, ...] = ()
+    if problem is not None and source is not None:
+        try:
+            steps = source.task.judge_steps(problem, record["text"])
+        except Exception as error:
+            notes.append(f"The reasoning steps could not be judged: {one_line(error)}.")
+    faults = _faults(record)
+    return Transcript(
+        problem=answer.problem,
+        moment=answer.moment,
+        tier=answer.tier,
+        outcome=answer.outcome,
+        iteration=record.get("iteration"),
+        reward=stored_reward(record),
+        prompt=prompt,
+        text=record["text"],
+        answer=pieces(record["text"], [(fault.about, fault.message) for fault in faults]),
+        verdicts=tuple(f"{verdict['evaluator']}: {verdict['status']}" for verdict in record["verdicts"]),
+        faults=faults,
+        steps=steps,
+        finish_reason=record["finish_reason"],
+        tokens=record.get("tokens"),
+        policy=record["policy"],
+        notes=tuple(notes),
+    )
+
+
+def _faults(record: Mapping[str, Any]) -> tuple[Fault, ...]:
+    return tuple(
+        # Version 0.1.0 called the labels jobs.
+        Fault(found["kind"], found["message"], tuple(found.get("about") or found.get("jobs") or ()))
+        for verdict in record["verdicts"]
+        for found in verdict["violations"]
+    )
+
+
+def _conversations(run: RunReader, chosen: Iterable[StoredAnswer]) -> dict[str, tuple[Message, ...]]:
+    """Of rollouts that were more than a prompt and an answer: all before the answer, which admitted traces keep."""
+    wanted = {
+        answer.record["key"]
+        for answer in chosen
+        if answer.record.get("admitted") and (answer.record.get("shown") or answer.record.get("replies", 1) > 1)
+    }
+    if not wanted:
+        return {}
+    traces = (record for record in run.read("traces") if record["key"] in wanted)
+    return {record["key"]: trace_of_record(record).messages for record in traces}
+
+
+def _within_task(problem: str) -> str:
+    try:
+        return ProblemId.parse(problem).within_task
+    except ValueError:
+        return problem

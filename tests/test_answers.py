@@ -1,0 +1,142 @@
+"""`gce answers`: every answer of a run as a row, in three formats, written as the rows come."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from toy_task import ADDITION
+
+from gce.adapters.datasets.row_files import ROW_FORMATS, write_rows
+from gce.adapters.runs.memory_store import MemoryRuns
+from gce.app import cli
+from gce.app.exports.answer_rows import COLUMNS, answer_rows
+from gce.app.wiring import runs as wiring
+
+TOY = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless")
+SIZES = ("--problems", "5", "--rollouts", "2", "--iterations", "1", "--updates", "1", "--dev", "1", "--test", "4")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    monkeypatch.setattr(wiring, "STORES", {"memory:": MemoryRuns(), **wiring.STORES})
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["train", *TOY, *SIZES, "--run-dir", "memory:run"]) == 0
+    return "memory:run"
+
+
+def test_each_answer_is_a_row(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert cli.main(["answers", run, "--out", "a.csv"]) == 0
+    assert capsys.readouterr().out == "a.csv: 34 answers\nread them with pandas.read_csv('a.csv')\n"
+    with open("a.csv", encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == list(COLUMNS)
+    assert [row["moment"] for row in found] == ["after"] * 12 + ["before"] * 12 + ["rollouts"] * 10
+    with wiring.open_run(run) as reader:
+        records = list(reader.read("rollouts"))
+    for row, record in zip(found[24:], records, strict=True):
+        assert row["text"] == record["text"] and row["correct"] == str(record["right"])
+        assert row["problem"] == record["problem"] and row["iteration"] == "1" and row["digest"] == ""
+    assert all(row["prompt"].startswith("w") and row["iteration"] == "" for row in found[:24])
+
+
+def test_json_lines_hold_the_same_and_a_moment_can_be_chosen(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert cli.main(["answers", run, "--to", "jsonl", "--out", "a.jsonl", "--moment", "after", "--json"]) == 0
+    said = {"path": "a.jsonl", "format": "jsonl", "answers": 12, "verified": True}
+    assert json.loads(capsys.readouterr().out) == said
+    with wiring.open_run(run) as reader:
+        expected = list(answer_rows(reader, ("after",)))
+    assert [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()] == expected
+
+
+def test_a_file_that_is_there_is_never_replaced(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.csv").write_text("mine")
+    assert cli.main(["answers", run, "--out", "a.csv"]) == 2
+    assert "a.csv exists already: give another --out" in capsys.readouterr().err
+    assert Path("a.csv").read_text() == "mine"
+    assert cli.main(["answers", "nowhere", "--out", "b.csv"]) == 2 and not Path("b.csv").exists()
+    assert not [path for path in Path().iterdir() if path.name.startswith(".gce-")]
+
+
+def test_parquet_without_its_package_is_one_line(
+    run: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert cli.main(["answers", run, "--to", "parquet", "--out", "a.parquet"]) == 2
+    said = capsys.readouterr().err
+    assert "pyarrow is not installed" in said and "[parquet]" in said and not Path("a.parquet").exists()
+
+
+def test_parquet_has_types(run: str) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert cli.main(["answers", run, "--to", "parquet", "--out", "a.parquet"]) == 0
+    table = parquet.read_table("a.parquet")
+    kinds = {str: "string", int: "int64", float: "double", bool: "bool"}
+    assert {field.name: str(field.type) for field in table.schema} == {n: kinds[kind] for n, kind in COLUMNS.items()}
+    with wiring.open_run(run) as reader:
+        assert table.to_pylist() == list(answer_rows(reader))
+
+
+def test_an_answer_that_failed_has_no_reward_and_is_not_counted_as_wrong() -> None:
+    runs = MemoryRuns()
+    record = {"problem": "p", "tier": "T", "verdicts": [], "finish_reason": "error", "policy": "", "text": ""}
+    with runs.create("run", {}) as writer:
+        writer.append("rollouts", {**record, "right": False, "outcome": "failed"})
+        writer.commit(1, None, {})
+    with runs.read("run") as reader:
+        (row,) = answer_rows(reader)
+    assert (row["outcome"], row["correct"], row["reward"]) == ("failed", None, None)
+
+
+@pytest.mark.parametrize("form", [form for form in ROW_FORMATS if form != "parquet"])
+def test_rows_are_written_as_they_come_whatever_is_in_them(form: str) -> None:
+    """20 MB of rows in less than 2 MB of memory; a lone surrogate, line ends and quotes come back."""
+
+    class Nowhere(io.RawIOBase):
+        size = 0
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, content: Any) -> int:
+            self.size += len(content)
+            return len(content)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for number in range(2_000):
+            yield {"n": number, "text": "x" * 10_000}
+
+    file = Nowhere()
+    tracemalloc.start()
+    assert write_rows(form, {"n": int, "text": str}, rows(), file) == 2_000  # type: ignore[arg-type]
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000 < 20_000_000 < file.size
+    tracemalloc.stop()
+    out, text = io.BytesIO(), 'a,"b"\r\n\u202e\ud800 =1+1'
+    write_rows(form, {"text": str, "none": float}, [{"text": text, "none": None}], out)
+    if form == "jsonl":
+        assert json.loads(out.getvalue()) == {"text": text, "none": None}
+    else:
+        (found,) = csv.DictReader(io.StringIO(out.getvalue().decode(), newline=""))
+        assert found == {"text": text.replace("\ud800", "?"), "none": ""}
+
+
+GRADED = evolve(ADDITION, reward=lambda verdicts: 1.0 if verdicts[0].right else 0.25)
+
+
+def test_graded_rewards_of_rollouts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wiring, "STORES", {"memory:": MemoryRuns(), **wiring.STORES})
+    model = ("--task", "test_answers:GRADED", "--model", "toy_task:careless")
+    assert cli.main(["train", *model, *SIZES, "--run-dir", "memory:run"]) == 0
+    with wiring.open_run("memory:run") as reader:
+        found = {(row["moment"] == "rollouts", row["correct"]): row["reward"] for row in answer_rows(reader)}
+    assert found == {(True, True): 1.0, (True, False): 0.25, (False, True): 1.0, (False, False): 0.25}
