@@ -18,6 +18,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -27,11 +28,11 @@ from attrs import evolve, frozen
 
 LANGUAGES = {"bash", "ini", "json", "python", "sql", "text", "toml"}
 FENCE = re.compile(
-    r"(?P<marks>(?:^<!--[^>]*?-->\n)*)^(?P<ticks>```+) *(?P<language>[\w+-]*)(?: +title=\"(?P<title>[\w.-]+)\")? *\n"
+    r"(?P<marks>(?:^<!-- [^\n]* -->\n)*)^(?P<ticks>```+) *(?P<language>[\w+-]*)(?: +title=\"(?P<title>[\w.-]+)\")? *\n"
     r"(?P<code>.*?)^(?P=ticks)$",
     re.M | re.S,
 )
-MARK = re.compile(r"<!-- *(long|not run|status)(?:: *(.*?))? *-->", re.S)
+MARK = re.compile(r"^<!-- (long|not run|status)(?:: *(.*?))? *-->$", re.M)
 NEEDS = re.compile(r"<!-- needs: ([\w, ]*) -->")
 
 
@@ -99,8 +100,15 @@ def run(running: list[Block], name: str, folder: Path, seconds: float) -> str:
     environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "80"}
     sent = json.dumps([{**{key: getattr(each, key) for key in Block.__annotations__}, "name": name} for each in running])
     command = [sys.executable, str(Path(__file__)), sent]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds)
-    return "" if done.returncode == 0 else done.stderr[-4000:] or f"exit status {done.returncode}"
+    done = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        _, error = done.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(done.pid, signal.SIGKILL)  # with what its blocks have started
+        return f"{name} took more than {seconds:.0f} s"
+    return "" if done.returncode == 0 else error[-4000:] or f"exit status {done.returncode}"
 
 
 def play(block: dict[str, Any], namespace: dict[str, Any]) -> None:
