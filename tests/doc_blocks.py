@@ -7,7 +7,7 @@ Comments on the lines before a fence change that:
     <!-- long: --n 200 => --n 5; --rollouts 8 => --rollouts 2 -->   only among long tests; `=>` gives its small form
     <!-- not run: it installs packages -->                          with the reason
     <!-- status: 1 -->                                              exit status of a command that finds something
-    <!-- needs: mlx_lm, matplotlib -->                              packages that the page needs from here on
+    <!-- needs: mlx_lm, matplotlib -->                              packages that blocks need from here to the next such line
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FENCE = re.compile(
     re.M | re.S,
 )
 MARK = re.compile(r"^<!-- (long|not run|status)(?:: *(.*?))? *-->$", re.M)
-NEEDS = re.compile(r"<!-- needs: ([\w, ]*) -->")
+NEEDS = re.compile(r"<!-- needs: ([\w, ]*)-->")
 
 
 @frozen
@@ -76,7 +76,7 @@ def blocks(page: str) -> list[Block]:
             raise ValueError(f"line {line}: expected a reason after 'not run:'")
         if match["language"] == "text" and found and found[-1].runs and not page[end : match.start()].strip():
             found[-1] = evolve(found[-1], want=match["code"])
-        needed = tuple(re.findall(r"\w+", " ".join(NEEDS.findall(page, 0, match.start("ticks")))))
+        needed = tuple(re.findall(r"\w+", (["", *NEEDS.findall(page, 0, match.start("ticks"))])[-1]))
         found.append(Block(match["language"], match["code"], line, match["title"], marks, needed))
         end = match.end() + 1
     if re.search(r"^```", page[end:], re.M):

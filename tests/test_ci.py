@@ -16,8 +16,8 @@ EXTRAS = PROJECT["project"]["optional-dependencies"]
 
 
 def listed(script: str) -> set[str]:
-    """Names behind the `extras=` of a script, the script's own left out."""
-    return {name for line in re.findall(r"extras=(\S+)", script) for name in line.split(",")} - {"$extras"}
+    """Names behind the `extras=` and `tools=` of a script, the script's own left out."""
+    return {name for line in re.findall(r"(?:extras|tools)=(\S+)", script) for name in line.split(",")} - {"$extras"}
 
 
 def distributions(extras: set[str]) -> set[str]:

@@ -213,8 +213,8 @@ def test_blocks_are_read_with_their_markers() -> None:
     assert found[1].small() == Block("bash", "echo --n 5 8\n", 12, None, found[1].marks)
     assert [len(steps(PAGE, form)) for form in FORMS] == [3, 4, 4]
     assert steps("```python\n1\n```\n", "small") == [], "it is run as it stands by the form `short`"
-    first, second = blocks("<!-- needs: a, b -->\n```bash\n1\n```\n\n<!-- needs: c -->\n```bash\n2\n```\n")
-    assert (first.needs, second.needs) == (("a", "b"), ("a", "b", "c"))
+    parts = [f"<!-- needs: {names}-->\n```bash\n1\n```\n" for names in ("a, b ", "c ", "")]
+    assert [block.needs for block in blocks("\n".join(parts))] == [("a", "b"), ("c",), ()]
 
 
 GOOD = "```python title=\"mine.py\"\nTHREE = 3\n```\n\n" + PAGE.rpartition("```python")[0]
