@@ -1,13 +1,13 @@
 """Code blocks of Markdown pages, run in the order of the page, in one process and one empty folder a page.
 
-A fence marked `python` or `bash` is run; one with `title="FILE"`, of any language, is written to that file. A fence marked
-`text` that follows a block which runs is what this block prints on standard output, where `...` stands for anything.
-Comments on the lines before a fence change that:
+A fence marked `python` or `bash` is run; one with `title="FILE"`, of any language, is written to that file. A fence
+marked `text` that follows a block which runs is what this block prints on standard output, where `...` stands for
+anything. Comments on the lines before a fence change that:
 
-    <!-- long: --n 200 => --n 5; --rollouts 8 => --rollouts 2 -->   only among long tests; `=>` gives its small form
-    <!-- not run: it installs packages -->                          with the reason
-    <!-- status: 1 -->                                              exit status of a command that finds something
-    <!-- needs: mlx_lm, matplotlib -->                              packages that blocks need from here to the next such line
+    <!-- long: --n 200 => --n 5; 8 => 2 -->     only among long tests; `=>` gives its small form
+    <!-- not run: it installs packages -->      with the reason
+    <!-- status: 1 -->                          exit status of a command that finds something
+    <!-- needs: mlx_lm, matplotlib -->          packages that blocks need, from here to the next such line
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 LANGUAGES = {"bash", "ini", "json", "python", "sql", "text", "toml"}
 FENCE = re.compile(
@@ -44,7 +45,7 @@ class Block:
     code: str
     line: int
     title: str | None = None
-    marks: dict[str, str] = {}
+    marks: Mapping[str, str] = field(factory=dict)
     needs: tuple[str, ...] = ()
     want: str | None = None
 
@@ -85,7 +86,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def steps(page: str, form: str) -> list[Block]:
-    """What runs of a page: `short` leaves long blocks out, `small` has their small forms, `whole` has them as they stand."""
+    """What runs of a page: `short` leaves long blocks out, `small` has their small forms, `whole` has all of it."""
     running = [block for block in blocks(page) if block.runs]
     if form == "short":
         return [block for block in running if "long" not in block.marks]
@@ -98,10 +99,18 @@ def run(running: list[Block], name: str, folder: Path, seconds: float) -> str:
     """Runs blocks in a process of their own in `folder`; '' where all is as the page says, otherwise what is not."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "80"}
-    sent = json.dumps([{**{key: getattr(each, key) for key in Block.__annotations__}, "name": name} for each in running])
+    sent = json.dumps(
+        [{**{key: getattr(each, key) for key in Block.__annotations__}, "name": name} for each in running]
+    )
     command = [sys.executable, str(Path(__file__)), sent]
     done = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     try:
         _, error = done.communicate(timeout=seconds)

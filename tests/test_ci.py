@@ -25,7 +25,7 @@ def distributions(extras: set[str]) -> set[str]:
     found: set[str] = set()
     for requirement in (each for extra in extras for each in EXTRAS[extra]):
         name, inner = present(re.match(r"([\w-]+)(?:\[([\w,-]+)\])?", requirement)).groups()
-        found |= distributions(set(inner.split(","))) if name == "gce" else {name.lower()}
+        found |= distributions(set(inner.split(","))) if name == "grounded-eval" else {name.lower()}
     return found
 
 

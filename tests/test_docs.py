@@ -140,7 +140,7 @@ def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
 
-FORMS = {"short": (), "small": pytest.mark.docs, "whole": pytest.mark.slow}
+FORMS: dict[str, list[pytest.MarkDecorator]] = {"short": [], "small": [pytest.mark.docs], "whole": [pytest.mark.slow]}
 SECONDS = {"short": 120, "small": 900, "whole": 20_000}
 
 
@@ -217,7 +217,7 @@ def test_blocks_are_read_with_their_markers() -> None:
     assert [block.needs for block in blocks("\n".join(parts))] == [("a", "b"), ("c",), ()]
 
 
-GOOD = "```python title=\"mine.py\"\nTHREE = 3\n```\n\n" + PAGE.rpartition("```python")[0]
+GOOD = '```python title="mine.py"\nTHREE = 3\n```\n\n' + PAGE.rpartition("```python")[0]
 
 
 def test_a_page_that_tells_the_truth_passes(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_without_mlx_a_model_names_the_extra_to_install(tmp_path: Path, monkeypa
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name in ("mlx", "mlx.core", "mlx_lm"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtra, match=r"^mlx is not installed: run  pip install '\.\[\w+\]'  in the checkout"):
+    with pytest.raises(MissingExtra, match=r"^mlx is not installed: run  pip install 'grounded-eval\[\w+\]'"):
         find_model(TrainSettings(model=ModelSettings(name=str(tmp_path))), toy_task.ADDITION)
 
 
