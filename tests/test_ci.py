@@ -16,8 +16,8 @@ EXTRAS = PROJECT["project"]["optional-dependencies"]
 
 
 def listed(script: str) -> set[str]:
-    """Names behind the `extras=` of a script, the script's own left out."""
-    return {name for line in re.findall(r"extras=(\S+)", script) for name in line.split(",")} - {"$extras"}
+    """Names behind the `extras=` and `tools=` of a script, the script's own left out."""
+    return {name for line in re.findall(r"(?:extras|tools)=(\S+)", script) for name in line.split(",")} - {"$extras"}
 
 
 def distributions(extras: set[str]) -> set[str]:
@@ -25,7 +25,7 @@ def distributions(extras: set[str]) -> set[str]:
     found: set[str] = set()
     for requirement in (each for extra in extras for each in EXTRAS[extra]):
         name, inner = present(re.match(r"([\w-]+)(?:\[([\w,-]+)\])?", requirement)).groups()
-        found |= distributions(set(inner.split(","))) if name == "gce" else {name.lower()}
+        found |= distributions(set(inner.split(","))) if name == "grounded-eval" else {name.lower()}
     return found
 
 

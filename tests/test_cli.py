@@ -265,7 +265,7 @@ def test_without_ortools_its_extra_is_named(gce: Gce, monkeypatch: pytest.Monkey
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ortools", None)
     error = one_line(gce("generate", "--solver", "cpsat"), "generate")
-    assert "ortools is not installed: run  pip install '.[solver]'" in error
+    assert "ortools is not installed: run  pip install 'grounded-eval[solver]'" in error
 
 
 # verify

@@ -450,7 +450,7 @@ def test_without_mlx_one_line_names_the_extra_and_nothing_is_written(
     for name in ("mlx", "mlx.core", "mlx_lm"):
         monkeypatch.setitem(sys.modules, name, None)
     assert train(*TOY, "--model", tmp_path, run=tmp_path / "run") == 2
-    assert "mlx is not installed: run  pip install '.[" in refused(capsys)
+    assert "mlx is not installed: run  pip install 'grounded-eval[" in refused(capsys)
     assert os.listdir(tmp_path) == []
 
 

@@ -136,5 +136,5 @@ def test_without_ortools_the_command_to_install_it_is_named(monkeypatch: pytest.
         return real(name, *args, **options)
 
     monkeypatch.setattr(builtins, "__import__", without_ortools)
-    with pytest.raises(MissingExtra, match=r"pip install '\.\[solver\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'grounded-eval\[solver\]'"):
         CpSatSolver()

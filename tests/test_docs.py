@@ -1,25 +1,28 @@
-"""What README, docs and the changelog name exists: modules, names in them, files; and README's Python runs."""
+"""What README, docs and the changelog name exists: modules, names in them, files, links; and their code blocks run."""
 
 from __future__ import annotations
 
 import ast
-import os
+import contextlib
+import importlib.util
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+from doc_blocks import Block, blocks, run, steps
 
 import gce
 
 ROOT = Path(__file__).parents[1]
 SOURCES = Path(gce.__file__).parent.parent
-HISTORY = {"LOG.md"}
-"""Says what things were called when it was written."""
-DOCUMENTS = [ROOT / "README.md", *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name not in HISTORY)]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [path for path in PAGES if path.name != "LOG.md" and not path.name.startswith("smollm2-")]
+"""All but the log and reports of runs, which say what things were called when they were written."""
+RUN = [path for path in DOCUMENTS if path.parent.name != "results"]
+"""All but records of experiments, whose commands took hours and belong to the commits that they name."""
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([\w-]+))?\)")
 DOTTED = re.compile(r"(?<![\w./-])gce(?:\.[A-Za-z_]\w*)+")
 PATH = re.compile(r"(?<![\w*])[\w./-]+\.py\b")
 
@@ -97,7 +100,9 @@ def test_every_module_and_name_in_a_document_exists(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_file_that_a_document_names_exists(document: Path) -> None:
-    found = sorted(set(PATH.findall(document.read_text("utf-8"))))
+    text = document.read_text("utf-8")
+    made = {each.title for each in blocks(text)} if document in RUN else set()
+    found = sorted(set(PATH.findall(text)) - made)
     assert [name for name in found if not any(each.endswith(f"/{name}") for each in files())] == []
 
 
@@ -115,22 +120,145 @@ def test_the_changelog_says_what_things_are_called_now() -> None:
     assert [name for name, place in zip(moved, places, strict=True) if place.with_suffix(".py").exists()] == []
 
 
-def blocks() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+def anchors(page: Path) -> set[str]:
+    """What a link can point to behind `#`: the headings, in GitHub's form."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(None, marks=pytest.mark.slow)])
-def test_the_python_in_readme_runs_as_written(count: int | None, tmp_path: Path) -> None:
-    """The first block; among the long tests all of them, one after the other, which trains a model."""
-    if count is None:
-        pytest.importorskip("mlx_lm")
-    ran = subprocess.run(
-        [sys.executable, "-c", "\n".join(blocks()[:count])],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        timeout=1200,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "\nwrong\n" in ran.stdout or "\nunreadable\n" in ran.stdout
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    broken = []
+    for target, anchor in LINK.findall(page.read_text("utf-8")):
+        path = (page.parent / target) if target else page
+        if not path.exists() or (anchor and path.suffix == ".md" and anchor not in anchors(path)):
+            broken.append(f"{target}#{anchor}")
+    assert broken == []
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+
+
+FORMS: dict[str, list[pytest.MarkDecorator]] = {"short": [], "small": [pytest.mark.docs], "whole": [pytest.mark.slow]}
+SECONDS = {"short": 120, "small": 900, "whole": 20_000}
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_fences_and_markers_of_a_page_are_well_formed(page: Path) -> None:
+    for form in FORMS:
+        steps(page.read_text("utf-8"), form)
+
+
+def forms_of(page: Path) -> list[str]:
+    """In which forms there is something to run."""
+    with contextlib.suppress(ValueError):  # The test above says so.
+        return [form for form in FORMS if steps(page.read_text("utf-8"), form)]
+    return []
+
+
+CASES = [
+    pytest.param(page, form, marks=FORMS[form], id=f"{page.relative_to(ROOT).as_posix()}-{form}")
+    for page in RUN
+    for form in forms_of(page)
+]
+
+
+@pytest.mark.parametrize(("page", "form"), CASES)
+def test_the_code_blocks_of_a_page_run_and_print_what_it_says(page: Path, form: str, tmp_path: Path) -> None:
+    """Without long blocks; `-m docs`: long ones in their small form; `-m slow`: as they stand."""
+    asked = steps(page.read_text("utf-8"), form)
+    missing = {name for block in asked for name in block.needs if importlib.util.find_spec(name) is None}
+    running = [block for block in asked if missing.isdisjoint(block.needs)]
+    if not running:
+        pytest.skip(f"needs {', '.join(sorted(missing))}")
+    failed = run(running, page.relative_to(ROOT).as_posix(), tmp_path, SECONDS[form])
+    assert failed == "", failed
+
+
+PAGE = """
+```python
+x = 1
+print("x is", x)
+```
+
+```text
+x is ...
+```
+
+<!-- long: --n 200 => --n 5; 7 => 8 -->
+```bash
+echo --n 200 7
+```
+
+```text
+--n 200 7
+```
+
+<!-- not run: it installs packages -->
+```bash
+exit 1
+```
+
+<!-- status: 3 -->
+```bash
+python -c "import mine; raise SystemExit(mine.THREE)"
+```
+
+```python title="mine.py"
+THREE = 3
+```
+"""
+
+
+def test_blocks_are_read_with_their_markers() -> None:
+    found = [each for each in blocks(PAGE) if each.language != "text"]
+    assert [each.runs for each in found] == [True, True, False, True, True]
+    assert [each.line for each in found] == [2, 12, 21, 26, 30]
+    assert found[0].want == "x is ...\n" and found[1].want == "--n 200 7\n" and found[4].title == "mine.py"
+    assert found[1].small() == Block("bash", "echo --n 5 8\n", 12, None, found[1].marks)
+    assert [len(steps(PAGE, form)) for form in FORMS] == [3, 4, 4]
+    assert steps("```python\n1\n```\n", "small") == [], "it is run as it stands by the form `short`"
+    parts = [f"<!-- needs: {names}-->\n```bash\n1\n```\n" for names in ("a, b ", "c ", "")]
+    assert [block.needs for block in blocks("\n".join(parts))] == [("a", "b"), ("c",), ()]
+
+
+GOOD = '```python title="mine.py"\nTHREE = 3\n```\n\n' + PAGE.rpartition("```python")[0]
+
+
+def test_a_page_that_tells_the_truth_passes(tmp_path: Path) -> None:
+    assert run(steps(GOOD, "whole"), "page.md", tmp_path, 60) == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("x is ...", "x was ...", "page.md:6: expected\nx was ...\ngot\nx is 1\n"),
+        ("x = 1", "y = 1", 'page.md", line 8'),
+        ("THREE = 3", "THREE = 4", "page.md:30: exit status 4, expected 3"),
+        ("echo --n", "false; echo --n", "page.md:16: exit status 1, expected 0"),
+    ],
+)
+def test_a_page_that_does_not_is_found(old: str, new: str, complaint: str, tmp_path: Path) -> None:
+    assert old in GOOD
+    assert complaint in run(steps(GOOD.replace(old, new), "whole"), "page.md", tmp_path, 60)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "```\ngce train\n```\n",
+        "```bsh\ngce train\n```\n",
+        "```bash\ngce train\n",
+        "<!-- not run: -->\n```bash\ngce train\n```\n",
+    ],
+)
+def test_a_block_that_would_silently_not_run_is_refused(page: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        blocks(page)
+
+
+@pytest.mark.parametrize("marker", ["--n 100 => --n 5", "--n 200"])
+def test_a_small_form_that_changes_nothing_is_refused(marker: str) -> None:
+    with pytest.raises(ValueError, match="OLD => NEW"):
+        steps(f"<!-- long: {marker} -->\n```bash\ngce evaluate --n 200\n```\n", "small")

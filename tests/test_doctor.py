@@ -27,7 +27,7 @@ def packages_of(requirements: list[str]) -> list[str]:
     for requirement in requirements:
         specifier, _, marker = requirement.partition(";")
         name = re.match(r"[\w.-]+", specifier)
-        if name and name[0] != "gce" and (not marker or eval(marker, {"sys_platform": sys.platform})):
+        if name and name[0] != "grounded-eval" and (not marker or eval(marker, {"sys_platform": sys.platform})):
             names.append(name[0])
     return names
 
@@ -50,7 +50,7 @@ def test_an_absent_extra_that_training_needs_is_missing_and_says_what_to_install
         "extra solver",
         "missing",
         f"numpy {version('numpy')}, no-such-package not installed",
-        "pip install '.[solver]'",
+        "pip install 'grounded-eval[solver]'",
     )
 
 
@@ -142,7 +142,7 @@ def test_without_mlx_the_doctor_says_what_to_install_and_exits_with_1(
     assert not printed["ready"]
     found = {finding["name"]: finding for finding in printed["findings"]}
     assert found["device"]["status"] == "missing"
-    assert found["device"]["remedy"] == "pip install '.[mlx]'"
+    assert found["device"]["remedy"] == "pip install 'grounded-eval[mlx]'"
     assert found["core"]["status"] == "ok"
     assert "BLAS" not in found
 

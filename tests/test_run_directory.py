@@ -467,7 +467,7 @@ def test_a_closed_run_says_so(root: Path) -> None:
 def test_without_safetensors_a_state_is_refused_and_the_rest_works(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     with RunDirectory.create(root, CONFIG) as run:
-        with pytest.raises(MissingExtra, match=r"pip install '\.\[mlx\]'"):
+        with pytest.raises(MissingExtra, match=r"pip install 'grounded-eval\[mlx\]'"):
             run.commit(0, example_state(), {})
         run.commit(0, None, {})
         assert run.last() == (0, None, {})

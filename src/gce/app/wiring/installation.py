@@ -60,6 +60,8 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "pretrain": ("torch", "transformers", "tokenizers"),
     "test": ("pytest", "hypothesis"),
     "dev": ("mypy", "ruff"),
+    "docs": ("mkdocs", "mkdocs-material", "mkdocstrings", "ruff"),
+    "release": ("build", "twine"),
     "data": ("atif", "datasets"),
     "parquet": ("pyarrow",),
     "attack": ("cosmic-ray", "atheris"),
@@ -177,7 +179,7 @@ def ready(findings: Sequence[Finding]) -> bool:
 
 
 def _examine_package() -> Finding:
-    version = _version("gce")
+    version = _version("grounded-eval")
     if version is None:
         return Finding("gce", "note", "imported from its sources, not installed", "pip install .")
     return Finding("gce", "ok", version)
@@ -191,7 +193,7 @@ def _version(package: str) -> str | None:
 
 
 def _remedy(extra: str) -> str:
-    return "pip install ." if extra == "core" else f"pip install '.[{extra}]'"
+    return "pip install grounded-eval" if extra == "core" else f"pip install 'grounded-eval[{extra}]'"
 
 
 def _describe_cores() -> str:

@@ -93,7 +93,7 @@ def find_runner(name: str) -> RunnerPool:
     raise BadInput(
         "answers to this task are programs, which run in a sandbox only, and none works here: "
         + "; ".join(f"{each} {reason}" for each, reason in reasons.items())
-        + ". Install bubblewrap (apt install bubblewrap, or pip install '.[programs]' in the checkout of gce) on a "
+        + ". Install bubblewrap (apt install bubblewrap, or pip install 'grounded-eval[programs]') on a "
         "Linux system that allows user namespaces; or, for programs that you trust, use --runner unsafe-local"
     )
 
