@@ -208,7 +208,7 @@ def test_a_missing_package_is_one_line_before_anything_is_written(
     status = cli.main([*TOY, "--track", name, "--run-dir", str(run)])
     out, err = capsys.readouterr()
     assert (status, out, run.exists()) == (2, "", False)
-    assert err == f"gce train: {name} is not installed: run  pip install '.[{name}]'  in the checkout of gce\n"
+    assert err == f"gce train: {name} is not installed: run  pip install 'grounded-eval[{name}]'\n"
 
 
 def test_an_unknown_tracker_is_refused_with_the_names(capsys: pytest.CaptureFixture[str]) -> None:

