@@ -168,7 +168,7 @@ def test_bash_completes_commands_options_and_their_values(gce: Gce, tmp_path: Pa
         code = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _gce; echo ${{COMPREPLY[@]}}"
         return subprocess.run([bash, "-c", code], capture_output=True, text=True, timeout=60).stdout.split()
 
-    assert completed("gce", "tra") == ["train", "traces"]
+    assert completed("gce", "tra") == ["train", "transcript", "traces"]
     assert completed("gce", "train", "--boot") == ["--bootstrap"]
     assert completed("gce", "train", "--bootstrap", "") == ["none", "few-shot"]
     assert completed("gce", "completion", "f") == ["fish"]

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-import gce
-
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "notebook.ipynb"
 
 
@@ -41,8 +39,6 @@ def test_the_notebook_is_committed_without_outputs() -> None:
 def test_every_cell_of_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("mlx_lm", "matplotlib"):
         pytest.importorskip(module)
-    if "task" not in gce.__all__:
-        pytest.skip("needs gce.task")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     values = [shown(source, names) for source in cells("code")]

@@ -298,8 +298,9 @@ EVALUATE = ("evaluate", "--task", "toy_task:ADDITION", "--model", "test_outcomes
 
 
 def test_an_evaluation_below_the_limit_shows_its_table_and_ends_with_3(
-    away: set[str], capsys: pytest.CaptureFixture[str]
+    away: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     away.add("T1")
     assert cli.main([*EVALUATE]) == 3
     shown = capsys.readouterr()

@@ -347,7 +347,7 @@ def test_parquet_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = tmp_path / "q.parquet"
     path.write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"pyarrow is not installed: run  pip install '\.\[parquet\]'"):
+    with pytest.raises(MissingExtra, match=r"pyarrow is not installed: run  pip install 'grounded-eval\[parquet\]'"):
         gce.task(path, exact)
 
 

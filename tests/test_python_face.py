@@ -53,8 +53,8 @@ def test_a_setting_s_own_name_is_a_keyword() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"learning_rat": 3}, "there is no setting 'learning_rat': did you mean learning_rate?"),
-        ({"optimizer": {"batsh": 3}}, "there is no setting 'optimizer.batsh': did you mean batch?"),
+        ({"learning_rat": 3}, "there is no setting 'learning_rat'; did you mean learning_rate?"),
+        ({"optimizer": {"batsh": 3}}, "there is no setting 'optimizer.batsh'; did you mean optimizer.batch?"),
         ({"name": "x"}, "there is no setting 'name'"),
         ({"iterations": 0}, "stopping.iterations must be a whole number from 1 to 1,000,000, got 0"),
         ({"iterations": 1, "stopping": {"iterations": 2}}, "stopping.iterations is given twice: leave out one"),
@@ -105,7 +105,7 @@ def test_the_keywords_of_evaluate_are_its_settings() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"sample": 3}, "there is no setting of gce.evaluate 'sample': did you mean samples?"),
+        ({"sample": 3}, "there is no setting of gce.evaluate 'sample'; did you mean samples?"),
         ({"n": 0}, "n must be a whole number from 1 to 10,000, got 0"),
         ({"temperature": -1}, "temperature must be 0, or a finite number from 1e-06 to 100, got -1"),
         ({"split": "tset"}, "split must be one of train, dev, test, got 'tset'"),
@@ -134,7 +134,8 @@ def test_train_refuses_what_is_no_task_and_no_place(given: Any) -> None:
 # Results
 
 
-def test_a_result_prints_its_table_with_intervals_and_where_it_is() -> None:
+def test_a_result_prints_its_table_with_intervals_and_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     result = gce.train(**QUIET)
     lines = str(result).splitlines()
     assert lines[0] == "Greedy accuracy on test problems, % (95 % Wilson interval), n = 2 a tier"
@@ -448,7 +449,7 @@ def test_a_notebook_gets_one_bar_and_lines(shown: list[str], capsys: pytest.Capt
     assert watch_of(True) is Notebook
     gce.train(**TOY, **SMALL)
     out, err = capsys.readouterr()
-    assert err == "" and "stopped after iteration 1" in out and "  1/1 " in out
+    assert err == "" and "Training rollouts; " in out and "  1/1 " in out
     assert shown and all(each.count("<progress") == 1 for each in shown) and "6/6, 0 s left" in shown[-1]
     Notebook().stage("<b>", 1)()
     assert shown[-1].startswith("&lt;b&gt; <progress")

@@ -89,7 +89,7 @@ TRACES = st.builds(
     iteration=COUNTS,
     turns=st.builds(lambda turns, last: (*turns, *single_turn((), last)), tuples(TURNS), COMPLETIONS),
     verdicts=tuples(VERDICTS),
-    digest=TEXTS,
+    content_digest=TEXTS,
     reward=st.one_of(st.none(), SHARES),
     tools=tuples(mappings(TEXTS)),
 )

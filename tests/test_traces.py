@@ -69,8 +69,9 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     capsys.readouterr()
     assert gce("traces", *arguments) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith("gce traces: ") and err.count("\n") == 1, err
-    return err
+    *usage, said = err.splitlines()
+    assert out == "" and said.startswith("gce traces: ") and all(line.startswith("usage: ") for line in usage), err
+    return said
 
 
 # What is written

@@ -42,6 +42,7 @@ import gce.adapters.models.backends.mlx.model
 from transformers import LlamaConfig
 
 def run(step, count, seconds, arguments):
+    os.dup2(2, 1)  # The parent reads statuses from the output.
     die = lambda: os.kill(os.getpid(), signal.SIGKILL)
 
     def on_step(name):

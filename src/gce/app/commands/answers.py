@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from textwrap import fill
 
 from gce.app.exports.answer_rows import COLUMNS, answer_rows
 from gce.app.options import PATH, Choice
@@ -17,10 +18,10 @@ __all__ = ["add_arguments", "run"]
 DESCRIPTION = f"""\
 Write a run's answers as a table, a row an answer: those to test problems before and after training, and all training
 rollouts. `correct` and `reward` are empty where an answer failed, so that their means are over what was judged. Works
-while the run goes on. Parquet needs the extra `data`.
+while the run goes on. Parquet needs the extra `parquet`.
 
-columns: {", ".join([*COLUMNS][:10])},
-  {", ".join([*COLUMNS][10:])}
+columns:
+{fill(", ".join(COLUMNS), 76, initial_indent="  ", subsequent_indent="  ")}
 """
 EXAMPLES = """\
 examples:

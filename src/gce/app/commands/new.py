@@ -29,18 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("name", type=NAME, metavar="NAME", help="the package: a Python identifier, not a module's name")
-    parser.add_argument("--dir", type=PATH, default=Path(), help="folder to write it in (default: the current one)")
+    parser.add_argument("--dir", type=PATH, help="folder to write it in (default: the current one)")
     parser.add_argument("--json", action="store_true", help="print the files as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    files = write_new_task(arguments.name, arguments.dir)
+    folder = arguments.dir or Path()
+    files = write_new_task(arguments.name, folder)
     if arguments.json:
         put_json([str(file) for file in files])
         return 0
     put(*map(str, files), "")
-    if arguments.dir != Path():
-        put(f"cd {arguments.dir}")
+    if arguments.dir is not None:
+        put(f"cd {folder}")
     put(f"gce show {arguments.name}:TASK", f"pytest {arguments.name}", f"gce check --task {arguments.name}:TASK")
     return 0

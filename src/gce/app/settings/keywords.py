@@ -114,3 +114,5 @@ class TrainKeywords(StoppingKeywords, total=False):
 
     executor: ExecutorSettings | Mapping[str, Any]
     runner: str
+    judges: int
+    kind: str

@@ -109,7 +109,7 @@ def full_names(given: Mapping[str, Any]) -> dict[str, Any]:
             if each in values:
                 raise SettingError(each, "one value", found[each], f"{{{each}}} is given twice: leave out one")
             if each not in known:
-                raise SettingError(each, "the name of a setting", found[each], unknown(each, by_own_name))
+                raise SettingError(each, "the name of a setting", found[each], unknown(each, [*by_own_name, *known]))
         values |= found
     return values
 

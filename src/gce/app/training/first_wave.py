@@ -8,6 +8,7 @@ from gce.app.settings.command_line import flag_of
 from gce.app.training.records import count_tiers
 from gce.app.training.rollouts import Rollout
 from gce.app.training.state import Run
+from gce.app.wiring.names import GIVEN
 from gce.domain.answers import Answer
 from gce.domain.diagnosis import diagnose_first_wave
 from gce.domain.tasks.task import without_thinking
@@ -82,7 +83,8 @@ def _longer(run: Run, answers: Sequence[Answer]) -> Iterator[str]:
 
 
 def _look(run: Run, answers: Sequence[Answer]) -> Iterator[str]:
-    yield f"look at what the verifier reads in a right answer (gce show {run.settings.task})"
+    how = "" if run.settings.task.startswith(GIVEN) else f" (gce show {run.settings.task})"
+    yield f"look at what the verifier reads in a right answer{how}"
     if run.task.teaching.demonstration(answers[0].problem, None) is not None:
         yield f"few-shot examples, which show the format ({flag_of('demonstrations.bootstrap')} few-shot)"
     yield f"a model that follows the format ({flag_of('model.name')})"

@@ -62,7 +62,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "dev": ("mypy", "ruff"),
     "docs": ("mkdocs", "mkdocs-material", "mkdocstrings", "ruff"),
     "release": ("build", "twine"),
-    "data": ("atif", "datasets"),
+    "data": ("atif", "datasets", "pandas"),
     "parquet": ("pyarrow",),
     "attack": ("cosmic-ray", "atheris"),
     "wandb": ("wandb",),
