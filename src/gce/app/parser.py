@@ -58,8 +58,12 @@ class Parser(argparse.ArgumentParser):
         known = [each[2:] for action in self._actions for each in action.option_strings if each.startswith("--")]
         options = [each.partition("=")[0].lstrip("-") for each in arguments if each.startswith("-")]
         hint = "; several values are one argument, as T0,T1"
-        if options:
+        if options == ["task"] and any(each.dest == "task" for each in self._named()):
+            hint = "; the task stands by itself, without --task"
+        elif options:
             hint = nearest(options[0], known).replace("mean ", "mean --")
+        elif "task" in known and ":" in arguments[0]:
+            hint = f"; did you mean --task {arguments[0]}?"
         self.error(f"unrecognized arguments: {' '.join(arguments)}{hint}")
 
     def format_usage(self) -> str:

@@ -33,13 +33,15 @@ from gce.app.settings.records import ExecutorSettings, ModelSettings, RolloutSet
 from gce.app.terminal import Terminal, put, put_json, put_result
 from gce.app.training.dry_run import evaluation_lines
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
-from gce.app.wiring.models import MODEL_HELP
+from gce.app.wiring.models import MODEL_HELP, default_model
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.strategy_names import STRATEGY
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
 from gce.domain.metrics import METRICS
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
 from gce.domain.strategies import STRATEGIES
+from gce.domain.tasks import Listed as ListedProblems
+from gce.domain.tasks import draw_problems
 
 __all__ = ["add_arguments", "run"]
 
@@ -159,7 +161,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return _dry_run(EvaluateSettings(**given), arguments)
     result = evaluate(watcher=Terminal(), **given)
-    if given.get("adapter") or str(given["model"]).startswith("http"):
+    arguments.model = result.settings.model_name
+    if given.get("adapter") or arguments.model.startswith(("http", "scripted:")):
         arguments.following = "gce check --task {task}"
     plain, lines = summary(result)
     if arguments.json:
@@ -179,12 +182,18 @@ def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:
         task=given.task_name,
         preset=preset,
         evaluator=arguments.evaluator,
-        model=ModelSettings(name=given.model_name, **{name: getattr(given, name) for name in chosen}),
+        model=ModelSettings(
+            name=given.model_name if given.model else default_model(task),
+            **{name: getattr(given, name) for name in chosen},
+        ),
         rollouts=RolloutSettings(max_tokens=given.max_tokens),
         executor=ExecutorSettings(runner=given.runner),
     )
     names = given.strategies or (("trained",) if given.adapter else ("zero-shot",))
-    answers = {str(name): given.n * given.samples * len(tiers) for name in names}
+    problems = given.n * len(tiers)
+    if isinstance(task.draw, ListedProblems):
+        problems = sum(len(draw_problems(task, preset, tier, given.split, given.n)) for tier in tiers)
+    answers = {str(name): problems * given.samples for name in names}
     differing = {
         name: str(value) if isinstance(value, Path) else value
         for name, field in fields_dict(EvaluateSettings).items()

@@ -154,7 +154,7 @@ def _print_tiers(name: str, facts: Facts) -> None:
     put(*table(("tier", "test", "tokens", "blind % (95 %)", "limit", "best baseline"), rows, words=True).split("\n"))
     battery = facts.battery
     if battery is None:
-        put(f"verifier battery: none is known to have run (gce check --task {name} --preset {facts.preset})")
+        put(f"verifier battery: no result is recorded (gce check --task {name} --preset {facts.preset})")
     else:
         put(
             f"verifier battery: {battery.verdicts:,} verdicts, {battery.findings} findings; wrong responses judged "

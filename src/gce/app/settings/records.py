@@ -388,7 +388,7 @@ class ExecutorSettings:
     judges: int = setting(
         1,
         THREADS,
-        "processes that judge answers, for verifiers that take long (default 1: this one)",
+        "processes that judge answers, for verifiers that take long; 1 is the process of the run",
         flag="--judges",
         unit="processes",
         omit_default=True,

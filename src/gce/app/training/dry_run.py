@@ -18,7 +18,7 @@ from gce.app.settings.checks import check_variants
 from gce.app.settings.records import WARM_UP_PART, TrainSettings, parts_of_warm_up
 from gce.app.training.preparation import check_task, place_adapter
 from gce.app.wiring.evaluators import find_evaluator
-from gce.app.wiring.models import find_learning_model, find_model, is_at_hand
+from gce.app.wiring.models import default_model, find_learning_model, find_model, is_at_hand
 from gce.app.wiring.names import entry
 from gce.app.wiring.system import peak_bytes
 from gce.app.wiring.tasks import find_preset, find_task
@@ -146,6 +146,7 @@ def training_lines(settings: TrainSettings) -> list[str]:
         f"work, at most: iterations {settings.last_iteration:,}, rollouts {left['sample']:,.0f}, optimizer steps "
         f"{left['train']:,.0f}, greedy answers to test and dev problems {answers - left['sample']:,.0f}"
     ]
+    settings = evolve(settings, model=evolve(settings.model, name=settings.model.name or default_model(task)))
     if reason := is_at_hand(settings.model.name):
         return [*lines, *_bounds(answers, settings.rollouts.max_tokens or task.max_tokens, reason)]
     model = find_learning_model(settings, task)

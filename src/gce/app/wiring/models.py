@@ -12,6 +12,7 @@ from typing import Any
 from attrs import field, frozen
 
 from gce.adapters.models.functions import FunctionModel
+from gce.app.options import nearest
 from gce.app.settings.records import TrainSettings
 from gce.app.wiring.names import GIVEN, attribute, called, not_by_name
 from gce.domain.models import CAPABILITIES, Capability
@@ -107,6 +108,11 @@ def find_model(settings: TrainSettings, task: Task) -> Model:
     if name.startswith(GIVEN):
         raise not_by_name(name, "model")
     backend = next(each for each in BACKENDS if each.is_meant(name))
+    if backend.is_meant is _is_directory and "/" not in name and not Path(name).exists():
+        hint = nearest(name, (SHIPPED_MODEL, SMOLLM2))
+        raise ModelError(
+            f"expected a model's directory or a name like 'owner/model', got {name!r}{hint}; see gce models"
+        )
     model, most = backend.load(name, settings, task), settings.rollouts.max_tokens
     context = None if most is None else model.info().context
     if most is not None and context is not None and most > context:

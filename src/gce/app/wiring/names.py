@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Mapping
 from inspect import signature
+from pathlib import Path
 from typing import Any, TypeVar
 
 from gce.app.options import nearest
@@ -31,10 +32,13 @@ def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -
         raise not_by_name(name, what)
     if ":" not in name:
         known = f"choose one of {', '.join(table)}, or give your own as module:ATTR"
-        raise BadInput(f"no {what} {name!r}: {known}{nearest(name, table)}")
+        file = Path(name).with_suffix(".py")
+        hint = f"; {file} is here: give {file.stem}:ATTR, the {what} in it" if file.is_file() else nearest(name, table)
+        raise BadInput(f"no {what} {name!r}: {known}{hint}")
     found = attribute(name, what)
     if not isinstance(found, kind):
-        raise BadInput(f"{name} is {type(found).__name__}, expected a gce.{kind.__name__}")
+        hint = " (decorate it with @gce.task(QUESTIONS))" if kind.__name__ == "Task" and callable(found) else ""
+        raise BadInput(f"{name} is {type(found).__name__}, expected a gce.{kind.__name__}{hint}")
     return found
 
 
