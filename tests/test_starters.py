@@ -83,7 +83,7 @@ def test_what_is_recorded_is_what_is_measured_again() -> None:
 def test_an_own_task_is_measured_where_asked_for_and_else_has_dashes(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = gce(capsys, "tasks", "toy_task:ADDITION")
     assert "\nT2, held out  -     512     -               50     -\n" in out
-    assert "none is known to have run (gce check --task toy_task:ADDITION --preset small)" in out
+    assert "no result is recorded (gce check --task toy_task:ADDITION --preset small)" in out
     status, out, err = gce(capsys, "tasks", "toy_task:ADDITION", "--audit", "20", "--check", "50")
     assert status == 0 and "auditing addition/small T1" in err
     assert "\nT0            20+   512" in out and "always 0" in out
