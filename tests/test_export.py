@@ -276,7 +276,7 @@ def test_a_run_without_a_checkpoint_or_a_best_one_is_refused(
         assert "has no checkpoint" in refusal(capsys, root, "--to", "mlx")
         run.append("iterations", {"iteration": 1, "dev": {}})
         run.commit(1, learned(base, 1), {})
-    assert "no dev problems" in refusal(capsys, root, "--to", "mlx", "--checkpoint", "best")
+    assert "no evaluation on dev" in refusal(capsys, root, "--to", "mlx", "--checkpoint", "best")
     assert not (root / "export").exists()
 
 

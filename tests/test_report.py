@@ -244,7 +244,7 @@ def test_a_report_before_the_first_rollouts_has_no_empty_tables(
     assert training["words"] == ["The SFT warm-up on demonstrations has begun; there are no rollouts yet."]
     assert not training["tables"] and not curriculum["figures"]
     rows = training["figures"]["Training rollouts and updates"]["rows"]
-    assert [[*row[:2], float(row[2])] for row in rows] == [["loss, nats a token", "loss", n] for n in (1, 2)]
+    assert [[*row[:2], float(row[2])] for row in rows] == [["loss, nats per token", "loss", n] for n in (1, 2)]
 
 
 def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             "",
             "blind %: best prompt-blind baseline by tier; near 100, guessing is enough",
         )
-        put("", "one row per tier: gce tasks TASK    a problem as the model sees it: gce show TASK")
+        put("", "rows per tier: gce tasks TASK    a problem as the model sees it: gce show TASK")
     return 0
 
 

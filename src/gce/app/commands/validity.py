@@ -26,7 +26,7 @@ report).
   shortcut margin  accuracy minus that of the best prompt-blind baseline
 
 If accuracy on fresh problems is far below that on trained ones, the model has memorized. If the shortcut margin is near
-0, the task can be guessed.
+0, the model does no better than guessing.
 """
 
 

@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce verify`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("problem", type=NAME, nargs="?", help="a file, or - for standard input")
-    parser.add_argument("answer", type=NAME, nargs="?", help="a file, or - for standard input (default)")
+    parser.add_argument("problem", type=NAME, nargs="?", help="JSON file with the problem, or - for standard input")
+    parser.add_argument("answer", type=NAME, nargs="?", help="text file with the answer, or - for standard input")
     parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
     parser.add_argument("--steps", action="store_true", help="also judge the written reasoning step by step")
     add_runner(parser)

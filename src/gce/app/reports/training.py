@@ -40,8 +40,8 @@ def training_section(run: ReportedRun) -> Section:
     panels: dict[str, Points] = {
         "rollouts right, %": right,
         "rollouts cut off, %": cut,
-        "loss, nats a token": {"loss": loss},
-        "entropy, nats a token": {"entropy": entropy},
+        "loss, nats per token": {"loss": loss},
+        "entropy, nats per token": {"entropy": entropy},
     }
     shares = ("rollouts right, %", "rollouts cut off, %")
     drawn = Lines("training", "Training rollouts and updates", panels, shares=shares)
