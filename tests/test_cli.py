@@ -518,7 +518,7 @@ def test_a_blind_answer_above_its_limit_is_named_and_exits_with_1(gce: Gce) -> N
     assert ran.status == 1
     assert "above the limit of 50 %: always 0 on T2, upper bound" in ran.out
     assert (
-        "T2: 1 problems cannot tell: even none right has an upper bound of 79.3 %, above the limit of 50 %" in ran.out
+        "T2: 1 problems are too few: even none right has an upper bound of 79.3 %, above the limit of 50 %" in ran.out
     )
 
 
@@ -528,10 +528,11 @@ def test_the_audit_says_what_so_many_problems_can_tell(gce: Gce) -> None:
     assert resolution(20, 0.5).most_right == 5
     out = gce("audit", *TOY, "--n", "20", "--fit", "1", "--tiers", "T2").out
     assert (
-        "T2: a blind answer is below the limit of 50 % with at most 5 of 20 right; one that truly scores 20.1 %" in out
+        "T2: a prompt-blind baseline is below the limit of 50 % with at most 5 of 20 right; "
+        "one whose true accuracy is 20.1 %" in out
     )
     out = gce("audit", "--n", "12", "--fit", "1", "--tiers", "T0", "--preset", "paper").out
-    assert "T0: no limit is declared; a share on 12 problems is known to 24.6 points at worst" in out
+    assert "T0: no limit is declared; an accuracy on 12 problems is known to +-24.6 points at worst" in out
 
 
 @pytest.mark.parametrize(("n", "limit"), [(1, 0.1), (20, 0.5), (100, 0.25), (500, 0.1), (10, 1.0)])
@@ -656,11 +657,12 @@ SCRIPTED = ("--model", "toy_task:careless")
 def test_evaluate_prints_a_table_beside_blind_answers_and_heuristics(gce: Gce) -> None:
     ran = gce("evaluate", *TOY, *SCRIPTED, "--n", "30")
     assert ran.status == 0
-    head, columns, _, model, blind, adds = ran.out.splitlines()
+    head, columns, _, model, blind, adds, conclusion = ran.out.splitlines()
+    assert conclusion.startswith("Only accuracy above the best prompt-blind baseline")
     assert "toy_task:careless on addition/small, test problems" in head and "n = 30 a tier" in head
     assert columns.split()[:2] == ["T0", "T1"] and "T2, held out" in columns
     assert model.startswith("zero-shot  ")
-    assert blind.startswith("best blind answer")
+    assert blind.startswith("best prompt-blind")
     assert adds.split()[:2] == ["adds", "100"]
 
 
@@ -690,7 +692,7 @@ def test_modes_is_another_name_of_strategies_which_may_be_one_s_own(gce: Gce) ->
     assert shown[0] == shown[1] and list(shown[0]) == names.split(",")
     assert shown[0]["own_strategies:BRIEF"]["attempts"] is None and shown[0]["multi-turn"]["attempts"]["used"] > 1
     told = gce("evaluate", "--help-all").out
-    assert "--strategies NAME,..." in told and "another name of --strategies" in told
+    assert "--strategies NAME,..." in told and "alias of --strategies" in told
 
 
 def test_intervals_are_made_by_the_method_asked_for(gce: Gce) -> None:
@@ -788,7 +790,7 @@ def test_samples_whose_prompt_does_not_fit_are_said(gce: Gce) -> None:
     ran = gce(*arguments)
     (said,) = [line for line in ran.out.splitlines() if "context" in line]
     assert (
-        said.startswith("zero-shot: ") and " of 30 did not fit the model's context, which counts against it; T" in said
+        said.startswith("zero-shot: ") and " of 30 did not fit into the model's context and count as wrong; T" in said
     )
     found = json.loads(gce(*arguments, "--json").out)
     assert sum(share["n"] for share in found["tiers"].values()) == 30 and found["coverage"] == 1.0
@@ -840,14 +842,14 @@ def test_evaluate_repeats_and_another_split_has_other_problems(gce: Gce, tmp_pat
         ((*SCRIPTED, "--strategies", "zero-shot,twice"), "argument --strategies: expected one of zero-shot, few-shot"),
         ((*SCRIPTED, "--strategies", "own_strategies:OWN"), "own_strategies:OWN is tuple, expected a gce.Strategy"),
         ((*SCRIPTED, "--strategies", "own_strategies:DEBATE"), "needs a model for the role 'opponent', got none"),
-        ((*SCRIPTED, "--strategies", "trained-own_strategies:BRIEF"), "the mode trained-own_strategies:BRIEF needs"),
+        ((*SCRIPTED, "--strategies", "trained-own_strategies:BRIEF"), "strategy trained-own_strategies:BRIEF needs"),
         ((*SCRIPTED, "--interval", "wald"), "argument --interval: expected one of wilson, clopper-pearson, got 'wald'"),
-        ((*SCRIPTED, "--modes", "trained"), "the mode trained needs --adapter"),
-        ((*SCRIPTED, "--modes", "simulate", "--adapter", "x"), "--adapter is used by the modes trained"),
-        ((*SCRIPTED, "--modes", "few-shot"), "task addition has 0 worked examples of T0, expected 3"),
+        ((*SCRIPTED, "--modes", "trained"), "strategy trained needs --adapter"),
+        ((*SCRIPTED, "--modes", "simulate", "--adapter", "x"), "--adapter is used only by the strategies trained"),
+        ((*SCRIPTED, "--modes", "few-shot"), "task addition has 0 demonstrations of T0, expected 3"),
         (
             (*SCRIPTED, "--modes", "zero-shot,simulate", "--samples", "2", "--temperature", "1"),
-            "--samples above 1 goes with one mode alone",
+            "--samples above 1 needs a single strategy",
         ),
         ((*SCRIPTED, "--samples", "2"), "--samples above 1 needs --temperature above 0"),
         (

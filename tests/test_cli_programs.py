@@ -158,7 +158,7 @@ def test_a_run_over_programs_learns_from_the_right_ones_and_is_judged_again_alik
         ("train", "--run-dir", "run", "--resume", "--iterations", "3"),
     ):
         assert gce(*command) == 2
-        assert "the file behind the task programs@mine.jsonl is not the one" in capsys.readouterr().err
+        assert "the file of the task programs@mine.jsonl is not the one" in capsys.readouterr().err
     Path("mine.jsonl").write_text(kept)
     assert gce("traces", "run", "--to", "jsonl", "--out", "traces.jsonl") == 0
     taught = [json.loads(line) for line in (folder / "traces.jsonl").read_text().splitlines()]

@@ -40,7 +40,7 @@ def test_other_strategies_train_too(strategy: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--strategy", "few-shot"), "task addition has no worked examples of T0, T1: strategy few-shot needs them"),
+        (("--strategy", "few-shot"), "task addition has no demonstrations of T0, T1: strategy few-shot needs them"),
         (("--strategy", "own_strategies:DEBATE"), "strategy debate needs a model for the role 'opponent', got none"),
         (("--strategy", "own_strategies:WITH_TOOL"), "strategy with-tool needs an environment, got none"),
         (("--strategy", "own_strategies:calculator"), "expected a gce.Strategy"),
@@ -48,7 +48,7 @@ def test_other_strategies_train_too(strategy: str, tmp_path: Path) -> None:
         (("--strategy", "trained"), "--strategy"),
         (
             ("--strategy", "multi-turn", "--bootstrap", "few-shot"),
-            "--bootstrap shows examples before the prompt alone: it needs --strategy zero-shot",
+            "--bootstrap adds few-shot examples to a zero-shot prompt: it needs --strategy zero-shot",
         ),
     ],
 )

@@ -127,7 +127,7 @@ def test_a_run_prints_lines_and_a_table_and_leaves_its_summary(
     assert re.search(r"^ *1/2 ", err, re.M) and re.search(r"^ *2/2 ", err, re.M)
     assert err.endswith(f"\nnext: gce report {tmp_path / 'run'}\n")
     assert "n = 30 a tier" in out and "T2, held out" in out and "n = 30 a tier" not in err
-    for row in ("before", "after", "best blind answer", "adds"):
+    for row in ("before", "after", "best prompt-blind", "adds"):
         assert re.search(rf"^{row}  ", out, re.M), row
     assert "20 rollouts, " in out
     files = {"run.sqlite", "checkpoints", "summary.json", "test-before.jsonl", "test-after.jsonl"}
@@ -176,7 +176,7 @@ def test_settings_come_from_a_file_and_the_run_keeps_where_from(
     assert "sources" not in configs["options"] and configs["file"].keys() == configs["options"].keys()
     capsys.readouterr()
     assert train("--resume", "--config", file, run=tmp_path / "file") == 2
-    assert "--config is for a new run" in refused(capsys)
+    assert "--config applies to a new run" in refused(capsys)
 
 
 def test_a_dry_run_estimates_and_writes_nothing(
@@ -192,7 +192,7 @@ def test_a_dry_run_estimates_and_writes_nothing(
         "work, at most: iterations 2, rollouts 20, optimizer steps 4, greedy answers to test and dev problems 12" in out
     )
     assert re.search(r"^time: about \d+ s, ", out, re.M) and re.search(r"^memory: [\d,]+ MiB so far", out, re.M)
-    assert re.search(r"^measured just now: \d+ greedy answers, \d+ tokens in .* one optimizer step in", out, re.M)
+    assert re.search(r"^measured now: \d+ greedy answers, \d+ tokens in .* one optimizer step in", out, re.M)
     assert train(*SCRIPTED, *SIZES, "--dry-run", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["sources"]["rollouts.problems"] == "option" and found["settings"]["rollouts.problems"] == 5
@@ -382,21 +382,27 @@ def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
         ((*TOY, "--model", "toy_task:nothing"), "module toy_task has no 'nothing'"),
         ((*TOY, "--model", "test_cli_train:listener"), "cannot be trained, only evaluated: it does not learn"),
         (("--recipe", "best"), "no recipe 'best': choose one of gce, isopro"),
-        ((*SCRIPTED, "--recipe", "isopro"), "recipe isopro samples tiers that addition has not: T2, T3, T4"),
-        ((*SCRIPTED, "--problems", "1"), "--problems from 2, one for each training tier, got 1"),
+        ((*SCRIPTED, "--recipe", "isopro"), "recipe isopro samples tiers that addition does not have: T2, T3, T4"),
+        ((*SCRIPTED, "--problems", "1"), "--problems of at least 2, one per training tier, got 1"),
         ((*SCRIPTED, "--admission", "all", "--algorithm", "weighted"), "it needs --algorithm raft"),
-        ((*SCRIPTED, "--restart", "--algorithm", "grpo"), "restart is about the replay buffer, and grpo learns from"),
-        ((*SCRIPTED, "--drop-solved", "--algorithm", "raft++"), "--drop-solved is about the replay buffer"),
-        ((*SCRIPTED, "--ladder"), "preset small of task addition has no rungs below its tiers: leave out --ladder"),
-        (("--recipe", "isopro", "--ladder"), "recipe isopro says how many problems each tier gets: --ladder needs"),
-        ((*SCRIPTED, "--bootstrap", "few-shot", "--rollouts", "1"), "--bootstrap needs --rollouts from 2"),
-        ((*SCRIPTED, "--bootstrap", "few-shot", "--admission", "all"), "--bootstrap asks the verdicts"),
+        ((*SCRIPTED, "--restart", "--algorithm", "grpo"), "restart configures the replay buffer, and grpo trains on"),
+        ((*SCRIPTED, "--drop-solved", "--algorithm", "raft++"), "--drop-solved configures the replay buffer"),
+        ((*SCRIPTED, "--ladder"), "preset small of task addition has no easier curriculum levels: leave out --ladder"),
+        (("--recipe", "isopro", "--ladder"), "recipe isopro sets the number of problems of each tier: --ladder needs"),
+        ((*SCRIPTED, "--bootstrap", "few-shot", "--rollouts", "1"), "--bootstrap needs --rollouts of at least 2"),
+        ((*SCRIPTED, "--bootstrap", "few-shot", "--admission", "all"), "--bootstrap uses the verdicts"),
         ((*SCRIPTED, "--bootstrap", "few-shot", "--algorithm", "grpo"), "sampled from another prompt: use"),
-        ((*SCRIPTED, "--bootstrap", "few-shot"), "task addition has no worked examples of T0, T1: leave out"),
-        ((*SCRIPTED, "--warm-up", "2"), "task addition has no worked examples of T0, T1: leave out"),
-        ((*SCRIPTED, "--warm-up", "2", "--restart"), "before any --warm-up: leave out one"),
-        ((*SCRIPTED, "--warm-up-also", "small"), "say how to warm up: give --warm-up, the number of its steps"),
-        ((*SCRIPTED, "--warm-up-rate", "0.1"), "say how to warm up: give --warm-up, the number of its steps"),
+        ((*SCRIPTED, "--bootstrap", "few-shot"), "task addition has no demonstrations of T0, T1: leave out"),
+        ((*SCRIPTED, "--warm-up", "2"), "task addition has no demonstrations of T0, T1: leave out"),
+        ((*SCRIPTED, "--warm-up", "2", "--restart"), "from the base model, without --warm-up: leave out one"),
+        (
+            (*SCRIPTED, "--warm-up-also", "small"),
+            "configure the SFT warm-up: give the number of its steps with --warm-up",
+        ),
+        (
+            (*SCRIPTED, "--warm-up-rate", "0.1"),
+            "configure the SFT warm-up: give the number of its steps with --warm-up",
+        ),
         (
             (*SCRIPTED, "--warm-up", "2", "--warm-up-rate", "0"),
             "--warm-up-rate: expected a finite number above 1e-12 and at most 1e+06, got '0'",
@@ -411,7 +417,7 @@ def test_a_model_without_blocks_is_trained_and_resumed(tmp_path: Path) -> None:
             (*SCRIPTED, "--learning-rate", "inf"),
             "--learning-rate: expected a finite number above 1e-12 and at most 1e+06, got 'inf'",
         ),
-        ((*SCRIPTED, "--adapter", "there", "--restart"), "before any --adapter: leave out one"),
+        ((*SCRIPTED, "--adapter", "there", "--restart"), "from the base model, without --adapter: leave out one"),
         ((*SCRIPTED, "--seed", "-1"), "--seed: expected a whole number from 0 to"),
         ((*SCRIPTED, "--max-tokens", "0"), "--max-tokens: expected a whole number from 1 to"),
     ],
@@ -603,7 +609,7 @@ def test_a_run_may_begin_with_what_an_earlier_one_learned(
     capsys.readouterr()
     assert train("--resume", "--discard-after", "1", "--iterations", "3", run=halves) == 2
     assert len(records_of(halves)["iterations"]) == 2, "nothing is lost for a command that is refused"
-    assert "is not the adapter that the run began with: put that one back" in refused(capsys)
+    assert "is not the adapter that the run began with: restore that one" in refused(capsys)
     assert train(*arguments[:-1], tmp_path / "nothing", run=tmp_path / "none") == 2
     assert "cannot read" in refused(capsys) and not (tmp_path / "none").exists()
 
@@ -619,7 +625,7 @@ def test_a_run_goes_on_with_the_worked_examples_that_it_began_with_alone(
         evolve(toy_task.WORKED, teaching=Teaching(demonstration=lambda *given: f"so it {toy_task.by_hand(*given)}")),
     )
     assert train("--resume", "--iterations", "3", run=tmp_path / "run") == 2
-    assert "worked examples are not those that the run began with" in refused(capsys)
+    assert "demonstrations differ from those that the run began with" in refused(capsys)
 
 
 def test_another_process_with_other_hashes_ends_with_the_same_bytes(
@@ -716,7 +722,7 @@ def test_another_model_under_the_same_name_is_refused_before_anything_is_lost(
     back = ("--resume", "--discard-after", "1")
     script.write_text('{"text": "adds w0"}')
     assert train(*back, run=run) == 2
-    assert "scripted:script.jsonl is not the model that the run began with: its weights are others" in refused(capsys)
+    assert "scripted:script.jsonl is not the model that the run began with: its weights differ" in refused(capsys)
     assert cli.main(["validity", str(run)]) == 2
     assert "is not the model that the run ended with" in capsys.readouterr().err
     script.unlink()

@@ -155,7 +155,7 @@ def test_settings_that_contradict_are_told_as_data_and_the_command_line_names_op
     assert error.expected == "it needs objective.algorithm raft, without buffer.drop_solved"
     assert "--" not in str(error)
     assert error.said(flag_of) == (
-        "--admission all takes every answer for right: it needs --algorithm raft, without --drop-solved"
+        "--admission all admits every rollout: it needs --algorithm raft, without --drop-solved"
     )
 
 

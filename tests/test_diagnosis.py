@@ -60,11 +60,11 @@ def test_only_the_last_iterations_count() -> None:
 @pytest.mark.parametrize(
     ("count", "said"),
     [
-        (counted(0), "0 of 24 rollouts right in 3 iterations: try more rollouts a problem"),
-        (counted(0, truncated=4), "12 cut off at the token limit: allow more tokens"),
-        (counted(0, unparsed=4), "12 without a readable answer: take a model that knows the answer grammar"),
+        (counted(0), "0 of 24 rollouts right in 3 iterations: try more rollouts per problem"),
+        (counted(0, truncated=4), "12 truncated at the maximum tokens: allow more tokens"),
+        (counted(0, unparsed=4), "12 without a parsable answer: use a model that knows the answer format"),
         (counted(0, truncated=3, unparsed=3), "try more rollouts"),
-        (counted(8), "24 of 24 rollouts right in 3 iterations: nothing is left to learn"),
+        (counted(8), "24 of 24 rollouts right in 3 iterations: there is nothing left to learn"),
     ],
 )
 def test_each_cause_has_its_words(count: TierCount, said: str) -> None:
@@ -131,7 +131,7 @@ def test_many_looks_at_nothing_seldom_find_a_gain() -> None:
             "unparsable",
             "no answer could be parsed: the extraction is probably broken",
         ),
-        ([counted(0, unparsed=8, truncated=4)], 0, 0.0, "cut off", "; 4 were cut off at the token limit"),
+        ([counted(0, unparsed=8, truncated=4)], 0, 0.0, "cut off", "; 4 were truncated at the maximum tokens"),
         ([counted(0, unparsed=7, truncated=3)], 0, 0.0, "none right", "there is nothing to learn from"),
     ],
 )

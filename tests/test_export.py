@@ -276,7 +276,7 @@ def test_a_run_without_a_checkpoint_or_a_best_one_is_refused(
         assert "has no checkpoint" in refusal(capsys, root, "--to", "mlx")
         run.append("iterations", {"iteration": 1, "dev": {}})
         run.commit(1, learned(base, 1), {})
-    assert "no dev problems" in refusal(capsys, root, "--to", "mlx", "--checkpoint", "best")
+    assert "no evaluation on dev" in refusal(capsys, root, "--to", "mlx", "--checkpoint", "best")
     assert not (root / "export").exists()
 
 
@@ -340,7 +340,7 @@ def test_a_base_whose_weights_mlx_lm_changes_on_the_way_is_refused(
     """What is added to a weight that mlx-lm scales would be scaled again."""
     scaled = {"sanitize": lambda _, weights: {name: 2 * array for name, array in weights.items()}}
     monkeypatch.setattr(llama.Model, "sanitize", scaled["sanitize"])
-    assert "as it lies in the files" in refusal(capsys, run, "--to", "merged")
+    assert "as stored: use --to mlx" in refusal(capsys, run, "--to", "merged")
 
 
 @pytest.mark.parametrize("name", ["toy_task:careless", "owner/model", "missing"])

@@ -790,7 +790,7 @@ def test_no_training_problem_is_a_worked_example() -> None:
     examples = {each.problem.digest for examples in worked.values() for each in examples}
     trained = {ProblemSource(ADDITION).redraw(row["problem"]).digest for row in found.store.read("rollouts")}
     assert trained and not trained & examples
-    with pytest.raises(BadInput, match="all problems of T0 are worked examples: take fewer"):
+    with pytest.raises(BadInput, match="all problems of T0 are demonstrations: take fewer"):
         first = draw_problems(ADDITION, "small", "T0", "train", 1, seed=SMALL.seed)[0]
         pool = with_fields(SMALL, pool=1, iterations=1)
         finish(evolve(a_run(pool, shy(lambda model: False)), demonstrations={"T0": (Demonstration(first, "w1", ()),)}))
@@ -914,7 +914,7 @@ def test_a_step_whose_traces_do_not_fit_is_none(monkeypatch: pytest.MonkeyPatch)
     run = warmed_up(Listening(lambda request: "w1", context=12), iterations=1)
     record = finish(evolve(run, watcher=watcher)).records[0]
     assert (record.updates, record.loss, record.gradient_norm, record.dropped) == (0, None, None, 20)
-    assert said[0] == "warning: 5 of 5 steps taught nothing: none of their traces fits the context"
+    assert said[0] == "warning: 5 of 5 optimizer steps had no effect: none of their traces fits into the context"
 
 
 RUNGS = (TaskTier("T0", rung=True, max_tokens=3), TaskTier("T1"), TaskTier("T2", held_out=True))

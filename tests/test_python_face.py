@@ -64,8 +64,8 @@ def test_a_setting_s_own_name_is_a_keyword() -> None:
         ),
         (
             {"rollouts": 8},
-            "rollouts must be a RolloutSettings or a mapping of its settings, got 8; the setting behind --rollouts is "
-            "called rollouts.samples",
+            "rollouts must be a RolloutSettings or a mapping of its settings, got 8; --rollouts sets the setting "
+            "rollouts.samples",
         ),
         ({"recipe": ["x"]}, "recipe must be one of gce, isopro, got ['x']"),
     ],
@@ -140,7 +140,7 @@ def test_a_result_prints_its_table_with_intervals_and_where_it_is(monkeypatch: p
     lines = str(result).splitlines()
     assert lines[0] == "Greedy accuracy on test problems, % (95 % Wilson interval), n = 2 a tier"
     assert lines[1].split() == ["T0", "T1", "T2,", "held", "out", "mean", "coverage"]
-    assert [line.split("  ")[0] for line in lines[3:7]] == ["before", "after", "best blind answer", "adds"]
+    assert [line.split("  ")[0] for line in lines[3:7]] == ["before", "after", "best prompt-blind", "adds"]
     assert lines[-1] == "run: memory" and repr(result) == str(result)
     page = result._repr_html_()
     assert "<th>T2, held out</th>" in page and page.count("<tr>") == 5

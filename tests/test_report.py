@@ -103,7 +103,7 @@ def test_what_a_report_says_is_what_the_run_found(ended: Path, titles: Any) -> N
     found = titles(ended)
     summary = json.loads((ended / "summary.json").read_text())
     table = found["Result"]["tables"][0]
-    assert [row[0] for row in table["rows"]] == ["before", "after", "best blind answer", "adds"]
+    assert [row[0] for row in table["rows"]] == ["before", "after", "best prompt-blind", "adds"]
     share = summary["after"]["T0"]
     assert table["rows"][1][1].startswith(f"{100 * share['correct'] / share['n']:.0f} (")
     assert ["policy", summary["policy"]] in found["Settings and hashes"]["tables"][1]["rows"]
@@ -179,12 +179,12 @@ def test_a_run_that_goes_on_after_its_end_is_not_reported_as_ended(
     found = titles(tmp_path / "run")
     assert (
         "3 of 2 iterations" not in found["Result"]["words"][1]
-        and "goes on, or was cut off" in found["Result"]["words"][1]
+        and "in progress, or was interrupted" in found["Result"]["words"][1]
     )
-    assert "before the run went on" in found["Validity card"]["words"][0]
+    assert "before the run was continued" in found["Validity card"]["words"][0]
     capsys.readouterr()
     assert cli.main(["validity", str(tmp_path / "run")]) == 2
-    assert "has not ended" in capsys.readouterr().err
+    assert "has not finished" in capsys.readouterr().err
 
 
 def test_wrong_answers_without_a_violation_are_counted(tmp_path: Path, titles: Any) -> None:
@@ -200,14 +200,14 @@ def test_rollouts_with_and_without_worked_examples_are_told_apart(
     start = ("--bootstrap", "few-shot", "--shots", "1", "--task", "toy_task:WORKED", "--model", "toy_task:shy")
     run = tmp_path / "run"
     assert cli.main(["train", *TOY, *SIZES, "--rollouts", "4", *start, "--run-dir", str(run)]) == 0
-    section = titles(run)["Worked examples"]
-    assert "worked out by a plain rule, no solver" in " ".join(section["words"])
+    section = titles(run)["Demonstrations"]
+    assert "come from a heuristic, without a solver" in " ".join(section["words"])
     (table,) = section["tables"]
     for _, _, shown, alone in table["rows"]:
         right, of = map(int, shown.split("/"))
         assert right == of > 0 and alone == f"0/{of // 3}"
     assert cli.main(["traces", str(run), "--to", "hf"]) == 0
-    assert "examples that a plain rule had worked out" in (run / "export" / "hf" / "README.md").read_text()
+    assert "few-shot examples made by a heuristic" in (run / "export" / "hf" / "README.md").read_text()
 
 
 def test_a_warm_up_is_told(tmp_path: Path, titles: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,17 +215,17 @@ def test_a_warm_up_is_told(tmp_path: Path, titles: Any, capsys: pytest.CaptureFi
     run = tmp_path / "run"
     assert cli.main(["train", *TOY, *SIZES, *start, "--run-dir", str(run)]) == 0
     assert re.search(r"^ *iter +T0 +T1 +buffer", capsys.readouterr().err, re.MULTILINE), "named once there are rollouts"
-    section = titles(run)["Worked examples"]
+    section = titles(run)["Demonstrations"]
     (words,) = section["words"]
     assert words == (
-        "Examples were worked out by a plain rule, no solver. The warm-up, before the first rollouts, has 2 steps on 2 "
-        "examples a tier at most, and as many of each tier of other. They never enter the buffer, and none is a "
-        "problem of training."
+        "Demonstrations come from a heuristic, without a solver. The SFT warm-up, before the first rollouts, takes 2 "
+        "steps on at most 2 demonstrations per tier, and as many of each tier of other. They never enter the buffer, "
+        "and their problems are not trained on otherwise."
     )
     assert "Curriculum" in titles(run)
     assert cli.main(["traces", str(run), "--to", "hf"]) == 0
     assert (
-        "2 steps on up to 2 examples a tier, and as many of each tier of other, worked out by a plain"
+        "2 steps on up to 2 demonstrations per tier, and as many of each tier of other, made by a heuristic"
         in (run / "export" / "hf" / "README.md").read_text()
     )
 
@@ -241,10 +241,10 @@ def test_a_report_before_the_first_rollouts_has_no_empty_tables(
     assert cli.main(["train", *TOY, *SIZES, *start, "--run-dir", str(tmp_path / "run")]) == 130
     found = titles(tmp_path / "run")
     training, curriculum = found["Training"], found["Curriculum"]
-    assert training["words"] == ["Worked examples were learned; there are no rollouts yet."]
+    assert training["words"] == ["The SFT warm-up on demonstrations has begun; there are no rollouts yet."]
     assert not training["tables"] and not curriculum["figures"]
     rows = training["figures"]["Training rollouts and updates"]["rows"]
-    assert [[*row[:2], float(row[2])] for row in rows] == [["loss, nats a token", "loss", n] for n in (1, 2)]
+    assert [[*row[:2], float(row[2])] for row in rows] == [["loss, nats per token", "loss", n] for n in (1, 2)]
 
 
 def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:
@@ -296,7 +296,7 @@ def test_the_validity_card_of_a_toy_run(ended: Path, capsys: pytest.CaptureFixtu
     assert lines["process: right answers with only true steps"]["n"] == 0
     assert lines["process: right answers that cannot be judged"]["value"] == 1.0
     assert {f"shortcut margin, points: T{n}" for n in (0, 1, 2)} <= set(lines)
-    assert card["words"][0].startswith("Temporal: ") and "First iteration of true gain" in card["words"][1]
+    assert card["words"][0].startswith("Temporal: ") and "First iteration with a significant gain" in card["words"][1]
     (ended / "validity.json").unlink()
 
 

@@ -156,12 +156,12 @@ def test_examples_come_before_the_prompt() -> None:
 
 
 def test_a_task_without_worked_answers_has_no_examples() -> None:
-    with pytest.raises(BadInput, match="task addition has 0 worked examples of T0, expected 1"):
+    with pytest.raises(BadInput, match="task addition has 0 demonstrations of T0, expected 1"):
         few_shot_turns(ADDITION, TaskVerifier(ADDITION), "small", ["T0"], 1)
     held = evolve(ADDITION, presets={"small": (TaskTier("T2", held_out=True),)})
-    with pytest.raises(BadInput, match="has no tier to take examples from"):
+    with pytest.raises(BadInput, match="has no tier to take demonstrations from"):
         few_shot_turns(held, TaskVerifier(held), "small", ["T2"], 1)
-    with pytest.raises(BadInput, match="leave out the mode simulate"):
+    with pytest.raises(BadInput, match="leave out the strategy simulate"):
         talk("simulate", ScriptedModel(lambda request: "no"), task=evolve(ADDITION, teaching=Teaching(calls=())))
 
 
@@ -455,7 +455,7 @@ def test_a_model_that_cannot_score_is_refused() -> None:
         def sample(self, requests: Any) -> Any:
             raise AssertionError("asked")
 
-    with pytest.raises(BadInput, match="strategy vote needs the model to score, which it cannot"):
+    with pytest.raises(BadInput, match="strategy vote needs the model to score, which it does not support"):
         held(VOTE, Bare())
 
 

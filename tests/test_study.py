@@ -149,7 +149,7 @@ def test_a_study_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.Capture
     capsys.readouterr()
 
     assert cli.main([*arguments, "--seeds", "0,1", "--table"]) == 1
-    assert "still to come: full seed 1, shuffled seed 1" in capsys.readouterr().out
+    assert "not finished: full seed 1, shuffled seed 1" in capsys.readouterr().out
     assert cli.main([*arguments, "--seeds", "0,1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["missing"] == [] and [effect["seeds"] for effect in found["effects"]] == [[0, 1], [0, 1]]
@@ -171,7 +171,7 @@ def test_a_run_that_another_process_holds_is_left_to_it(
     def meanwhile(*arguments: object, **more: object) -> object:
         monkeypatch.setattr(training, "_finished", finish)
         assert cli.main(inner) == 1
-        assert "left to another process" in capsys.readouterr().err
+        assert "skipped, as another process runs it" in capsys.readouterr().err
         return finish(*arguments, **more)
 
     monkeypatch.setattr(training, "_finished", meanwhile)
@@ -193,7 +193,7 @@ def test_a_condition_that_the_task_has_not_is_left_out(tmp_path: Path, capsys: p
         (("--iterations", "0"), "--iterations: expected a whole number from 1 to"),
         (("--study", "algorithms", "--algorithm", "grpo"), "conditions differ in --algorithm: leave out --algorithm"),
         (("--admission", "all"), "conditions differ in --admission: leave out --admission"),
-        (("--test", "0"), "a study needs --test from 2, got 0"),
+        (("--test", "0"), "a study needs --test of at least 2, got 0"),
     ],
 )
 def test_bad_studies_are_refused_in_one_line(

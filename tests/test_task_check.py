@@ -154,7 +154,7 @@ def test_false_accepts_and_false_rejects_are_counted_apart() -> None:
     kinds = [finding.kind for finding in report.findings if finding.check == "exploits"]
     assert sorted(kinds) == ["false accept"] * 5 + ["false reject"] * 5, "five of each are shown"
     assert report.found["exploits"] == 200
-    assert "right answers: of some problems of only none is known" in str(report)
+    assert "right answers: none is known for some problems of only" in str(report)
 
 
 def test_the_bound_is_below_four_in_a_hundred_thousand_where_nothing_is_found_in_a_hundred_thousand() -> None:
@@ -195,7 +195,9 @@ def test_without_a_second_judge_only_what_answers_nothing_is_known_to_be_wrong()
 def test_an_answer_that_the_second_judge_refuses_is_not_taken_for_right() -> None:
     gullible = evolve(EXACT, verify=lambda *_: verdict(True))
     report = check_task(gullible, responses=0, accepts=lambda *_: False)
-    assert any(reason.startswith("right answers: of some problems of only none") for reason in report.not_checked)
+    assert any(
+        reason.startswith("right answers: none is known for some problems of only") for reason in report.not_checked
+    )
 
 
 def test_a_second_judge_that_raises_is_a_finding_and_counts_as_no_judge() -> None:

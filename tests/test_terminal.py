@@ -155,7 +155,7 @@ def test_an_iteration_is_one_line_and_the_head_comes_once(monkeypatch: pytest.Mo
     terminal.iteration(RECORD)
     terminal.iteration(evolve(RECORD, iteration=4, loss=None, dev={}))
     explained, head, third, fourth = stream.getvalue().splitlines()
-    assert "dev problems in brackets" in explained
+    assert "in brackets: greedy accuracy on dev" in explained
     assert head.split() == ["iter", "T0", "T1", "buffer", "updates", "loss", "entropy", "seconds"]
     assert third.split() == ["3/12", "75%", "[50%]", "12%", "17", "16", "0.250", "0.500", "3.8", "T5", "[5%]"]
     assert fourth.split() == ["4/12", "75%", "12%", "17", "16", "-", "0.500", "3.8"]
@@ -278,7 +278,7 @@ def test_an_iteration_s_line_fits_a_narrow_screen_and_says_what_it_leaves_out(mo
     record = evolve(RECORD, tiers={f"T{tier}": counted(8, 6) for tier in range(5)})
     Terminal(12, stream).iteration(record)
     lines = stream.getvalue().splitlines()
-    assert lines[1] == "columns left out, as the terminal is narrow: buffer, updates, loss, entropy, seconds"
+    assert lines[1] == "columns omitted on this narrow terminal: buffer, updates, loss, entropy, seconds"
     assert lines[2].split() == ["iter", "T0", "T1", "T2", "T3", "T4"]
     assert lines[3].split()[-2:] == ["T5", "[5%]"]
     assert max(map(len, lines[2:])) <= 80

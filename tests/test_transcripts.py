@@ -155,7 +155,7 @@ def test_a_page_holds_at_most_3_megabytes_and_says_how_many_had_no_room() -> Non
     many = [evolve(long, problem=f"t/p/test/T0/0/{n}", tier=f"T{n % 6}") for n in range(60)]
     page = html_page("x", [Section("one", transcripts=tuple(many)), Section("two", transcripts=tuple(many))], str)
     assert MOST_BYTES * 0.9 < len(page.encode()) <= MOST_BYTES == 3_000_000
-    assert page.count("more had no room: gce transcript prints them.") == 2
+    assert page.count("more are left out: gce transcript prints them.") == 2
     assert "characters left out" in page and "w1 " * LONGEST not in page
 
 

@@ -65,12 +65,14 @@ def test_a_tier_without_examples_is_left_out() -> None:
 def test_a_run_without_any_example_is_refused() -> None:
     for tiers, said in (
         ((), "preset paper of task scheduling has no tier"),
-        (("T0",), "has no worked examples of T0: leave"),
+        (("T0",), "has no demonstrations of T0: leave"),
     ):
         with pytest.raises(BadInput, match=said):
             demonstrations_for_training(SILENT, VERIFIER, "paper", tiers, 2)
 
 
 def test_a_task_without_worked_answers_is_named() -> None:
-    with pytest.raises(BadInput, match="task scheduling has 0 worked examples of T0, expected 2: do without them"):
+    with pytest.raises(
+        BadInput, match="task scheduling has 0 demonstrations of T0, expected 2: use a strategy that needs none"
+    ):
         demonstrations(SILENT, VERIFIER, "grounded", ["T0"], 2)

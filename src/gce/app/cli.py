@@ -22,27 +22,27 @@ from gce.errors import GceError, SettingError, one_line
 __all__ = ["main"]
 
 COMMANDS = {
-    "train": "a model learns from its own verified answers",
-    "evaluate": "measure a model on test problems",
-    "ablate": "what each part of the loop, or another algorithm, is worth: runs over several seeds",
-    "report": "runs and studies as one page with figures, as Markdown, or as pictures",
-    "transcript": "print what a model was asked, what it answered and what the verifier found",
-    "validity": "how far a run's result can be trusted: four numbers, and the shortcut margin",
-    "rescore": "judge a run's stored answers again",
-    "export": "what a run learned, for mlx-lm or PEFT, or merged into a model of its own",
-    "answers": "a run's answers as CSV, Parquet or JSON lines",
-    "traces": "a run's verified answers as a chat data set",
+    "train": "train a model on its own verified answers",
+    "evaluate": "evaluate a model on test problems, with confidence intervals",
+    "ablate": "ablation study: conditions or algorithms compared over several seeds",
+    "report": "report runs and studies as an HTML page with figures, as Markdown, or as PNG files",
+    "transcript": "print prompts, answers and verdicts of a run",
+    "validity": "measure how far a run's result can be trusted: generalization, regressions, shortcuts",
+    "rescore": "judge a run's stored answers again and list changed verdicts",
+    "export": "export a trained adapter for mlx-lm or PEFT, or merge it into its base model",
+    "answers": "export a run's answers as CSV, Parquet or JSON lines",
+    "traces": "export a run's verified traces as a chat data set",
     "tasks": "list the tasks: presets, tiers, sizes, prompt-blind baselines, verifier batteries",
-    "show": "print a problem as the model sees it, and what the verifier says of an answer",
-    "new": "write a package for a task of your own: task, verifier, tests, README",
-    "generate": "draw problems",
+    "show": "print a problem as the model sees it, and the verdict on its demonstration",
+    "new": "create a package for your own task: task, verifier, tests, README",
+    "generate": "generate problems",
     "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 failed",
-    "audit": "score answers that ignore the problem",
-    "check": "attack a task's verifier: exit status 1 where something was found",
-    "models": "what can stand behind --model, and what each kind can do",
-    "path": "print where the shipped model lies",
-    "doctor": "show what is installed, which BLAS and device are used, what to install",
-    "completion": "a script that completes commands and options in bash, zsh or fish",
+    "audit": "score prompt-blind baselines: answers that ignore the problem",
+    "check": "attack a task's verifier: exit status 1 if anything is found",
+    "models": "list the model backends: what --model takes, and what each one can do",
+    "path": "print the directory of the shipped model",
+    "doctor": "check the installation: extras, BLAS, device, and what to install",
+    "completion": "print a completion script for bash, zsh or fish",
 }
 NEXT = {
     "train": "gce report {run_dir}",
@@ -146,12 +146,14 @@ def command_parser(name: str) -> Parser:
     """The parser of one command."""
     parser = Parser(prog=f"gce {name}")
     importlib.import_module(f"gce.app.commands.{name}").add_arguments(parser)
-    output = parser.add_argument_group("what is shown")
-    output.add_argument("-q", "--quiet", action="store_true", help="show results, warnings and errors alone")
+    output = parser.add_argument_group("output")
+    output.add_argument("-q", "--quiet", action="store_true", help="print only results, warnings and errors")
     output.add_argument(
-        "-v", "--verbose", action="store_true", help="also show how long each stage took, and where an error arose"
+        "-v", "--verbose", action="store_true", help="also print the duration of each stage, and tracebacks of errors"
     )
-    output.add_argument("--no-color", action="store_true", help="use no colours; so does the variable NO_COLOR")
+    output.add_argument(
+        "--no-color", action="store_true", help="print without colours, like the environment variable NO_COLOR"
+    )
     if parser.common:
         parser.add_argument("--help-all", action=HelpAll, help="show all options")
     return parser
@@ -161,7 +163,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The command and its options; UsageError where they are not as `add_arguments` of the command says."""
     parser = Parser(
         prog="gce",
-        description="Improve and measure language models where a program can tell right from wrong.",
+        description="Train and evaluate language models on tasks whose answers a program can verify.",
         epilog="`gce COMMAND --help` explains a command. A first run: gce train",
     )
     parser.add_argument("-V", "--version", action="version", version=f"gce {__version__}")

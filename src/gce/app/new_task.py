@@ -42,7 +42,7 @@ def _check_identifier(name: str) -> None:
     if not (name.isascii() and name.isidentifier()):
         raise BadInput(f"expected a name of ASCII letters, digits and _ that begins with a letter, got {name[:60]!r}")
     if keyword.iskeyword(name) or name in keyword.softkwlist or name.startswith("_"):
-        raise BadInput(f"{name!r} means something in Python: choose another name")
+        raise BadInput(f"{name!r} has a special meaning in Python: choose another name")
     if name in sys.stdlib_module_names:
         raise BadInput(f"{name!r} is a module of Python's standard library, which it would hide: choose another name")
 

@@ -177,9 +177,9 @@ class Terminal:
         self._forecast.finish(record.iteration)
         tiers = list(record.tiers)
         if not tiers and not self._records:
-            self.say("Worked examples are learned, without rollouts; greedy accuracy on dev problems in brackets.")
+            self.say("SFT warm-up on demonstrations, without rollouts; in brackets: greedy accuracy on dev.")
         elif tiers and not any(earlier.tiers for earlier in self._records):
-            self.say("Training rollouts that were right, by tier; greedy accuracy on dev problems in brackets.")
+            self.say("Solve rate of training rollouts by tier; in brackets: greedy accuracy on dev.")
         cells = _cells(record, self.iterations)
         others = "".join(
             f"  {tier} [{percent(found.share)}]" for tier, found in record.dev.items() if tier not in tiers and found.n
@@ -188,7 +188,7 @@ class Terminal:
             self._columns = _that_fit(tuple(cells), screen_width() - len(others))
             left_out = [name for name in cells if name not in self._columns]
             if left_out:
-                self.say(f"columns left out, as the terminal is narrow: {', '.join(left_out)}")
+                self.say(f"columns omitted on this narrow terminal: {', '.join(left_out)}")
             self.say("".join(f"{name:>{_width(name)}}" for name in self._columns))
         self._records.append(record)
         self.say("".join(f"{cells[name]:>{_width(name)}}" for name in self._columns) + others)

@@ -222,11 +222,11 @@ def _transcript(
     except Exception as error:  # Its draw may be anybody's.
         missing = one_line(error)
     if problem is None:
-        notes.append(f"The problem cannot be drawn again: {missing}.")
+        notes.append(f"The problem cannot be regenerated: {missing}.")
     prompt = tuple(from_plain(Message, each) for each in record.get("prompt", ()))
     prompt = shown or prompt or (problem.prompt if problem else ())
     if record.get("shown") and not shown:
-        notes.append("Before this prompt the model was shown few-shot examples, which are not kept.")
+        notes.append("The model saw few-shot examples before this prompt; they are not stored.")
     steps: tuple[Step, ...] = ()
     if problem is not None and source is not None:
         try:

@@ -51,15 +51,15 @@ def _words(count: TierCount) -> str:
         return ""
     seen = f"{count.correct} of {count.rollouts} rollouts right in {PATIENCE} iterations"
     if count.correct:
-        return f"{seen}: nothing is left to learn here; harder problems would teach more"
+        return f"{seen}: there is nothing left to learn; use harder problems"
     if 2 * count.truncated >= count.rollouts:
-        return f"{seen}, {count.truncated} cut off at the token limit: allow more tokens"
+        return f"{seen}, {count.truncated} truncated at the maximum tokens: allow more tokens"
     if 2 * count.unparsed >= count.rollouts:
         return (
-            f"{seen}, {count.unparsed} without a readable answer: take a model that knows the answer grammar, or show "
-            "it solved examples"
+            f"{seen}, {count.unparsed} without a parsable answer: use a model that knows the answer format, few-shot "
+            "examples or an SFT warm-up"
         )
-    return f"{seen}: try more rollouts a problem, a higher temperature, or easier problems first"
+    return f"{seen}: try more rollouts per problem, a higher temperature, or easier problems first"
 
 
 @frozen
@@ -95,7 +95,7 @@ def diagnose_first_wave(
     if empty == count.rollouts:
         return FirstWave("empty", f"{seen}, and every answer is empty: the extraction is probably broken")
     if 2 * count.truncated >= count.rollouts:
-        return FirstWave("cut off", f"{seen}; {count.truncated} were cut off at the token limit")
+        return FirstWave("cut off", f"{seen}; {count.truncated} were truncated at the maximum tokens")
     if count.unparsed == count.rollouts:
         return FirstWave("unparsable", f"{seen}, and no answer could be parsed: the extraction is probably broken")
     graded = f"; the best reward is {best:.3g}, and {needed:g} is needed" if best > 0 else ""

@@ -22,17 +22,17 @@ from gce.domain.serialization import to_plain
 __all__ = ["add_arguments", "run", "study_table"]
 
 DESCRIPTION = """\
-Run a study: conditions that differ from a reference in one setting, each with every seed, and a table of test accuracy
-with differences paired by seed and problem. Every run is kept in DIR/CONDITION/seed-K and never run again, so a study
-goes on where it stopped; several processes may work on one study at once. Settings of gce train apply to all runs, with
---test 100 and --dev 0 where these are not given.
+Run an ablation study: train each condition with every seed, and compare test accuracy with that of the reference
+condition, paired by seed and problem. Each condition differs from its reference in one setting. Finished runs are kept
+in DIR/CONDITION/seed-K and never repeated, so the same command continues an interrupted study; several processes may
+work on one study at once. Settings of gce train apply to all runs; the defaults here are --test 100 and --dev 0.
 """
 EXAMPLES = """\
 examples:
-  gce ablate --seeds 42,123,456                      eleven conditions: what each part of the loop is worth
+  gce ablate --seeds 42,123,456                      eleven conditions, each without one part of the loop
   gce ablate --study algorithms --seeds 0,1,2        raft, raft++, grpo, reinforce-rej, weighted
-  gce ablate --seeds 0 --conditions full,shuffled    some of them
-  gce ablate --seeds 42,123,456 --table              what there is so far; runs nothing
+  gce ablate --seeds 0 --conditions full,shuffled    only these two
+  gce ablate --seeds 42,123,456 --table              the table of the finished runs; runs nothing
 """
 DEFAULTS: Mapping[str, Any] = {"evaluation.test": 100, "evaluation.dev": 0}
 
@@ -49,13 +49,19 @@ def add_arguments(parser: Parser) -> None:
         type=Choice(tuple(STUDIES)),
         choices=tuple(STUDIES),
         default="ablations",
-        help="which (default ablations)",
+        help="study to run (default ablations)",
     )
-    parser.add_argument("--dir", type=PATH, help="where the study is kept (default: studies/STUDY)")
-    parser.add_argument("--seeds", type=SEEDS, default=(42, 123, 456), metavar="K,...", help="default 42,123,456")
-    parser.add_argument("--conditions", type=NAMES, default=(), metavar="NAME,...", help="only these (default: all)")
-    parser.add_argument("--processes", type=THREADS, default=1, help="runs at a time, each in a process (default 1)")
-    parser.add_argument("--table", action="store_true", help="print what there is, and run nothing")
+    parser.add_argument("--dir", type=PATH, help="directory of the study (default: studies/STUDY)")
+    parser.add_argument(
+        "--seeds", type=SEEDS, default=(42, 123, 456), metavar="K,...", help="seeds of the runs (default 42,123,456)"
+    )
+    parser.add_argument(
+        "--conditions", type=NAMES, default=(), metavar="NAME,...", help="conditions to run (default: all)"
+    )
+    parser.add_argument(
+        "--processes", type=THREADS, default=1, help="runs trained in parallel, each in its own process (default 1)"
+    )
+    parser.add_argument("--table", action="store_true", help="print the table of the finished runs, and run nothing")
     parser.add_argument("--json", action="store_true", help="print the effects as JSON")
     add_settings(parser, without=("recipe", "seed"))
     parser.common += ["--study", "--dir", "--seeds", "--conditions", "--processes", "--table", "--json"]
@@ -76,24 +82,26 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json({"effects": to_plain(found), "missing": missing}, indent=1)
     else:
-        put(*(study_table(found, runs, study).split("\n") if found else ["no run is done yet"]))
+        put(*(study_table(found, runs, study).split("\n") if found else ["no run has finished yet"]))
         if missing:
-            put(f"still to come: {', '.join(f'{name} seed {seed}' for name, seed in missing)}")
+            put(f"not finished: {', '.join(f'{name} seed {seed}' for name, seed in missing)}")
     return 1 if missing else 0
 
 
 def study_table(found: Sequence[Effect], runs: Sequence[Finished], study: Mapping[str, Condition]) -> str:
-    """A row a condition, and in words which differences are told from nothing."""
+    """A row a condition, and in words which differences are not significant."""
     head, rows = effect_rows(found, runs)
     seeds = sorted({seed for effect in found for seed in effect.seeds})
     lines = [table(head, rows), "", f"seeds {', '.join(map(str, seeds))}; 95 % bootstrap intervals over test problems"]
     if names := unclear(found):
-        lines.append(f"not told from nothing, by p below 0.05 and all seeds on one side: {', '.join(names)}")
+        lines.append(
+            f"not statistically significant (this needs p < 0.05 and the same sign for all seeds): {', '.join(names)}"
+        )
     blocks = {name: moved_blocks(runs, name) for name in study if "layers" in name}
     counts = {each.summary["updates"] for each in runs}
     if len(counts) > 1:
         lines.append(
-            f"updates differ, from {min(counts)} to {max(counts)}: where few traces were found, fewer were taken"
+            f"updates differ between runs, from {min(counts)} to {max(counts)}: runs with fewer traces take fewer steps"
         )
-    lines += [f"{name}: arrays that moved lie in blocks {where}" for name, where in blocks.items() if where]
+    lines += [f"{name}: the trained arrays are in blocks {where}" for name, where in blocks.items() if where]
     return "\n".join(lines)

@@ -16,9 +16,9 @@ from gce.app.wiring.runs import UNVERIFIED, add_no_verify, open_run, verifies
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = f"""\
-Write a run's answers as a table, a row an answer: those to test problems before and after training, and all training
-rollouts. `correct` and `reward` are empty where an answer failed, so that their means are over what was judged. Works
-while the run goes on. Parquet needs the extra `parquet`.
+Export a run's answers as a table with one row per answer: answers to test problems before and after training, and all
+training rollouts. `correct` and `reward` are empty if an answer failed, so that their means are over judged answers.
+Works while the run is in progress. Parquet needs the extra `parquet`.
 
 columns:
 {fill(", ".join(COLUMNS), 76, initial_indent="  ", subsequent_indent="  ")}
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train")
     parser.add_argument("--to", type=FORMATS, choices=FORMATS.names, default="csv", help="file format (default csv)")
-    parser.add_argument("--out", type=PATH, help="a new file (default: RUN/export/answers.FORMAT)")
-    parser.add_argument("--moment", type=MOMENT, choices=MOMENT.names, help="only these answers (default: all)")
+    parser.add_argument("--out", type=PATH, help="file to create (default: RUN/export/answers.FORMAT)")
+    parser.add_argument("--moment", type=MOMENT, choices=MOMENT.names, help="export only these answers (default: all)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_no_verify(parser)
 

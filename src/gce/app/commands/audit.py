@@ -15,9 +15,10 @@ from gce.app.wiring.tasks import TASK_HELP
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Score answers that ignore the problem, or one family of its constraints, on fresh test problems of every tier, with
-95 % Wilson intervals; and plain heuristics as reference rows. Exits with status 1 where the upper bound of a blind
-answer is above the limit that the task declares for the tier, and with status 3 where coverage is too low to tell.
+Score prompt-blind baselines on fresh test problems of every tier, with 95 % Wilson intervals, and heuristics as a
+reference. A prompt-blind baseline ignores the problem, or one family of its constraints: its score is what guessing
+earns. Exits with status 1 if the upper bound of a baseline exceeds the limit that the task declares for the tier, and
+with status 3 if coverage is too low to tell.
 """
 
 
@@ -26,10 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
-    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="only these (default: all)")
-    parser.add_argument("--n", type=PROBLEMS, default=500, help="test problems a tier (default 500)")
+    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="tiers to audit (default: all)")
+    parser.add_argument("--n", type=PROBLEMS, default=500, help="test problems per tier (default 500)")
     parser.add_argument(
-        "--fit", type=FITTED, default=500, help="training problems that fixed answers are fitted to (default 500)"
+        "--fit",
+        type=FITTED,
+        default=500,
+        help="training problems per tier to which fixed answers are fitted (default 500)",
     )
     parser.add_argument(
         "--min-coverage", type=SHARE, default=MIN_COVERAGE, help=f"{COVERAGE_HELP} (default {MIN_COVERAGE})"

@@ -15,29 +15,30 @@ from gce.domain.serialization import to_plain
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Attack a task's verifier, which is also its reward: hostile and mutated responses, the declared relations, blind
-answers, feedback that leaks, a prompt that hides what is checked, hedging, and generated responses that a second judge
-judges too. Prints what each check tried and found, the exploit rate with its upper bound, and what it could not check.
+Attack a task's verifier, which is also its reward: hostile and mutated responses, the task's metamorphic relations,
+prompt-blind baselines, leaks in the feedback, checks that the prompt does not state, hedging, and generated responses
+compared with an independent judge. Prints what each check tried and found, the exploit rate with its upper bound, and
+what could not be checked.
 
-  totality     any text gets verdicts, and no exception
-  time         four times the text takes about four times as long, and nothing hangs
-  determinism  the same verdict again, in any order, and on the problem drawn again from its key
-  round trip   an instance written as JSON comes back the same
-  relations    what the task declares: this change keeps the verdict, that one breaks a right answer
-  blind        no answer that ignores the problem passes its limit (`gce audit` has all shares)
-  feedback     what is said of a wrong answer holds no right one
-  agreement    the prompt states all that is checked, and what it states is checked
-  hedging      naming several answers does not pay
-  exploits     wrong responses judged right, right ones judged wrong, by a judge that shares no code
+  totality     any text gets verdicts and raises no exception
+  time         time grows linearly with the length of the text, and nothing hangs
+  determinism  the same verdict again, in any order, and for the problem regenerated from its key
+  round trip   an instance is unchanged by writing and reading JSON
+  relations    the task's metamorphic relations: changes that keep a verdict, or make a right answer wrong
+  blind        no prompt-blind baseline exceeds its limit (`gce audit` prints all scores)
+  feedback     the feedback on a wrong answer does not contain a right one
+  agreement    the verifier checks exactly what the prompt states
+  hedging      giving several answers is not rewarded
+  exploits     wrong responses judged right and right ones judged wrong, by an independent judge
 
-exit status: 0 nothing found, 1 something found, 2 bad input, 3 too much could not be judged
+exit status: 0 nothing found, 1 something found, 2 bad input, 3 too many responses could not be judged
 """
 EXAMPLES = """\
 examples:
   gce check                                                  the shipped task, its first preset, 20,000 responses
-  gce check --preset paper --responses 100000                a rate below 0.004 % where nothing is found
-  gce check --task my_task:TASK                              your own; without a second judge
-  gce check --task my_task:TASK --accepts my_task:accepts    with one: a function (problem, text) -> bool
+  gce check --preset paper --responses 100000                bounds the exploit rate below 0.004 % if nothing is found
+  gce check --task my_task:TASK                              your own, without an independent judge
+  gce check --task my_task:TASK --accepts my_task:accepts    your own, with one: a function (problem, text) -> bool
 """
 
 
@@ -47,18 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
-    parser.add_argument("--problems", type=PROBLEMS, default=5, help="problems a tier (default 5)")
+    parser.add_argument("--problems", type=PROBLEMS, default=5, help="problems per tier (default 5)")
     parser.add_argument(
-        "--responses", type=RESPONSES, default=20_000, help="generated responses in all (default 20000)"
+        "--responses", type=RESPONSES, default=20_000, help="total number of generated responses (default 20000)"
     )
-    parser.add_argument("--seed", type=SEED, default=0, help="another seed, other problems and responses")
+    parser.add_argument("--seed", type=SEED, default=0, help="seed of the problems and responses (default 0)")
     parser.add_argument(
         "--accepts",
         type=NAME,
         metavar="MODULE:ATTR",
-        help="a second judge, (problem, text) -> bool (default: for shipped tasks, the shipped one)",
+        help="independent judge, a function (problem, text) -> bool (default: the shipped one, for shipped tasks)",
     )
-    parser.add_argument("--seconds", type=SECONDS, default=5.0, help="longest that one verdict may compute (default 5)")
+    parser.add_argument(
+        "--seconds", type=SECONDS, default=5.0, help="maximum computing time of one verdict in seconds (default 5)"
+    )
     add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 

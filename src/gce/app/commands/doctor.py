@@ -32,7 +32,11 @@ def print_report(findings: Sequence[Finding]) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `gce doctor`."""
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON, for programs")
+    parser.description = (
+        "Check the installation: extras, sandboxes, BLAS and device, with the command that installs what is missing. "
+        "Exits with status 1 if gce train cannot run."
+    )
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -47,22 +47,23 @@ __all__ = ["add_arguments", "run"]
 
 _STRATEGIES = "\n".join(f"  {name:<12} {strategy.help}" for name, strategy in STRATEGIES.items())
 DESCRIPTION = f"""\
-Measure a model on problems of every tier: 95 % intervals, beside the best blind answer and plain heuristics on the
-same problems; and with several strategies, what each costs and gains against zero-shot, problem by problem.
+Evaluate a model on problems of every tier, with 95 % intervals, beside the best prompt-blind baseline and heuristics on
+the same problems. With several prompting strategies, also print what each one costs, and its gain over zero-shot
+paired by problem.
 
 strategies:
 {_STRATEGIES}
-  trained      zero-shot with --adapter; trained-few-shot and so on are the others with it
+  trained      zero-shot with --adapter; trained-few-shot, trained-multi-turn, ... likewise
   module:ATTR  your own gce.Strategy
 """
 EXAMPLES = """\
 examples:
-  gce evaluate                                       the shipped model as it comes
-  gce evaluate --adapter runs/1/checkpoints/last     after training
+  gce evaluate                                       the shipped model without training
+  gce evaluate --adapter runs/1/checkpoints/last     the trained adapter of a run
   gce evaluate --strategies zero-shot,few-shot,multi-turn,simulate,trained --adapter runs/1/checkpoints/last
   gce evaluate --model ./my-model --preset paper --n 100 --json
   gce evaluate --model http://127.0.0.1:8080/v1#qwen --strategies zero-shot,few-shot,multi-turn
-  gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64: what there is to be found
+  gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64
 """
 
 
@@ -73,13 +74,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
     parser.add_argument("--model", type=NAME, help=MODEL_HELP)
-    parser.add_argument("--adapter", type=PATH, help="a run's checkpoints/last, what it learned")
+    parser.add_argument("--adapter", type=PATH, help="adapter checkpoint to evaluate, such as RUN/checkpoints/last")
     parser.add_argument(
         "--strategies",
         type=Listed(STRATEGY),
         default=(),
         metavar="NAME,...",
-        help="as above (default: zero-shot, or with --adapter trained)",
+        help="prompting strategies listed above (default: zero-shot; with --adapter: trained)",
     )
     parser.add_argument(
         "--modes",
@@ -87,68 +88,84 @@ def add_arguments(parser: Parser) -> None:
         type=Listed(STRATEGY),
         default=argparse.SUPPRESS,
         metavar="NAME,...",
-        help="another name of --strategies",
+        help="alias of --strategies",
     )
-    parser.add_argument("--shots", type=SHOTS, default=3, help="solved examples that few-shot shows (default 3)")
+    parser.add_argument("--shots", type=SHOTS, default=3, help="demonstrations in the prompt of few-shot (default 3)")
     parser.add_argument(
         "--examples",
         type=Choice(("heuristic", "solver")),
         choices=("heuristic", "solver"),
         default="heuristic",
-        help="who worked them out; a solver is an oracle, and the table says so",
+        help="source of the demonstrations; solver is an oracle, and the table says so (default heuristic)",
     )
     parser.add_argument(
         "--metrics",
         type=Listed(ChoiceOrOwn(tuple(METRICS))),
         default=(),
         metavar="NAME,...",
-        help=f"shown beside accuracy: {', '.join(METRICS)}, or your own gce.Metric as module:ATTR",
+        help=f"metrics to print beside accuracy: {', '.join(METRICS)}, or your own gce.Metric as module:ATTR",
     )
     parser.add_argument(
         "--evaluator",
         type=ChoiceOrOwn(tuple(EVALUATORS)),
         default=VERIFIER,
         metavar="NAME",
-        help=f"who judges answers: {', '.join(EVALUATORS)}, or your own as module:ATTR (default {VERIFIER})",
+        help=f"evaluator that judges answers: {', '.join(EVALUATORS)}, or your own as module:ATTR (default {VERIFIER})",
     )
-    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="only these (default: all)")
+    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="tiers to evaluate (default: all)")
     parser.add_argument(
         "--split",
         type=Choice(("test", "dev")),
         choices=("test", "dev"),
         default="test",
-        help="tune on dev, report on test",
+        help="split to evaluate on: tune on dev, report on test (default test)",
     )
-    parser.add_argument("--n", type=PROBLEMS, default=200, help="problems a tier (default 200)")
+    parser.add_argument("--n", type=PROBLEMS, default=200, help="problems per tier (default 200)")
     parser.add_argument(
-        "--samples", type=SAMPLES, default=1, help="answers to each problem: shows pass@k (with --temperature)"
+        "--samples",
+        type=SAMPLES,
+        default=1,
+        help="answers sampled per problem, for pass@k; needs --temperature (default 1)",
     )
-    parser.add_argument("--temperature", type=TEMPERATURE, default=0.0, help="0 is greedy (default)")
-    parser.add_argument("--max-tokens", type=TOKENS, help="generated tokens of a reply at most (default: the task's)")
-    parser.add_argument("--seed", type=SEED, default=0, help="of sampling, where the temperature is not 0")
-    parser.add_argument("--problem-seed", type=SEED, default=0, help="draws other problems of the tiers (default 0)")
+    parser.add_argument(
+        "--temperature", type=TEMPERATURE, default=0.0, help="sampling temperature; 0 is greedy (default 0)"
+    )
+    parser.add_argument("--max-tokens", type=TOKENS, help="maximum tokens of a reply (default: the task's)")
+    parser.add_argument(
+        "--seed", type=SEED, default=0, help="sampling seed, used if the temperature is not 0 (default 0)"
+    )
+    parser.add_argument("--problem-seed", type=SEED, default=0, help="seed of the problems (default 0)")
     parser.add_argument(
         "--interval",
         type=Choice(tuple(INTERVALS)),
         choices=tuple(INTERVALS),
         default=DEFAULT_INTERVAL,
-        help=f"confidence intervals of shares, not of means of tiers (default {DEFAULT_INTERVAL})",
+        help=f"method for confidence intervals of proportions, not of means over tiers (default {DEFAULT_INTERVAL})",
     )
     parser.add_argument(
         "--min-coverage", type=SHARE, default=MIN_COVERAGE, help=f"{COVERAGE_HELP} (default {MIN_COVERAGE})"
     )
-    parser.add_argument("--device", type=Choice(("cpu",)), choices=("cpu",), help="force the CPU")
-    parser.add_argument("--threads", type=THREADS, help="of CPU work (default: one for each core)")
-    parser.add_argument("--concurrency", type=REQUESTS, default=8, help="requests to a server at a time (default 8)")
-    parser.add_argument("--timeout", type=SECONDS, default=300.0, help="seconds for a server's answer (default 300)")
+    parser.add_argument(
+        "--device",
+        type=Choice(("cpu",)),
+        choices=("cpu",),
+        help="device of a local model: cpu forces the CPU (default: the backend's)",
+    )
+    parser.add_argument("--threads", type=THREADS, help="CPU threads (default: one per core)")
+    parser.add_argument("--concurrency", type=REQUESTS, default=8, help="concurrent requests to a server (default 8)")
+    parser.add_argument(
+        "--timeout", type=SECONDS, default=300.0, help="maximum seconds to wait for a server's answer (default 300)"
+    )
     parser.add_argument(
         "--answers",
         type=PATH,
-        help="keep answers and verdicts in this file, a JSON object a line; what it has is not asked again",
+        help="keep answers and verdicts in this JSON Lines file; answers already in it are reused",
     )
     add_runner(parser)
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be asked and how long it takes, after a short try"
+        "--dry-run",
+        action="store_true",
+        help="measure a small sample, and print how much work and time the evaluation would take",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.common += [*("--task", "--preset", "--model", "--adapter", "--strategies", "--tiers", "--n", "--samples")]

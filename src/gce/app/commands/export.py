@@ -12,20 +12,20 @@ from gce.app.wiring.runs import find_checkpoint
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Write what a run learned as files that other programs read. Works while the run goes on, and leaves it as it is.
+Export a trained adapter as files that other programs read. Works while the run is in progress, and does not change it.
 
 formats:
   mlx      the adapter, for mlx_lm.load(BASE, adapter_path=DIR) and mlx_lm.generate --adapter-path
-  peft     the adapter, for PEFT and what builds on it
-  merged   a model of its own in the Hugging Face layout: the base's files with the adapter added to the weights, in
-           float32, rounded once to the base's own type. In float32 its logits are those of base and adapter within
-           1e-4; with weights of fewer bits, within what rounding them costs
+  peft     the adapter, for PEFT and libraries built on it
+  merged   a standalone model in the Hugging Face layout: the base with the adapter merged into its weights in
+           float32, then rounded once to the base's own type. In float32 its logits are those of base and adapter
+           within 1e-4; in lower precision, within the rounding error
 """
 EXAMPLES = """\
 examples:
   gce export runs/1 --to peft                          runs/1/export/peft
-  gce export runs/1 --to merged --checkpoint best      the checkpoint that was best on dev problems
-  gce export runs/1 --to merged --model ./my-model     where the run's base is a hub name, or was moved
+  gce export runs/1 --to merged --checkpoint best      the checkpoint with the best accuracy on dev
+  gce export runs/1 --to merged --model ./my-model     if the run's base is a hub name, or was moved
   gce export runs/1/checkpoints/iteration-0003 --to mlx --out adapter
 """
 WHICH = ("last", "best")
@@ -36,10 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory, or one of its checkpoints")
-    parser.add_argument("--to", type=Choice(FORMATS), choices=FORMATS, required=True, help="as above")
-    parser.add_argument("--out", type=PATH, metavar="DIR", help="a new or empty folder (default: RUN/export/FORMAT)")
-    parser.add_argument("--checkpoint", type=Choice(WHICH), choices=WHICH, help="which of the run's (default last)")
-    parser.add_argument("--model", type=PATH, metavar="DIR", help="the base's directory (default: as the run says)")
+    parser.add_argument("--to", type=Choice(FORMATS), choices=FORMATS, required=True, help="format, as listed above")
+    parser.add_argument(
+        "--out", type=PATH, metavar="DIR", help="new or empty folder to write to (default: RUN/export/FORMAT)"
+    )
+    parser.add_argument(
+        "--checkpoint", type=Choice(WHICH), choices=WHICH, help="checkpoint of the run to export (default last)"
+    )
+    parser.add_argument("--model", type=PATH, metavar="DIR", help="directory of the base model (default: the run's)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

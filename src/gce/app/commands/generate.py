@@ -14,8 +14,8 @@ from gce.domain.tasks import ProblemSource
 __all__ = ["add_arguments", "plain_problem", "run"]
 
 DESCRIPTION = """\
-Draw problems and print them: as text for people, or with --json one object a line with its key, tier, prompt and
-instance. Each line that is printed with --json is what `gce verify` reads.
+Generate problems and print them: as text, or with --json as one JSON object per line with key, tier, prompt and
+instance. `gce verify` reads each line that --json prints.
 """
 SPLIT = Choice(("train", "dev", "test"))
 SOLVER = Choice(("exact", "cpsat"))
@@ -26,18 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
-    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="only these (default: all)")
-    parser.add_argument("--split", type=SPLIT, choices=SPLIT.names, default="train", help="default: train")
-    parser.add_argument("--n", type=PROBLEMS_PRINTED, default=1, help="problems a tier (default 1)")
-    parser.add_argument("--seed", type=SEED, default=0, help="another seed, other problems")
+    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="tiers to draw from (default: all)")
+    parser.add_argument(
+        "--split", type=SPLIT, choices=SPLIT.names, default="train", help="split to draw from (default train)"
+    )
+    parser.add_argument("--n", type=PROBLEMS_PRINTED, default=1, help="problems per tier (default 1)")
+    parser.add_argument("--seed", type=SEED, default=0, help="seed of the problems (default 0)")
     parser.add_argument(
         "--solver",
         type=SOLVER,
         choices=SOLVER.names,
         default="exact",
-        help="what finds optimal makespans: the pure search (default) or CP-SAT; the problems are the same",
+        help="solver for optimal makespans: exact (pure Python, the default) or CP-SAT; the problems are the same",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 def run(arguments: argparse.Namespace) -> int:

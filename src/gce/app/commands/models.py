@@ -1,4 +1,4 @@
-"""`gce models`: what can stand behind `--model`."""
+"""`gce models`: the model backends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce models`."""
-    parser.description = "What can stand behind --model, and what each kind can do."
+    parser.description = (
+        "List the model backends: what --model takes, which extra to install, and what each one can do."
+    )
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
 
 

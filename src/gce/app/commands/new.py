@@ -12,9 +12,9 @@ from gce.app.terminal import put, put_json
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Write a small package for a task of your own: how problems are drawn and shown, the verifier that judges answers, tests
-that attack the verifier, and a README with the commands. It works as it is written, and asks for sums: replace these by
-what you want to ask. Nothing is ever overwritten.
+Create a small package for your own task: how problems are drawn and shown, the verifier that judges answers, tests
+that attack the verifier, and a README with the commands. The package works as generated and asks for sums: replace them
+with your own problems. Nothing is ever overwritten.
 """
 EXAMPLES = """\
 examples:

@@ -12,8 +12,8 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce path`."""
-    parser.description = "Print the directory of the shipped model, as mlx_lm.load and transformers read it."
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.description = "Print the directory of the shipped model, which mlx_lm.load and transformers can read."
+    parser.add_argument("--json", action="store_true", help="print the directory as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,17 +13,17 @@ from gce.app.wiring.runs import add_no_verify, verifies
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Show runs: results with intervals beside blind answers, training over iterations, the curriculum, the buffer, sample
-answers drawn with what is wrong in them, transcripts to filter and search, costs, settings and hashes. Studies of gce
-ablate become tables of effects. Works on a run that still goes on. Pictures need the extra `report`; Markdown and JSON
-do not.
+Report runs: test accuracy with intervals beside the best prompt-blind baseline, training over iterations, the
+curriculum, the replay buffer, charts of sample answers, searchable transcripts, costs, settings and hashes. Studies of
+gce ablate become tables of effects. Works while a run is in progress. Figures need the extra `report`; Markdown and
+JSON do not.
 """
 EXAMPLES = """\
 examples:
   gce report runs/1                       one self-contained page, runs/1/report.html
   gce report runs/1 runs/2 --out both.html
   gce report studies/ablations --out ablations.html
-  gce report runs/1 --out page.html --force      replace what an earlier gce report wrote there
+  gce report runs/1 --out page.html --force      replace an earlier report
   gce report runs/1 --format md           Markdown on standard output
   gce report runs/1 --format png --out pictures/
 """
@@ -36,12 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("runs", nargs="+", type=PATH, metavar="RUN", help="a run directory, or a study's")
-    parser.add_argument("--format", type=FORMATS, choices=FORMATS.names, default="html", help="default html")
-    parser.add_argument("--out", type=PATH, help="file, or folder for png (default: in the first run)")
     parser.add_argument(
-        "--force", action="store_true", help="replace --out, where gce report wrote it in the same format; nothing else"
+        "--format", type=FORMATS, choices=FORMATS.names, default="html", help="format of the report (default html)"
     )
-    parser.add_argument("--json", action="store_true", help="print all that it shows as JSON, and write nothing")
+    parser.add_argument("--out", type=PATH, help="file to write, or folder for png (default: in the first run)")
+    parser.add_argument("--force", action="store_true", help="replace --out if gce report wrote it in the same format")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON, and write nothing")
     add_no_verify(parser)
 
 

@@ -14,9 +14,9 @@ from gce.domain.serialization import to_plain
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Judge every stored rollout and test answer of a run again and say which verdicts have changed. Changes nothing in the
-run; a verifier that looks at token ids cannot be run again. Exit status 0 where all are as they were, 1
-where some are not, 3 where too many could not be judged.
+Judge every stored rollout and test answer of a run again and list the verdicts that changed. The run is not changed.
+A verifier that reads token ids cannot be repeated. Exit status 0 if no verdict changed, 1 if some did, 3 if too many
+answers could not be judged.
 """
 
 

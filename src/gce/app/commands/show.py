@@ -17,16 +17,16 @@ from gce.domain.tasks import ProblemSource
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Print a problem as the model sees it: each message with its role. Below it stands the task's demonstration, or an empty
-answer where the task has none, with what the verifier says of it. A right demonstration shows what an answer has to
-look like; an empty answer, what is said of a wrong one.
+Print a problem as the model sees it: each message with its role. Below it, print the task's demonstration with its
+verdict, or the verdict on an empty answer if the task has no demonstration. A demonstration shows the expected format
+of an answer; an empty answer shows the verifier's feedback.
 """
 EXAMPLES = """\
 examples:
   gce show scheduling                            the first training problem of the first tier
   gce show scheduling --tier T3 --index 7        another one
-  gce show my_task:TASK --n 3 --json             three of your own task, a JSON object a line
-  gce show programs@human-eval --split test      functions from a file
+  gce show my_task:TASK --n 3 --json             three of your own task, one JSON object per line
+  gce show programs@human-eval --split test      programming problems from a file
 """
 SPLIT = Choice(("train", "dev", "test"))
 INDEX = Count(0, PROBLEMS_PRINTED.high)
@@ -39,12 +39,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", type=NAME, metavar="TASK", help=TASK_HELP)
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
     parser.add_argument("--tier", type=NAME, help="difficulty level (default: the preset's first)")
-    parser.add_argument("--split", type=SPLIT, choices=SPLIT.names, help="default: train, or test where it is held out")
-    parser.add_argument("--index", type=INDEX, default=0, help="number of the first problem (default 0)")
-    parser.add_argument("--n", type=PROBLEMS_PRINTED, default=1, help="how many problems (default 1)")
-    parser.add_argument("--seed", type=SEED, default=0, help="another seed, other problems")
+    parser.add_argument(
+        "--split",
+        type=SPLIT,
+        choices=SPLIT.names,
+        help="split of the problem (default: train, or test for a held-out tier)",
+    )
+    parser.add_argument("--index", type=INDEX, default=0, help="index of the first problem (default 0)")
+    parser.add_argument("--n", type=PROBLEMS_PRINTED, default=1, help="number of problems (default 1)")
+    parser.add_argument("--seed", type=SEED, default=0, help="seed of the problems (default 0)")
     add_runner(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 def run(arguments: argparse.Namespace) -> int:

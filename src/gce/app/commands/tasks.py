@@ -22,17 +22,17 @@ __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
 List the tasks: presets, tiers, test problems, maximum tokens of a response, the best prompt-blind baseline (an answer
-that ignores the problem: what guessing scores) and whether a verifier battery ran (gce check). With names of tasks, one
-row a tier.
+that ignores the problem: what guessing scores) and whether a verifier battery ran (gce check). With names of tasks,
+print one row per tier.
 
-What has to be measured is recorded for the shipped tasks. --audit and --check measure it now, also for your own task.
-A dash is what nobody has measured. 500+ test problems: 500 were drawn, and all of them differ.
+Measurements of the shipped tasks are recorded with them. --audit and --check measure now, also for your own task. A
+dash means not measured. 500+ test problems: 500 were drawn, and all of them differ.
 """
 EXAMPLES = """\
 examples:
-  gce tasks                                   the shipped tasks, a row a preset
-  gce tasks scheduling                        its presets, a row a tier
-  gce tasks my_task:TASK --audit 100          your own, its prompt-blind baselines measured on 100 problems a tier
+  gce tasks                                   the shipped tasks, one row per preset
+  gce tasks scheduling                        its presets, one row per tier
+  gce tasks my_task:TASK --audit 100          your own, its prompt-blind baselines measured on 100 problems per tier
   gce tasks my_task:TASK --check 2000         your own, its verifier attacked with 2,000 responses
 """
 RESPONSES = Count(1, 10_000_000)
@@ -50,13 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default=(),
         metavar="TASK,...",
-        help="these alone, tier by tier: names, your own as module:ATTR, or programs@FILE (default: all shipped ones)",
+        help="tasks to list tier by tier: names, your own as module:ATTR, or programs@FILE (default: all shipped "
+        "tasks)",
     )
     parser.add_argument(
-        "--audit", type=PROBLEMS, metavar="N", help="measure prompt-blind baselines on N test problems a tier"
+        "--audit", type=PROBLEMS, metavar="N", help="measure prompt-blind baselines on N test problems per tier"
     )
     parser.add_argument(
-        "--check", type=RESPONSES, metavar="N", help="attack the verifiers with N generated responses a preset"
+        "--check", type=RESPONSES, metavar="N", help="attack the verifiers with N generated responses per preset"
     )
     add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print every tier of every task as JSON")
@@ -76,7 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
                 _print_tiers(name, facts)
     else:
         put(*_overview(every).split("\n"))
-        put("", "a row a tier: gce tasks TASK    a problem as the model sees it: gce show TASK")
+        put(
+            "",
+            "blind %: best prompt-blind baseline by tier; near 100, guessing is enough",
+        )
+        put("", "rows per tier: gce tasks TASK    a problem as the model sees it: gce show TASK")
     return 0
 
 

@@ -21,9 +21,9 @@ from gce.errors import BadInput
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Write a run's verified traces, what it learned from, as conversations that end with the model's own right answer: a
-JSON object a line with messages, problem, tier, iteration and policy. Traces of control runs that were judged wrong
-are left out. Works while the run goes on.
+Export the verified traces that a run was trained on, as conversations that end with the model's own right answer: one
+JSON object per line with messages, problem, tier, iteration and policy. Traces of control runs that were judged wrong
+are left out. Works while the run is in progress.
 
 formats:
   jsonl    a file for mlx_lm.lora --data FOLDER and datasets.load_dataset("json", data_files=...)
@@ -56,16 +56,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train")
-    parser.add_argument("--to", type=FORMATS, choices=FORMATS.names, default="jsonl", help="as above (default jsonl)")
-    parser.add_argument("--out", type=PATH, help="a new file, or for hf a new folder (default: in RUN/export)")
-    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="only these (default: all)")
-    parser.add_argument("--all", action="store_true", help="every right rollout, also those the buffer refused")
+    parser.add_argument(
+        "--to", type=FORMATS, choices=FORMATS.names, default="jsonl", help="format, as listed above (default jsonl)"
+    )
+    parser.add_argument("--out", type=PATH, help="file to create, or folder for hf (default: in RUN/export)")
+    parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="tiers to export (default: all)")
+    parser.add_argument(
+        "--all", action="store_true", help="export every right rollout, also those not admitted to the buffer"
+    )
     parser.add_argument(
         "--valid",
         type=SHARE_BELOW_1,
         default=0.0,
         metavar="SHARE",
-        help="of problems that go to valid.jsonl (default 0)",
+        help="share of problems whose traces go to valid.jsonl (default 0)",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_no_verify(parser)

@@ -28,40 +28,40 @@ from gce.errors import BadInput
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Train a model on its own answers that a verifier has found right (rejection sampling).
+Train a model on its own answers that a verifier judged right (rejection sampling, or another --algorithm).
 
 Each iteration draws fresh problems, samples K answers to each, judges them, keeps the right ones in a replay buffer
-and takes optimizer steps on a LoRA adapter. Before and after, greedy accuracy is measured on test problems that were
-never trained on, beside answers that ignore the problem and plain heuristics.
+and takes optimizer steps on a LoRA adapter. Before and after training, greedy accuracy is measured on test problems
+that were never trained on, beside prompt-blind baselines and heuristics on the same problems.
 """
 EXAMPLES = f"""\
-Where a setting is given in several places: {PRECEDENCE}.
+Precedence of settings given in several places: {PRECEDENCE}.
 
 examples:
   gce train                                     the default run: gce-tiny learns scheduling, 3 minutes on 2 cores
-  gce train --dry-run                           what it would do, and about how long it would take
-  gce train --print-config > run.toml           all settings as a file; gce train --config run.toml reads it
-  gce train --iterations 2 --test 20 --dev 0    a first look, about a minute
+  gce train --dry-run                           the work and time that the run would take
+  gce train --print-config > run.toml           write all settings to a file for --config run.toml
+  gce train --iterations 2 --test 20 --dev 0    a quick trial, about a minute
   gce train --preset paper --seed 42            the reference's problems
   gce train --recipe isopro                     the reference's settings
   gce train --model ./my-model --run-dir out    any model that mlx-lm loads
   gce train --task my_tasks:ARITHMETIC          a task of your own (see examples/)
-  gce train --run-dir out --resume              go on after an interruption
+  gce train --run-dir out --resume              continue after an interruption
   gce train --run-dir out --resume --discard-after 3
-                                                go back to iteration 3, where what came after is damaged (the
-                                                checkpoints of the last two and of the best iteration are kept)
-  gce train --until 0.9 --minutes 20            stop when it is good, or when time is up
-  gce train --admission reasoned                learn from right answers whose steps are all true
-  gce train --admission shuffled                a control: which answers count as right is drawn by lot
+                                                go back to iteration 3 if a later one is damaged (checkpoints of the
+                                                last two iterations and of the best one are kept)
+  gce train --until 0.9 --minutes 20            stop at 90 % dev accuracy, or after 20 minutes
+  gce train --admission reasoned                train on right answers whose reasoning steps are all true
+  gce train --admission shuffled                control: verdicts permuted within each tier
   gce train --model smollm2 --bootstrap few-shot --shots 6 --temperature 0.4 --ladder
-                                                a weak model's start: worked examples, and problems of two jobs
+                                                for a weak model: few-shot examples, and easier curriculum levels first
   gce train --model smollm2 --task scheduling-brief --preset paper --warm-up 200 --shots 64
-                                                another one: it learns up to 128 worked examples a tier, then samples
-  gce train --track wandb                       send every iteration's numbers to a tracker as well
-  gce train --algorithm grpo --kl 0.01          group-relative weights, clipped ratios, held near the base
+                                                for a weak model: SFT warm-up on up to 128 demonstrations per tier
+  gce train --track wandb                       also log every iteration to an experiment tracker
+  gce train --algorithm grpo --kl 0.01          GRPO: group-relative advantages, clipped ratios, KL penalty
 
-A run directory holds run.sqlite (every rollout, verdict and iteration: open it with any SQL tool, also while the run
-goes on), checkpoints/last (for mlx_lm.load(base, adapter_path=...)) and, at the end, summary.json.
+A run directory holds run.sqlite (every rollout, verdict and iteration; any SQL tool can read it during the run),
+checkpoints/last (for mlx_lm.load(base, adapter_path=...)) and, at the end, summary.json.
 """
 
 
@@ -69,25 +69,29 @@ def add_arguments(parser: Parser) -> None:
     """The command line of `gce train`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--run-dir", type=PATH, help="where to keep the run (default: runs/TIME)")
-    parser.add_argument("--resume", action="store_true", help="go on from the last wave of --run-dir")
+    parser.add_argument("--run-dir", type=PATH, help="directory of the run (default: runs/TIME)")
+    parser.add_argument(
+        "--resume", action="store_true", help="continue the run in --run-dir after its last wave of rollouts"
+    )
     parser.add_argument(
         "--discard-after",
         type=ITERATION_NUMBER,
         metavar="N",
-        help="with --resume: go back to iteration N, whose checkpoint must be kept, and lose what came after",
+        help="with --resume: go back to iteration N, whose checkpoint must be kept, and discard later iterations",
     )
     parser.add_argument(
         "--folds",
         type=FOLDS,
         metavar="K",
-        help="train K times on a list of questions, each time without one fold that is then tested, and pool the "
-        "results over all questions; the same command with --run-dir goes on after an interruption",
+        help="K-fold cross-validation on a list of questions: train K times, each time without the fold that is then "
+        "tested, and pool the results; the same command with --run-dir continues after an interruption",
     )
     add_config(parser)
-    parser.add_argument("--print-config", action="store_true", help="print all settings as TOML for --config, and end")
+    parser.add_argument("--print-config", action="store_true", help="print all settings as TOML for --config, and exit")
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what the run would do and take, after a short try; write nothing"
+        "--dry-run",
+        action="store_true",
+        help="measure a small sample, and print how much work and time the run would take; write nothing",
     )
     parser.add_argument("--track", type=TRACKER, metavar="NAME", help=TRACK_HELP)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
@@ -103,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = _resumed(arguments)
     else:
         if arguments.discard_after is not None:
-            raise BadInput("--discard-after needs --resume: which run is to go back?")
+            raise BadInput("--discard-after needs --resume: give --run-dir RUN --resume")
         settings, sources = settings_of(arguments)
         if arguments.print_config:
             put(*settings_toml(settings))
@@ -132,10 +136,10 @@ def _new_directory() -> Path:
 def _run_folds(arguments: argparse.Namespace) -> int:
     """Run the command with `--folds`."""
     if arguments.resume or arguments.discard_after is not None:
-        raise BadInput("--folds goes on by itself where --run-dir has some: leave out --resume and --discard-after")
+        raise BadInput("--folds continues the folds in --run-dir by itself: leave out --resume and --discard-after")
     for name, given in (("--print-config", arguments.print_config), ("--dry-run", arguments.dry_run)):
         if given:
-            raise BadInput(f"{name} is for one run: leave out --folds")
+            raise BadInput(f"{name} applies to a single run: leave out --folds")
     settings, _sources = settings_of(arguments)
     found = cross_fit(settings, folds=arguments.folds, run=arguments.run_dir or _new_directory())
     arguments.following = None
@@ -148,12 +152,12 @@ def _run_folds(arguments: argparse.Namespace) -> int:
 
 def _resumed(arguments: argparse.Namespace) -> Result:
     if arguments.run_dir is None:
-        raise BadInput("--resume needs --run-dir: which run is to go on?")
+        raise BadInput("--resume needs --run-dir: give the directory of the run to continue")
     for name, given in (("--config", arguments.config), ("--print-config", arguments.print_config)):
         if given:
-            raise BadInput(f"{name} is for a new run: a resumed run keeps its settings")
+            raise BadInput(f"{name} applies to a new run: a resumed run keeps its settings")
     if arguments.dry_run:
-        raise BadInput("--dry-run is for a new run: leave out --resume")
+        raise BadInput("--dry-run applies to a new run: leave out --resume")
     changes = merged(dict(arguments.set), given_settings(arguments))
     watch = partial(Terminal, resumed=True)
     how = {"discard_after": arguments.discard_after, "watch": watch, "track": arguments.track}
@@ -178,6 +182,6 @@ def _differing(settings: TrainSettings, sources: Mapping[str, str]) -> list[str]
     """The settings that are not the defaults', with where they come from."""
     values = flat_values(settings)
     if not sources:
-        return ["settings: the defaults"]
+        return ["settings: all defaults"]
     rows = [(name, str(values[name]), source) for name, source in sources.items()]
     return [*table(("setting", "value", "from"), rows, words=True).split("\n"), ""]

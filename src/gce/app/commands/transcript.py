@@ -26,15 +26,15 @@ from gce.errors import BadInput
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Print transcripts of a run: the prompt, the model's answer with what the violations are about marked in it, the verdict,
-the reasoning steps with their judgement, and the reward. Without PROBLEM, list some answers of each outcome. Answers
-that failed are shown as such; they are in no rate. Works while the run goes on.
+Print transcripts of a run: the prompt, the model's answer with the text of each violation marked, the verdict, the
+reasoning steps with their verdicts, and the reward. Without PROBLEM, list some answers of each outcome. Answers that
+failed are shown as failed; no rate includes them. Works while the run is in progress.
 """
 EXAMPLES = """\
 examples:
   gce transcript runs/1                             some answers of every tier and outcome
   gce transcript runs/1 T2/3                        tier T2, test problem 3, after and before training
-  gce transcript runs/1 T2/3 --moment rollouts      training problem 3, each of its rollouts
+  gce transcript runs/1 T2/3 --moment rollouts      training problem 3, all its rollouts
   gce transcript runs/1 grounded/test/T2/0/3 --json
 """
 MOMENT = Choice(MOMENTS)
@@ -46,12 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train")
-    parser.add_argument("problem", type=NAME, nargs="?", metavar="PROBLEM", help="its key, a part of it, or TIER/INDEX")
+    parser.add_argument(
+        "problem", type=NAME, nargs="?", metavar="PROBLEM", help="problem: its key, a part of the key, or TIER/INDEX"
+    )
     parser.add_argument(
         "--moment",
         type=MOMENT,
         choices=MOMENT.names,
-        help="answers to test problems after or before training, or training rollouts (default: all that PROBLEM fits)",
+        help="answers to test problems after or before training, or training rollouts (default: all)",
     )
     parser.add_argument("--json", action="store_true", help="print the transcripts as a JSON list")
     add_no_verify(parser)
@@ -72,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json(to_plain(found), indent=1)
     elif arguments.problem is None:
-        put(*_list(found), "", f"one of them in full: gce transcript {arguments.run} {found[0].within_task}")
+        put(*_list(found), "", f"to print one in full: gce transcript {arguments.run} {found[0].within_task}")
     else:
         put(*(line for each in found for line in _lines(each)))
     return 0

@@ -14,14 +14,19 @@ from gce.app.wiring.tasks import say_if_many
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Measure how far a run's result can be trusted, and keep the card in the run (validity.json, shown by gce report).
+Measure how far a run's result can be trusted, and keep the validity card in the run (validity.json, shown by gce
+report).
 
-  distributional   fresh problems against the very problems that training sampled, and those of them in the
-                   buffer (which the model had solved); held-out tiers; problems unlike those trained on
-  temporal         how far any tier fell from its best, and when its first true gain came (a sequential test)
+  distributional   accuracy on fresh problems, on the problems that training sampled, and on those in the buffer
+                   (which the model had solved); on held-out tiers; on distribution shifts
+  temporal         the largest decline from a tier's best accuracy on dev, and the first significant gain (a
+                   sequential test)
   scope            what a second and third attempt with feedback recover
-  process          of right answers, how many have only true steps; of wrong ones, where the first false step stands
-  shortcut margin  accuracy minus that of the best answer that ignores the problem
+  process          the share of right answers with only true steps, and the first false step of wrong answers
+  shortcut margin  accuracy minus that of the best prompt-blind baseline
+
+If accuracy on fresh problems is far below that on trained ones, the model has memorized. If the shortcut margin is near
+0, the model does no better than guessing.
 """
 
 
@@ -29,11 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce validity`."""
     parser.description = DESCRIPTION
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train that has ended")
-    parser.add_argument(
-        "--n", type=PROBLEMS, default=100, help="problems a tier for what has to be measured (default 100)"
-    )
-    parser.add_argument("--threads", type=THREADS, help="of CPU work (default: one for each core)")
+    parser.add_argument("run", type=PATH, metavar="RUN", help="directory of a finished run of gce train")
+    parser.add_argument("--n", type=PROBLEMS, default=100, help="problems per tier for each measurement (default 100)")
+    parser.add_argument("--threads", type=THREADS, help="CPU threads (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print the card as JSON")
 
 

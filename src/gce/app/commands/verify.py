@@ -29,15 +29,15 @@ Judge an answer to a problem with the task's verifier. The problem is JSON as `g
 with at least `instance`), the answer is plain text. Either may be `-` for standard input; with neither, standard input
 is one JSON object with the fields `problem` and `answer`.
 
-With `-` alone, standard input has many of these, an object a line, and standard output gets a verdict for each as soon
-as it is judged: an object a line with its number `line`, `right`, `outcome`, `reward` and `verdicts`. There `problem`
-may also be the key of a problem, as scheduling/grounded/test/T1/0/0, and an `id` is handed through. A line that cannot
-be read gets an object with `line` and `error`, and the others are judged all the same.
+With `-` alone, standard input has one such object per line, and standard output gets one JSON object per line as soon
+as the answer is judged, with `line` (its number), `right`, `outcome`, `reward` and `verdicts`. Here `problem` may also
+be the key of a problem, such as scheduling/grounded/test/T1/0/0, and an `id` is passed through. A line that cannot be
+read gets an object with `line` and `error`; the others are judged nevertheless.
 
-A file is a regular file of at most 64 MiB; what comes through a pipe is read as -.
+A file must be a regular file of at most 64 MiB; read a pipe as -.
 
-exit status: 0 right (all of them), 1 wrong or unreadable, 2 bad input, 3 failed: the answer could not be judged; 70 a
-defect of gce. Of many, the one of these that matters most: 2, else 3, else 1
+exit status: 0 right (all answers), 1 wrong or unreadable, 2 bad input, 3 failed: an answer could not be judged, 70 a
+defect of gce. With several answers, the first of 2, 3 and 1 that occurs
 """
 EXAMPLES = """\
 examples:
@@ -55,10 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce verify`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("problem", type=NAME, nargs="?", help="a file, or - for standard input")
-    parser.add_argument("answer", type=NAME, nargs="?", help="a file, or - for standard input (default)")
+    parser.add_argument("problem", type=NAME, nargs="?", help="JSON file with the problem, or - for standard input")
+    parser.add_argument("answer", type=NAME, nargs="?", help="text file with the answer, or - for standard input")
     parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
-    parser.add_argument("--steps", action="store_true", help="judge the written reasoning step by step, too")
+    parser.add_argument("--steps", action="store_true", help="also judge the written reasoning step by step")
     add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 

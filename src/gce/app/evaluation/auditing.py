@@ -62,17 +62,15 @@ class Audited:
     def _parts(self) -> list[Part]:
         found = self.report
         counts = count_words(found.problems, self.asked)
-        parts: list[Part] = [
-            f"{self.task.name}/{self.preset}: share right on test problems, % (95 % interval), {counts}"
-        ]
+        parts: list[Part] = [f"{self.task.name}/{self.preset}: accuracy on test problems, % (95 % interval), {counts}"]
         groups = list(dict.fromkeys(score.group for score in found.prompt_blind))
         tiers = [group for group in groups if " " not in group]
-        parts += ["", _table("blind answers", found.prompt_blind, groups)]
+        parts += ["", _table("prompt-blind baselines", found.prompt_blind, groups)]
         parts += ["", _table("heuristics", found.heuristics, tiers)]
         best = best_by_group(found.prompt_blind)
         if not best:
             return parts
-        parts += ["", "best blind answer of each group:"]
+        parts += ["", "best prompt-blind baseline of each group:"]
         parts += [f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}" for group, score in best.items()]
         shares = [score.share.share for group, score in best.items() if " " not in group]
         parts.append(f"  {'mean of tiers':<28} {100 * sum(shares) / len(shares):>6.1f}")
@@ -98,19 +96,20 @@ def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[
     for (n, limit), tiers in alike.items():
         names, half = ", ".join(tiers), 100 * wilson(n // 2, n).high - 50
         if limit >= 1.0:
-            yield f"{names}: no limit is declared; a share on {n} problems is known to {half:.1f} points at worst"
+            yield f"{names}: no limit is declared; an accuracy on {n} problems is known to +-{half:.1f} points at worst"
             continue
         found = resolution(n, limit)
         if found.most_right < 0:
             bound = 100 * wilson(0, n).high
             yield (
-                f"{names}: {n} problems cannot tell: even none right has an upper bound of {bound:.1f} %, above the "
-                f"limit of {100 * limit:.0f} %: take --n {found.needed} at least"
+                f"{names}: {n} problems are too few: even none right has an upper bound of {bound:.1f} %, above the "
+                f"limit of {100 * limit:.0f} %: use --n {found.needed} or more"
             )
         else:
             yield (
-                f"{names}: a blind answer is below the limit of {100 * limit:.0f} % with at most {found.most_right} of "
-                f"{n} right; one that truly scores {100 * found.passes:.1f} % passes four audits of five"
+                f"{names}: a prompt-blind baseline is below the limit of {100 * limit:.0f} % with at most "
+                f"{found.most_right} "
+                f"of {n} right; one whose true accuracy is {100 * found.passes:.1f} % passes four audits in five"
             )
 
 

@@ -15,8 +15,10 @@ from gce.domain.statistics import Estimate, difference
 from gce.domain.tasks import Policy, Task, draw_problems
 from gce.ports.evaluator import Evaluator
 
-__all__ = ["AuditReport", "audit", "best_of", "check_references", "reference_rows", "shortcut_margins"]
+__all__ = ["CONCLUSION", "AuditReport", "audit", "best_of", "check_references", "reference_rows", "shortcut_margins"]
 
+CONCLUSION = "Only accuracy above the best prompt-blind baseline is more than guessing: it ignores the problem."
+"""What to conclude from a table with the model and its prompt-blind baselines."""
 Rows = dict[str, dict[str, Interval]]
 """Solve rates by policy and tier."""
 

@@ -60,7 +60,9 @@ def check_needs(
         role, _, capability = need.rpartition(".")
         if need == "calls":
             if not task.teaching.calls:
-                raise BadInput(f"task {task.name} has no calls: leave out the mode {strategy.name}")
+                raise BadInput(
+                    f"task {task.name} has no prompts for three calls: leave out the strategy {strategy.name}"
+                )
         elif need == "examples":
             if not settings.examples:
                 raise BadInput(f"strategy {strategy.name} needs few-shot examples, got none")
@@ -71,7 +73,7 @@ def check_needs(
             raise BadInput(f"strategy {strategy.name} needs a model for the role {role!r}, got none")
         elif capability not in _capabilities(models[role or MODEL]):
             whose = f"the model for the role {role!r}" if role else "the model"
-            raise BadInput(f"strategy {strategy.name} needs {whose} to {capability}, which it cannot")
+            raise BadInput(f"strategy {strategy.name} needs {whose} to {capability}, which it does not support")
 
 
 def _capabilities(model: object) -> frozenset[str]:

@@ -85,15 +85,15 @@ def demonstrations(
     """
     taught = task.training_tiers(preset, ladder=True)
     if not taught:
-        raise BadInput(f"preset {preset} of task {task.name} has no tier to take examples from")
+        raise BadInput(f"preset {preset} of task {task.name} has no tier to take demonstrations from")
     sources = {tier: tier if tier in taught else taught[-1] for tier in tiers}
     found = {}
     for tier in dict.fromkeys(sources.values()):
         found[tier] = _found(task, evaluator, preset, tier, count, solve, share=1.0)
         if len(found[tier]) < count:
             raise BadInput(
-                f"task {task.name} has {len(found[tier])} worked examples of {tier}, expected {count}: "
-                + ("take fewer --shots" if found[tier] else "do without them")
+                f"task {task.name} has {len(found[tier])} demonstrations of {tier}, expected {count}: "
+                + ("take fewer --shots" if found[tier] else "use a strategy that needs none")
             )
     return {tier: found[source] for tier, source in sources.items()}
 
@@ -116,12 +116,12 @@ def demonstrations_for_training(
         BadInput: no tier has demonstrations.
     """
     if not tiers:
-        raise BadInput(f"preset {preset} of task {task.name} has no tier to take examples from")
+        raise BadInput(f"preset {preset} of task {task.name} has no tier to take demonstrations from")
     found = {tier: _found(task, evaluator, preset, tier, count, solve, share=_SHARE) for tier in tiers}
     found = {tier: examples for tier, examples in found.items() if examples}
     if not found:
         names = ", ".join(tiers)
-        raise BadInput(f"task {task.name} has no worked examples of {names}: {or_else}")
+        raise BadInput(f"task {task.name} has no demonstrations of {names}: {or_else}")
     return found
 
 

@@ -33,5 +33,5 @@ def resolution(task: Task, preset: str, limit: int, split: Split = "test", *, ti
     tiers = task.tiers(preset)
     if n := sum(min(limit, listed(task, preset, tier.name, split)) for tier in tiers):
         among = f" in {len(tiers)} tiers" if len(tiers) > 1 else ""
-        more = "; gce train --folds 5 tests all of them, in turn" if tip and half_width(n) > WIDE else ""
+        more = "; gce train --folds 5 tests on all of them, by cross-validation" if tip and half_width(n) > WIDE else ""
         yield f"{n:,} {split} questions{among}: 95 % interval about +-{100 * half_width(n):.0f} points{more}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from gce.app.evaluation.baselines import best_of, check_references, reference_rows
+from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_rows
 from gce.app.evaluation.comparison import Gain, Measured, attempts
 from gce.app.evaluation.scoring import OPTION, check_answers, mean_accuracy, stored_shares
 from gce.app.shown import Part, lines_of
@@ -87,8 +87,9 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     notes = _notes(given.model_name, result.strategies, given.examples)
     shares: dict[str, dict[str, Any]] = result.estimates()
     rows = {f"{name} *" if name in notes else name: row for name, row in shares.items()}
-    rows |= {"best blind answer": best_of(floors), **heuristics}
+    rows |= {"best prompt-blind": best_of(floors), **heuristics}
     parts: list[Part] = [Table(*accuracy_rows(rows, _tiers(result), held_out))]
+    parts += [CONCLUSION] if floors else []
     parts += [f"* {name}: {note}" for name, note in notes.items()]
     gains = result.gains()
     again = {
@@ -137,8 +138,8 @@ def _failures(found: Mapping[str, Measured]) -> list[str]:
     lines = []
     for name, measured in found.items():
         for counted, answers in (
-            ("did not fit the model's context, which counts against it", measured.no_room),
-            ("failed, and count for nothing", [each for each in measured.judged if each.failed]),
+            ("did not fit into the model's context and count as wrong", measured.no_room),
+            ("failed and are excluded from accuracy", [each for each in measured.judged if each.failed]),
         ):
             if answers:
                 first = f"{answers[0].problem.tier}: {answers[0].reason or answers[0].completion.error}"
@@ -148,7 +149,7 @@ def _failures(found: Mapping[str, Measured]) -> list[str]:
 
 def costs_table(found: Mapping[str, Measured]) -> Table:
     """A row for each strategy; seconds are those of the whole batch, divided by its conversations."""
-    head = ("for each problem", "replies", "tokens read", "tokens written", "seconds", "cut off", "no room")
+    head = ("per problem", "replies", "prompt tokens", "generated tokens", "seconds", "truncated", "prompt too long")
     rows = []
     for name, measured in found.items():
         costs = measured.costs
@@ -159,7 +160,7 @@ def costs_table(found: Mapping[str, Measured]) -> Table:
 
 
 def _gains_table(gains: Mapping[str, Gain]) -> Table:
-    head = ("against zero-shot", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)")
+    head = ("gain over zero-shot", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)")
     rows = tuple(
         (name, difference_cell(each.mean), f"{each.gained}", f"{each.lost}", p_cell(each.p), p_cell(each.adjusted))
         for name, each in gains.items()
@@ -183,7 +184,7 @@ def _cell(metric: Metric[Any], found: Interval | Estimate | None) -> str:
 
 
 def _attempts_table(found: Mapping[str, Any], most: int) -> Table:
-    head = (f"up to {most} attempts", "right at the first", "right in the end", "of wrong ones recovered", "used")
+    head = (f"up to {most} attempts", "right at first attempt", "right at last", "recovered", "attempts")
     rows = []
     for name, each in found.items():
         cells = (interval_cell(share) for share in (each.first, each.trajectory, each.recovered))
@@ -200,7 +201,7 @@ def _notes(model: str, strategies: Mapping[str, Strategy], examples: str) -> dic
     for name, strategy in strategies.items():
         said = []
         if "examples" in strategy.needs and examples == "solver":
-            said.append("examples worked out by an exact solver (oracle use)")
+            said.append("demonstrations from an exact solver (an oracle)")
         said += [f"{model} was pretrained with {words}" for each, words in formats.items() if strategy.name == each]
         if said:
             notes[name] = "; ".join(said)

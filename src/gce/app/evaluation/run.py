@@ -170,9 +170,9 @@ def _strategies(given: EvaluateSettings) -> dict[str, Strategy]:
     """The strategies that are asked for, by name."""
     if given.n * given.samples > MOST_ANSWERS:
         asked = f"{given.n:,} times {given.samples:,}"
-        raise BadInput(f"expected --n times --samples of at most {MOST_ANSWERS:,} answers a tier, got {asked}")
+        raise BadInput(f"expected --n times --samples of at most {MOST_ANSWERS:,} answers per tier, got {asked}")
     if given.samples > 1 and given.temperature == 0.0:
-        raise BadInput("--samples above 1 needs --temperature above 0: greedy answers to one problem are all the same")
+        raise BadInput("--samples above 1 needs --temperature above 0: greedy answers to a problem are all equal")
     if given.answers is not None:
         if not given.answers.parent.is_dir():
             raise BadInput(f"cannot write {given.answers}: {given.answers.parent} is no directory")
@@ -186,11 +186,11 @@ def _strategies(given: EvaluateSettings) -> dict[str, Strategy]:
         raise BadInput(f"expected strategies with different names, got {', '.join(strategies)} more than once")
     trained = [name for name in strategies if is_trained(name)]
     if trained and given.adapter is None:
-        raise BadInput(f"the mode {trained[0]} needs --adapter: give a run's checkpoints/last")
+        raise BadInput(f"strategy {trained[0]} needs --adapter: give a run's checkpoints/last")
     if given.samples > 1 and len(strategies) > 1:
-        raise BadInput("--samples above 1 goes with one mode alone")
+        raise BadInput("--samples above 1 needs a single strategy")
     if given.adapter is not None and not trained:
-        raise BadInput("--adapter is used by the modes trained, trained-few-shot and so on alone: add one of them")
+        raise BadInput("--adapter is used only by the strategies trained, trained-few-shot and so on: add one of them")
     say_if_many({"--n": given.n})
     return strategies
 

@@ -50,8 +50,7 @@ __all__ = [
 
 MIN_COVERAGE = 0.98
 COVERAGE_HELP = (
-    "share of answers that must have been given and judged; below it the command ends with status 3 and says what "
-    "failed"
+    "minimum share of answers that are given and judged; below it the command exits with status 3 and says what failed"
 )
 REASONS = 3
 """Of those for which answers failed, that are named."""

@@ -97,7 +97,7 @@ def measure_validity(run: RunReader, n: int, *, threads: int | None = None) -> V
     restore(model, run.checkpoint()[1], last, settings.model.name)
     if model.info().identity != facts.policy:
         raise BadInput(
-            f"{settings.model.name} with {last} is not the model that the run ended with: its weights are others"
+            f"{settings.model.name} with {last} is not the model that the run ended with: its weights differ"
         )
     measuring = _Measuring(model, source, evaluator, settings.preset, n, settings.rollouts.max_tokens, Terminal())
     lines = (
@@ -131,7 +131,9 @@ class _Facts:
     def read(cls, run: RunReader) -> _Facts:
         summary = run.summary()
         if summary is None:
-            raise BadInput(f"the run {run.name} has not ended: let it end, or go on with gce train --resume")
+            raise BadInput(
+                f"the run {run.name} has not finished: let it finish, or continue it with gce train --resume"
+            )
         return cls(
             stored_settings(run),
             summary["policy"],
@@ -225,16 +227,18 @@ def _temporal(facts: _Facts) -> list[str]:
     fell = falls(facts.records)
     looks = sum(bool(record.dev) for record in facts.records)
     if not looks:
-        return ["Temporal: no dev problems were looked at during the run."]
-    words = [f"Temporal: no tier ended below its best of {looks} looks at dev problems."]
+        return ["Temporal: there was no evaluation on dev during the run."]
+    words = [f"Temporal: no tier ended below its best accuracy in {looks} evaluations on dev."]
     if fell:
         tier, worst = max(fell.items(), key=lambda item: item[1].best - item[1].last)
         points = 100 * (worst.best - worst.last)
-        words = [f"Temporal: the largest fall is {points:.0f} points, {tier} since iteration {worst.iteration}."]
+        words = [f"Temporal: the largest decline is {points:.0f} points, in {tier} since iteration {worst.iteration}."]
     if facts.before:
         gains = first_gains(facts.records, facts.before)
         listed = ", ".join(f"{tier} {'none' if when is None else when}" for tier, when in gains.items())
-        words.append(f"First iteration of true gain (sequential test, 5 % for all tiers and looks): {listed}.")
+        words.append(
+            f"First iteration with a significant gain (sequential test, 5 % over all tiers and evaluations): {listed}."
+        )
     return words
 
 

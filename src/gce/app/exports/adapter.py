@@ -52,7 +52,7 @@ def export_adapter(checkpoint: Checkpoint, form: str, out: Path, *, base: Path |
 def _fitting_base(checkpoint: Checkpoint, given: Path | None, adapter: LowRank) -> Path:
     """Return the base model's directory; BadInput if there is none, or the adapter does not fit it."""
     if given is None and checkpoint.base is None:
-        raise BadInput(f"{checkpoint.name} lies in no run that would name its base: give --model DIR")
+        raise BadInput(f"{checkpoint.name} is not in a run directory that names its base: give --model DIR")
     base = given or _directory(str(checkpoint.base))
     if not (base / "config.json").is_file():
         raise BadInput(f"expected a model's directory in the Hugging Face layout, found no config.json in {base}")

@@ -147,7 +147,7 @@ def _right(run: RunReader, tiers: Sequence[str], *, every: bool) -> list[Convers
     kept = [rollout for rollout in asked if rollout["right"] and (every or rollout["admitted"])]
     if not kept:
         right = sum(rollout["right"] for rollout in asked)
-        hint = ": --all takes those, too" if right else ""
+        hint = ": --all includes those" if right else ""
         raise BadInput(
             f"{run.name} has no verified traces to write: {_count(len(asked), 'rollout')}, {right} right, none of "
             f"them admitted{hint}"
@@ -210,7 +210,11 @@ def _card(run: RunReader, splits: Mapping[str, Sequence[Conversation]], *, every
     """Return a dataset card: https://huggingface.co/docs/hub/datasets-cards."""
     traces = [trace for found in splits.values() for trace in found]
     by_tier = {tier: [trace for trace in traces if trace.tier == tier] for tier in sorted(_tiers(traces))}
-    kept = "All answers judged right are here, equal ones too." if every else "Answers that the buffer refused are not."
+    kept = (
+        "All answers judged right are included, duplicates too."
+        if every
+        else "Answers not admitted to the buffer are left out."
+    )
     settings = stored_settings(run)
     return CARD.format(
         task=settings.task,
@@ -233,18 +237,19 @@ def _card(run: RunReader, splits: Mapping[str, Sequence[Conversation]], *, every
 
 
 def _shown(settings: DemonstrationSettings) -> str:
-    made = "a solver" if settings.examples == "solver" else "a plain rule"
+    made = "a solver" if settings.examples == "solver" else "a heuristic"
     words = ""
     if settings.warm_up:
         words += (
-            f"\n\nBefore the first rollouts the model had a warm-up of {settings.warm_up} steps on up to "
-            f"{EXAMPLES_DRAWN * settings.shots} examples a tier{also_from(settings.warm_up_also)}, worked out by "
-            f"{made}; they are not here."
+            f"\n\nBefore the first rollouts the model had an SFT warm-up of {settings.warm_up} steps on up to "
+            f"{EXAMPLES_DRAWN * settings.shots} demonstrations per tier{also_from(settings.warm_up_also)}, made by "
+            f"{made}; they are not included."
         )
     if settings.bootstrap != "none":
         words += (
-            f"\n\nWhile a tier was new, most of its answers were sampled after up to {settings.shots} examples that "
-            f"{made} had worked out; `messages` leaves these out."
+            f"\n\nWhile a tier was new, most of its answers were sampled with up to {settings.shots} few-shot "
+            "examples made "
+            f"by {made}; `messages` leaves these out."
         )
     return words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from gce.app.evaluation.baselines import shortcut_margins
+from gce.app.evaluation.baselines import CONCLUSION, shortcut_margins
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.reports.run import ReportedRun, Shares
 from gce.app.reports.section import Section
@@ -26,7 +26,7 @@ def result_section(run: ReportedRun) -> Section:
         steps = settings.demonstrations.warm_up - sum(record.updates for record in run.records)
         last = settings.stopping.iterations + parts + parts_of_warm_up(max(0, steps))
         wanted = f" of {last}" if len(run.records) <= last else ""
-        words.append(f"The run goes on, or was cut off: {len(run.records)}{wanted} iterations.")
+        words.append(f"The run is in progress, or was interrupted: {len(run.records)}{wanted} iterations.")
     else:
         words.append(
             f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} right, {summary['updates']} updates, "
@@ -35,12 +35,12 @@ def result_section(run: ReportedRun) -> Section:
     rows = {
         "before": run.shares("before"),
         "after": run.shares("after"),
-        "best blind answer": run.blind,
+        "best prompt-blind": run.blind,
         **{name: stored_shares(row) for name, row in (summary or {}).get("heuristics", {}).items()},
     }
     rows = {name: row for name, row in rows.items() if row}
     if not rows:
-        return Section("Result", (*words, "No test problems were answered yet."))
+        return Section("Result", (*words, "No test problems have been answered yet."))
     sizes = {
         tier: max(row[tier].n + row[tier].failed for row in rows.values() if tier in row)
         for tier in run.tiers
@@ -52,15 +52,16 @@ def result_section(run: ReportedRun) -> Section:
     shown = {
         name: {tier: share for tier, share in row.items() if share.n}
         for name, row in rows.items()
-        if name in ("before", "after", "best blind answer")
+        if name in ("before", "after", "best prompt-blind")
     }
     tables = [table]
     after = rows.get("after")
     if after and run.blind:
         gaps = shortcut_margins(after, run.blind)
         cells = (difference_cell(gaps[tier], digits=0) if tier in gaps else "-" for tier in run.tiers)
-        row = ("after - best blind answer", *cells)
+        row = ("after - best prompt-blind", *cells)
         tables.append(Table(("shortcut margin, points", *run.tiers), (row,)))
+        words.append(CONCLUSION)
     return Section("Result", tuple(words), tuple(tables), (Bars("result", "Accuracy on test problems", shown),))
 
 
@@ -78,9 +79,14 @@ def dev_section(run: ReportedRun) -> Section:
     }
     looks = {tier: found for tier, found in looks.items() if found[tier]}
     if not looks:
-        return Section("Accuracy over iterations", ("No dev problems were looked at.",))
+        return Section("Accuracy over iterations", ("There was no evaluation on dev.",))
     drawn = Lines("dev", "Greedy accuracy on dev problems, %", {}, shares=tuple(looks), intervals=looks)
-    return Section("Accuracy over iterations", ("Dev problems, 95 % Wilson intervals.",), (), (drawn,))
+    return Section(
+        "Accuracy over iterations",
+        ("Evaluations on dev, with 95 % Wilson intervals. Curves that still rise suggest more iterations.",),
+        (),
+        (drawn,),
+    )
 
 
 def validity_sections(run: ReportedRun) -> list[Section]:
@@ -90,7 +96,9 @@ def validity_sections(run: ReportedRun) -> list[Section]:
         return []
     try:
         if card.get("policy") != (run.summary or {}).get("policy"):
-            return [Section("Validity card", ("The card was made before the run went on: run gce validity again.",))]
+            return [
+                Section("Validity card", ("The card is from before the run was continued: run gce validity again.",))
+            ]
         rows = tuple(
             (
                 line["what"],
@@ -102,7 +110,9 @@ def validity_sections(run: ReportedRun) -> list[Section]:
         )
         return [Section("Validity card", tuple(card["words"]), (Table(("", "% (95 %)", "n", "coverage"), rows),))]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise BadInput(f"{run.name}/validity.json is no validity card: run gce validity again, or delete it") from error
+        raise BadInput(
+            f"{run.name}/validity.json is not a validity card: run gce validity again, or delete it"
+        ) from error
 
 
 def compared_sections(runs: Sequence[ReportedRun]) -> list[Section]:

@@ -23,7 +23,7 @@ def answers_section(run: ReportedRun) -> Section:
     """A right and a wrong answer of the last tiers that have them, drawn where the task can draw."""
     answers = run.answers
     if not answers:
-        return Section("Sample answers", ("No answer yet.",))
+        return Section("Sample answers", ("There are no answers yet.",))
     failed = sum(stored_outcome(each) == "failed" for each in answers)
     answers = [each for each in answers if stored_outcome(each) != "failed"]
     chosen: list[Mapping[str, Any]] = []
@@ -49,6 +49,6 @@ def answers_section(run: ReportedRun) -> Section:
     )
     rows = tuple((kind, str(count)) for kind, count in kinds.most_common())
     if failed:
-        faults.append(f"{failed} answers failed: they could not be given or judged, and count for nothing.")
-    words = (*faults, "What is wrong with wrong answers, by the first violation:" if rows else "No answer was wrong.")
+        faults.append(f"{failed} answers failed: they could not be given or judged, and are excluded from all rates.")
+    words = (*faults, "Wrong answers by their first violation:" if rows else "No answer was wrong.")
     return Section("Sample answers", words, (Table(("violation", "answers"), rows),) if rows else (), tuple(drawn))

@@ -35,10 +35,16 @@ def study_sections(runs: Runs, study: str, *, verify: bool) -> list[Section]:
             for effect in found
             if effect.difference is not None
         }
-        words = ["Differences are paired by seed and problem; bootstrap intervals over test problems, for these seeds."]
+        words = [
+            "Differences in test accuracy are paired by seed and problem, with bootstrap intervals over test problems "
+            "for "
+            "these seeds. A condition whose interval lies below 0 is worse than its reference."
+        ]
         if names := ", ".join(unclear(found)):
-            words.append(f"Not told from nothing, by p below 0.05 and all seeds on one side: {names}.")
-        pictures = (Effects(f"study-{name}", f"What each condition of {name} does", drawn),) if drawn else ()
+            words.append(
+                f"Not statistically significant (this needs p < 0.05 and the same sign for all seeds): {names}."
+            )
+        pictures = (Effects(f"study-{name}", f"Effect of each condition of {name}", drawn),) if drawn else ()
         sections.append(Section(f"Study: {name}", tuple(words), (Table(head, tuple(rows)), what), pictures))
     if sections:
         return sections

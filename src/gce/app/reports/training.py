@@ -27,7 +27,7 @@ __all__ = [
 def training_section(run: ReportedRun) -> Section:
     """Rollouts, loss and entropy over iterations."""
     if not run.records:
-        return Section("Training", ("No iteration is done yet.",))
+        return Section("Training", ("No iteration has finished yet.",))
     trained = list(dict.fromkeys(tier for record in run.records for tier in record.tiers))
     right: dict[str, list[tuple[float, float]]] = {tier: [] for tier in trained}
     cut: dict[str, list[tuple[float, float]]] = {tier: [] for tier in trained}
@@ -40,13 +40,15 @@ def training_section(run: ReportedRun) -> Section:
     panels: dict[str, Points] = {
         "rollouts right, %": right,
         "rollouts cut off, %": cut,
-        "loss, nats a token": {"loss": loss},
-        "entropy, nats a token": {"entropy": entropy},
+        "loss, nats per token": {"loss": loss},
+        "entropy, nats per token": {"entropy": entropy},
     }
     shares = ("rollouts right, %", "rollouts cut off, %")
     drawn = Lines("training", "Training rollouts and updates", panels, shares=shares)
     if not trained:
-        return Section("Training", ("Worked examples were learned; there are no rollouts yet.",), (), (drawn,))
+        return Section(
+            "Training", ("The SFT warm-up on demonstrations has begun; there are no rollouts yet.",), (), (drawn,)
+        )
     return Section("Training", (), (Table(*rollout_rows(run.records)),), (drawn,))
 
 
@@ -61,30 +63,33 @@ def curriculum_section(run: ReportedRun) -> Section:
             found[tier].append(count.correct / count.rollouts if count else None)
             if count and count.correct and first[tier] is None:
                 first[tier] = record.iteration
-    words = "Share of training rollouts that were right; framed: the iteration of a tier's first right trace."
+    words = "Share of training rollouts that were right; a frame marks the iteration of a tier's first right trace."
     drawn = Grid("curriculum", "When each tier began to be solved", found, first, across="iteration")
     return Section("Curriculum", (words,), (), (drawn,) if any(record.tiers for record in run.records) else ())
 
 
 def demonstrations_sections(run: ReportedRun) -> list[Section]:
-    """What worked examples were for, and how rollouts fared with and without; nothing where there were none."""
+    """How demonstrations were used, and the solve rate with and without them; nothing if there were none."""
     settings = run.settings.demonstrations
     learned, shown_ones = settings.warm_up, settings.bootstrap != "none"
     if not learned and not shown_ones:
         return []
     oracle = settings.examples == "solver"
-    words = f"Examples were worked out {'by a solver: an oracle was used' if oracle else 'by a plain rule, no solver'}."
+    words = f"Demonstrations come from {'an exact solver, an oracle' if oracle else 'a heuristic, without a solver'}."
     if learned:
         words += (
-            f" The warm-up, before the first rollouts, has {learned} steps on {EXAMPLES_DRAWN * settings.shots} "
-            f"examples a tier at most{also_from(settings.warm_up_also)}. They never enter the buffer, and none is a "
-            "problem of training."
+            f" The SFT warm-up, before the first rollouts, takes {learned} steps on at most "
+            f"{EXAMPLES_DRAWN * settings.shots} demonstrations per tier{also_from(settings.warm_up_also)}. They never "
+            "enter the buffer, and their problems are not trained on otherwise."
         )
     if not shown_ones:
-        return [Section("Worked examples", (words,))]
-    words += f" Up to {settings.shots} were shown"
-    words += "." if learned else "; learning never saw them."
-    panels: dict[str, dict[str, list[tuple[float, float]]]] = {"right with examples, %": {}, "right without, %": {}}
+        return [Section("Demonstrations", (words,))]
+    words += f" Prompts have up to {settings.shots} few-shot examples"
+    words += "." if learned else ", which are removed for training."
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {
+        "right with few-shot examples, %": {},
+        "right without, %": {},
+    }
     shown, alone = panels.values()
     rows = []
     for record in run.records:
@@ -95,19 +100,19 @@ def demonstrations_sections(run: ReportedRun) -> list[Section]:
                 shown.setdefault(tier, []).append((record.iteration, count.shown_correct / count.shown))
             if bare:
                 alone.setdefault(tier, []).append((record.iteration, right / bare))
-    table = Table(("iteration", "tier", "right with examples", "right without"), tuple(rows))
-    drawn = Lines("bootstrap", "Rollouts with and without worked examples", panels, shares=tuple(panels))
-    return [Section("Worked examples", (words,), (table,) if rows else (), (drawn,) if rows else ())]
+    table = Table(("iteration", "tier", "right with few-shot examples", "right without"), tuple(rows))
+    drawn = Lines("bootstrap", "Rollouts with and without few-shot examples", panels, shares=tuple(panels))
+    return [Section("Demonstrations", (words,), (table,) if rows else (), (drawn,) if rows else ())]
 
 
 def buffer_section(run: ReportedRun) -> Section:
     """What the replay buffer held after each iteration."""
     found = {str(record.iteration): dict(record.buffer) for record in run.records}
     if not any(found.values()):
-        return Section("Replay buffer", ("No right trace was kept.",))
+        return Section("Replay buffer", ("The buffer is empty: no right trace was admitted.",))
     drawn = Stacks("buffer", "Traces held after each iteration", found, unit="traces", across="iteration")
     algorithm = run.settings.objective.algorithm
-    unused = f"Kept beside: {algorithm} learns from each iteration's own rollouts."
+    unused = f"{algorithm} trains on each iteration's own rollouts and does not use the buffer."
     known = ALGORITHMS.get(algorithm)  # One's own is not looked for: a report imports nothing.
     words = (unused,) if known is not None and known.weigh is not None else ()
     return Section("Replay buffer", words, (), (drawn,))
@@ -116,7 +121,7 @@ def buffer_section(run: ReportedRun) -> Section:
 def costs_section(run: ReportedRun) -> Section:
     """How long each stage took."""
     if not run.records:
-        return Section("Cost", ("No iteration is done yet.",))
+        return Section("Cost", ("No iteration has finished yet.",))
     found = {str(record.iteration): dict(record.seconds) for record in run.records}
     drawn = Stacks("cost", "Seconds of each stage", found, unit="seconds", across="iteration")
     total: Counter[str] = Counter()

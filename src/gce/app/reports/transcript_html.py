@@ -84,7 +84,7 @@ def transcripts_html(transcripts: Sequence[Transcript], room: int) -> str:
         place = (tiers.index(each.tier), MOMENTS.index(each.moment), OUTCOMES.index(each.outcome), len(kept))
         kept.append((place, text))
     left_out = len(transcripts) - len(kept)
-    note = f"<p>{left_out:,} more had no room: gce transcript prints them.</p>\n" if left_out else ""
+    note = f"<p>{left_out:,} more are left out: gce transcript prints them.</p>\n" if left_out else ""
     return head + "".join(text for _, text in sorted(kept)) + note
 
 
@@ -111,7 +111,7 @@ def _transcript(found: Transcript, tiers: Sequence[str]) -> str:
     reward = "no reward" if found.reward is None else f"reward {found.reward:.3g}"
     said = f'<small class="said">{_line(found.faults[0].message[:120])}</small>' if found.faults else ""
     summary = f"{_line(found.within_task)} <small>{_line(moment)}, {reward}</small> {said}"
-    asked = "".join(map(_message, found.prompt)) or "<p>The prompt is not kept.</p>"
+    asked = "".join(map(_message, found.prompt)) or "<p>The prompt was not stored.</p>"
     answered = "".join((_answer(found), _faults(found), _steps(found.steps)))
     notes = "".join(f"<p><small>{_line(note)}</small></p>" for note in found.notes)
     return (

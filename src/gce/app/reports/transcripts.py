@@ -14,7 +14,7 @@ def transcripts_section(run: ReportedRun) -> Section:
     """Answers by moment, tier and outcome, and the sampled ones."""
     counts = run.sample.counts
     if not counts:
-        return Section("Transcripts", ("No answer yet.",))
+        return Section("Transcripts", ("There are no answers yet.",))
     tiers = [*run.tiers, *sorted({tier for _, tier in counts} - {*run.tiers})]
     tables = []
     for moment in MOMENTS:
@@ -22,10 +22,11 @@ def transcripts_section(run: ReportedRun) -> Section:
         rows = ((tier, *(str(of_tier.get(each, 0)) for each in OUTCOMES)) for tier, of_tier in found.items())
         tables += [Table((moment, *OUTCOMES), tuple(rows))] if found else []
     words = [
-        f"At most {SAMPLED} answers of each outcome, drawn by the run's seed; gce transcript RUN PROBLEM prints any "
-        "other. Truncated answers reached the maximum tokens. Marked text is what a violation is about."
+        f"A random sample of at most {SAMPLED} answers per outcome; gce transcript RUN PROBLEM prints any other "
+        "answer. "
+        "Truncated answers reached the maximum tokens. Marked text is the subject of a violation."
     ]
     failed = sum(of_tier.get("failed", 0) for of_tier in counts.values())
     if failed:
-        words.append(f"{failed:,} answers failed: they could not be given or judged, and are in no rate.")
+        words.append(f"{failed:,} answers failed: they could not be given or judged, and are excluded from all rates.")
     return Section("Transcripts", tuple(words), tuple(tables), transcripts=tuple(run.transcripts))

@@ -22,59 +22,59 @@ def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
         raise _conflict(
             settings,
             "buffer.admission",
-            "{buffer.admission} all takes every answer for right",
+            "{buffer.admission} all admits every rollout",
             "it needs {objective.algorithm} raft, without {buffer.drop_solved}",
         )
     if ADMISSION.share(buffer.admission) is not None and algorithm.name not in ("raft", "raft++"):
         raise _conflict(
             settings,
             "buffer.admission",
-            f"{{buffer.admission}} {buffer.admission} says which rollouts are positives, and {algorithm.name} weighs "
-            "the others too",
+            f"{{buffer.admission}} {buffer.admission} chooses which rollouts are admitted, and {algorithm.name} weighs "
+            "all of them",
             "it needs {objective.algorithm} raft or raft++",
         )
     if settings.curriculum.ladder and settings.rollouts.problems_by_tier:
         raise _conflict(
             settings,
             "curriculum.ladder",
-            f"recipe {settings.recipe} says how many problems each tier gets",
+            f"recipe {settings.recipe} sets the number of problems of each tier",
             "{curriculum.ladder} needs {rollouts.problems}",
         )
     if shown.bootstrap != "none" and buffer.admission not in ("verified", "reasoned"):
         raise _conflict(
             settings,
             "demonstrations.bootstrap",
-            "{demonstrations.bootstrap} asks the verdicts when examples are no longer needed",
+            "{demonstrations.bootstrap} uses the verdicts to decide when a tier no longer needs few-shot examples",
             "leave out {buffer.admission}",
         )
     if shown.bootstrap != "none" and settings.rollouts.strategy != ZERO_SHOT.name:
         raise _conflict(
             settings,
             "rollouts.strategy",
-            "{demonstrations.bootstrap} shows examples before the prompt alone",
+            "{demonstrations.bootstrap} adds few-shot examples to a zero-shot prompt",
             "it needs {rollouts.strategy} zero-shot",
         )
     if shown.bootstrap != "none" and settings.rollouts.samples < 2:
         raise _conflict(
             settings,
             "rollouts.samples",
-            "{demonstrations.bootstrap} needs {rollouts.samples} from 2",
-            "one with examples, one without",
+            "{demonstrations.bootstrap} needs {rollouts.samples} of at least 2",
+            "one with few-shot examples, one without",
         )
     if not shown.warm_up and (shown.warm_up_also or shown.warm_up_rate):
         raise _conflict(
             settings,
             "demonstrations.warm_up",
-            "{demonstrations.warm_up_also} and {demonstrations.warm_up_rate} say how to warm up",
-            "give {demonstrations.warm_up}, the number of its steps",
+            "{demonstrations.warm_up_also} and {demonstrations.warm_up_rate} configure the SFT warm-up",
+            "give the number of its steps with {demonstrations.warm_up}",
         )
     for name in ("model.adapter", "demonstrations.warm_up"):
         if restart and flat_values(settings)[name]:
             raise _conflict(
                 settings,
                 "optimizer.restart",
-                f"{{optimizer.restart}} goes back to the base in every iteration, to before any {{{name}}}",
-                "leave out one",
+                f"{{optimizer.restart}} restarts every iteration from the base model, without {{{name}}}",
+                "leave out one of them",
             )
     if algorithm.weigh is not None:
         _check_without_buffer(settings)
@@ -87,7 +87,7 @@ def _check_without_buffer(settings: TrainSettings) -> None:
         raise _conflict(
             settings,
             "objective.algorithm",
-            f"{algorithm} needs to know how likely each rollout was, and those with worked examples were sampled from "
+            f"{algorithm} needs the log-probabilities of rollouts, and those with few-shot examples were sampled from "
             "another prompt",
             "use {objective.algorithm} raft",
         )
@@ -98,7 +98,7 @@ def _check_without_buffer(settings: TrainSettings) -> None:
             raise _conflict(
                 settings,
                 name,
-                f"{{{name}}} is about the replay buffer, and {algorithm} learns from each iteration's own rollouts",
+                f"{{{name}}} configures the replay buffer, and {algorithm} trains on each iteration's own rollouts",
                 "use {objective.algorithm} raft",
             )
 

@@ -39,7 +39,7 @@ class Assignment:
     @property
     def expected(self) -> str:
         """See `gce.app.options.Kind`."""
-        return "section.key=value, as optimizer.learning_rate=3e-4"
+        return "section.key=value, for example optimizer.learning_rate=3e-4"
 
     def __call__(self, text: str) -> tuple[str, Any]:
         """See `gce.app.options.Kind`."""
@@ -69,16 +69,14 @@ ASSIGNMENT = Assignment()
 
 def add_config(parser: argparse.ArgumentParser) -> None:
     """The options `--config` and `--set`."""
-    parser.add_argument(
-        "--config", type=PATH, metavar="FILE", help=f"TOML file of settings; what is above what: {PRECEDENCE}"
-    )
+    parser.add_argument("--config", type=PATH, metavar="FILE", help=f"TOML file of settings; precedence: {PRECEDENCE}")
     parser.add_argument(
         "--set",
         type=ASSIGNMENT,
         action="append",
         default=[],
         metavar="SECTION.KEY=VALUE",
-        help="one setting by its name in docs/SETTINGS.md, as lora.scale=4; give it several times for several",
+        help="one setting by its name in docs/SETTINGS.md, for example lora.scale=4; may be repeated",
     )
 
 

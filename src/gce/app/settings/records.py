@@ -93,42 +93,43 @@ def parts_of_warm_up(steps: int) -> int:
 
 @frozen(kw_only=True)
 class ModelSettings:
-    """Which model is trained, and how it is reached."""
+    """The model to train, and how to reach it."""
 
     section: ClassVar = "model"
     name: str = setting(
         "",
         NAME,
-        "name, file, directory, URL or module:FACTORY of the model; gce models lists the kinds (default: gce-tiny for "
-        "scheduling, the only task that it knows, smollm2 for all others)",
+        "name, file, directory, URL or module:FACTORY of the model; gce models lists the backends (default: gce-tiny "
+        "for "
+        "scheduling, the only task it was pretrained for; smollm2 for all others)",
         flag="--model",
         common=True,
     )
     adapter: str = setting(
         "",
         NAME,
-        "checkpoint of an earlier run to begin with, its blocks, rank and optimizer included; keep it for --resume",
+        "checkpoint of an earlier run to start from, with its blocks, rank and optimizer state; keep it for --resume",
         flag="--adapter",
     )
     device: str | None = setting(
         None, Choice(("cpu",)), "device of a local model: cpu forces the CPU (default: the backend's)", flag="--device"
     )
     threads: int | None = setting(
-        None, THREADS, "threads of CPU work (default: one for each core)", flag="--threads", unit="threads"
+        None, THREADS, "CPU threads (default: one per core)", flag="--threads", unit="threads"
     )
-    concurrency: int = setting(8, REQUESTS, "requests to a server that are under way at a time", unit="requests")
-    timeout: float = setting(300.0, SECONDS, "time that a server may take for one answer", unit="seconds")
+    concurrency: int = setting(8, REQUESTS, "concurrent requests to a server", unit="requests")
+    timeout: float = setting(300.0, SECONDS, "maximum time to wait for one answer of a server", unit="seconds")
 
 
 @frozen(kw_only=True)
 class LoraSettings:
-    """The adapter: its shape and place."""
+    """The LoRA adapter: its shape, and the blocks that it adapts."""
 
     section: ClassVar = "lora"
     rank: int = setting(16, RANK, "LoRA rank", flag="--rank")
-    scale: float = setting(2.0, DECIMAL, "factor of the adapter's output (alpha / rank elsewhere)")
-    dropout: float = setting(0.0, SHARE_BELOW_1, "LoRA dropout, in updates only", unit="share")
-    layers: int = setting(4, ADAPTED_BLOCKS, "transformer blocks that are adapted", flag="--layers", unit="blocks")
+    scale: float = setting(2.0, DECIMAL, "LoRA scale, the factor of the adapter's output (alpha / rank in PEFT)")
+    dropout: float = setting(0.0, SHARE_BELOW_1, "LoRA dropout, applied only in optimizer steps", unit="share")
+    layers: int = setting(4, ADAPTED_BLOCKS, "number of adapted transformer blocks", flag="--layers", unit="blocks")
     targeting: Strategy = setting(
         "probe", Choice(get_args(Strategy)), "how the adapted blocks are chosen", flag="--targeting"
     )
@@ -136,40 +137,43 @@ class LoraSettings:
 
 @frozen(kw_only=True)
 class OptimizerSettings:
-    """AdamW, and how many steps it takes on which batches."""
+    """AdamW, and the number and size of its steps."""
 
     section: ClassVar = "optimizer"
     learning_rate: float = setting(1e-3, LEARNING_RATE, "AdamW learning rate", flag="--learning-rate", common=True)
     weight_decay: float = setting(0.0, DECIMAL_FROM_0, "AdamW weight decay")
-    max_gradient_norm: float = setting(1.0, DECIMAL, "norm to which gradients are clipped")
-    batch: int = setting(16, BATCH, "traces in one optimizer step", flag="--batch", unit="traces")
-    updates: int = setting(8, UPDATES, "optimizer steps in one iteration", flag="--updates", unit="steps")
+    max_gradient_norm: float = setting(1.0, DECIMAL, "maximum norm of gradients (gradient clipping)")
+    batch: int = setting(16, BATCH, "batch size: traces per optimizer step", flag="--batch", unit="traces")
+    updates: int = setting(8, UPDATES, "optimizer steps per iteration", flag="--updates", unit="steps")
     reuse: float = setting(
-        2.0, DECIMAL, "passes over the buffer that one iteration may make at most", flag="--reuse", unit="passes"
+        2.0, DECIMAL, "maximum passes over the replay buffer per iteration", flag="--reuse", unit="passes"
     )
     epochs: int | None = setting(
-        None, ITERATIONS, "passes over the whole buffer in one iteration, in place of `updates` batches", unit="passes"
+        None,
+        ITERATIONS,
+        "passes over the whole replay buffer per iteration, instead of `updates` batches",
+        unit="passes",
     )
     restart: bool = setting(
         False,
         SWITCH,
-        "learn from the base again in every iteration (as ReST-EM), with `updates` steps for each iteration so far",
+        "train from the base model again in every iteration (as ReST-EM), with `updates` steps per iteration so far",
         flag="--restart",
     )
 
 
 @frozen(kw_only=True)
 class RolloutSettings:
-    """What is sampled in an iteration."""
+    """What each iteration samples."""
 
     section: ClassVar = "rollouts"
     problems: int = setting(
-        64, PROBLEMS, "problems in one iteration, over all training tiers", flag="--problems", unit="problems"
+        64, PROBLEMS, "problems per iteration, over all training tiers", flag="--problems", unit="problems"
     )
     problems_by_tier: Mapping[str, int] | None = setting(
-        None, PROBLEMS_BY_TIER, "fixed numbers of problems by tier, in place of a plan", unit="problems"
+        None, PROBLEMS_BY_TIER, "fixed number of problems by tier, instead of a sampling policy", unit="problems"
     )
-    samples: int = setting(8, SAMPLES, "rollouts of each problem (K)", flag="--rollouts", common=True, unit="rollouts")
+    samples: int = setting(8, SAMPLES, "rollouts per problem (K)", flag="--rollouts", common=True, unit="rollouts")
     temperature: float = setting(
         0.8, TEMPERATURE, "sampling temperature of rollouts", flag="--temperature", common=True
     )
@@ -179,15 +183,16 @@ class RolloutSettings:
     second_wave: int = setting(
         0,
         SAMPLES_FROM_0,
-        "further rollouts in one iteration, for problems with mixed outcomes or none right after the first wave",
+        "additional rollouts per iteration, for problems with mixed outcomes or none right after the first wave",
         flag="--second-wave",
         unit="rollouts",
     )
     strategy: str = setting(
         ZERO_SHOT.name,
         ChoiceOrOwn(tuple(STRATEGIES)),
-        "prompting strategy of rollouts, whose replies are all learned from: zero-shot, few-shot, multi-turn, simulate "
-        "or your own as module:ATTR; evaluations during the run stay zero-shot",
+        "prompting strategy of rollouts: zero-shot, few-shot, multi-turn, simulate or your own as module:ATTR; all "
+        "replies "
+        "are trained on, and evaluations during the run stay zero-shot",
         flag="--strategy",
         metavar="NAME",
         omit_default=True,
@@ -196,110 +201,113 @@ class RolloutSettings:
 
 @frozen(kw_only=True)
 class CurriculumSettings:
-    """Which training problems are drawn."""
+    """Which training problems are drawn from which tier."""
 
     section: ClassVar = "curriculum"
     sampling: Policy = setting(
-        "adaptive", Choice(get_args(Policy)), "how problems are shared among tiers", flag="--sampling"
+        "adaptive", Choice(get_args(Policy)), "curriculum: how problems are distributed over tiers", flag="--sampling"
     )
-    floor: float = setting(0.25, SHARE, "share of an even split that every training tier gets at least", unit="share")
+    floor: float = setting(0.25, SHARE, "minimum share of each training tier, relative to an even split", unit="share")
     pool: int | None = setting(
         None,
         PROBLEMS,
-        "size of a fixed set of problems in each tier that is revisited (default: fresh ones each time)",
+        "number of fixed problems per tier that are revisited (default: fresh problems every time)",
         flag="--pool",
         unit="problems",
     )
     ladder: bool = setting(
         False,
         SWITCH,
-        "start with the levels below the preset's tiers, and go to the next one once a tenth is right",
+        "start with the easier curriculum levels below the preset's tiers; advance at a solve rate of 0.1",
         flag="--ladder",
     )
 
 
 @frozen(kw_only=True)
 class BufferSettings:
-    """Which traces enter the replay buffer, and how they are drawn from it."""
+    """Which traces are admitted to the replay buffer, and how batches are drawn from it."""
 
     section: ClassVar = "buffer"
     admission: str = setting(
         "verified",
         ADMISSION,
-        "which rollouts are positives: verified (a reward of at least the task's admit_at), those of them whose "
-        "written steps are all true (reasoned), the best share of each problem's rollouts by reward (top:0.25), or, as "
-        "controls, all of them, or as many after rewards were permuted within each tier (shuffled)",
+        "which rollouts are admitted to the buffer: verified (a reward of at least the task's admit_at), reasoned "
+        "(verified, "
+        "and all written steps are true), top:0.25 (the best quarter of each problem's rollouts by reward), or a "
+        "control: "
+        "all (every rollout), shuffled (verified, after permuting rewards within each tier)",
         flag="--admission",
         metavar="NAME",
     )
     drop_solved: bool = setting(
-        False, SWITCH, "refuse traces of problems whose rollouts were all right", flag="--drop-solved"
+        False, SWITCH, "do not admit traces of problems whose rollouts were all right", flag="--drop-solved"
     )
     per_problem: int | None = setting(
-        4, SAMPLES, "right traces kept of one problem at most", flag="--per-problem", unit="traces", or_none=True
+        4, SAMPLES, "maximum right traces kept per problem", flag="--per-problem", unit="traces", or_none=True
     )
-    deduplicate: bool = setting(True, SWITCH, "keep one of several equal traces")
+    deduplicate: bool = setting(True, SWITCH, "keep only one of several equal traces")
     accumulate: bool = setting(True, SWITCH, "keep traces of earlier iterations")
     weighting: Weighting = setting(
-        "uniform-tier", Choice(get_args(Weighting)), "how tiers share a batch", flag="--weighting"
+        "uniform-tier", Choice(get_args(Weighting)), "how tiers are weighted in a batch", flag="--weighting"
     )
 
 
 @frozen(kw_only=True)
 class ObjectiveSettings:
-    """The loss: how rollouts become weights in it."""
+    """The training algorithm: how rewards become weights in the loss."""
 
     section: ClassVar = "objective"
     algorithm: str = setting(
         "raft",
         ChoiceOrOwn(tuple(ALGORITHMS)),
-        f"algorithm that turns rollouts into weights in the loss: {', '.join(ALGORITHMS)}, or your own as module:ATTR",
+        f"training algorithm: {', '.join(ALGORITHMS)}, or your own as module:ATTR",
         flag="--algorithm",
         metavar="NAME",
     )
     clip: float = setting(
-        0.2, DECIMAL, "how far importance ratios may go from 1; not in raft and weighted", flag="--clip"
+        0.2, DECIMAL, "clipping range of importance ratios around 1; not used by raft and weighted", flag="--clip"
     )
     kl: float = setting(
         0.0,
         DECIMAL_FROM_0,
-        "weight of the KL divergence from the base, which is the model without adapter",
+        "weight of the KL divergence from the base model (the model without adapter)",
         flag="--kl",
     )
     negative: float = setting(
-        0.1, SHARE, "in the algorithm weighted: minus this is the weight of a wrong rollout", flag="--negative"
+        0.1, SHARE, "weight of wrong rollouts in --algorithm weighted, with a minus sign", flag="--negative"
     )
 
 
 @frozen(kw_only=True)
 class DemonstrationSettings:
-    """Demonstrations that a weak model begins with: shown as few-shot examples, or learned in an SFT warm-up."""
+    """Demonstrations for a weak model: few-shot examples, or an SFT warm-up."""
 
     section: ClassVar = "demonstrations"
     bootstrap: Bootstrap = setting(
         "none",
         Choice(get_args(Bootstrap)),
-        "few-shot: show demonstrations to a tier's rollouts, and learn without them, until it gets on alone",
+        "few-shot: sample a tier's rollouts with few-shot examples, and train without them, until the model solves the "
+        "tier without them",
         flag="--bootstrap",
         common=True,
     )
     shots: int = setting(
         3,
         SHOTS,
-        "demonstrations that are shown; up to twice as many in each tier to draw from, or to warm up on",
+        "few-shot examples per prompt, drawn from up to twice as many demonstrations per tier; a warm-up trains on all",
         flag="--shots",
         unit="demonstrations",
     )
     examples: ExampleMaker = setting(
         "heuristic",
         Choice(get_args(ExampleMaker)),
-        "what works out demonstrations; a solver is an oracle, and the result says so",
+        "source of the demonstrations; solver is an oracle, and the result says so",
         flag="--examples",
     )
     warm_up: int = setting(
         0,
         UPDATES,
-        f"optimizer steps of an SFT warm-up on demonstrations, before the first rollouts; each {WARM_UP_PART} are an "
+        f"optimizer steps of an SFT warm-up on demonstrations, before the first rollouts; {WARM_UP_PART} steps per "
         "iteration",
         flag="--warm-up",
         unit="steps",
@@ -307,7 +315,7 @@ class DemonstrationSettings:
     warm_up_also: tuple[str, ...] = setting(
         (),
         NAMES,
-        "further presets whose demonstrations the warm-up learns",
+        "additional presets whose demonstrations the SFT warm-up trains on",
         flag="--warm-up-also",
         metavar="PRESET,PRESET",
         converter=lambda value: tuple(value) if isinstance(value, list) else value,
@@ -315,20 +323,20 @@ class DemonstrationSettings:
     warm_up_rate: float | None = setting(
         None,
         LEARNING_RATE,
-        "learning rate at the beginning of the warm-up, from where it goes in a line to that of AdamW (default: that)",
+        "initial learning rate of the SFT warm-up; it changes linearly to --learning-rate (default: --learning-rate)",
         flag="--warm-up-rate",
     )
 
 
 @frozen(kw_only=True)
 class StoppingSettings:
-    """When a run ends; these alone may be others where it is resumed."""
+    """When a run ends; a resumed run may change only these settings."""
 
     section: ClassVar = "stopping"
     iterations: int = setting(
         3,
         ITERATIONS,
-        "iterations of sampling and learning at most, after any warm-up",
+        "maximum iterations of sampling and training, after any warm-up",
         flag="--iterations",
         common=True,
         unit="iterations",
@@ -336,43 +344,43 @@ class StoppingSettings:
     until: float | None = setting(
         None,
         SHARE,
-        "mean accuracy on dev problems, over all tiers, at which to stop, as 0.9",
+        "stop at this mean accuracy over all tiers on dev, for example 0.9",
         flag="--until",
         unit="share",
     )
     minutes: float | None = setting(
         None,
         LENGTH_OF_RUN,
-        "time that the run may take, its final test included",
+        "maximum duration of the run, final test included",
         flag="--minutes",
         common=True,
         unit="minutes",
     )
     patience: int | None = setting(
-        None, ITERATIONS, "evaluations on dev problems without a gain after which to stop", flag="--patience"
+        None, ITERATIONS, "stop after this many evaluations on dev without improvement", flag="--patience"
     )
     min_coverage: float = setting(MIN_COVERAGE, SHARE, COVERAGE_HELP, flag="--min-coverage", unit="share")
 
 
 @frozen(kw_only=True)
 class EvaluationSettings:
-    """Greedy accuracy during the run, before and after."""
+    """Greedy accuracy during the run, and before and after it."""
 
     section: ClassVar = "evaluation"
     dev: int = setting(
         40,
         PROBLEMS_FROM_0,
-        "dev problems of each tier, evaluated during the run; 0 for none",
+        "dev problems per tier, evaluated during the run; 0 for none",
         flag="--dev",
         unit="problems",
     )
     dev_every: int = setting(
-        1, ITERATIONS, "iterations between two evaluations on dev problems", flag="--dev-every", unit="iterations"
+        1, ITERATIONS, "iterations between evaluations on dev", flag="--dev-every", unit="iterations"
     )
     test: int = setting(
         200,
         PROBLEMS_FROM_0,
-        "test problems of each tier, evaluated before and after; 0 for none",
+        "test problems per tier, evaluated before and after training; 0 for none",
         flag="--test",
         common=True,
         unit="problems",
@@ -381,14 +389,14 @@ class EvaluationSettings:
 
 @frozen(kw_only=True)
 class ExecutorSettings:
-    """Where work beside the model's is done."""
+    """Where answers are judged."""
 
     section: ClassVar = "executor"
     runner: str = setting(AUTO, Choice(RUNNERS), RUNNER_HELP, flag="--runner")
     judges: int = setting(
         1,
         THREADS,
-        "processes that judge answers, for verifiers that take long; 1 is the process of the run",
+        "processes that judge answers, for slow verifiers; 1 is the main process",
         flag="--judges",
         unit="processes",
         omit_default=True,
@@ -396,7 +404,7 @@ class ExecutorSettings:
     kind: str = setting(
         LOCAL,
         ChoiceOrOwn(tuple(EXECUTORS)),
-        "what judges answers: local, or your own as module:ATTR, which is called with the number of judges",
+        "executor that judges answers: local, or your own as module:ATTR, called with the number of judges",
         flag="--executor",
         metavar="NAME",
         omit_default=True,
@@ -421,13 +429,15 @@ class TrainSettings:
         common=True,
     )
     recipe: str = setting(
-        "gce", NAME, "recipe that the other settings' defaults come from: gce or isopro", flag="--recipe"
+        "gce", NAME, "recipe that sets the defaults of all other settings: gce or isopro", flag="--recipe"
     )
-    seed: int = setting(0, SEED, "seed of problems, rollouts, batches and adapter", flag="--seed", common=True)
+    seed: int = setting(
+        0, SEED, "seed of problems, rollouts, batches and adapter initialization", flag="--seed", common=True
+    )
     evaluator: str = setting(
         VERIFIER,
         ChoiceOrOwn(tuple(EVALUATORS)),
-        f"who judges answers: {', '.join(EVALUATORS)}, or your own as module:ATTR",
+        f"evaluator that judges answers: {', '.join(EVALUATORS)}, or your own as module:ATTR",
         flag="--evaluator",
         metavar="NAME",
         omit_default=True,
@@ -448,7 +458,7 @@ class TrainSettings:
         rollouts = self.rollouts
         asked = sum((rollouts.problems_by_tier or {"": rollouts.problems}).values()) * rollouts.samples
         if asked > MOST_ANSWERS:
-            expected = f"at most {MOST_ANSWERS:,} answers an iteration"
+            expected = f"at most {MOST_ANSWERS:,} answers per iteration"
             message = f"{{rollouts.problems}} times {{rollouts.samples}} must be {expected}, got {asked:,}"
             raise SettingError("rollouts.problems", expected, asked, message)
 

@@ -40,35 +40,43 @@ _ENOUGH = {"optimizer.reuse": 4.0}
 
 STUDIES: Mapping[str, Mapping[str, Condition]] = {
     "ablations": {
-        "full": Condition("all as in gce train"),
-        "accept-all": Condition("every rollout counts as right", {"buffer.admission": "all"}, "full"),
-        "shuffled": Condition("verdicts change places within each tier", {"buffer.admission": "shuffled"}, "full"),
-        "no-reasoning": Condition("the answer line alone is asked for", {}, "full", variant="answer-only"),
-        "no-accumulation": Condition("only the iteration's own traces are kept", {"buffer.accumulate": False}, "full"),
-        "no-deduplication": Condition("equal traces are kept", {"buffer.deduplicate": False}, "full"),
-        "as-it-comes": Condition(
-            "every trace weighs the same, whatever its tier", {"buffer.weighting": "equal"}, "full"
+        "full": Condition("the settings of gce train"),
+        "accept-all": Condition("control: every rollout is admitted", {"buffer.admission": "all"}, "full"),
+        "shuffled": Condition("control: verdicts permuted within each tier", {"buffer.admission": "shuffled"}, "full"),
+        "no-reasoning": Condition("the prompt asks only for the answer line", {}, "full", variant="answer-only"),
+        "no-accumulation": Condition(
+            "the buffer keeps only the traces of the current iteration", {"buffer.accumulate": False}, "full"
         ),
-        "uniform-sampling": Condition("as many problems of each tier", {"curriculum.sampling": "uniform"}, "full"),
-        "probed-layers": Condition("two blocks, chosen by probing", {**_HALF, "lora.targeting": "probe"}, "full"),
-        "last-layers": Condition("the last two blocks", {**_HALF, "lora.targeting": "last"}, "probed-layers"),
-        "random-layers": Condition("two blocks drawn by lot", {**_HALF, "lora.targeting": "random"}, "probed-layers"),
+        "no-deduplication": Condition("the buffer keeps duplicate traces", {"buffer.deduplicate": False}, "full"),
+        "as-it-comes": Condition(
+            "equal weight for every trace, whatever its tier", {"buffer.weighting": "equal"}, "full"
+        ),
+        "uniform-sampling": Condition(
+            "the same number of problems for each tier", {"curriculum.sampling": "uniform"}, "full"
+        ),
+        "probed-layers": Condition(
+            "LoRA on two blocks, chosen by probing", {**_HALF, "lora.targeting": "probe"}, "full"
+        ),
+        "last-layers": Condition("LoRA on the last two blocks", {**_HALF, "lora.targeting": "last"}, "probed-layers"),
+        "random-layers": Condition("LoRA on two random blocks", {**_HALF, "lora.targeting": "random"}, "probed-layers"),
     },
     "algorithms": {
-        "raft": Condition("right traces of all iterations", {**_ENOUGH}),
+        "raft": Condition("rejection sampling on right traces of all iterations", {**_ENOUGH}),
         "raft++": Condition(
-            "right traces of this iteration, all of them, clipped ratios",
+            "all right traces of the current iteration, clipped ratios",
             {**_ENOUGH, "objective.algorithm": "raft++"},
             "raft",
         ),
-        "grpo": Condition("group-relative weights, clipped ratios", {**_ENOUGH, "objective.algorithm": "grpo"}, "raft"),
+        "grpo": Condition(
+            "group-relative advantages, clipped ratios", {**_ENOUGH, "objective.algorithm": "grpo"}, "raft"
+        ),
         "reinforce-rej": Condition(
-            "1 and -1 where a problem is undecided, clipped ratios",
+            "weights 1 and -1 for problems with mixed outcomes, clipped ratios",
             {**_ENOUGH, "objective.algorithm": "reinforce-rej"},
             "raft",
         ),
         "weighted": Condition(
-            "raft, and in each batch as many wrong ones at -0.1",
+            "raft, plus as many wrong rollouts per batch with weight -0.1",
             {**_ENOUGH, "objective.algorithm": "weighted", "objective.negative": 0.1},
             "raft",
         ),
@@ -107,7 +115,8 @@ def check_common(common: Mapping[str, Any], conditions: Mapping[str, Condition])
         message = f"the study's conditions differ in {{{name}}}: leave out {{{name}}}"
         raise SettingError(name, "that of each condition", common[name], message)
     if (test := common.get("evaluation.test", 2)) < 2:
-        raise SettingError("evaluation.test", "from 2", test, f"a study needs {{evaluation.test}} from 2, got {test}")
+        message = f"a study needs {{evaluation.test}} of at least 2, got {test}"
+        raise SettingError("evaluation.test", "at least 2", test, message)
 
 
 def check_stored(stored: Mapping[str, Any], wanted: TrainSettings, where: Path) -> None:

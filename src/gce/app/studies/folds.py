@@ -100,7 +100,7 @@ def cross_fit(
         check_begun(each)
     run_all(wanted, find_executor())
     if missing := [each.condition for each in wanted if not each.done]:
-        raise BadInput(f"another process has {', '.join(missing)}: the same command goes on when it has ended")
+        raise BadInput(f"another process has {', '.join(missing)}: repeat the command when it has finished")
     return _pooled(directory, folds)
 
 

@@ -72,7 +72,7 @@ def plan_runs(
     for name, seed in [(name, seed) for seed in seeds for name in chosen]:
         values = values_of(available[name], common, seed)
         if values is None:
-            put(f"left out: task {common.get('task')} has no variant for {name}", error=True)
+            put(f"skipped: task {common.get('task')} has no variant for {name}", error=True)
         else:
             place = directory / name / f"seed-{seed}"
             wanted.append(PlannedRun(name, available[name].what, seed, _settings(values), place))
@@ -96,7 +96,7 @@ def _settings(values: Mapping[str, Any]) -> TrainSettings:
 def resolved(settings: TrainSettings, task: Task) -> TrainSettings:
     """The settings as a run of this task stores them: with its model and preset named; SettingError for an adapter."""
     if settings.model.adapter:
-        message = "the runs of a study begin with the base: leave out {model.adapter}"
+        message = "the runs of a study start from the base model: leave out {model.adapter}"
         raise SettingError("model.adapter", "none", settings.model.adapter, message)
     settings = changed(settings, {"model.name": settings.model.name or default_model(task)})
     return evolve(settings, preset=find_preset(task, settings.preset))
@@ -125,5 +125,5 @@ def _run_one(numbered: tuple[str, PlannedRun]) -> Sequence[None]:
         if not isinstance(error, RunInUse) and (begun or not run.begun):
             raise
         # Another process has the run open, or started it while this one loaded the model.
-        put(f"left to another process: {error}", error=True)
+        put(f"skipped, as another process runs it: {error}", error=True)
     return ()

@@ -187,8 +187,9 @@ def _bounds(answers: float, tokens: int, reason: str) -> list[str]:
 def _measured(answers: float, seconds: float, found: Trial) -> list[str]:
     step = "" if found.step is None else f", and one optimizer step in {found.step:.1f} s"
     return [
-        f"tokens: about {answers * found.length:,.0f} generated ({found.length:.0f} an answer)",
-        f"time: about {duration(seconds)}, if the rest is like that; a run samples more at a time, which is faster",
+        f"tokens: about {answers * found.length:,.0f} generated ({found.length:.0f} per answer)",
+        f"time: about {duration(seconds)}, extrapolated from a small batch; a run samples larger batches, which is "
+        "faster",
         f"memory: {found.peak / 2**20:,.0f} MiB so far; a full batch takes more",
-        f"measured just now: {found.answers} greedy answers, {found.tokens:,} tokens in {found.seconds:.1f} s{step}",
+        f"measured now: {found.answers} greedy answers, {found.tokens:,} tokens in {found.seconds:.1f} s{step}",
     ]

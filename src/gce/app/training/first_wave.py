@@ -67,7 +67,7 @@ def _easier(run: Run, answers: Sequence[Answer]) -> Iterator[str]:
     elif not run.settings.demonstrations.warm_up:
         yield f"SFT warm-up on the task's demonstrations ({flag_of('demonstrations.warm_up')} 100)"
     if demonstrated and run.settings.demonstrations.bootstrap == "none":
-        yield f"few-shot examples until the model is right without ({flag_of('demonstrations.bootstrap')} few-shot)"
+        yield f"few-shot examples until the model does without them ({flag_of('demonstrations.bootstrap')} few-shot)"
     ladder = any(tier.rung for tier in run.task.presets[run.settings.preset])
     if ladder and not run.settings.curriculum.ladder:
         yield f"easier tiers first ({flag_of('curriculum.ladder')})"
@@ -79,12 +79,12 @@ def _easier(run: Run, answers: Sequence[Answer]) -> Iterator[str]:
 def _longer(run: Run, answers: Sequence[Answer]) -> Iterator[str]:
     problem = answers[0].problem
     budget = run.task.token_budget(problem, run.settings.rollouts.max_tokens)
-    yield f"more tokens a response than {budget:,} of {problem.tier} ({flag_of('rollouts.max_tokens')})"
+    yield f"a larger token budget than {budget:,} for {problem.tier} ({flag_of('rollouts.max_tokens')})"
 
 
 def _look(run: Run, answers: Sequence[Answer]) -> Iterator[str]:
     how = "" if run.settings.task.startswith(GIVEN) else f" (gce show {run.settings.task})"
-    yield f"look at what the verifier reads in a right answer{how}"
+    yield f"compare with the answer format that the verifier expects{how}"
     if run.task.teaching.demonstration(answers[0].problem, None) is not None:
         yield f"few-shot examples, which show the format ({flag_of('demonstrations.bootstrap')} few-shot)"
     yield f"a model that follows the format ({flag_of('model.name')})"

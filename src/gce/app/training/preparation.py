@@ -44,20 +44,22 @@ def check_task(settings: TrainSettings, task: Task) -> None:
     preset, ladder = settings.preset, settings.curriculum.ladder
     if settings.buffer.admission == "reasoned" and not task.teaching.has_steps:
         message = f"task {task.name} cannot check written steps: {{buffer.admission}} reasoned needs a task that can"
-        raise SettingError("buffer.admission", "another than reasoned", "reasoned", message)
+        raise SettingError("buffer.admission", "a value other than reasoned", "reasoned", message)
     training = task.training_tiers(preset, ladder=ladder)
     if not training:
         raise BadInput(f"task {task.name} has no training problems in preset {preset}: evaluate models on it")
     if ladder and training == task.training_tiers(preset):
-        message = f"preset {preset} of task {task.name} has no rungs below its tiers: leave out {{curriculum.ladder}}"
+        message = (
+            f"preset {preset} of task {task.name} has no easier curriculum levels: leave out {{curriculum.ladder}}"
+        )
         raise SettingError("curriculum.ladder", "false", True, message)
     by_tier = settings.rollouts.problems_by_tier or {}
     if unknown := sorted(set(by_tier) - set(training)):
-        message = f"recipe {settings.recipe} samples tiers that {task.name} has not: {', '.join(unknown)}"
+        message = f"recipe {settings.recipe} samples tiers that {task.name} does not have: {', '.join(unknown)}"
         raise SettingError("rollouts.problems_by_tier", f"tiers among {', '.join(training)}", by_tier, message)
     least, problems = len(training), settings.rollouts.problems
     if problems < least:
-        message = f"expected {{rollouts.problems}} from {least}, one for each training tier, got {problems}"
+        message = f"expected {{rollouts.problems}} of at least {least}, one per training tier, got {problems}"
         raise SettingError("rollouts.problems", f"at least {least}", problems, message)
 
 
@@ -74,7 +76,7 @@ def check_pool(settings: TrainSettings, task: Task, known: Examples) -> None:
 def nothing_to_draw(tier: str, pool: int | None) -> SettingError:
     """Return the error for a tier all of whose problems are demonstrations."""
     expected = "fewer {demonstrations.shots} or more of {curriculum.pool}"
-    message = f"all problems of {tier} are worked examples: take {expected}"
+    message = f"all problems of {tier} are demonstrations: take {expected}"
     return SettingError("curriculum.pool", expected, pool, message)
 
 
@@ -136,13 +138,13 @@ def demonstrations_of(settings: TrainSettings, strategy: Strategy, task: Task, e
     found = demonstrations_for_training(task, evaluator, settings.preset, tiers, count, solve=solve, **needed)
     if strategy.needs_examples and set(tiers) != set(found):
         missing = ", ".join(tier for tier in tiers if tier not in found)
-        raise BadInput(f"task {task.name} has no worked examples of {missing}: strategy {strategy.name} needs them")
+        raise BadInput(f"task {task.name} has no demonstrations of {missing}: strategy {strategy.name} needs them")
     for preset in (find_preset(task, name) for name in settings.demonstrations.warm_up_also):
         if preset == settings.preset:
             message = (
-                f"{{demonstrations.warm_up_also}} names further presets, and {preset} is the run's own: leave it out"
+                f"{{demonstrations.warm_up_also}} takes additional presets, and {preset} is the run's own: leave it out"
             )
-            raise SettingError("demonstrations.warm_up_also", "further presets", preset, message)
+            raise SettingError("demonstrations.warm_up_also", "additional presets", preset, message)
         others = demonstrations_for_training(task, evaluator, preset, task.training_tiers(preset), count, solve=solve)
         found |= {f"{preset}/{tier}": examples for tier, examples in others.items()}
     return found

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gce import __version__
-from gce.app.evaluation.baselines import best_of
+from gce.app.evaluation.baselines import CONCLUSION, best_of
 from gce.app.evaluation.scoring import graded_fields, stored_shares
 from gce.app.shown import Part
 from gce.app.tables import accuracy_rows, count_words
@@ -176,25 +176,26 @@ def versions() -> dict[str, str]:
 
 
 def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]:
-    """The table at the end: before and after beside blind answers and heuristics, on the same test problems."""
+    """The table at the end: before and after beside prompt-blind baselines and heuristics, on the same problems."""
     lines: list[Part] = [""]
     after = stored_shares(summary["after"])
     if after:
         floors, heuristics = (_stored_rows(summary[name]) for name in ("floors", "heuristics"))
         before = {"before": stored_shares(summary["before"])} if summary["before"] else {}
-        rows = {**before, "after": after, "best blind answer": best_of(floors), **heuristics}
+        rows = {**before, "after": after, "best prompt-blind": best_of(floors), **heuristics}
         n = count_words(
             {tier: found.n + found.failed for tier, found in after.items()}, summary["config"]["evaluation"]["test"]
         )
         lines.append(f"Greedy accuracy on test problems, % (95 % Wilson interval), {n}")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         lines.append(Table(*accuracy_rows(rows, tiers, held_out)))
+        lines += [CONCLUSION] if floors else []
     if summary["falls"]:
         fell = [
             f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"
             for tier, fall in summary["falls"].items()
         ]
-        lines.append(f"on dev problems the end is below the best of {', '.join(fell)}")
+        lines.append(f"on dev problems, the last accuracy is below the best: {', '.join(fell)}")
     best = summary["best"]
     if best:
         lines.append(f"best on dev problems: iteration {best['iteration']}, mean {100 * best['dev']:.1f} %")

@@ -118,7 +118,7 @@ def sample(run: Run, state: RunState, number: int) -> tuple[Mapping[str, int], l
     if failed:
         _check_coverage(run, number, rollouts)
         said = f"{failed[0].problem.tier}: {failed[0].reason}"
-        run.watcher.say(f"warning: {len(failed)} of {len(rollouts)} rollouts failed and count for nothing; {said}")
+        run.watcher.say(f"warning: {len(failed)} of {len(rollouts)} rollouts failed and are excluded; {said}")
     return drawn, rollouts, seconds
 
 

@@ -369,10 +369,10 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
     if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
-        raise BadInput("the task's worked examples are not those that the run began with: start a new run")
+        raise BadInput("the task's demonstrations differ from those that the run began with: start a new run")
     learned = _learned(settings)
     if learned is not None and arrays_digest(learned) != run.config["adapter"]:
-        raise BadInput(f"{settings.model.adapter} is not the adapter that the run began with: put that one back")
+        raise BadInput(f"{settings.model.adapter} is not the adapter that the run began with: restore that one")
     model = find_learning_model(settings, task, given.model)
     check_strategy(strategy, task, model, worked)
     if learned is not None:
@@ -380,7 +380,7 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
     elif run.config["layers"] and isinstance(model, Probe):
         model.attach(run.config["layers"])
     if run.config["policy"] != model.info().identity:
-        raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights are others")
+        raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights differ")
     algorithm = _algorithm(settings, given.algorithm)
     return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy)
 
@@ -460,7 +460,11 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": moved_arrays(untrained, model.state())}
     summary |= {"updates": sum(record.updates for record in records)}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
-    watcher.say("", "Training rollouts; problems all wrong or all right teach nothing; distinct counts right traces.")
+    watcher.say(
+        "",
+        "Training rollouts. Only problems with mixed outcomes teach anything; distinct: number of distinct right "
+        "traces.",
+    )
     watcher.say(*table(*rollout_rows(records)).split("\n"))
     tiers = tuple(tier.name for tier in task.tiers(settings.preset))
     store.write_summary(summary)

@@ -73,4 +73,4 @@ class TrackedWatcher:
         except Exception as error:  # It may be anybody's, and so may what it raises.
             self.tracker = None
             said = one_line(f"{type(error).__name__}: {error}")
-            self.watcher.say(f"warning: the run goes on, but is tracked no more: {said}")
+            self.watcher.say(f"warning: the run continues without tracking: {said}")

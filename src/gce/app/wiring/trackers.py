@@ -31,7 +31,7 @@ TRACKERS: Mapping[str, Callable[[], Tracker]] = {
 }
 """By name, what makes one; MissingExtra where its package is not installed."""
 TRACKER = ChoiceOrOwn(tuple(TRACKERS))
-TRACK_HELP = f"send every iteration's numbers to an experiment tracker: {TRACKER.expected}"
+TRACK_HELP = f"log every iteration to an experiment tracker: {TRACKER.expected}"
 _IDENTITY_FILE = "tracking_id"
 
 

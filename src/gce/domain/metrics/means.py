@@ -45,7 +45,7 @@ def _counted(name: str, words: str, count: Callable[[Conversation], int | None])
 
 REWARD = Metric(
     name="mean reward",
-    help="reward in [0, 1] of answers that could be judged, averaged over problems",
+    help="mean reward in [0, 1] of judged answers, averaged over problems",
     over="problem",
     contribution=_rewards,
     estimate=lambda found, settings: mean_of_problems(found, method=settings.interval, confidence=settings.confidence),
@@ -53,6 +53,6 @@ REWARD = Metric(
     higher_is_better=True,
     paired=float,
 )
-REPLIES = _counted("replies", "completions that the model was asked for, in a conversation", lambda each: each.replies)
-PROMPT_TOKENS = _counted("prompt tokens", "tokens read, in a conversation", lambda each: each.prompt_tokens)
-TOKENS = _counted("tokens", "tokens written, in a conversation", lambda each: each.tokens)
+REPLIES = _counted("replies", "completions per conversation", lambda each: each.replies)
+PROMPT_TOKENS = _counted("prompt tokens", "prompt tokens per conversation", lambda each: each.prompt_tokens)
+TOKENS = _counted("tokens", "generated tokens per conversation", lambda each: each.tokens)

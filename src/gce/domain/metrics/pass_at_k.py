@@ -19,7 +19,9 @@ def pass_at(k: int) -> Metric[Estimate]:
 
     return Metric(
         name=f"pass@{k}",
-        help=f"chance that at least one of {k} samples is right" if k > 1 else "chance that a sample is right",
+        help=f"probability that at least one of {k} samples is right"
+        if k > 1
+        else "probability that a sample is right",
         over="problem",
         contribution=_counts(k),
         estimate=estimate,

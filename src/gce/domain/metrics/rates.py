@@ -47,7 +47,7 @@ def _finished(name: str, words: str, reason: FinishReason) -> Metric[Interval]:
 
 ACCURACY = Metric(
     name="accuracy",
-    help="answers that are right, of those that could be judged",
+    help="share of judged answers that are right",
     over="answer",
     contribution=_outcome,
     estimate=_rate,
@@ -57,12 +57,12 @@ ACCURACY = Metric(
 )
 COVERAGE = Metric(
     name="coverage",
-    help="answers that could be given and judged",
+    help="share of answers that could be given and judged",
     over="answer",
     contribution=lambda found: not found[0].last.failed,
     estimate=_share,
     unit="share",
     higher_is_better=True,
 )
-TRUNCATED = _finished("truncated", "answers that the token limit cut off", "length")
-NO_ROOM = _finished("no room", "answers whose prompt did not fit the model's context", "context")
+TRUNCATED = _finished("truncated", "share of answers truncated at the maximum tokens", "length")
+NO_ROOM = _finished("no room", "share of answers whose prompt did not fit into the model's context", "context")

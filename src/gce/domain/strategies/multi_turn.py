@@ -27,6 +27,6 @@ def _multi_turn(task: Task, problem: Problem, _settings: Settings) -> Exchange:
 MULTI_TURN = Strategy(
     "multi-turn",
     _multi_turn,
-    "up to three attempts; after a wrong one the model is told what is wrong, never what is right",
+    "up to three attempts; feedback says what is wrong, never the right answer",
     attempts=ATTEMPTS,
 )

@@ -24,6 +24,6 @@ def _simulate(task: Task, problem: Problem, _settings: Settings) -> Exchange:
 SIMULATE = Strategy(
     "simulate",
     _simulate,
-    "three calls: list the constraints, draft and check, answer; only the last is judged",
+    "three calls: list the constraints, draft and check, answer; only the answer is judged",
     needs=frozenset({"sample", "calls"}),
 )

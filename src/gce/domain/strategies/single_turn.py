@@ -17,10 +17,10 @@ def _few_shot(_task: Task, problem: Problem, settings: Settings) -> Exchange:
     return ((yield Ask(settings.examples[problem.tier] + problem.prompt)),)
 
 
-ZERO_SHOT = Strategy("zero-shot", _zero_shot, "the prompt as it is")
+ZERO_SHOT = Strategy("zero-shot", _zero_shot, "the prompt without examples")
 FEW_SHOT = Strategy(
     "few-shot",
     _few_shot,
-    "after solved examples from the training key space, worked out by a plain rule",
+    "few-shot examples before the prompt: training problems solved by a heuristic (--examples)",
     needs=frozenset({"sample", "examples"}),
 )

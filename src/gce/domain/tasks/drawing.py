@@ -38,5 +38,5 @@ def draw_until_it_fits(draw: Callable[[], Drawn | None], what: str, *, tries: in
     """
     found = first_that_fits(draw, tries=tries)
     if found is None:
-        raise NoProblem(f"{tries:,} draws gave no {what}: its constraints leave room for hardly any, or for none")
+        raise NoProblem(f"{tries:,} draws gave no {what}: its constraints allow too few, or none")
     return found

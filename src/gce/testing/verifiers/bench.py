@@ -188,8 +188,9 @@ class Bench:
         without = sorted({problem.tier for problem in self.problems if not self.right[problem.key]})
         if without:
             self.not_checked.append(
-                f"right answers: of some problems of {', '.join(without)} none is known; give the task `heuristics` or "
-                "`worked`"
+                f"right answers: none is known for some problems of {', '.join(without)}; give the task `heuristics` "
+                "or "
+                "a `demonstration`"
             )
         if self.runner is None and self.task.request is not nothing_to_run:
             self.not_checked.append("evidence: the task asks for some, and here its verifier is given none")

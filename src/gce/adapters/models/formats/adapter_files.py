@@ -40,7 +40,7 @@ def read_adapter(files: Mapping[str, bytes], where: str) -> LowRank:
         DamagedStore: the files are inconsistent.
     """
     if "adapter_config.json" not in files:
-        raise BadInput(f"{where} holds no LoRA adapter: its model keeps what it learned otherwise")
+        raise BadInput(f"{where} holds no LoRA adapter: its model stores its training in another form")
     try:
         from safetensors import SafetensorError
         from safetensors.numpy import load

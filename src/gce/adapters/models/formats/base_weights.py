@@ -47,7 +47,7 @@ def check_fits(base: Path, adapter: LowRank) -> None:
         for name in list(stored):
             loaded = taken.pop(name, None)
             if loaded is None or not mx.array_equal(stored.pop(name), loaded):
-                raise BadInput(f"mlx-lm does not take {name} of {base} as it lies in the files: use --to mlx")
+                raise BadInput(f"mlx-lm does not load {name} of {base} as stored: use --to mlx")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as exc:
         raise BadInput(f"cannot read the base {base}: {one_line(exc)}") from exc
 
@@ -84,7 +84,7 @@ def _shapes(adapter: LowRank) -> dict[str, tuple[int, int]]:
 
 def _checked(base: Path, name: str, stored: Mapping[str, mx.array], shape: tuple[int, int]) -> mx.array:
     if name not in stored:
-        raise BadInput(f"the base {base} has no {name}: it is another model, or its files name it otherwise")
+        raise BadInput(f"the base {base} has no {name}: it is another model, or its files use another name")
     found = stored[name]
     if not mx.issubdtype(found.dtype, mx.floating):
         raise BadInput(_QUANTIZED.format(base))

@@ -86,7 +86,7 @@ def directory_of_gguf(path: Path, cache: Path) -> Path:
         files = {**_tokenizer(facts), "config.json": config}
         weights = _weights(facts, reader.tensors, config)
     except (ValueError, LookupError, ArithmeticError) as error:
-        raise ModelError(f"the facts of {path} do not fit together: {one_line(error)}") from error
+        raise ModelError(f"the metadata of {path} is inconsistent: {one_line(error)}") from error
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f"{target.name}.", dir=cache, ignore_cleanup_errors=True) as half:
@@ -110,7 +110,7 @@ class _Facts:
         """Return a value converted by `kind`; it is required unless there is a default."""
         value = self._values.get(name, default)
         if value is None:
-            raise ModelError(f"expected {name} among the facts of {self.path}, it is not there")
+            raise ModelError(f"expected {name} in the metadata of {self.path}, it is missing")
         try:
             return kind(value)
         except (TypeError, ValueError):
@@ -141,7 +141,7 @@ def _opened(path: Path) -> Any:
     try:
         return GGUFReader(path)
     except Exception as error:  # A damaged file may raise anything.
-        raise ModelError(f"{path} is no whole GGUF file: {one_line(error)}") from error
+        raise ModelError(f"{path} is not a complete GGUF file: {one_line(error)}") from error
 
 
 def _config(facts: _Facts) -> dict[str, Any]:
@@ -150,12 +150,12 @@ def _config(facts: _Facts) -> dict[str, Any]:
         raise ModelError(f"{facts.path} has the architecture {architecture!r}, expected 'llama'")
     for name in ("expert_count", "rope.scaling.type", "attention.sliding_window"):
         if facts.has(f"llama.{name}"):
-            raise ModelError(f"{facts.path} has {name}, which a plain Llama has not: expected a file without it")
+            raise ModelError(f"{facts.path} has {name}, which a plain Llama does not have: expected a file without it")
     heads = facts.get("llama.attention.head_count", int)
     width = facts.get("llama.embedding_length", int)
     size = facts.get("llama.attention.key_length", int, width // max(1, heads))
     if facts.get("llama.rope.dimension_count", int, size) != size:
-        raise ModelError(f"{facts.path} turns a part of each head, expected RoPE on all {size} dimensions")
+        raise ModelError(f"{facts.path} applies RoPE to a part of each head, expected all {size} dimensions")
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -186,7 +186,7 @@ def _weights(facts: _Facts, tensors: Any, config: dict[str, Any]) -> dict[str, A
         parts = stem.split(".")
         module = _MODULES.get(parts[-1])
         if module is None or last != "weight":
-            raise ModelError(f"{facts.path} has the tensor {tensor.name!r}, which a plain Llama has not")
+            raise ModelError(f"{facts.path} has the tensor {tensor.name!r}, which a plain Llama does not have")
         if tensor.tensor_type.name not in _QUANTIZATIONS:
             kinds = ", ".join(_QUANTIZATIONS)
             raise ModelError(f"{tensor.name} in {facts.path} is {tensor.tensor_type.name}, expected one of {kinds}")

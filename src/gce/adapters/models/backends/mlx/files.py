@@ -48,7 +48,7 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
     if single_precision:
         if "quantization" in config:
             model = dequantize_model(model)
-            note = "its quantized weights were dequantized to float32, which is what this CPU multiplies fast"
+            note = "its quantized weights were dequantized to float32, which this CPU multiplies faster"
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
     context = config.get("max_position_embeddings")
