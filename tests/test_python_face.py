@@ -222,7 +222,11 @@ def test_check_and_audit_take_tasks_and_names_and_print_what_the_commands_print(
 def test_a_run_in_memory_or_in_a_directory_is_reported(tmp_path: Path) -> None:
     result = gce.train(**QUIET)
     shown = gce.report(result)
-    assert isinstance(shown, Report) and str(shown).startswith("# memory") and "## Result" in str(shown)
+    assert (
+        isinstance(shown, Report)
+        and str(shown).startswith("# toy_task:careless on addition\n")
+        and "## Result" in str(shown)
+    )
     out = tmp_path / "report.md"
     gce.report(result, out=out, format="md")
     assert out.read_text().startswith("<!-- gce report -->")
@@ -470,7 +474,10 @@ def test_an_interrupted_run_is_resumable_and_says_how() -> None:
 
     runs = MemoryRuns()
     given: dict[str, Any] = {**QUIET, "task": toy_task.ADDITION, "iterations": 2}
-    with pytest.raises(KeyboardInterrupt, match=r"^the run was interrupted; gce\.resume\('one'\) goes on$"):
+    with pytest.raises(
+        KeyboardInterrupt,
+        match=r"^the run was interrupted; gce\.resume\('one', task=addition, model=\.\.\., runs=\.\.\.\) goes on$",
+    ):
         gce.train(**{**given, "model": model(Interrupted)}, runs=runs, run="one")
     result = gce.resume("one", task=toy_task.ADDITION, model=model(ScriptedModel), runs=runs, progress=False)
     whole = gce.train(**{**given, "model": model(ScriptedModel)})

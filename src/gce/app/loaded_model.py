@@ -10,6 +10,7 @@ from attrs import fields, frozen
 
 from gce.app.evaluation.checkpoints import restore, shape_of
 from gce.app.evaluation.scoring import sampled
+from gce.app.interruption import saying_if_interrupted
 from gce.app.notebook import watch_of
 from gce.app.settings.records import LoraSettings, ModelSettings, TrainSettings
 from gce.app.wiring.models import SHIPPED_MODEL, find_model, model_of_function
@@ -158,6 +159,7 @@ def load_model(
         task: what a model given as module:FACTORY is made for.
 
     Raises:
+        KeyboardInterrupt: loading was interrupted; the message says so.
         SettingError: a value out of range.
         GceError: the model or its adapter cannot be used.
     """
@@ -176,7 +178,8 @@ def load_model(
     )
     learned = find_adapter(Path(adapter)) if adapter else None
     settings = TrainSettings(model=given, lora=LoraSettings(**shape_of(learned)), seed=seed)
-    found = find_model(settings, find_task(task) if isinstance(task, str) else task)
+    with saying_if_interrupted(f"interrupted while the model {model} was being loaded"):
+        found = find_model(settings, find_task(task) if isinstance(task, str) else task)
     if learned is not None:
         if not isinstance(found, Learner):
             raise BadInput(f"model {model} takes no adapter: leave out adapter")

@@ -14,13 +14,14 @@ from attrs import field, frozen
 
 from gce.app.evaluation.scoring import stored_outcome, stored_reward
 from gce.app.evaluation.stored import stored_settings
+from gce.app.wiring.names import GIVEN
 from gce.app.wiring.tasks import find_task, same_problems, stored_problem
 from gce.domain.marks import Piece, pieces
 from gce.domain.measurements import UNPARSED
 from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain
-from gce.domain.tasks import ProblemSource
+from gce.domain.tasks import ProblemSource, Task
 from gce.domain.traces import trace_of_record
 from gce.domain.verdicts import Step
 from gce.errors import BadInput, one_line
@@ -36,6 +37,7 @@ __all__ = [
     "find_answers",
     "sample_answers",
     "stored_answers",
+    "task_of",
     "transcripts_of",
 ]
 
@@ -198,13 +200,29 @@ def _named(answers: Iterable[StoredAnswer], name: str) -> dict[str, list[StoredA
     return next(filter(None, found), {})
 
 
-def transcripts_of(run: RunReader, chosen: Sequence[StoredAnswer]) -> list[Transcript]:
-    """A transcript of each answer; where its problem cannot be drawn again, one that says so."""
+def task_of(run: RunReader, given: Task | None = None) -> Task:
+    """The task that a run was made with: found by its name, or `given` where it was given from Python.
+
+    Raises:
+        BadInput: it is not found, or its problems are not those of the run.
+    """
+    name = stored_settings(run).task
+    if given is None and name.startswith(GIVEN):
+        own = name.removeprefix(GIVEN)
+        raise BadInput(f"the task {own!r} was given from Python, not by a name, and gce.report(run, task=...) takes it")
+    task = given or find_task(name)
+    same_problems(name, task, run.config.get("problems", ""))
+    return task
+
+
+def transcripts_of(run: RunReader, chosen: Sequence[StoredAnswer], given: Task | None = None) -> list[Transcript]:
+    """A transcript of each answer; where its problem cannot be drawn again, one that says so.
+
+    `given` is as in `task_of`.
+    """
     source, missing = None, ""
     try:
-        name = stored_settings(run).task
-        source = ProblemSource(find_task(name))
-        same_problems(name, source.task, run.config.get("problems", ""))
+        source = ProblemSource(task_of(run, given))
     except BadInput as error:
         source, missing = None, str(error)
     said = _conversations(run, chosen)

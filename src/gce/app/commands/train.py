@@ -18,7 +18,8 @@ from gce.app.studies.folds import cross_fit
 from gce.app.tables import table
 from gce.app.terminal import Terminal, is_verbose, note, put, put_json, put_result
 from gce.app.training.dry_run import training_lines, work_of
-from gce.app.training.run import Result, resume, train
+from gce.app.training.result import Result
+from gce.app.training.run import resume, train
 from gce.app.wiring.runs import place_of
 from gce.app.wiring.tasks import find_task
 from gce.app.wiring.trackers import TRACK_HELP, TRACKER

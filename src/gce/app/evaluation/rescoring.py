@@ -10,12 +10,14 @@ from attrs import frozen
 from gce.app.evaluation.scoring import judge_each
 from gce.app.evaluation.stored import stored_settings
 from gce.app.wiring.evaluators import find_evaluator
+from gce.app.wiring.names import GIVEN
 from gce.app.wiring.tasks import find_task, same_problems, stored_problem
 from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.serialization import RENAMED
 from gce.domain.tasks import ProblemSource
+from gce.errors import BadInput
 from gce.ports.runs import RunReader
 
 __all__ = ["Change", "Rescored", "rescore"]
@@ -59,6 +61,11 @@ def rescore(run: RunReader) -> Rescored:
         BadInput: the task differs from the one that the run was made with.
     """
     settings = stored_settings(run)
+    if settings.task.startswith(GIVEN):
+        own = settings.task.removeprefix(GIVEN)
+        raise BadInput(
+            f"judging again needs the task {own!r}, which was given from Python: train with a task named module:ATTR"
+        )
     task = find_task(settings.task)
     evaluator = find_evaluator(task, settings.executor.runner, settings.evaluator)
     source = ProblemSource(task)

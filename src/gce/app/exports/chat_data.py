@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, also_from
 from gce.app.evaluation.stored import stored_settings
 from gce.app.settings.records import DemonstrationSettings, TrainSettings
+from gce.app.wiring.names import GIVEN
 from gce.app.wiring.tasks import find_task, stored_problem
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, single_turn
@@ -169,6 +170,11 @@ def _drawn_again(settings: TrainSettings, traces: Sequence[Conversation]) -> tup
 
     Raises BadInput if the task's prompt differs from the run's.
     """
+    if settings.task.startswith(GIVEN):
+        own = settings.task.removeprefix(GIVEN)
+        raise BadInput(
+            f"--all and --valid draw the problems again, and the task {own!r} was given from Python: leave them out"
+        )
     source = ProblemSource(find_task(settings.task))
     drawn = {key: stored_problem(source, {"problem": key}) for key in dict.fromkeys(trace.problem for trace in traces)}
     prompts = {key: to_plain(problem.prompt) for key, problem in drawn.items()}

@@ -7,11 +7,12 @@ shown, not how a page looks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attrs import evolve
+from attrs import evolve, frozen
 
+from gce.app.evaluation.stored import stored_settings
 from gce.app.reports.evaluation import compared_sections, dev_section, result_section, validity_sections
 from gce.app.reports.rollouts import answers_section
 from gce.app.reports.run import ReportedRun, read_run
@@ -26,31 +27,60 @@ from gce.app.reports.training import (
     training_section,
 )
 from gce.app.reports.transcripts import transcripts_section
+from gce.app.wiring.names import GIVEN
 from gce.app.wiring.runs import UNVERIFIED
-from gce.ports.runs import Runs
+from gce.domain.tasks import Task
+from gce.errors import BadInput
+from gce.ports.runs import RunReader, Runs
 
-__all__ = ["labels_of", "sections_of"]
+__all__ = ["Reported", "labels_of", "sections_of"]
 
 
-def sections_of(names: Sequence[str], runs_of: Callable[[str], Runs], *, verify: bool = True) -> list[Section]:
-    """Each name is a run's or a study's; runs are verified first, or the report begins by saying that not.
+@frozen(eq=False)
+class Reported:
+    """A run or a study to report."""
+
+    name: str
+    runs: Runs
+    """Where it is kept."""
+    title: str = ""
+    """Empty where its name says enough."""
+    task: Task | None = None
+    """What the run was made with, where that was given from Python and is at hand."""
+
+
+def sections_of(reported: Sequence[Reported], *, task: Task | None = None, verify: bool = True) -> list[Section]:
+    """Sections of runs and studies; runs are verified first, or the report begins by saying that not.
+
+    Args:
+        reported: what to report.
+        task: what those runs were made with that were given a task of this name from Python.
+        verify: whether to verify runs.
 
     Raises:
-        BadInput: one is neither.
+        BadInput: one is neither a run nor a study, or no run was made with the task.
     """
     runs: dict[str, ReportedRun] = {}
-    for name, label in zip(names, labels_of([Path(name) for name in names]), strict=True):
-        if name in runs_of(name).find(name):
-            with runs_of(name).read(name, verify=verify) as run:
-                runs[name] = read_run(run, label)
+    labels = labels_of([Path(each.name) for each in reported])
+    for each, label in zip(reported, labels, strict=True):
+        if each.name in each.runs.find(each.name):
+            with each.runs.read(each.name, verify=verify) as run:
+                runs[each.name] = read_run(run, each.title or label, each.task or _fitting(run, task))
+    if task is not None and not any(run.task is task for run in runs.values()):
+        raise BadInput(f"no run to report was made with the task {task.name!r} given from Python: leave out task")
     found = [] if verify else [Section("Records", (UNVERIFIED,))]
     found += compared_sections(list(runs.values()))
-    for name in names:
-        if name in runs:
-            found += _sections_of_run(runs[name], len(names) > 1)
+    for each in reported:
+        if each.name in runs:
+            found += _sections_of_run(runs[each.name], len(reported) > 1)
         else:
-            found += study_sections(runs_of(name), name, verify=verify)
+            found += study_sections(each.runs, each.name, verify=verify)
     return found
+
+
+def _fitting(run: RunReader, task: Task | None) -> Task | None:
+    """The task, where the run was given one of its name from Python."""
+    return task if task is not None and stored_settings(run).task == GIVEN + task.name else None
 
 
 def labels_of(paths: Sequence[Path]) -> list[str]:

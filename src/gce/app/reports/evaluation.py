@@ -20,7 +20,7 @@ __all__ = ["compared_sections", "dev_section", "result_section", "validity_secti
 def result_section(run: ReportedRun) -> Section:
     """What the run is and how far it has come; test accuracy beside prompt-blind baselines and heuristics."""
     settings, summary = run.settings, run.summary
-    words = [f"{settings.model.name} on {run.task.name}/{settings.preset}, seed {settings.seed}."]
+    words = [f"{run.model_name} on {run.task_name}/{settings.preset}, seed {settings.seed}."]
     if summary is None:
         parts = sum(not record.tiers for record in run.records)
         steps = settings.demonstrations.warm_up - sum(record.updates for record in run.records)
@@ -119,7 +119,7 @@ def compared_sections(runs: Sequence[ReportedRun]) -> list[Section]:
     """Runs on the same problems side by side; a section for each kind of problems that several runs have."""
     kinds: dict[tuple[str, str], list[ReportedRun]] = defaultdict(list)
     for run in runs:
-        kinds[run.task.name, run.settings.preset].append(run)
+        kinds[run.task_name, run.settings.preset].append(run)
     found = []
     for (task, preset), group in kinds.items():
         rows: dict[str, Shares] = {}

@@ -10,15 +10,16 @@ from typing import Any, Literal
 from attrs import frozen
 
 from gce.app.options import Choice, refusal
-from gce.app.reports.contents import sections_of
+from gce.app.reports.contents import Reported, sections_of
 from gce.app.reports.page import MARKDOWN_BEGINS, PAGE_BEGINS, html_page, markdown, plain
 from gce.app.reports.section import Section
-from gce.app.training.run import Result
+from gce.app.training.result import Result
 from gce.app.wiring.figures import png, svg
 from gce.app.wiring.files import check_output, write_output
-from gce.app.wiring.runs import runs_of
+from gce.app.wiring.names import GIVEN
+from gce.app.wiring.runs import IN_MEMORY, runs_of
+from gce.domain.tasks import Task
 from gce.errors import BadInput, MissingExtra
-from gce.ports.runs import Runs
 
 __all__ = ["FORMATS", "Report", "report"]
 
@@ -86,6 +87,7 @@ def report(
     format: Literal["html", "md", "png"] = "html",
     force: bool = False,
     verify: bool = True,
+    task: Task | None = None,
 ) -> Report:
     """Report runs and studies: results beside baselines, training, answers, costs, settings.
 
@@ -95,35 +97,42 @@ def report(
         format: of what is written.
         force: replace `out`, where a report was written there in the same format.
         verify: whether the records of runs are held against their digests first.
+        task: what directories of runs were made with, where that was given from Python; a result knows its own.
+            Without it, a report has neither charts of sample answers nor judged steps.
 
     Raises:
-        BadInput: no run, or `out` cannot be written.
+        BadInput: no run, the task is not that of any run, or `out` cannot be written.
         DamagedStore: a run is not as it was written.
         MissingExtra: matplotlib is not installed, which pages and pictures need.
     """
-    mark, places = _mark(format), dict(map(_place, runs))
+    if task is not None and not isinstance(task, Task):
+        raise BadInput(f"task must be a Task, got {task!r:.60}")
+    mark, reported = _mark(format), [_reported(run) for run in runs]
+    places = {each.name: each.runs for each in reported}
     if not places or len(places) < len(runs):
-        names = ", ".join(_place(run)[0] for run in runs) or "none"
+        names = ", ".join(each.name for each in reported) or "none"
         raise BadInput(f"expected a run to report, or several with different names, got {names}")
     for name, place in places.items():
         if not Path(name).is_dir() and not place.find(name):
             raise BadInput(f"expected a run directory, found none at {name}")
     if out is not None and format != "png":
         check_output(Path(out), mark=mark, replace=force)
-    sections = sections_of(list(places), lambda name: places.get(name) or runs_of(name), verify=verify)
-    found = Report(", ".join(Path(name).resolve().name for name in places), tuple(sections))
+    sections = sections_of(reported, task=task, verify=verify)
+    title = ", ".join(each.title or Path(each.name).resolve().name for each in reported)
+    found = Report(title, tuple(sections))
     if out is not None:
         found.write(out, format, force=force)
     return found
 
 
-def _place(run: Result | str | Path) -> tuple[str, Runs]:
-    """What a run is called, and where it is kept."""
+def _reported(run: Result | str | Path) -> Reported:
     if isinstance(run, Result):
-        return run.name, run.runs
+        in_memory = run.name == IN_MEMORY and run.runs is not runs_of(run.name)
+        title = f"{run.settings.model.name.removeprefix(GIVEN)} on {run.task.name}" if in_memory else ""
+        return Reported(run.name, run.runs, title, run.task if run.settings.task.startswith(GIVEN) else None)
     if not isinstance(run, (str, Path)):
         raise BadInput(f"expected what gce.train returned, or the directory of a run, got {run!r:.60}")
-    return str(run), runs_of(run)
+    return Reported(str(run), runs_of(run))
 
 
 def _mark(format: str) -> re.Pattern[bytes]:

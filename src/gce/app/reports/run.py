@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from attrs import frozen
@@ -13,10 +14,11 @@ from gce.app.evaluation.baselines import best_of
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.evaluation.stored import iteration_records, stored_settings
 from gce.app.settings.records import TrainSettings
-from gce.app.transcripts import Sample, Transcript, sample_answers, stored_answers, transcripts_of
-from gce.app.wiring.tasks import find_task
+from gce.app.transcripts import Sample, Transcript, sample_answers, stored_answers, task_of, transcripts_of
+from gce.app.wiring.names import GIVEN
 from gce.domain.measurements import Interval, IterationRecord
-from gce.domain.tasks import ProblemSource, Task
+from gce.domain.tasks import Task
+from gce.errors import BadInput
 from gce.ports.runs import RunReader
 
 __all__ = ["ReportedRun", "Shares", "read_run"]
@@ -51,21 +53,37 @@ class ReportedRun:
     """Of all its answers."""
     transcripts: Sequence[Transcript]
     """Of the sample."""
+    task: Task | None
+    """What draws its problems again; None where it is not there."""
+    no_task: str
+    """Why it is not there."""
 
-    @cached_property
-    def task(self) -> Task:
-        """The task, which is needed to draw problems again."""
-        return find_task(self.settings.task)
+    @property
+    def task_name(self) -> str:
+        """What its task is called."""
+        return self.settings.task.removeprefix(GIVEN) if self.task is None else self.task.name
 
-    @cached_property
-    def source(self) -> ProblemSource:
-        """Draws its problems again."""
-        return ProblemSource(self.task)
+    @property
+    def model_name(self) -> str:
+        """What its base model is called."""
+        return self.settings.model.name.removeprefix(GIVEN)
 
     @cached_property
     def tiers(self) -> tuple[str, ...]:
-        """Names of the preset's tiers."""
-        return tuple(tier.name for tier in self.task.tiers(self.settings.preset))
+        """Names of the preset's tiers; without the task, of those that the records name."""
+        if self.task is not None:
+            return tuple(tier.name for tier in self.task.tiers(self.settings.preset))
+        summary = self.summary or {}
+        rows = [each["tiers"] for each in self.evaluations] + [summary.get(name, {}) for name in ("before", "after")]
+        named = chain(*rows, self.trained, (tier for _, tier in self.sample.counts))
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """Tiers that were trained on; without the task, those that have rollouts."""
+        if self.task is not None:
+            return tuple(self.task.training_tiers(self.settings.preset, ladder=self.settings.curriculum.ladder))
+        return tuple(dict.fromkeys(chain.from_iterable(record.tiers for record in self.records)))
 
     def shares(self, what: str) -> Shares:
         """Test accuracy `before` or `after`; before also of a run that goes on."""
@@ -81,9 +99,10 @@ class ReportedRun:
         return best_of({name: stored_shares(row) for name, row in floors.items()})
 
 
-def read_run(run: RunReader, label: str) -> ReportedRun:
-    """Read what a report needs."""
+def read_run(run: RunReader, label: str, given: Task | None = None) -> ReportedRun:
+    """Read what a report needs; `given` is the run's task, where it was given from Python."""
     settings = stored_settings(run)
+    task, no_task = _task(run, given)
     sample = sample_answers(stored_answers(run), seed=settings.seed, each=SAMPLED)
     return ReportedRun(
         label,
@@ -96,5 +115,17 @@ def read_run(run: RunReader, label: str) -> ReportedRun:
         run.answers("test-after") or list(deque(run.read("rollouts"), maxlen=LAST_ROLLOUTS)),
         run.card(),
         sample,
-        transcripts_of(run, sample.chosen),
+        transcripts_of(run, sample.chosen, given),
+        task,
+        no_task,
     )
+
+
+def _task(run: RunReader, given: Task | None) -> tuple[Task | None, str]:
+    """The task of a run, or None and why there is none; BadInput where the given one has other problems."""
+    try:
+        return task_of(run, given), ""
+    except BadInput as error:
+        if given is not None:
+            raise
+        return None, str(error)

@@ -54,7 +54,7 @@ def training_section(run: ReportedRun) -> Section:
 
 def curriculum_section(run: ReportedRun) -> Section:
     """When each tier began to be solved."""
-    trained = run.task.training_tiers(run.settings.preset, ladder=run.settings.curriculum.ladder)
+    trained = run.trained
     found: dict[str, list[float | None]] = {tier: [] for tier in trained}
     first: dict[str, int | None] = dict.fromkeys(trained)
     for record in run.records:

@@ -6,19 +6,18 @@ Picks task, model and the place where the run is kept, and returns what it came 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from attrs import evolve, frozen
 
-from gce.app.answers import Answers
 from gce.app.evaluation.baselines import check_references, reference_rows
 from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.demonstrations import texts_digest
 from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.evaluation.stored import iteration_records
+from gce.app.interruption import resume_call, saying_if_interrupted
 from gce.app.loaded_model import LoadedModel, model_of
 from gce.app.notebook import watch_of
 from gce.app.settings.checks import check_variants
@@ -26,7 +25,6 @@ from gce.app.settings.keywords import StoppingKeywords, TrainKeywords
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.settings.stored import from_stored, is_flat
 from gce.app.settings.values import changed, full_names, settings_from
-from gce.app.shown import html_of, lines_of
 from gce.app.tables import rollout_rows, table
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.preparation import (
@@ -37,7 +35,8 @@ from gce.app.training.preparation import (
     demonstrations_of,
     place_adapter,
 )
-from gce.app.training.records import moved_arrays, result_parts, summary_of, versions
+from gce.app.training.records import moved_arrays, summary_of, versions
+from gce.app.training.result import Result
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
 from gce.app.training.tracking import TrackedWatcher
@@ -65,67 +64,12 @@ from gce.ports.model import LearningModel, Probe
 from gce.ports.runs import RunReader, Runs, RunWriter
 from gce.ports.tracker import Tracker
 
-__all__ = ["Result", "resume", "train"]
+__all__ = ["resume", "train"]
 
 FITTED_TO = 100
 """Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
 Watch = Callable[[int], Watcher]
 """From the number of the last iteration to who watches the run."""
-
-
-@frozen(eq=False, repr=False)
-class Result:
-    """What a run came to. Printed, it is the table at the end of `gce train`, and where the run is kept."""
-
-    name: str
-    """What the run is called: the path of its directory, or of a run in memory `memory`."""
-    settings: TrainSettings
-    model: LearningModel
-    """As the last iteration left it."""
-    summary: Mapping[str, Any]
-    """What `summary.json` holds: see docs/summary.md."""
-    runs: Runs
-    """Where the run is kept."""
-    tiers: tuple[str, ...]
-    """Those of the preset, in its order."""
-
-    def __str__(self) -> str:
-        return "\n".join(lines_of(result_parts(self.tiers, self.summary))).strip("\n") + f"\nrun: {self.name}"
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_of([*result_parts(self.tiers, self.summary), f"run: {self.name}"])
-
-    @property
-    def before(self) -> dict[str, Interval]:
-        """Greedy accuracy on test problems by tier, before the first iteration; empty where it was not measured."""
-        return stored_shares(self.summary["before"])
-
-    @property
-    def after(self) -> dict[str, Interval]:
-        """The same after the last iteration."""
-        return stored_shares(self.summary["after"])
-
-    @property
-    def seconds(self) -> float:
-        """Wall-clock seconds of all parts of the run."""
-        return float(self.summary["seconds"])
-
-    def run(self) -> AbstractContextManager[RunReader]:
-        """The run, to be read in a `with` statement: rollouts, traces, iterations."""
-        return self.runs.read(self.name)
-
-    def answers(self, moment: Literal["before", "after"] = "after") -> Answers:
-        """Answers to test problems `before` or `after` training, with prompts and verdicts."""
-        if moment not in ("before", "after"):
-            raise BadInput(f"expected answers of before or after, got {moment!r:.60}")
-
-        def read() -> Iterator[dict[str, Any]]:
-            with self.run() as run:
-                yield from run.answers(f"test-{moment}")
-
-        return Answers(read)
 
 
 def train(
@@ -177,7 +121,7 @@ def train(
     _check_kinds(task=(task, str, Task), run=(run, str, Path))
     settings, own_model = _with_model(settings_from(given) if settings is None else settings, model)
     settings = _with_names(settings, algorithm, evaluator)
-    in_memory = run is None and runs is None
+    own_runs, in_memory = runs is not None, run is None and runs is None
     runs, name = place_of(run, runs)
     runs.check_free(name)
     tracker = None if track is None else find_tracker(track)
@@ -187,10 +131,15 @@ def train(
     if not settings.model.name:
         settings = changed(settings, {"model.name": default_model(found)})
     own_task = task if isinstance(task, Task) else None
-    prepared, stored = _prepared(settings, _Given(own_task, own_model, algorithm, evaluator))
+    with saying_if_interrupted(
+        f"interrupted while the model {_called(settings)} was being loaded: the run did not begin"
+    ):
+        prepared, stored = _prepared(settings, _Given(own_task, own_model, algorithm, evaluator))
     if sources:
         stored["sources"] = dict(sources)
-    with _resumable(name, in_memory), runs.create(name, stored) as store:
+    again = f"{resume_call(name, prepared.settings, {}, own_runs=own_runs)} goes on"
+    how = "it was in memory alone: give run='runs/1' to keep it" if in_memory else again
+    with saying_if_interrupted(f"the run was interrupted; {how}"), runs.create(name, stored) as store:
         return _followed(prepared, runs, store, watch or watch_of(progress), tracker, measure_before=measure_before)
 
 
@@ -233,14 +182,19 @@ def resume(
         GceError: as in `train`.
     """
     _check_kinds(task=(task, Task), run=(run, str, Path))
+    own_runs = runs is not None
     runs, name = place_of(run, runs)
     tracker = None if track is None else find_tracker(track)
+    changes = full_names({**(changes or {}), **given})
+    interrupted = f"interrupted while the run {name} and its model were being loaded: the run is as it was"
     # Nothing is lost for a command that is refused. What is to be discarded may be damaged: `open` checks the rest.
-    with runs.read(name, verify=discard_after is None) as reader:
+    with saying_if_interrupted(interrupted), runs.read(name, verify=discard_after is None) as reader:
         own_model = (None if model.origin else model.model) if isinstance(model, LoadedModel) else model
         others = _Given(task, own_model, algorithm, evaluator)
-        prepared = _prepared_again(reader, full_names({**(changes or {}), **given}), others)
-    with _resumable(name, False), runs.open(name, discard_after=discard_after) as store:
+        prepared = _prepared_again(reader, changes, others)
+    again = resume_call(name, prepared.settings, changes, own_runs=own_runs)
+    words = f"the run was interrupted; {again} goes on"
+    with saying_if_interrupted(words), runs.open(name, discard_after=discard_after) as store:
         return _followed(prepared, runs, store, watch or watch_of(progress), tracker, measure_before=measure_before)
 
 
@@ -249,16 +203,6 @@ def _check_kinds(**given: tuple[Any, ...]) -> None:
     for name, (value, *kinds) in given.items():
         if value is not None and not isinstance(value, tuple(kinds)):
             raise BadInput(f"{name} must be a {' or '.join(kind.__name__ for kind in kinds)}, got {value!r:.60}")
-
-
-@contextmanager
-def _resumable(name: str, in_memory: bool) -> Iterator[None]:
-    """Says of an interrupted run how it goes on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        how = "it was in memory alone: give run='runs/1' to keep it" if in_memory else f"gce.resume({name!r}) goes on"
-        raise KeyboardInterrupt(f"the run was interrupted; {how}") from None
 
 
 @frozen(eq=False)
@@ -466,9 +410,8 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
         "traces.",
     )
     watcher.say(*table(*rollout_rows(records)).split("\n"))
-    tiers = tuple(tier.name for tier in task.tiers(settings.preset))
     store.write_summary(summary)
-    return Result(store.name, settings, model, summary, runs, tiers)
+    return Result(store.name, settings, model, summary, runs, task)
 
 
 def _called(settings: TrainSettings) -> str:

@@ -21,6 +21,7 @@ from gce.errors import BadInput, GceError
 from gce.ports.runs import RunReader, Runs
 
 __all__ = [
+    "IN_MEMORY",
     "STORES",
     "UNVERIFIED",
     "Checkpoint",
@@ -35,6 +36,8 @@ __all__ = [
 
 STORES: Mapping[str, Runs] = {"": DirectoryRuns()}
 """Storage by prefix of run names; the first match is used, so directories come last."""
+IN_MEMORY = "memory"
+"""Name of a run in memory that was given none."""
 MOST_OF_A_CHECKPOINT = 16 * 2**30
 """Maximum size of each of its files, in bytes."""
 UNVERIFIED = "Not verified (--no-verify): the records were not checked against the run's digests."
@@ -51,7 +54,7 @@ def place_of(run: str | Path | None, runs: Runs | None = None) -> tuple[Runs, st
     `runs` overrides the storage; by default the name determines it.
     """
     if run is None:
-        return (MemoryRuns(), "memory") if runs is None else (runs, "run")
+        return (MemoryRuns(), IN_MEMORY) if runs is None else (runs, "run")
     return (runs_of(run) if runs is None else runs), str(run)
 
 

@@ -1,0 +1,41 @@
+"""Say of what was interrupted in Python what it was, and how a run continues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from gce.app.settings.records import TrainSettings
+from gce.app.wiring.names import GIVEN
+
+__all__ = ["resume_call", "saying_if_interrupted"]
+
+
+@contextmanager
+def saying_if_interrupted(words: str) -> Iterator[None]:
+    """Give a KeyboardInterrupt these words, unless it has some already."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise (interrupt if interrupt.args else KeyboardInterrupt(words)) from None
+
+
+def resume_call(name: str, settings: TrainSettings, changes: Mapping[str, Any], *, own_runs: bool = False) -> str:
+    """The whole call of `gce.resume` that continues a run: with all that was given from Python.
+
+    A task has its name where that can be a variable's; for other objects stand three dots.
+    """
+    given = {
+        "task": settings.task,
+        "model": settings.model.name,
+        "algorithm": settings.objective.algorithm,
+        "evaluator": settings.evaluator,
+    }
+    words = [repr(name), *(f"{setting.rpartition('.')[2]}={value!r}" for setting, value in changes.items())]
+    for argument, stored in given.items():
+        own = stored.removeprefix(GIVEN)
+        if own != stored:
+            words.append(f"{argument}={own if argument == 'task' and own.isidentifier() else '...'}")
+    words += ["runs=..."] if own_runs else []
+    return f"gce.resume({', '.join(words)})"

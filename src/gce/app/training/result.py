@@ -1,0 +1,81 @@
+"""What a run came to: what `gce.train` and `gce.resume` return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Literal
+
+from attrs import frozen
+
+from gce.app.answers import Answers
+from gce.app.evaluation.scoring import stored_shares
+from gce.app.settings.records import TrainSettings
+from gce.app.shown import html_of, lines_of
+from gce.app.training.records import result_parts
+from gce.domain.measurements import Interval
+from gce.domain.tasks import Task
+from gce.errors import BadInput
+from gce.ports.model import LearningModel
+from gce.ports.runs import RunReader, Runs
+
+__all__ = ["Result"]
+
+
+@frozen(eq=False, repr=False)
+class Result:
+    """What a run came to. Printed, it is the table at the end of `gce train`, and where the run is kept."""
+
+    name: str
+    """What the run is called: the path of its directory, or of a run in memory `memory`."""
+    settings: TrainSettings
+    model: LearningModel
+    """As the last iteration left it."""
+    summary: Mapping[str, Any]
+    """What `summary.json` holds: see docs/summary.md."""
+    runs: Runs
+    """Where the run is kept."""
+    task: Task
+    """What it was trained on, also where no name stands for it."""
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(result_parts(self._tiers, self.summary))).strip("\n") + f"\nrun: {self.name}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_of([*result_parts(self._tiers, self.summary), f"run: {self.name}"])
+
+    @property
+    def _tiers(self) -> tuple[str, ...]:
+        return tuple(tier.name for tier in self.task.tiers(self.settings.preset))
+
+    @property
+    def before(self) -> dict[str, Interval]:
+        """Greedy accuracy on test problems by tier, before the first iteration; empty where it was not measured."""
+        return stored_shares(self.summary["before"])
+
+    @property
+    def after(self) -> dict[str, Interval]:
+        """The same after the last iteration."""
+        return stored_shares(self.summary["after"])
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds of all parts of the run."""
+        return float(self.summary["seconds"])
+
+    def run(self) -> AbstractContextManager[RunReader]:
+        """The run, to be read in a `with` statement: rollouts, traces, iterations."""
+        return self.runs.read(self.name)
+
+    def answers(self, moment: Literal["before", "after"] = "after") -> Answers:
+        """Answers to test problems `before` or `after` training, with prompts and verdicts."""
+        if moment not in ("before", "after"):
+            raise BadInput(f"expected answers of before or after, got {moment!r:.60}")
+
+        def read() -> Iterator[dict[str, Any]]:
+            with self.run() as run:
+                yield from run.answers(f"test-{moment}")
+
+        return Answers(read)
