@@ -104,7 +104,7 @@ def test_commands_read_what_the_records_hold(kept: Path, tmp_path: Path, capsys:
     assert MISSING in capsys.readouterr().out
     assert cli.main(["transcript", str(kept), "T0/0", "--moment", "after", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
-    assert found["prompt"] and found["notes"] == [f"The problem cannot be drawn again: {MISSING}."]
+    assert found["prompt"] and found["notes"] == [f"The problem cannot be regenerated: {MISSING}."]
     assert cli.main(["transcript", str(kept)]) == 0
     assert cli.main(["answers", str(kept), "--out", str(tmp_path / "answers.csv")]) == 0
     assert cli.main(["traces", str(kept), "--out", str(tmp_path / "train.jsonl")]) == 0
