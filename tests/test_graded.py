@@ -189,6 +189,8 @@ def test_binary_tasks_show_none_of_it() -> None:
     assert str(trained(own)) == str(trained(toy_task.ADDITION)) and "mean_reward" not in trained(own).summary
     found, plain = gce.evaluate(task=own, n=4, **CASES), gce.evaluate(task=toy_task.ADDITION, n=4, **CASES)
     assert str(found) == str(plain) and "mean reward" not in str(plain)
+    several = gce.evaluate(task=own, n=10, samples=4, temperature=1.0, **CASES)
+    assert "mean reward" not in str(several) and "mean_reward" not in summary(several)[0]
     assert "reward" not in str(gce.audit(toy_task.ADDITION, n=5).plain)
     assert "reward" in str(gce.audit(GRADED, n=20).plain)
 

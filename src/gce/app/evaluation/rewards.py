@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from gce.app.evaluation.scoring import stored_reward
 from gce.domain.baselines import PolicyScore
 from gce.domain.conversations import Conversation
@@ -39,7 +41,10 @@ def is_graded(rows: Iterable[Rewards]) -> bool:
 def rewards_of_conversations(conversations: Sequence[Conversation], *, method: str) -> Rewards:
     """Return the mean reward of each tier over its problems, with intervals by one of the methods in `INTERVALS`."""
     units = by_unit(REWARD, conversations)
-    return _by_tier(((tier, reward) for (tier, *_), reward in units.items()), method=method)
+    found = _by_tier(((tier, reward) for (tier, *_), reward in units.items()), method=method)
+    # A problem's samples of 0 and 1 have a fraction for their mean, and are not graded.
+    graded = {each.last.problem.tier for each in conversations if each.last.reward not in (None, 0.0, 1.0)}
+    return {tier: evolve(mean, graded=tier in graded) for tier, mean in found.items()}
 
 
 def reference_rewards(scores: Iterable[PolicyScore]) -> dict[str, dict[str, MeanReward]]:
