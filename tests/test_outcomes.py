@@ -28,7 +28,6 @@ from gce.app.evaluation.scoring import (
     check_answers,
     check_coverage,
     judge_each,
-    mean_accuracy,
     stored_outcome,
 )
 from gce.app.settings.records import TrainSettings
@@ -42,7 +41,7 @@ from gce.domain.completions import Completion, SampleRequest
 from gce.domain.conversations import Conversation
 from gce.domain.metrics import METRICS, by_tier
 from gce.domain.outcomes import coverage, outcome, rate
-from gce.domain.statistics import wilson
+from gce.domain.statistics import mean_over_tiers, wilson
 from gce.domain.strategies import STRATEGIES
 from gce.domain.strategies.requests import Settings
 from gce.domain.tasks import draw_problem, draw_problems
@@ -111,7 +110,7 @@ def test_a_rate_by_hand() -> None:
 
 def test_a_tier_of_which_all_failed_has_no_share_and_no_mean() -> None:
     found = {"T0": rate(["right"]), "T1": rate(["failed"])}
-    assert mean_accuracy(found.values()) is None
+    assert mean_over_tiers(found.values()) is None
     _, ((*_, first, second, mean, covered),) = accuracy_rows({"after": found}, ["T0", "T1"])
     assert (first[:3], second, mean, covered) == ("100", "-", "-", "50 %")
 

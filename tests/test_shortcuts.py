@@ -11,7 +11,7 @@ from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.domain.baselines import PolicyScore, best_by_group, score_policies
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence
-from gce.domain.measurements import Interval
+from gce.domain.measurements import Interval, MeanReward
 from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.statistics import wilson
 from gce.domain.tasks import TASKS, Audit, Task, TaskTier, draw_problem
@@ -121,7 +121,7 @@ def test_each_draw_has_its_own_generator() -> None:
 
 def test_the_best_of_a_group_is_the_first_of_the_largest_shares() -> None:
     def score(policy: str, group: str, correct: int, n: int) -> PolicyScore:
-        return PolicyScore(policy, group, group, Interval(n, correct, 0.0, 1.0))
+        return PolicyScore(policy, group, group, Interval(n, correct, 0.0, 1.0), MeanReward(n, correct, 0.0, 1.0))
 
     scores = [score("a", "T0", 1, 4), score("b", "T0", 2, 4), score("c", "T0", 1, 2), score("a", "T1", 0, 9)]
     best = best_by_group(scores)

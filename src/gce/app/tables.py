@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from gce.domain.diagnosis import run_counts
-from gce.domain.measurements import Interval, IterationRecord
+from gce.domain.measurements import Interval, IterationRecord, MeanReward
 from gce.domain.outcomes import coverage
-from gce.domain.statistics import Estimate, mean_of_tiers
+from gce.domain.statistics import Estimate, mean_over_tiers
 from gce.domain.text import printable
 
 __all__ = [
@@ -21,11 +22,14 @@ __all__ = [
     "interval_cell",
     "p_cell",
     "percent",
+    "reward_rows",
     "rollout_rows",
     "screen_width",
     "share_cell",
     "table",
 ]
+
+Measured = TypeVar("Measured", Interval, MeanReward)
 
 
 def percent(share: float) -> str:
@@ -137,15 +141,50 @@ def accuracy_rows(
 
     The last column is the coverage.
     """
-    lines = []
-    for name, row in rows.items():
-        found = {tier: share for tier, share in row.items() if share.n}
-        line = [name, *(interval_cell(found[tier], digits=0) if tier in found else "-" for tier in tiers)]
-        if set(tiers) <= set(found):
-            mean = mean_of_tiers([found[tier] for tier in tiers])
-            line.append(share_cell(mean.value, mean.low, mean.high))
-        else:
-            line.append("-")
-        lines.append((*line, coverage_cell(coverage(row.values()))))
-    columns = (f"{tier}, held out" if tier in held_out else tier for tier in tiers)
-    return ("", *columns, "mean", "coverage"), tuple(lines)
+    lines = tuple(
+        (
+            name,
+            *_tier_cells(row, tiers, lambda share: interval_cell(share, digits=0)),
+            _mean_cell(row, tiers, share_cell),
+            coverage_cell(coverage(row.values())),
+        )
+        for name, row in rows.items()
+    )
+    return ("", *_tier_heads(tiers, held_out), "mean", "coverage"), lines
+
+
+def reward_rows(
+    rows: Mapping[str, Mapping[str, MeanReward]], tiers: Sequence[str], held_out: Sequence[str] = ()
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Mean rewards in [0, 1], as `accuracy_rows` has shares, but without the coverage."""
+    lines = tuple(
+        (
+            name,
+            *_tier_cells(row, tiers, lambda found: _reward_cell(found.value, found.low, found.high, digits=2)),
+            _mean_cell(row, tiers, _reward_cell),
+        )
+        for name, row in rows.items()
+    )
+    return ("mean reward", *_tier_heads(tiers, held_out), "mean"), lines
+
+
+def _reward_cell(value: float, low: float, high: float, *, digits: int = 3) -> str:
+    return f"{value:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
+
+
+def _tier_heads(tiers: Sequence[str], held_out: Sequence[str]) -> list[str]:
+    return [f"{tier}, held out" if tier in held_out else tier for tier in tiers]
+
+
+def _tier_cells(row: Mapping[str, Measured], tiers: Sequence[str], cell: Callable[[Measured], str]) -> list[str]:
+    return [cell(row[tier]) if tier in row and row[tier].n else "-" for tier in tiers]
+
+
+def _mean_cell(
+    row: Mapping[str, Interval] | Mapping[str, MeanReward],
+    tiers: Sequence[str],
+    cell: Callable[[float, float, float], str],
+) -> str:
+    """The mean over all tiers; a dash where one was not measured."""
+    mean = mean_over_tiers([row[tier] for tier in tiers]) if set(tiers) <= set(row) else None
+    return "-" if mean is None else cell(mean.value, mean.low, mean.high)

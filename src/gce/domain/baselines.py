@@ -13,16 +13,16 @@ from math import exp, lgamma, log, log1p
 
 from attrs import frozen
 
-from gce.domain.answers import answered_by
+from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import Completion
-from gce.domain.measurements import Interval
-from gce.domain.outcomes import rate
+from gce.domain.measurements import Interval, MeanReward
+from gce.domain.outcomes import mean_reward, rate
 from gce.domain.problems import Problem
 from gce.domain.randomness import python_generator
-from gce.domain.statistics import wilson
+from gce.domain.statistics import DEFAULT_INTERVAL, wilson
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.task import Task
-from gce.domain.verdicts import Status, Verdict
+from gce.domain.verdicts import Verdict
 
 __all__ = ["Judge", "Judged", "PolicyScore", "Resolution", "best_by_group", "limit_of", "resolution", "score_policies"]
 
@@ -37,6 +37,8 @@ class PolicyScore:
     group: str
     tier: str
     share: Interval
+    reward: MeanReward
+    """The mean reward of the same answers."""
 
 
 Judged = tuple[Problem, Completion, tuple[Verdict, ...]]
@@ -52,27 +54,31 @@ def score_policies(
     *,
     seed: int = 0,
     subtypes: bool = False,
+    method: str = DEFAULT_INTERVAL,
 ) -> tuple[PolicyScore, ...]:
     """Return the solve rate of each policy by tier, in the given order, and also by subtype if `subtypes` is true.
 
     Problems to which a policy does not apply are left out, and so are empty groups. Answers that could not be judged
-    count as `failed`.
+    count as `failed`. `method` is that of the intervals: an entry of `INTERVALS`.
     """
     scores = []
     for name, policy in policies.items():
-        counts: dict[tuple[str, str], list[Status]] = defaultdict(list)
+        groups: dict[tuple[str, str], list[Answer]] = defaultdict(list)
         answers = []
         for problem in problems:
             text = policy(problem, python_generator(seed, "policy", name, problem.key))
             if text is not None:
                 answers.append((problem, Completion(problem.key, text, "stop", policy=name)))
         for problem, completion, verdicts in _judged(judge, answers):
-            found = answered_by(task, problem, completion, verdicts).outcome
-            counts[problem.tier, problem.tier].append(found)
+            found = answered_by(task, problem, completion, verdicts)
+            groups[problem.tier, problem.tier].append(found)
             subtype = task.audit.group(problem.instance)
             if subtypes and subtype:
-                counts[f"{problem.tier} {subtype}", problem.tier].append(found)
-        scores += [PolicyScore(name, group, tier, rate(outcomes)) for (group, tier), outcomes in counts.items()]
+                groups[f"{problem.tier} {subtype}", problem.tier].append(found)
+        for (group, tier), found_in in groups.items():
+            share = rate([each.outcome for each in found_in], method=method)
+            reward = mean_reward([each.reward for each in found_in], method=method)
+            scores.append(PolicyScore(name, group, tier, share, reward))
     return tuple(scores)
 
 

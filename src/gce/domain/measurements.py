@@ -15,7 +15,7 @@ from gce.domain.admission import mixed
 if TYPE_CHECKING:
     from gce.domain.answers import Answer
 
-__all__ = ["Counted", "Interval", "IterationRecord", "TierCount", "add_counts", "count_tier"]
+__all__ = ["Counted", "Interval", "IterationRecord", "MeanReward", "TierCount", "add_counts", "count_tier"]
 
 UNPARSED = frozenset({"grammar", "missing-answer", "several-answers"})
 """Kinds of violations of answers that could not be read."""
@@ -44,6 +44,25 @@ class Interval:
     def share(self) -> float:
         """The point estimate, 0 where n is 0."""
         return self.correct / self.n if self.n else 0.0
+
+
+@frozen
+class MeanReward:
+    """The mean reward of answers that were judged, with its confidence interval; all in [0, 1]."""
+
+    n: int
+    """Number of rewards; answers that failed have none."""
+    total: float
+    """Their sum."""
+    low: float
+    high: float
+    graded: bool = False
+    """True if one of the rewards is neither 0 nor 1."""
+
+    @property
+    def value(self) -> float:
+        """The mean, 0 where n is 0."""
+        return self.total / self.n if self.n else 0.0
 
 
 @frozen

@@ -10,16 +10,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from attrs import evolve
 
 from gce.domain.completions import Completion
-from gce.domain.measurements import Interval
-from gce.domain.statistics import DEFAULT_INTERVAL, interval
+from gce.domain.measurements import Interval, MeanReward
+from gce.domain.statistics import DEFAULT_INTERVAL, interval, mean_of_problems
 from gce.domain.verdicts import Status, Verdict
 
-__all__ = ["coverage", "outcome", "rate"]
+__all__ = ["coverage", "mean_reward", "outcome", "rate"]
 
 
 def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool) -> Status:
@@ -38,6 +39,18 @@ def rate(outcomes: Iterable[Status], *, method: str = DEFAULT_INTERVAL, confiden
     failed = found.count("failed")
     share = interval(found.count("right"), len(found) - failed, method=method, confidence=confidence)
     return evolve(share, unreadable=found.count("unreadable"), failed=failed)
+
+
+def mean_reward(
+    rewards: Iterable[float | None], *, method: str = DEFAULT_INTERVAL, confidence: float = 0.95
+) -> MeanReward:
+    """Return the mean of one reward per problem, without those that failed (None); see `mean_of_problems`."""
+    found = [reward for reward in rewards if reward is not None]
+    if not found:
+        return MeanReward(n=0, total=0.0, low=0.0, high=1.0)
+    mean = mean_of_problems(found, method=method, confidence=confidence)
+    graded = not set(found) <= {0.0, 1.0}
+    return MeanReward(len(found), math.fsum(found), mean.low, mean.high, graded)
 
 
 def coverage(rates: Iterable[Interval]) -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from gce.domain.measurements import Interval
+from gce.domain.measurements import Interval, MeanReward
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -30,6 +30,7 @@ __all__ = [
     "mean_difference",
     "mean_of_problems",
     "mean_of_tiers",
+    "mean_over_tiers",
     "mean_pass_at_k",
     "paired_difference",
     "pass_at_k",
@@ -96,14 +97,29 @@ def difference(after: Interval, before: Interval) -> Estimate:
     return Estimate(value=value, low=value - down, high=value + up)
 
 
-def mean_of_tiers(tiers: Iterable[Interval], *, confidence: float = 0.95) -> Estimate:
-    """Return the unweighted mean of the tiers' shares; tiers are independent samples.
+def mean_over_tiers(tiers: Iterable[Interval | MeanReward]) -> Estimate | None:
+    """Return the unweighted mean of the tiers as it stands beside them in a table.
+
+    The interval is that of `mean_of_tiers`, or of a single tier its own: a number has one interval. None where there
+    is no tier, or one with n = 0.
+    """
+    found = tuple(tiers)
+    if not found or not all(each.n for each in found):
+        return None
+    if len(found) == 1:
+        (tier,) = found
+        return Estimate(tier.share if isinstance(tier, Interval) else tier.value, tier.low, tier.high)
+    return mean_of_tiers(found)
+
+
+def mean_of_tiers(tiers: Iterable[Interval | MeanReward], *, confidence: float = 0.95) -> Estimate:
+    """Return the unweighted mean of the tiers' shares, or mean rewards; tiers are independent samples.
 
     The interval is Price and Bonett's: add z^2 / (2 m) right and as many wrong answers to each of m tiers (z^2 is 3.84
     at 95 %; the paper rounds it to 4), take the normal interval of the mean, and cut it to [0, 1]. For one tier it is
     the Agresti-Coull interval. Its width stays positive if no answer was right, unlike that of the plain normal
     interval. Its coverage is nominal for shares near 0 or 1, unlike that of summed Wilson limits (6 tiers of 200 at 1 %
-    each: 95 % against 91 %).
+    each: 95 % against 91 %). It is conservative for mean rewards, as `mean_of_problems` is.
 
     Source: Price and Bonett (2004), Statistics in Medicine 23:1723.
 
@@ -404,7 +420,11 @@ INTERVALS: Mapping[str, Callable[[float, int, float], tuple[float, float]]] = {
 
 
 def _linear(
-    shares: Sequence[Interval], coefficients: Sequence[float], confidence: float, least: float, most: float
+    shares: Sequence[Interval | MeanReward],
+    coefficients: Sequence[float],
+    confidence: float,
+    least: float,
+    most: float,
 ) -> Estimate:
     """Return Price and Bonett's interval of a weighted sum of independent shares, cut to [least, most]."""
     _check_measured(shares)
@@ -412,15 +432,16 @@ def _linear(
     more = z * z / len(shares)
     centre, variance, value = [], [], []
     for share, coefficient in zip(shares, coefficients, strict=True):
-        adjusted = (share.correct + more / 2) / (share.n + more)
+        total = share.correct if isinstance(share, Interval) else share.total
+        adjusted = (total + more / 2) / (share.n + more)
         centre.append(coefficient * adjusted)
         variance.append(coefficient**2 * adjusted * (1 - adjusted) / (share.n + more))
-        value.append(coefficient * share.share)
+        value.append(coefficient * (total / share.n))
     middle, reach = math.fsum(centre), z * math.sqrt(math.fsum(variance))
     return Estimate(value=math.fsum(value), low=max(least, middle - reach), high=min(most, middle + reach))
 
 
-def _check_measured(shares: Iterable[Interval]) -> None:
+def _check_measured(shares: Iterable[Interval | MeanReward]) -> None:
     if any(share.n == 0 for share in shares):
         raise ValueError("expected measured shares, got one with n = 0")
 

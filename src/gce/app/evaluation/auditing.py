@@ -45,10 +45,14 @@ class Audited:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Plain data."""
+        """Plain data; mean rewards where one of the rewards is neither 0 nor 1."""
         found = self.report
         rows = {"blind": found.prompt_blind, "heuristics": found.heuristics, "above_limit": found.above_limit}
-        return {"task": self.task.name, "preset": self.preset, **to_plain(rows)}
+        plain: dict[str, Any] = to_plain(rows)
+        if not any(score.reward.graded for scores in rows.values() for score in scores):
+            for score in (score for scores in plain.values() for score in scores):
+                del score["reward"]
+        return {"task": self.task.name, "preset": self.preset, **plain}
 
     def __str__(self) -> str:
         return "\n".join(lines_of(self._parts()))

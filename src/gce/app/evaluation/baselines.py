@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from attrs import frozen
 
 from gce.app.evaluation.scoring import OPTION, check_coverage
 from gce.domain.baselines import PolicyScore, limit_of, score_policies
-from gce.domain.measurements import Interval
+from gce.domain.measurements import Interval, MeanReward
+from gce.domain.metrics import point
 from gce.domain.problems import Problem
 from gce.domain.randomness import key
-from gce.domain.statistics import Estimate, difference
-from gce.domain.tasks import Policy, Task, draw_problems
+from gce.domain.statistics import DEFAULT_INTERVAL, Estimate, difference
+from gce.domain.tasks import Task, draw_problems
 from gce.ports.evaluator import Evaluator
 
-__all__ = ["CONCLUSION", "AuditReport", "audit", "best_of", "check_references", "reference_rows", "shortcut_margins"]
+__all__ = [
+    "CONCLUSION",
+    "AuditReport",
+    "audit",
+    "best_of",
+    "check_references",
+    "reference_scores",
+    "shortcut_margins",
+    "solve_rates",
+]
 
 CONCLUSION = "Only accuracy above the best prompt-blind baseline is more than guessing: it ignores the problem."
 """What to conclude from a table with the model and its prompt-blind baselines."""
 Rows = dict[str, dict[str, Interval]]
 """Solve rates by policy and tier."""
+
+Measured = TypeVar("Measured", Interval, MeanReward)
 
 
 @frozen
@@ -70,20 +83,31 @@ def audit(
     return AuditReport(sizes, tuple(prompt_blind), tuple(heuristics), tuple(above))
 
 
-def reference_rows(
-    task: Task, evaluator: Evaluator, preset: str, problems: Sequence[Problem], *, fitted_to: int
-) -> tuple[Rows, Rows]:
-    """Return solve rates of prompt-blind baselines and heuristics on these problems, fitted to training problems."""
+def reference_scores(
+    task: Task,
+    evaluator: Evaluator,
+    preset: str,
+    problems: Sequence[Problem],
+    *,
+    fitted_to: int,
+    method: str = DEFAULT_INTERVAL,
+) -> tuple[tuple[PolicyScore, ...], tuple[PolicyScore, ...]]:
+    """Return the scores of prompt-blind baselines and of heuristics on these problems, fitted to training problems."""
     tiers = dict.fromkeys(problem.tier for problem in problems)
     training = [problem for tier in tiers for problem in _training(task, preset, tier, fitted_to)]
+    blind, heuristics = task.references.prompt_blind(training), task.references.heuristics(training)
+    return (
+        score_policies(task, evaluator.judge, blind, problems, method=method),
+        score_policies(task, evaluator.judge, heuristics, problems, method=method),
+    )
 
-    def rates(policies: Mapping[str, Policy]) -> Rows:
-        rows: Rows = {}
-        for score in score_policies(task, evaluator.judge, policies, problems):
-            rows.setdefault(score.policy, {})[score.tier] = score.share
-        return rows
 
-    return rates(task.references.prompt_blind(training)), rates(task.references.heuristics(training))
+def solve_rates(scores: Iterable[PolicyScore]) -> Rows:
+    """Return the solve rates by policy and tier."""
+    rows: Rows = {}
+    for score in scores:
+        rows.setdefault(score.policy, {})[score.tier] = score.share
+    return rows
 
 
 def _training(task: Task, preset: str, tier: str, count: int) -> tuple[Problem, ...]:
@@ -106,11 +130,11 @@ def shortcut_margins(after: Mapping[str, Interval], baseline: Mapping[str, Inter
     }
 
 
-def best_of(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, Interval]:
-    """Return the largest share of each tier over all rows."""
-    best: dict[str, Interval] = {}
-    for found in rows.values():
-        for tier, share in found.items():
-            if share.n and (tier not in best or share.share > best[tier].share):
-                best[tier] = share
+def best_of(rows: Mapping[str, Mapping[str, Measured]]) -> dict[str, Measured]:
+    """Return the largest share, or mean reward, of each tier over all rows."""
+    best: dict[str, Measured] = {}
+    for row in rows.values():
+        for tier, found in row.items():
+            if found.n and (tier not in best or point(found) > point(best[tier])):
+                best[tier] = found
     return best

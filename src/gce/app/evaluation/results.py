@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve
-
-from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_rows
+from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_scores, solve_rates
 from gce.app.evaluation.comparison import Gain, Measured, attempts
-from gce.app.evaluation.scoring import OPTION, check_answers, mean_accuracy, stored_shares
+from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
+from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
 from gce.app.shown import Part, lines_of
-from gce.app.tables import accuracy_rows, count_words, difference_cell, interval_cell, p_cell, share_cell
+from gce.app.tables import accuracy_rows, count_words, difference_cell, interval_cell, p_cell, reward_rows, share_cell
 from gce.app.wiring.models import SHIPPED_MODEL, shipped_model_path
+from gce.domain.baselines import PolicyScore
 from gce.domain.figures import Table
 from gce.domain.measurements import Interval
 from gce.domain.metrics import METRICS, Metric, point
+from gce.domain.metrics.means import REWARD
 from gce.domain.outcomes import coverage
 from gce.domain.serialization import to_plain
-from gce.domain.statistics import Estimate, interval
+from gce.domain.statistics import Estimate, mean_over_tiers
 from gce.domain.strategies import Strategy
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     for name, metric in result.metrics.items():
         found = result.estimates(metric)
         plain.setdefault("metrics", {})[name] = to_plain(found)
-        parts += ["", _metric_table(metric, found, _tiers(result))]
+        if not (metric is REWARD and "mean_reward" in plain):  # It is shown already.
+            parts += ["", _metric_table(metric, found, _tiers(result))]
     return plain, [f"{where}, % right (95 % interval), {counts}", *parts]
 
 
@@ -76,20 +78,51 @@ def _samples(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     plain = {"pass_at": to_plain(passed), "samples": result.settings.samples}
     plain |= {"temperature": result.settings.temperature, "n": result.settings.n}
     plain |= {"tiers": to_plain(shares), "coverage": coverage(shares.values())}
-    return plain, [Table(("", *tiers), cells), *_failures(result.measured)]
+    more, parts = _rewards(result)
+    return plain | more, [Table(("", *tiers), cells), *parts, *_failures(result.measured)]
+
+
+def _rewards(
+    result: Evaluation,
+    references: tuple[Sequence[PolicyScore], Sequence[PolicyScore]] = ((), ()),
+    notes: Container[str] = (),
+) -> tuple[dict[str, Any], list[Part]]:
+    """Mean rewards beside those of reference rows; nothing where all rewards are 0 or 1."""
+    method = result.settings.interval
+    found = {name: rewards_of_conversations(each, method=method) for name, each in result.conversations.items()}
+    floors, heuristics = map(reference_rewards, references)
+    if not is_graded([*found.values(), *floors.values(), *heuristics.values()]):
+        return {}, []
+    rows: dict[str, Rewards] = {_starred(name, notes): row for name, row in found.items()}
+    rows |= {"best prompt-blind": best_of(floors)} if floors else {}
+    rows |= heuristics
+    modes = {name: {"tiers": row, "mean": mean_over_tiers(row.values())} for name, row in found.items()}
+    plain = {"mean_reward": to_plain({"modes": modes, "floors": floors, "heuristics": heuristics})}
+    return plain, ["", Table(*reward_rows(rows, _tiers(result), _held_out(result)))]
+
+
+def _starred(name: str, notes: Container[str]) -> str:
+    return f"{name} *" if name in notes else name
+
+
+def _held_out(result: Evaluation) -> list[str]:
+    return [tier.name for tier in result.task.tiers(result.preset) if tier.held_out]
 
 
 def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     given, found = result.settings, result.measured
-    references = reference_rows(result.task, result.evaluator, result.preset, result.problems, fitted_to=FITTED_TO)
-    floors, heuristics = (_by_method(rows, given.interval) for rows in references)
-    held_out = [tier.name for tier in result.task.tiers(result.preset) if tier.held_out]
+    references = reference_scores(
+        result.task, result.evaluator, result.preset, result.problems, fitted_to=FITTED_TO, method=given.interval
+    )
+    floors, heuristics = map(solve_rates, references)
     notes = _notes(given.model_name, result.strategies, given.examples)
     shares: dict[str, dict[str, Any]] = result.estimates()
-    rows = {f"{name} *" if name in notes else name: row for name, row in shares.items()}
+    rows = {_starred(name, notes): row for name, row in shares.items()}
     rows |= {"best prompt-blind": best_of(floors), **heuristics}
-    parts: list[Part] = [Table(*accuracy_rows(rows, _tiers(result), held_out))]
+    rewards, reward_parts = _rewards(result, references, notes)
+    parts: list[Part] = [Table(*accuracy_rows(rows, _tiers(result), _held_out(result)))]
     parts += [CONCLUSION] if floors else []
+    parts += reward_parts
     parts += [f"* {name}: {note}" for name, note in notes.items()]
     gains = result.gains()
     again = {
@@ -107,7 +140,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
         "modes": {
             name: {
                 "tiers": to_plain(shares[name]),
-                "mean": to_plain(mean_accuracy(shares[name].values())),
+                "mean": to_plain(mean_over_tiers(shares[name].values())),
                 "coverage": coverage(shares[name].values()),
                 "note": notes.get(name, ""),
                 **measured.costs,
@@ -120,17 +153,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
         "heuristics": to_plain(heuristics),
         "n": given.n,
     }
-    return plain, parts
-
-
-def _by_method(rows: Mapping[str, Mapping[str, Interval]], method: str) -> dict[str, dict[str, Interval]]:
-    """Shares with intervals of this method."""
-
-    def changed(share: Interval) -> Interval:
-        found = interval(share.correct, share.n, method=method)
-        return evolve(share, low=found.low, high=found.high)
-
-    return {name: {tier: changed(share) for tier, share in row.items()} for name, row in rows.items()}
+    return plain | rewards, parts
 
 
 def _failures(found: Mapping[str, Measured]) -> list[str]:

@@ -20,7 +20,6 @@ from gce.domain.metrics.rates import ACCURACY
 from gce.domain.problems import Problem
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.statistics import Estimate, mean_of_tiers
 from gce.domain.tasks.task import Task
 from gce.domain.verdicts import Status
 from gce.errors import BadInput, LowCoverage, ModelError
@@ -41,7 +40,6 @@ __all__ = [
     "graded_fields",
     "judge",
     "judge_each",
-    "mean_accuracy",
     "sampled",
     "stored_outcome",
     "stored_reward",
@@ -279,12 +277,6 @@ def stored_reward(record: Mapping[str, Any]) -> float | None:
 def accuracy(answers: Iterable[Answer]) -> dict[str, Interval]:
     """Share right by tier, in the order in which tiers come."""
     return by_tier(ACCURACY, [Conversation((answer,)) for answer in answers])
-
-
-def mean_accuracy(tiers: Iterable[Interval]) -> Estimate | None:
-    """The mean of the tiers' shares; None where there is none, or one has no answer that was judged."""
-    shares = list(tiers)
-    return mean_of_tiers(shares) if shares and all(share.n for share in shares) else None
 
 
 def stored_shares(row: Mapping[str, Any]) -> dict[str, Interval]:

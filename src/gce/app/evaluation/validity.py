@@ -28,7 +28,7 @@ from gce.domain.diagnosis import falls, first_gains
 from gce.domain.measurements import Interval, IterationRecord
 from gce.domain.problems import Problem
 from gce.domain.serialization import to_plain
-from gce.domain.statistics import interval, mean_difference, mean_of_tiers
+from gce.domain.statistics import interval, mean_difference, mean_over_tiers
 from gce.domain.strategies.multi_turn import MULTI_TURN
 from gce.domain.strategies.requests import Settings
 from gce.domain.tasks import ProblemSource, Task
@@ -178,9 +178,9 @@ class _Measuring:
 def _mean(what: str, shares: Mapping[str, Interval]) -> Line:
     found = [share for share in shares.values() if share.n]
     failed = sum(share.failed for share in shares.values())
-    if not found:
+    mean = mean_over_tiers(found)
+    if mean is None:
         return Line(what, 0.0, 0.0, 1.0, 0, failed)
-    mean = mean_of_tiers(found)
     return Line(what, mean.value, mean.low, mean.high, sum(share.n for share in found), failed)
 
 

@@ -10,7 +10,8 @@ from gce.app.evaluation.scoring import stored_shares
 from gce.app.reports.run import ReportedRun, Shares
 from gce.app.reports.section import Section
 from gce.app.settings.records import parts_of_warm_up
-from gce.app.tables import accuracy_rows, count_words, coverage_cell, difference_cell, share_cell
+from gce.app.tables import accuracy_rows, count_words, coverage_cell, difference_cell, reward_rows, share_cell
+from gce.app.training.records import reward_table
 from gce.domain.figures import Bars, Lines, Table
 from gce.errors import BadInput
 
@@ -55,6 +56,8 @@ def result_section(run: ReportedRun) -> Section:
         if name in ("before", "after", "best prompt-blind")
     }
     tables = [table]
+    if summary is not None and "mean_reward" in summary:
+        tables.append(reward_table(summary["mean_reward"], run.tiers))
     after = rows.get("after")
     if after and run.blind:
         gaps = shortcut_margins(after, run.blind)
@@ -129,7 +132,9 @@ def compared_sections(runs: Sequence[ReportedRun]) -> list[Section]:
             continue
         table = Table(*accuracy_rows(rows, group[0].tiers))
         after = {name.removesuffix(", after"): row for name, row in rows.items() if name.endswith(", after")}
+        graded = {f"{run.label}, {what}": row for run in group for what, row in run.rewards.items()}
+        tables = (table, Table(*reward_rows(graded, group[0].tiers))) if graded else (table,)
         title = f"Runs compared on {task}/{preset}"
         drawn = (Bars(f"compared-{task}-{preset}", "Accuracy on test problems", after),) if after else ()
-        found.append(Section(title, ("Test accuracy in %, 95 % Wilson intervals.",), (table,), drawn))
+        found.append(Section(title, ("Test accuracy in %, 95 % Wilson intervals.",), tables, drawn))
     return found

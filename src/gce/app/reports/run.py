@@ -11,6 +11,7 @@ from typing import Any
 from attrs import frozen
 
 from gce.app.evaluation.baselines import best_of
+from gce.app.evaluation.rewards import Rewards, from_stored
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.evaluation.stored import iteration_records, stored_settings
 from gce.app.settings.records import TrainSettings
@@ -91,6 +92,12 @@ class ReportedRun:
         if found is None and what == "before":
             found = next((each["tiers"] for each in self.evaluations), None)
         return stored_shares(found or {})
+
+    @cached_property
+    def rewards(self) -> Mapping[str, Rewards]:
+        """Mean rewards `before` and `after`; empty where all are 0 or 1, or the run goes on."""
+        found = (self.summary or {}).get("mean_reward", {})
+        return {what: from_stored(found[what]) for what in ("before", "after") if found.get(what)}
 
     @cached_property
     def blind(self) -> Shares:

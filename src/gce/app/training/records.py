@@ -12,25 +12,30 @@ import numpy as np
 
 from gce import __version__
 from gce.app.evaluation.baselines import CONCLUSION, best_of
+from gce.app.evaluation.rewards import Rewards, from_stored, is_graded, reference_rewards, rewards_of_run
 from gce.app.evaluation.scoring import graded_fields, stored_shares
 from gce.app.shown import Part
-from gce.app.tables import accuracy_rows, count_words
+from gce.app.tables import accuracy_rows, count_words, reward_rows
 from gce.app.training.rollouts import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
 from gce.app.wiring.system import peak_bytes
+from gce.domain.baselines import PolicyScore
 from gce.domain.buffer import Buffer, composition
 from gce.domain.figures import Table
 from gce.domain.learning import ModelState, Trace, UpdateReport
 from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, count_tier
 from gce.domain.serialization import to_plain
 from gce.domain.traces import trace_digest, trace_record
+from gce.ports.runs import RunReader
 
 __all__ = [
     "commit",
     "count_tiers",
     "iteration_record",
+    "mean_rewards",
     "moved_arrays",
     "result_parts",
+    "reward_table",
     "summary_of",
     "versions",
 ]
@@ -154,6 +159,14 @@ def summary_of(
     }
 
 
+def mean_rewards(run: RunReader, blind: Sequence[PolicyScore], heuristics: Sequence[PolicyScore]) -> dict[str, Any]:
+    """What the summary also holds where a reward is neither 0 nor 1: mean rewards of the answers to test problems."""
+    tested, floors, others = rewards_of_run(run), reference_rewards(blind), reference_rewards(heuristics)
+    if not is_graded([*tested.values(), *floors.values(), *others.values()]):
+        return {}
+    return {"mean_reward": to_plain({**tested, "floors": floors, "heuristics": others})}
+
+
 def moved_arrays(start: ModelState, end: ModelState) -> list[str]:
     """The adapter's arrays that are not what they were."""
     return [
@@ -190,6 +203,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         lines.append(Table(*accuracy_rows(rows, tiers, held_out)))
         lines += [CONCLUSION] if floors else []
+        if "mean_reward" in summary:
+            lines += ["", reward_table(summary["mean_reward"], tiers, held_out)]
     if summary["falls"]:
         fell = [
             f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"
@@ -206,6 +221,16 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
         f"{summary['seconds']:,.0f} s"
     )
     return lines
+
+
+def reward_table(found: Mapping[str, Any], tiers: Sequence[str], held_out: Sequence[str] = ()) -> Table:
+    """The mean rewards that a summary holds, in the rows of the table of accuracy."""
+    floors, heuristics = (
+        {name: from_stored(row) for name, row in found[each].items()} for each in ("floors", "heuristics")
+    )
+    rows: dict[str, Rewards] = {moment: from_stored(found[moment]) for moment in ("before", "after")}
+    rows |= {"best prompt-blind": best_of(floors), **heuristics}
+    return Table(*reward_rows({name: row for name, row in rows.items() if row}, tiers, held_out))
 
 
 def _stored_rows(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Interval]]:

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from attrs import evolve, frozen
 
-from gce.app.evaluation.baselines import check_references, reference_rows
+from gce.app.evaluation.baselines import check_references, reference_scores, solve_rates
 from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.demonstrations import texts_digest
 from gce.app.evaluation.resolution import resolution
@@ -35,7 +35,7 @@ from gce.app.training.preparation import (
     demonstrations_of,
     place_adapter,
 )
-from gce.app.training.records import moved_arrays, summary_of, versions
+from gce.app.training.records import mean_rewards, moved_arrays, summary_of, versions
 from gce.app.training.result import Result
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
@@ -394,13 +394,13 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     state = _iterated(run)
     stopped = why_stop(run, state)
     first, after = stored_shares(measured["tiers"]), _measured(run, test, "after")
-    floors, heuristics = (
-        reference_rows(task, evaluator, settings.preset, test, fitted_to=FITTED_TO) if test else ({}, {})
-    )
-    references = [share for rows in (floors, heuristics) for row in rows.values() for share in row.values()]
-    check_references(references, settings.stopping.min_coverage)
+    references = reference_scores(task, evaluator, settings.preset, test, fitted_to=FITTED_TO) if test else ((), ())
+    check_references([score.share for row in references for score in row], settings.stopping.min_coverage)
     records = iteration_records(store)
-    summary = summary_of(run, state, first, after, floors, heuristics)
+    summary = summary_of(run, state, first, after, *map(solve_rates, references))
+    if task.reward is not all_right:
+        with runs.read(store.name, verify=False) as reader:
+            summary |= mean_rewards(reader, *references)
     summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": moved_arrays(untrained, model.state())}
     summary |= {"updates": sum(record.updates for record in records)}
     summary["seconds"] = round(earlier + clock.now() - began, 1)

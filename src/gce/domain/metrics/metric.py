@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 from attrs import field, frozen, validators
 
 from gce.domain.conversations import Conversation
-from gce.domain.measurements import Interval
+from gce.domain.measurements import Interval, MeanReward
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS, Estimate
 
 __all__ = ["Metric", "MetricSettings", "by_tier", "by_unit", "overall", "point"]
@@ -80,6 +80,6 @@ def by_tier(
     return {tier: each for tier, each in found.items() if each is not None}
 
 
-def point(estimate: Interval | Estimate) -> float:
+def point(estimate: Interval | MeanReward | Estimate) -> float:
     """Return the point estimate."""
     return estimate.share if isinstance(estimate, Interval) else estimate.value
