@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count as count_up
-from math import exp, lgamma, log, log1p
+from math import ceil, exp, fsum, lgamma, log, log1p
 
 from attrs import frozen
 
@@ -24,9 +24,41 @@ from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.task import Task
 from gce.domain.verdicts import Status, Verdict
 
-__all__ = ["Judge", "Judged", "PolicyScore", "Resolution", "best_by_group", "limit_of", "resolution", "score_policies"]
+__all__ = [
+    "Judge",
+    "Judged",
+    "MeanReward",
+    "PolicyScore",
+    "Resolution",
+    "best_by_group",
+    "is_above",
+    "limit_of",
+    "mean_reward",
+    "resolution",
+    "score_policies",
+]
 
 POWER = 0.8
+
+
+@frozen
+class MeanReward:
+    """The mean reward of one policy, in [0, 1], with 95 % bounds that hold for any rewards in [0, 1]."""
+
+    n: int
+    mean: float
+    low: float
+    high: float
+
+
+def mean_reward(rewards: Sequence[float]) -> MeanReward:
+    """Return the mean of rewards in [0, 1]; the bounds are [0, 1] if there are none.
+
+    The bounds are Wilson's for as many right answers as the rewards add up to, rounded outwards. Rewards between 0 and
+    1 vary less than right and wrong answers of the same mean, so the bounds are too wide rather than too narrow.
+    """
+    n, total = len(rewards), round(fsum(rewards), 9)
+    return MeanReward(n, total / n if n else 0.0, wilson(int(total), n).low, wilson(ceil(total), n).high)
 
 
 @frozen
@@ -37,6 +69,8 @@ class PolicyScore:
     group: str
     tier: str
     share: Interval
+    reward: MeanReward | None = None
+    """None where no answer got partial credit: the solve rate is the mean reward."""
 
 
 Judged = tuple[Problem, Completion, tuple[Verdict, ...]]
@@ -61,19 +95,27 @@ def score_policies(
     scores = []
     for name, policy in policies.items():
         counts: dict[tuple[str, str], list[Status]] = defaultdict(list)
+        rewards: dict[tuple[str, str], list[float]] = defaultdict(list)
         answers = []
         for problem in problems:
             text = policy(problem, python_generator(seed, "policy", name, problem.key))
             if text is not None:
                 answers.append((problem, Completion(problem.key, text, "stop", policy=name)))
         for problem, completion, verdicts in _judged(judge, answers):
-            found = answered_by(task, problem, completion, verdicts).outcome
-            counts[problem.tier, problem.tier].append(found)
-            subtype = task.audit.group(problem.instance)
-            if subtypes and subtype:
-                counts[f"{problem.tier} {subtype}", problem.tier].append(found)
-        scores += [PolicyScore(name, group, tier, rate(outcomes)) for (group, tier), outcomes in counts.items()]
+            answer = answered_by(task, problem, completion, verdicts)
+            subtype = task.audit.group(problem.instance) if subtypes else ""
+            for group in (problem.tier, f"{problem.tier} {subtype}") if subtype else (problem.tier,):
+                counts[group, problem.tier].append(answer.outcome)
+                rewards[group, problem.tier] += [] if answer.reward is None else [answer.reward]
+        scores += [
+            PolicyScore(name, *where, rate(outcomes), _partial(rewards[where])) for where, outcomes in counts.items()
+        ]
     return tuple(scores)
+
+
+def _partial(rewards: Sequence[float]) -> MeanReward | None:
+    """The mean reward where some answer got partial credit."""
+    return mean_reward(rewards) if any(0.0 < each < 1.0 for each in rewards) else None
 
 
 def _judged(judge: Judge, answers: Sequence[tuple[Problem, Completion]]) -> Iterator[Judged]:
@@ -88,13 +130,25 @@ def _judged(judge: Judge, answers: Sequence[tuple[Problem, Completion]]) -> Iter
 
 
 def limit_of(task: Task, preset: str, tier: str) -> float:
-    """Return the highest solve rate that a prompt-blind baseline may reach.
+    """Return the highest solve rate, and the highest mean reward, that a prompt-blind baseline may reach.
 
     It is 1 if the task declares no limit or `preset` is not the task's first preset.
     """
     if preset != next(iter(task.presets)):
         return 1.0
     return task.references.limits.get(tier, task.references.limits.get("*", 1.0))
+
+
+def is_above(task: Task, preset: str, score: PolicyScore) -> bool:
+    """Whether a prompt-blind baseline's solve rate or mean reward exceeds the limit that the task has for its tier.
+
+    The upper bound of either counts; where the limit is `assumed`, the lower bound.
+    """
+    if not score.share.n:
+        return False
+    parts = [score.share] if score.reward is None else [score.share, score.reward]
+    bounds = [part.low if task.references.assumed else part.high for part in parts]
+    return max(bounds) > limit_of(task, preset, score.tier)
 
 
 @frozen

@@ -40,7 +40,7 @@ class Audited:
 
     @property
     def ok(self) -> bool:
-        """Whether every prompt-blind baseline stays below its limit, or no limit is declared."""
+        """Whether no prompt-blind baseline is above its limit in solve rate or mean reward; see `is_above`."""
         return not self.report.above_limit
 
     @property
@@ -48,7 +48,8 @@ class Audited:
         """Plain data."""
         found = self.report
         rows = {"blind": found.prompt_blind, "heuristics": found.heuristics, "above_limit": found.above_limit}
-        return {"task": self.task.name, "preset": self.preset, **to_plain(rows)}
+        plain = {name: [_plain(score) for score in scores] for name, scores in rows.items()}
+        return {"task": self.task.name, "preset": self.preset, **plain}
 
     def __str__(self) -> str:
         return "\n".join(lines_of(self._parts()))
@@ -79,12 +80,28 @@ class Audited:
         for score in sorted(found.above_limit, key=lambda score: -score.share.high):
             above.setdefault(score.group, []).append(score)
         for group, (first, *others) in above.items():
-            limit, bound = 100 * limit_of(self.task, self.preset, first.tier), 100 * first.share.high
+            limit = 100 * limit_of(self.task, self.preset, first.tier)
             parts.append(
-                f"above the limit of {limit:.0f} %: {first.policy} on {group}, upper bound {bound:.1f} %"
+                f"above the limit of {limit:.0f} %: {first.policy} on {group}, {_bound(self.task, first)}"
                 + (f"; and {len(others)} others" if others else "")
             )
         return parts
+
+
+def _plain(score: PolicyScore) -> dict[str, Any]:
+    """Plain data; the mean reward only where there is partial credit."""
+    return {name: value for name, value in to_plain(score).items() if name != "reward" or value is not None}
+
+
+def _bound(task: Task, score: PolicyScore) -> str:
+    """The bound that is above the limit, that of the mean reward where it is the higher one."""
+    assumed, side = task.references.assumed, "lower" if task.references.assumed else "upper"
+    share, reward = score.share.low if assumed else score.share.high, 0.0
+    if score.reward is not None:
+        reward = score.reward.low if assumed else score.reward.high
+    if score.reward is None or reward <= share:
+        return f"{side} bound {100 * share:.1f} %"
+    return f"a mean reward of {score.reward.mean:.2f} by partial credit, {side} bound {100 * reward:.1f} %"
 
 
 def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[str]:
@@ -97,6 +114,11 @@ def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[
         names, half = ", ".join(tiers), 100 * wilson(n // 2, n).high - 50
         if limit >= 1.0:
             yield f"{names}: no limit is declared; an accuracy on {n} problems is known to +-{half:.1f} points at worst"
+            continue
+        if task.references.assumed:
+            least = next((k for k in range(n + 1) if wilson(k, n).low > limit), None)
+            says = "too few to tell" if least is None else f"at least {least} of {n} right are above it"
+            yield f"{names}: the default limit of blind answers is {100 * limit:.0f} %: {says}"
             continue
         found = resolution(n, limit)
         if found.most_right < 0:
