@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from gce.app import cli
 from gce.domain.baselines import mean_reward
 from gce.domain.statistics import wilson
 from gce.errors import BadInput
+from gce.testing.verifiers.check import check_task
 
 Row = Mapping[str, Any]
 SUMS: list[dict[str, Any]] = [{"prompt": f"What is {a} + {b}?", "answer": a + b} for a in range(5) for b in range(8)]
@@ -85,7 +87,7 @@ def test_the_limit_follows_the_most_common_answer_of_each_tier() -> None:
     """Half of the answers of a coin are heads: 50 + 10 %. A constant tier stops at 90 %, and no answers mean 25 %."""
     rows = [{"prompt": f"{tier} {n}", "tier": tier} for tier in ("coin", "same", "none") for n in range(20)]
     for row, n in zip(rows[:40], range(40), strict=True):
-        row["answer"] = ("heads", "tails")[n % 2] if n < 20 else "yes"  # type: ignore[assignment]
+        row["answer"] = ("heads", "tails")[n % 2] if n < 20 else "yes"
     limits = gce.task(rows, lambda *_: False, name="tiers").references.limits
     assert limits == {"coin": 0.6, "same": 0.9, "none": 0.25}
 
@@ -100,8 +102,6 @@ def test_the_limit_follows_the_most_common_answer_of_each_tier() -> None:
 
 def test_declared_limits_hold_for_the_upper_bound() -> None:
     """None right of 10 has an upper bound of 27.8 %."""
-    from attrs import evolve
-
     task = gce.task(SUMS, exact, name="sums")
     strict = evolve(task, references=evolve(task.references, limits={"*": 0.25}, assumed=False))
     assert gce.audit(task, progress=False).ok and not gce.audit(strict, progress=False).ok
@@ -127,7 +127,9 @@ def test_the_second_judge_gets_the_row_as_the_reward_does() -> None:
         seen.append(row)
         return text.rstrip().rpartition("\n")[2].strip() == str(row["answer"])
 
-    report = checked(gce.task(SUMS, exact, name="sums"), accepts=accepts)
+    task = gce.task(SUMS, exact, name="sums")
+    assert check_task(task, accepts=accepts, problems=1, responses=20).ok
+    report = checked(task, accepts=accepts)
     assert report.ok and report.exploits.n == 100 and report.false_rejects.n > 0
     assert all(set(row) == {"prompt", "answer"} for row in seen)
     with pytest.raises(TypeError):
@@ -169,7 +171,7 @@ def test_a_reward_is_tried_only_on_what_the_extraction_lets_through() -> None:
     rows = [{"prompt": row["prompt"]} for row in SUMS]
     for extract in (r"(\d+)", r"Answer: (\d+)"):
         gce.task(rows, lambda answer, _: int(answer) > 10**6, name="digits", extract=extract)
-    with pytest.raises(BadInput, match="the reward raised ValueError: invalid literal .* for the answer 'no idea'"):
+    with pytest.raises(BadInput, match=r"the reward raised ValueError: invalid literal .* for the answer 'no idea'"):
         gce.task(rows, lambda answer, _: int(answer) > 10**6, name="digits")
     with pytest.raises(BadInput, match="for the answer '0' the reward returned None"):
         gce.task(rows, lambda answer, _: None, name="digits", extract=r"(\d+)")

@@ -146,9 +146,9 @@ def is_above(task: Task, preset: str, score: PolicyScore) -> bool:
     """
     if not score.share.n:
         return False
-    parts = [score.share] if score.reward is None else [score.share, score.reward]
-    bounds = [part.low if task.references.assumed else part.high for part in parts]
-    return max(bounds) > limit_of(task, preset, score.tier)
+    reward = score.reward or score.share
+    low, high = max(score.share.low, reward.low), max(score.share.high, reward.high)
+    return (low if task.references.assumed else high) > limit_of(task, preset, score.tier)
 
 
 @frozen

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 from gce.app.notebook import watch_of
@@ -12,16 +11,12 @@ from gce.app.training.state import Watcher
 from gce.app.wiring.names import attribute
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_preset, find_task
-from gce.domain.problems import Problem
 from gce.domain.tasks import TASKS, Task
-from gce.domain.tasks.questions import Question
 from gce.errors import BadInput
 from gce.testing.scheduling.checkers import accepts as scheduling_accepts
 from gce.testing.verifiers.check import Accepts, TaskReport, check_task
 
 __all__ = ["check", "hold_to", "the_task"]
-
-SecondJudge = Callable[[Problem, str], bool] | Callable[[Mapping[str, Any], str], bool]
 
 
 def check(
@@ -31,7 +26,7 @@ def check(
     problems: int = 5,
     responses: int = 20_000,
     seed: int = 0,
-    accepts: str | SecondJudge | None = None,
+    accepts: str | Accepts | None = None,
     seconds: float = 5.0,
     runner: str = AUTO,
     progress: bool = True,
@@ -86,12 +81,10 @@ def the_task(task: str | Task) -> Task:
     return find_task(task)
 
 
-def _judge(task: Task, given: str | SecondJudge | None) -> Accepts | None:
+def _judge(task: Task, given: str | Accepts | None) -> Accepts | None:
     if not given:
         return scheduling_accepts if TASKS.get(task.name) is task else None
     judge = attribute(given, "judge") if isinstance(given, str) else given
     if not callable(judge):
         raise BadInput(f"{given} is {type(judge).__name__}, expected a function (problem, text) -> bool")
-    if task.instance_type is Question:
-        return lambda problem, text: judge(MappingProxyType(problem.instance.row), text)
     return judge  # What it returns shows when it is asked.

@@ -265,7 +265,7 @@ def prompt_blind(bench: Bench, advance: Callable[[], None]) -> None:
 
 
 def _rewarded(bench: Bench, tier: str, limit: float) -> list[str]:
-    """Return the fixed texts whose mean reward on the attacked problems is highest, and above the limit; short first."""
+    """Return the fixed texts of the highest mean reward on the attacked problems, if above the limit."""
     means = {text: fsum(rewards) / len(rewards) for text, rewards in bench.fixed.get(tier, {}).items()}
     return sorted((text for text in means if means[text] > limit), key=lambda text: (-means[text], len(text), text))[
         :SUSPECTS

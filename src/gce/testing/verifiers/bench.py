@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from attrs import Factory, define, field, frozen
@@ -47,8 +47,12 @@ __all__ = [
     "statuses",
 ]
 
-Accepts = Callable[[Problem, str], bool]
-"""An independent judge of responses: it shares no code with the verifier, and returns True or False for any text."""
+Accepts = Callable[[Any, str], bool]
+"""An independent judge of responses: it shares no code with the verifier, and returns True or False for any text.
+
+Its arguments are the problem and the response; for a task of `gce.task`, the row, as the reward gets it, and the
+response.
+"""
 
 SHOWN = 5
 """Maximum findings of one kind in a report; all are counted."""
@@ -288,13 +292,15 @@ class Bench:
         """
         if self.accepts is None:
             return None
+        own = self.task.instance_type is Question
         try:
-            return bool(self.accepts(problem, text))
+            return bool(self.accepts(MappingProxyType(problem.instance.row) if own else problem, text))
         except Exception as error:
-            given = "row" if self.task.instance_type is Question else "problem"
+            given = "row" if own else "problem"
             said = one_line(f"{type(error).__name__}: {error}", 150)
             raise BadInput(
-                f"accepts raised {said} for the response {clipped(text)} to {problem.key}: expected a function ({given}, text) that returns true or false for any text"
+                f"accepts raised {said} for the response {clipped(text)} to {problem.key}: expected a function "
+                f"({given}, text) that returns true or false for any text"
             ) from error
 
     def answers(self, problem: Problem, rng: random.Random, *, changed: int = 6) -> list[str]:
