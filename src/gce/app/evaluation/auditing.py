@@ -118,7 +118,7 @@ def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[
         if task.references.assumed:
             least = next((k for k in range(n + 1) if wilson(k, n).low > limit), None)
             says = "too few to tell" if least is None else f"at least {least} of {n} right are above it"
-            yield f"{names}: the default limit of blind answers is {100 * limit:.0f} %: {says}"
+            yield f"{names}: the default limit of prompt-blind baselines is {100 * limit:.0f} %: {says}"
             continue
         found = resolution(n, limit)
         if found.most_right < 0:
