@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import gce
 from gce.app import cli
 from gce.domain.baselines import mean_reward
-from gce.domain.statistics import wilson
 from gce.errors import BadInput
 from gce.testing.verifiers.check import check_task
 
@@ -52,14 +51,14 @@ def test_a_scorer_that_the_prompt_passes_is_found_without_a_column_answer() -> N
 
 
 def test_partial_credit_of_a_fixed_text_is_found() -> None:
-    """0.9 for whatever is long: 9 of 10 has a lower bound of 59.6 %."""
+    """0.9 for whatever is long, ten times: 9 / 11 - 1.96 * 0.9 / 11 is 65.8 %."""
     task = gce.task(SUMS, long_pays, name="long")
     report, audited = checked(task), gce.audit(task, progress=False)
     assert set(report.found) == {"blind"} and {each.kind for each in report.findings} == {"partial credit"}
     said = [each.message for each in report.findings]
     assert any(each.startswith("generic answer gets a mean reward of 0.90 on 10 problems of all") for each in said)
     assert any(each.startswith("always ") for each in said), "a hostile text too"
-    assert not audited.ok and "a mean reward of 0.90 by partial credit, lower bound 59.6 %" in str(audited)
+    assert not audited.ok and "a mean reward of 0.90 by partial credit, lower bound 65.8 %" in str(audited)
     assert audited.plain["above_limit"][0]["reward"]["mean"] == 0.9
 
 
@@ -114,10 +113,19 @@ def test_the_bounds_of_a_mean_reward_hold_it(rewards: list[float]) -> None:
     assert not rewards or found.low - 1e-9 <= found.mean <= found.high + 1e-9
 
 
-def test_the_bounds_of_rewards_of_0_and_1_are_those_of_wilson() -> None:
-    found, share = mean_reward([1.0] * 3 + [0.0] * 7), wilson(3, 10)
-    assert (found.low, found.high, found.mean) == (share.low, share.high, 0.3)
-    assert mean_reward([0.9] * 10).low == wilson(9, 10).low, "0.9 ten times adds up to 9"
+def test_the_bounds_of_a_mean_reward_by_hand() -> None:
+    """0.5 ten times and 0: mean 5 / 11, variance 0.25 / 11, so 0.4545 - 1.96 sqrt(0.25) / 11 = 0.3655."""
+    found = mean_reward([0.5] * 10)
+    assert (found.n, found.mean) == (10, 0.5)
+    assert found.low == pytest.approx(0.3655, abs=1e-4) and found.high == pytest.approx(0.6345, abs=1e-4)
+    assert mean_reward([0.5] * 2).low < 0.25, "too few to tell"
+
+
+def test_half_the_reward_for_any_text_is_found_in_a_short_list() -> None:
+    task = gce.task(SUMS, lambda answer, problem: 1.0 if exact(answer, problem) else 0.5, name="half")
+    assert "partial credit" in str(checked(task)) and not gce.audit(task, progress=False).ok
+    tenth = gce.task(SUMS, lambda answer, problem: 1.0 if exact(answer, problem) else 0.1, name="tenth")
+    assert checked(tenth).ok and gce.audit(tenth, progress=False).ok
 
 
 def test_the_second_judge_gets_the_row_as_the_reward_does() -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count as count_up
-from math import ceil, exp, fsum, lgamma, log, log1p
+from math import exp, lgamma, log, log1p, sqrt
+from statistics import NormalDist, fmean, stdev
 
 from attrs import frozen
 
@@ -43,7 +44,7 @@ POWER = 0.8
 
 @frozen
 class MeanReward:
-    """The mean reward of one policy, in [0, 1], with 95 % bounds that hold for any rewards in [0, 1]."""
+    """The mean reward of one policy, in [0, 1], with 95 % confidence bounds."""
 
     n: int
     mean: float
@@ -54,11 +55,18 @@ class MeanReward:
 def mean_reward(rewards: Sequence[float]) -> MeanReward:
     """Return the mean of rewards in [0, 1]; the bounds are [0, 1] if there are none.
 
-    The bounds are Wilson's for as many right answers as the rewards add up to, rounded outwards. Rewards between 0 and
-    1 vary less than right and wrong answers of the same mean, so the bounds are too wide rather than too narrow.
+    The bounds are normal ones from the rewards' own variance, with one more answer: of reward 0 for the lower bound,
+    and 1 for the upper. So they stay wide for few answers, even where all rewards are equal.
     """
-    n, total = len(rewards), round(fsum(rewards), 9)
-    return MeanReward(n, total / n if n else 0.0, wilson(int(total), n).low, wilson(ceil(total), n).high)
+    n = len(rewards)
+    if not n:
+        return MeanReward(0, 0.0, 0.0, 1.0)
+    return MeanReward(n, fmean(rewards), _lower_bound(rewards), 1.0 - _lower_bound([1.0 - each for each in rewards]))
+
+
+def _lower_bound(rewards: Sequence[float]) -> float:
+    more = [*rewards, 0.0]
+    return max(0.0, fmean(more) - NormalDist().inv_cdf(0.975) * stdev(more) / sqrt(len(more)))
 
 
 @frozen
