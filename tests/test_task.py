@@ -258,7 +258,7 @@ def test_judging_takes_a_problem_and_a_text() -> None:
 
 def test_judging_knows_the_shipped_tasks_only() -> None:
     problem = draw_problem(COIN, "fair", "one", "train", 0)
-    with pytest.raises(KeyError, match="coin"):
+    with pytest.raises(ValueError, match="'coin' is no shipped task: give the problem's task"):
         judge(problem, "head")
 
 

@@ -26,6 +26,7 @@ from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import wilson
 from gce.domain.tasks import TASKS, Audit, References, Relation, Task, TaskTier, Teaching, draw_problem
 from gce.domain.verdicts import Verdict
+from gce.errors import BadInput
 from gce.testing.scheduling.checkers import accepts
 from gce.testing.verifiers.bench import Overdue, alarm_clock
 from gce.testing.verifiers.check import TaskReport, check_task
@@ -200,13 +201,33 @@ def test_an_answer_that_the_second_judge_refuses_is_not_taken_for_right() -> Non
     )
 
 
-def test_a_second_judge_that_raises_is_a_finding_and_counts_as_no_judge() -> None:
+def test_a_second_judge_that_raises_ends_the_check_with_one_line() -> None:
     def judge(_problem: Any, text: str) -> bool:
         return 1 // len(text) > 1
 
-    report = check_task(EXACT, problems=1, responses=300, accepts=judge)
-    assert {(finding.check, finding.kind) for finding in report.findings} >= {("exploits", "judge failed")}
-    assert report.exploits.n < 300
+    with pytest.raises(
+        BadInput, match=r"accepts raised ZeroDivisionError: .* \(problem, text\) .* any text$"
+    ) as caught:
+        check_task(EXACT, problems=1, responses=300, accepts=judge)
+    assert "\n" not in str(caught.value)
+
+
+def test_findings_are_listed_by_kind_and_the_rest_of_each_kind_is_counted() -> None:
+    """Five problems: 195 of 200 responses are wrong and accepted, and five right ones are refused."""
+    upside_down = evolve(EXACT, verify=lambda problem, given, _: verdict(not exactly(problem, given.text)))
+    report = check_task(upside_down, responses=200, accepts=exactly)
+    listed = [(finding.kind, finding.more) for finding in report.findings if finding.check == "exploits"]
+    assert sorted(listed) == [("false accept", 0)] * 4 + [("false accept", 190)] + [("false reject", 0)] * 5
+    assert [kind for kind, _ in listed] == sorted((kind for kind, _ in listed), key=[k for k, _ in listed].index)
+    lines = str(report).split("\n")
+    assert lines.count("exploits, false accept: a wrong response is judged right") == 1
+    assert "exploits, false accept: and 190 more" in lines
+    assert not any(line.startswith("exploits, false reject: and") for line in lines)
+
+
+def test_hints_name_the_fields_that_a_task_has() -> None:
+    said = " ".join(check_task(evolve(EXACT, references=References()), problems=1, responses=0).not_checked)
+    assert "`References.heuristics` or `Teaching.demonstration`" in said and "none in `References.limits`" in said
 
 
 def test_measures_may_differ_from_time_to_time() -> None:

@@ -24,7 +24,17 @@ from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.task import Task
 from gce.domain.verdicts import Verdict
 
-__all__ = ["Judge", "Judged", "PolicyScore", "Resolution", "best_by_group", "limit_of", "resolution", "score_policies"]
+__all__ = [
+    "Judge",
+    "Judged",
+    "PolicyScore",
+    "Resolution",
+    "best_by_group",
+    "is_above",
+    "limit_of",
+    "resolution",
+    "score_policies",
+]
 
 POWER = 0.8
 
@@ -94,13 +104,26 @@ def _judged(judge: Judge, answers: Sequence[tuple[Problem, Completion]]) -> Iter
 
 
 def limit_of(task: Task, preset: str, tier: str) -> float:
-    """Return the highest solve rate that a prompt-blind baseline may reach.
+    """Return the highest solve rate, and the highest mean reward, that a prompt-blind baseline may reach.
 
     It is 1 if the task declares no limit or `preset` is not the task's first preset.
     """
     if preset != next(iter(task.presets)):
         return 1.0
     return task.references.limits.get(tier, task.references.limits.get("*", 1.0))
+
+
+def is_above(task: Task, preset: str, score: PolicyScore) -> bool:
+    """Whether a prompt-blind baseline's solve rate or mean reward exceeds the limit that the task has for its tier.
+
+    The upper bound of either counts; where the limit is `assumed`, the lower bound.
+    """
+    if not score.share.n:
+        return False
+    low, high = score.share.low, score.share.high
+    if score.reward.graded:
+        low, high = max(low, score.reward.low), max(high, score.reward.high)
+    return (low if task.references.assumed else high) > limit_of(task, preset, score.tier)
 
 
 @frozen

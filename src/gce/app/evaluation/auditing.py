@@ -40,7 +40,7 @@ class Audited:
 
     @property
     def ok(self) -> bool:
-        """Whether every prompt-blind baseline stays below its limit, or no limit is declared."""
+        """Whether no prompt-blind baseline is above its limit in solve rate or mean reward; see `is_above`."""
         return not self.report.above_limit
 
     @property
@@ -83,12 +83,23 @@ class Audited:
         for score in sorted(found.above_limit, key=lambda score: -score.share.high):
             above.setdefault(score.group, []).append(score)
         for group, (first, *others) in above.items():
-            limit, bound = 100 * limit_of(self.task, self.preset, first.tier), 100 * first.share.high
+            limit = 100 * limit_of(self.task, self.preset, first.tier)
             parts.append(
-                f"above the limit of {limit:.0f} %: {first.policy} on {group}, upper bound {bound:.1f} %"
+                f"above the limit of {limit:.0f} %: {first.policy} on {group}, {_bound(self.task, first)}"
                 + (f"; and {len(others)} others" if others else "")
             )
         return parts
+
+
+def _bound(task: Task, score: PolicyScore) -> str:
+    """The bound that is above the limit, that of the mean reward where it is the higher one."""
+    assumed, side = task.references.assumed, "lower" if task.references.assumed else "upper"
+    share, reward = score.share.low if assumed else score.share.high, 0.0
+    if score.reward.graded:
+        reward = score.reward.low if assumed else score.reward.high
+    if reward <= share:
+        return f"{side} bound {100 * share:.1f} %"
+    return f"a mean reward of {score.reward.value:.2f} by partial credit, {side} bound {100 * reward:.1f} %"
 
 
 def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[str]:
@@ -101,6 +112,11 @@ def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[
         names, half = ", ".join(tiers), 100 * wilson(n // 2, n).high - 50
         if limit >= 1.0:
             yield f"{names}: no limit is declared; an accuracy on {n} problems is known to +-{half:.1f} points at worst"
+            continue
+        if task.references.assumed:
+            least = next((k for k in range(n + 1) if wilson(k, n).low > limit), None)
+            says = "too few to tell" if least is None else f"at least {least} of {n} right are above it"
+            yield f"{names}: the default limit of prompt-blind baselines is {100 * limit:.0f} %: {says}"
             continue
         found = resolution(n, limit)
         if found.most_right < 0:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from attrs import frozen
 
 from gce.app.evaluation.scoring import OPTION, check_coverage
-from gce.domain.baselines import PolicyScore, limit_of, score_policies
+from gce.domain.baselines import PolicyScore, is_above, score_policies
 from gce.domain.measurements import Interval, MeanReward
 from gce.domain.metrics import point
 from gce.domain.problems import Problem
@@ -45,7 +45,7 @@ class AuditReport:
     prompt_blind: tuple[PolicyScore, ...]
     heuristics: tuple[PolicyScore, ...]
     above_limit: tuple[PolicyScore, ...]
-    """Prompt-blind baselines whose upper confidence limit exceeds the limit that the task declares."""
+    """Prompt-blind baselines whose solve rate or mean reward exceeds the task's limit; see `is_above`."""
 
     @property
     def tier_shares(self) -> tuple[Interval, ...]:
@@ -79,7 +79,7 @@ def audit(
         baselines = task.references.prompt_blind(training)
         prompt_blind += score_policies(task, evaluator.judge, baselines, drawn, subtypes=subtypes)
         heuristics += score_policies(task, evaluator.judge, task.references.heuristics(training), drawn)
-    above = [score for score in prompt_blind if score.share.n and score.share.high > limit_of(task, preset, score.tier)]
+    above = [score for score in prompt_blind if is_above(task, preset, score)]
     return AuditReport(sizes, tuple(prompt_blind), tuple(heuristics), tuple(above))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from gce.app.notebook import watch_of
@@ -11,7 +10,6 @@ from gce.app.training.state import Watcher
 from gce.app.wiring.names import attribute
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_preset, find_task
-from gce.domain.problems import Problem
 from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput
 from gce.testing.scheduling.checkers import accepts as scheduling_accepts
@@ -27,7 +25,7 @@ def check(
     problems: int = 5,
     responses: int = 20_000,
     seed: int = 0,
-    accepts: str | Callable[[Problem, str], bool] | None = None,
+    accepts: str | Accepts | None = None,
     seconds: float = 5.0,
     runner: str = AUTO,
     progress: bool = True,
@@ -41,8 +39,8 @@ def check(
         problems: of each tier.
         responses: generated responses in all.
         seed: another seed, other problems and responses.
-        accepts: a second judge, (problem, text) -> bool, or module:ATTR of one; None takes the shipped one for shipped
-            tasks.
+        accepts: a second judge, (problem, text) -> bool, or module:ATTR of one; for a task of `gce.task`, (row, text),
+            with the row that the reward gets and the whole response. None takes the shipped one for shipped tasks.
         seconds: longest that one verdict may compute.
         runner: where programs are run that answers consist of.
         progress: as in `gce.train`.
@@ -82,7 +80,7 @@ def the_task(task: str | Task) -> Task:
     return find_task(task)
 
 
-def _judge(task: Task, given: str | Callable[[Problem, str], bool] | None) -> Accepts | None:
+def _judge(task: Task, given: str | Accepts | None) -> Accepts | None:
     if not given:
         return scheduling_accepts if TASKS.get(task.name) is task else None
     judge = attribute(given, "judge") if isinstance(given, str) else given

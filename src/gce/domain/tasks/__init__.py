@@ -39,10 +39,15 @@ TASKS: Mapping[str, Task] = {
 }
 
 
-def judge(problem: Problem, text: str) -> Verdict:
-    """Return the verdict of a shipped task's first evaluator on an answer given as text.
+def judge(problem: Problem, text: str, task: Task | None = None) -> Verdict:
+    """Return the verdict of a task's first evaluator on an answer given as text.
+
+    `task` is the one that the problem was drawn from; a shipped task is found by its name.
 
     Raises:
-        KeyError: the problem belongs to no task in `TASKS`; call that task's own `judge`.
+        ValueError: the problem is of no shipped task, and no task is given.
     """
-    return TASKS[problem.task].judge(problem, Completion("answer", text, "stop", policy=""))[0]
+    found = task or TASKS.get(problem.task)
+    if found is None or (task is None and not isinstance(problem.instance, found.instance_type)):
+        raise ValueError(f"{problem.task!r} is no shipped task: give the problem's task, judge(problem, text, task)")
+    return found.judge(problem, Completion("answer", text, "stop", policy=""))[0]

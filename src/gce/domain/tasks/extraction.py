@@ -21,6 +21,7 @@ Extract = str | re.Pattern[str] | tuple[str, str]
 EXPECTED = "'last line', 'text', 'boxed', ('json', FIELD) or a regular expression with one group, as r'Answer: (.+)'"
 _BOX = "\\boxed{"
 _BRACES = re.compile(r"[{}]")
+_WORDS = re.compile(r"[\w ]*")
 _ESCAPED = re.compile(r"\\(.)[*+?]?|\^|\$")
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 
@@ -88,8 +89,14 @@ def _by_expression(extract: str | re.Pattern[str]) -> Extraction:
         pattern = re.compile(extract)
     except (re.error, TypeError) as error:
         raise ValueError(f"extract={extract!r} is not a regular expression: {error}") from error
-    if pattern.groups != 1 or not isinstance(pattern.pattern, str):
+    if not isinstance(pattern.pattern, str) or _WORDS.fullmatch(pattern.pattern):
         raise ValueError(f"unknown extraction {extract!r}: expected {EXPECTED}")
+    if pattern.groups != 1:
+        raise ValueError(
+            f"extract={pattern.pattern!r:.80} is a regular expression with {pattern.groups or 'no'} "
+            f"group{'s' * (pattern.groups > 1)}: expected one group, ( and ) around the answer, as r'Answer: (.+)'; "
+            "(?: and ) make none"
+        )
 
     def find(text: str) -> list[str]:
         return [found[1] or "" for found in pattern.finditer(text)]

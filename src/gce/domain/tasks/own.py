@@ -10,6 +10,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from numbers import Real
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +24,7 @@ from gce.domain.problems import Problem
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.extraction import Extract, Extraction, NoAnswer, extraction_of
 from gce.domain.tasks.parts import Audit, Policy, References, Teaching
-from gce.domain.tasks.questions import ONE_TIER, Question, list_of, question_of, shown
+from gce.domain.tasks.questions import ONE_TIER, Question, list_of, question_of, shown, tier_of
 from gce.domain.tasks.source import ProblemSource
 from gce.domain.tasks.task import Draw, Listed, Task, TaskTier
 from gce.domain.verdicts import Status, Verdict, Violation
@@ -36,13 +37,19 @@ DrawRow = Callable[[random.Random, str], Mapping[str, Any]]
 """(generator, tier) -> a row; all that is drawn comes from the generator."""
 Rows = Iterable[Mapping[str, Any]]
 
-NONSENSE = "no idea"
-"""An answer to every question that a reward is tried on."""
+NONSENSE = ("no idea", "0", "A")
+"""Answers to every question; a reward is tried on the first one that the extraction lets through."""
+GENERIC = "I am not sure, but I think that this is the right answer to the question."
+"""An answer that fits any question, for the prompt-blind baseline "generic answer"."""
 MOST_LISTED = 50
 """Answers that the prompt-blind baseline "all answers at once" names at most."""
-LEAST_LIMIT = 0.5
+LEAST_LIMIT = 0.25
+MOST_LIMIT = 0.9
+"""The least and the highest limit of prompt-blind baselines."""
 MARGIN = 0.1
-"""What a prompt-blind baseline may be right above the rate of the most common answer; at least `LEAST_LIMIT`."""
+"""What a prompt-blind baseline may be right above the rate of the most common answer."""
+ESTIMATED_ON = 40
+"""Drawn questions of each tier that the rate of the most common answer is estimated on."""
 _NOT_IN_A_NAME = ("/", "@", ":")
 
 
@@ -75,17 +82,17 @@ def own_task(
             raise ValueError(f"expected tiers as a list of different names without /, got {shown(names)}")
     judge = _Judge(name, extraction_of(extract), reward, *_bounds(reward_range, admit_at))
     draw: Draw | Listed
-    limits: Mapping[str, float] = {}
     if callable(problems):
         names = tuple(tiers) or (ONE_TIER,)
         if unknown := sorted({*held_out} - {*names}):
             raise ValueError(f"no tier {unknown[0]!r} to be held out: expected some of {', '.join(names)}")
         levels = tuple(TaskTier(tier, held_out=tier in held_out) for tier in names)
         draw, sample = _Drawing(problems), [(_drawn(problems, tier), f"draw(rng, {tier!r})") for tier in names]
+        by_tier = {tier: _some_drawn(draw, tier) for tier in names}
     else:
         found = list_of(_rows(problems), shares=_shares(shares), tiers=tiers, held_out=held_out)
         levels, draw, last = found.tiers, found.listed, len(found.rows) - 1
-        limits = _limits(found.rows)
+        by_tier = {tier.name: [each for each in found.rows if tier_of(each) == tier.name] for tier in levels}
         sample = [(found.rows[place], f"row {place + 1}") for place in sorted({0, last // 2, last})]
     for place, (question, where) in enumerate(sample):
         judge.try_on(question, where, nonsense=place == 0, twice=deterministic)
@@ -101,7 +108,7 @@ def own_task(
         admit_at=judge.admit_at,
         max_tokens=max_tokens,
         teaching=Teaching(demonstration=lambda problem, _solve: judge.known(problem)),
-        references=References(prompt_blind=judge.prompt_blind, limits=limits),
+        references=References(prompt_blind=judge.prompt_blind, limits=_limits(by_tier), assumed=True),
         audit=Audit(hidden=frozenset({"prompt", "row", "digest"}), varies=not deterministic),
     )
     if not isinstance(draw, Listed):
@@ -202,7 +209,8 @@ class _Judge:
             ValueError: it raises, is no reward, or is another one the second time.
         """
         own = _text_of(question.row.get("answer"))
-        for answer in ([own] if own else []) + ([NONSENSE] if nonsense or not own else []):
+        anything = [each for each in NONSENSE if self._reaches(each)][:1] if nonsense or not own else []
+        for answer in ([own] if own else []) + anything:
             found = [self._asked(answer, question, where) for _ in range(1 + twice)]
             if found[0] != found[-1]:
                 scores = ", then ".join(f"{_lowest_score(each)}" for each in found)
@@ -210,6 +218,13 @@ class _Judge:
                     f"{where}: the reward of the answer {answer!r:.60} was {scores}: expected the same each time, or "
                     "deterministic=False for one that is meant to vary"
                 )
+
+    def _reaches(self, answer: str) -> bool:
+        """Whether some response has this answer, so that the reward is asked for it."""
+        try:
+            return self.extraction.answer(self.extraction.write(answer)) == answer
+        except NoAnswer:
+            return False
 
     def _asked(self, answer: str, question: Question, where: str) -> tuple[Verdict, ...]:
         try:
@@ -231,10 +246,12 @@ class _Judge:
         return self.extraction.write(own) if own else None
 
     def prompt_blind(self, training: Sequence[Problem]) -> Mapping[str, Policy]:
-        """Answers that ignore the question: the most common one, all of them in one line, the question itself."""
+        """Answers that ignore the question: itself, nothing, what fits any, the most common, all in one line."""
         write, counts = self.extraction.write, _answers(each.instance for each in training)
         policies: dict[str, Policy] = {
-            "repeats the prompt": lambda problem, _rng: write(" ".join(problem.prompt[-1].content.split()))
+            "repeats the prompt": lambda problem, _rng: write(" ".join(problem.prompt[-1].content.split())),
+            "empty answer": lambda _problem, _rng: write(""),
+            "generic answer": lambda _problem, _rng: write(GENERIC),
         }
         if counts:
             common, listed = counts.most_common(1)[0][0], ", ".join(sorted(counts)[:MOST_LISTED])
@@ -248,11 +265,10 @@ def _answers(questions: Iterable[Question]) -> Counter[str]:
     return Counter(filter(None, (_text_of(each.row.get("answer")) for each in questions)))
 
 
-def _limits(questions: Sequence[Question]) -> dict[str, float]:
-    """How often an answer that ignores the question may be right: somewhat more often than the most common one is."""
-    counts = _answers(questions)
-    common = max(counts.values(), default=0) / len(questions)
-    return {"*": max(LEAST_LIMIT, common + MARGIN)} if counts and common + MARGIN < 1.0 else {}
+def _limits(by_tier: Mapping[str, Sequence[Question]]) -> dict[str, float]:
+    """By tier, how often an answer that ignores the question may be right: a little above the most common answer."""
+    common = {tier: max(_answers(each).values(), default=0) / max(1, len(each)) for tier, each in by_tier.items()}
+    return {tier: min(max(LEAST_LIMIT, rate + MARGIN * (rate > 0)), MOST_LIMIT) for tier, rate in common.items()}
 
 
 def _text_of(answer: Any) -> str:
@@ -292,6 +308,15 @@ def _drawn(draw: DrawRow, tier: str) -> Question:
     if one != other:
         raise ValueError(f"draw(rng, {tier!r}) gave two questions from equal generators: draw from rng alone")
     return one
+
+
+def _some_drawn(draw: _Drawing, tier: str) -> list[Question]:
+    """Questions of a tier that the rates of answers are estimated on; those that cannot be drawn are left out."""
+    found = []
+    for seed in range(ESTIMATED_ON):
+        with suppress(NoProblem):
+            found.append(draw("", tier, random.Random(seed), None))
+    return found
 
 
 def _check_splits(task: Task) -> None:

@@ -69,6 +69,9 @@ class References:
     """Heuristics: simple rules that read the problem, shown as reference rows."""
     limits: Mapping[str, float] = field(factory=dict)
     """Highest solve rate that a prompt-blind baseline may reach, by tier; `*` stands for all other tiers."""
+    assumed: bool = False
+    """Whether the limits are a default or an estimate: a baseline is then above one only if its lower confidence bound
+    is, so that few problems alone refuse nothing."""
 
 
 @frozen

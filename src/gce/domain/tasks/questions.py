@@ -19,7 +19,7 @@ from attrs import evolve, frozen
 from gce.domain.problems import Message, Split
 from gce.domain.tasks.task import Listed, Task, TaskTier
 
-__all__ = ["ONE_TIER", "Question", "Questions", "cut", "fold_of", "list_of", "question_of", "shown"]
+__all__ = ["ONE_TIER", "Question", "Questions", "cut", "fold_of", "list_of", "question_of", "shown", "tier_of"]
 
 ONE_TIER = "all"
 """The tier of rows that name none."""
@@ -46,6 +46,11 @@ class Questions:
     """In the order given."""
     tiers: tuple[TaskTier, ...]
     listed: Listed
+
+
+def tier_of(question: Question) -> str:
+    """The tier that a row names, or the one of rows that name none."""
+    return str(question.row.get("tier", ONE_TIER))
 
 
 def shown(value: object) -> str:
@@ -76,7 +81,7 @@ def list_of(
             )
     by_tier: dict[str, list[Question]] = defaultdict(list)
     for question in questions:
-        by_tier[str(question.row.get("tier", ONE_TIER))].append(question)
+        by_tier[tier_of(question)].append(question)
     names = sorted(by_tier)
     if tiers and sorted(tiers) != names:
         raise ValueError(f"expected the tiers {', '.join(map(str, tiers))}, got rows of {', '.join(names)}")

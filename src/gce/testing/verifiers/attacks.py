@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from math import fsum
 from typing import Any
 
 from attrs import evolve
@@ -38,20 +39,26 @@ MEASURABLE = 0.002
 """Seconds below which time differences are noise."""
 LONG_ENOUGH = 0.05
 """Minimum seconds of a measurement that supports a finding."""
+SUSPECTS = 3
+"""Fixed texts of each tier that are tried on more problems."""
 LONG_ANSWER = 8
 """Minimum characters for which an answer found in feedback is not a coincidence."""
 
 
 def totality(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that any text gets verdicts, and that everything done with a text or its verdicts works."""
-    task = bench.task
+    task, fixed = bench.task, {*HOSTILE, *PADDING}
     for problem in bench.problems:
         rng = bench.rng("totality", problem.key)
         echo = "\n".join(message.content for message in problem.prompt)
         texts = [*HOSTILE, *PADDING, echo, echo + "\n", *bench.answers(problem, rng, changed=30)]
         for text in texts + [noise(rng) for _ in range(30)]:
             bench.tried["totality"] += 1
-            for verdict in bench.verdicts(problem, text):
+            verdicts = bench.verdicts(problem, text)
+            reward = bench.answer(problem, text, verdicts).reward
+            if reward is not None and text in fixed:
+                bench.fixed.setdefault(problem.tier, {}).setdefault(text, []).append(reward)
+            for verdict in verdicts:
                 bench.call("feedback", partial(task.teaching.feedback, verdict), problem, text)
             bench.call("check_steps", partial(task.teaching.check_steps, problem, text), problem, text)
             bench.call("chart", partial(task.teaching.chart, problem, text), problem, text)
@@ -213,11 +220,16 @@ def _holds(holds: str, before: Answer, after: Answer) -> bool:
 
 
 def prompt_blind(bench: Bench, advance: Callable[[], None]) -> None:
-    """Check that no prompt-blind baseline exceeds the solve rate that the task allows, beyond chance."""
+    """Check that no prompt-blind baseline or fixed response exceeds the task's limit, beyond chance.
+
+    The limit holds for the solve rate and, where there is partial credit, for the mean reward.
+    """
     tiers = [tier.name for tier in bench.task.tiers(bench.preset)]
     without = [tier for tier in tiers if limit_of(bench.task, bench.preset, tier) >= 1.0]
     if without:
-        bench.not_checked.append(f"blind: no `blind_limits` for preset {bench.preset}, {', '.join(without)}")
+        first = next(iter(bench.task.presets))
+        why = "none in `References.limits`" if bench.preset == first else f"`References.limits` is for preset {first}"
+        bench.not_checked.append(f"blind: no limit for preset {bench.preset}, {', '.join(without)}: {why}")
 
     def judge(answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
         for problem, completion in answers:
@@ -235,7 +247,7 @@ def prompt_blind(bench: Bench, advance: Callable[[], None]) -> None:
             if text is not None
         ]
         policies = dict(bench.prompt_blind)
-        for text, _ in Counter(constants).most_common(20):
+        for text in [text for text, _ in Counter(constants).most_common(20)] + _rewarded(bench, tier, limit):
             policies[f"always {clipped(text)}"] = _always(text)
         problems = [problem for problem in bench.more if problem.tier == tier]
         scores = score_policies(bench.task, judge, policies, problems)
@@ -244,8 +256,20 @@ def prompt_blind(bench: Bench, advance: Callable[[], None]) -> None:
             if score.share.low > limit:
                 share = f"{score.share.correct} of {score.share.n} right on {tier}, the limit is {100 * limit:.0f} %"
                 bench.find("blind", "passes", f"{score.policy}: {share}")
+            elif score.reward.graded and score.reward.low > limit:
+                gets = f"gets a mean reward of {score.reward.value:.2f} on {score.reward.n} problems of {tier}"
+                said = f"{score.policy} {gets} without solving them, the limit is {limit:.2f}"
+                bench.find("blind", "partial credit", said)
     for _ in bench.problems:
         advance()
+
+
+def _rewarded(bench: Bench, tier: str, limit: float) -> list[str]:
+    """Return the fixed texts of the highest mean reward on the attacked problems, if above the limit."""
+    means = {text: fsum(rewards) / len(rewards) for text, rewards in bench.fixed.get(tier, {}).items()}
+    return sorted((text for text in means if means[text] > limit), key=lambda text: (-means[text], len(text), text))[
+        :SUSPECTS
+    ]
 
 
 def _always(text: str) -> Policy:

@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from attrs import Factory, define, field, frozen
@@ -25,9 +25,11 @@ from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.randomness import key, python_generator
 from gce.domain.tasks.parts import Policy
+from gce.domain.tasks.questions import Question
 from gce.domain.tasks.source import ProblemSource
 from gce.domain.tasks.task import Task, nothing_to_run
 from gce.domain.verdicts import Verdict
+from gce.errors import BadInput, one_line
 from gce.ports.runner import Runner
 from gce.testing.verifiers.responses import mutated, renumbered
 
@@ -45,8 +47,12 @@ __all__ = [
     "statuses",
 ]
 
-Accepts = Callable[[Problem, str], bool]
-"""An independent judge of responses: it shares no code with the verifier, and returns True or False for any text."""
+Accepts = Callable[[Any, str], bool]
+"""An independent judge of responses: it shares no code with the verifier, and returns True or False for any text.
+
+Its arguments are the problem and the response; for a task of `gce.task`, the row, as the reward gets it, and the
+response.
+"""
 
 SHOWN = 5
 """Maximum findings of one kind in a report; all are counted."""
@@ -67,6 +73,8 @@ class Finding:
     problem: str = ""
     """The problem's key, if the finding concerns one problem."""
     response: str = ""
+    more: int = 0
+    """On the last listed finding of a kind: how many more of that kind are counted and not listed."""
 
 
 class Overdue(BaseException):
@@ -159,6 +167,8 @@ class Bench:
     kinds: Counter[tuple[str, str]] = field(factory=Counter)
     """Number of findings by check and kind."""
     tried: Counter[str] = field(factory=Counter)
+    fixed: dict[str, dict[str, list[float]]] = field(factory=dict)
+    """Rewards by tier of texts that were given to every problem."""
     not_checked: list[str] = field(factory=list)
     verdicts_given: int = 0
     failed: Counter[str] = field(factory=Counter)
@@ -188,12 +198,18 @@ class Bench:
         without = sorted({problem.tier for problem in self.problems if not self.right[problem.key]})
         if without:
             self.not_checked.append(
-                f"right answers: none is known for some problems of {', '.join(without)}; give the task `heuristics` "
-                "or "
-                "a `demonstration`"
+                f"right answers: none is known for some problems of {', '.join(without)}; {self._how_to_know()}"
             )
         if self.runner is None and self.task.request is not nothing_to_run:
             self.not_checked.append("evidence: the task asks for some, and here its verifier is given none")
+
+    def _how_to_know(self) -> str:
+        """What gives the task right answers."""
+        if self.task.instance_type is not Question:
+            return "give the task `References.heuristics` or `Teaching.demonstration`"
+        if all(problem.instance.row.get("answer") is not None for problem in self.problems):
+            return "the reward finds answers of the column `answer` wrong"
+        return "add a column `answer` to the questions"
 
     def rng(self, *purpose: str | int) -> random.Random:
         """Return the generator of a purpose."""
@@ -269,14 +285,23 @@ class Bench:
         return self.judges(problem, text) is True
 
     def says(self, problem: Problem, text: str) -> bool | None:
-        """Return the independent judge's verdict; None if there is no judge or it failed."""
+        """Return the independent judge's verdict; None if there is no judge.
+
+        Raises:
+            BadInput: the judge raises.
+        """
         if self.accepts is None:
             return None
+        own = self.task.instance_type is Question
         try:
-            return bool(self.accepts(problem, text))
+            return bool(self.accepts(MappingProxyType(problem.instance.row) if own else problem, text))
         except Exception as error:
-            self.find("exploits", "judge failed", f"accepts raised {type(error).__name__}: {error}", problem, text)
-            return None
+            given = "row" if own else "problem"
+            said = one_line(f"{type(error).__name__}: {error}", 150)
+            raise BadInput(
+                f"accepts raised {said} for the response {clipped(text)} to {problem.key}: expected a function "
+                f"({given}, text) that returns true or false for any text"
+            ) from error
 
     def answers(self, problem: Problem, rng: random.Random, *, changed: int = 6) -> list[str]:
         """Return some right and wrong answers, and `changed` mutated ones."""

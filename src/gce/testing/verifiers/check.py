@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from gce.domain.measurements import Interval
 from gce.domain.statistics import interval
@@ -36,7 +36,7 @@ class TaskReport:
     preset: str
     problems: int
     findings: tuple[Finding, ...]
-    """The first few findings of each kind; `found` counts all."""
+    """The first few findings of each kind, kind by kind; `found` counts all."""
     tried: Mapping[str, int]
     """Number of questions that each check asked."""
     found: Mapping[str, int]
@@ -69,10 +69,15 @@ class TaskReport:
             f"at most {100 * self.exploits.high:.4f} % (95 %)",
             f"false rejects: {self.false_rejects.correct:,} of {self.false_rejects.n:,} right responses",
         ]
+        said = ""
         for finding in self.findings:
-            lines.append(f"{finding.check}, {finding.kind}: {finding.message}")
+            kind = f"{finding.check}, {finding.kind}"
+            if said != f"{kind}: {finding.message}":
+                lines.append(said := f"{kind}: {finding.message}")
             if finding.problem:
                 lines.append(f"    {finding.problem}  {clipped(finding.response)}")
+            if finding.more:
+                lines.append(f"{kind}: and {finding.more:,} more")
         lines += [
             f"could not be judged, {count:,} times: {clipped(reason)}"
             for reason, count in [*self.failed.items()][:SHOWN]
@@ -82,6 +87,14 @@ class TaskReport:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+
+def _by_kind(bench: Bench) -> Iterator[Finding]:
+    """Yield the listed findings kind by kind, in the order in which kinds were found first."""
+    for (check, kind), count in bench.kinds.items():
+        *others, last = [each for each in bench.findings if (each.check, each.kind) == (check, kind)]
+        yield from others
+        yield evolve(last, more=count - len(others) - 1)
 
 
 def check_task(
@@ -115,6 +128,7 @@ def check_task(
     Raises:
         ValueError: no problem, or a negative number of responses.
         KeyError: an unknown preset.
+        BadInput: `accepts` raises.
     """
     if problems < 1 or responses < 0:
         raise ValueError(f"expected problems from 1 and responses from 0, got {problems!r} and {responses!r}")
@@ -139,7 +153,7 @@ def check_task(
         task.name,
         bench.preset,
         len(bench.problems),
-        tuple(bench.findings),
+        tuple(_by_kind(bench)),
         dict(bench.tried),
         dict(found),
         tuple(bench.not_checked),
