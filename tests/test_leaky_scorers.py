@@ -48,15 +48,15 @@ def test_a_scorer_that_the_prompt_passes_is_found_without_a_column_answer() -> N
 
 
 def test_partial_credit_of_a_fixed_text_is_found() -> None:
-    """0.9 for whatever is long, ten times: 9 / 11 - 1.96 * 0.9 / 11 is 65.8 %."""
+    """0.9 for whatever is long, on all ten test questions."""
     task = gce.task(SUMS, long_pays, name="long")
     report, audited = checked(task), gce.audit(task, progress=False)
     assert set(report.found) == {"blind"} and {each.kind for each in report.findings} == {"partial credit"}
     said = [each.message for each in report.findings]
     assert any(each.startswith("generic answer gets a mean reward of 0.90 on 10 problems of all") for each in said)
     assert any(each.startswith("always ") for each in said), "a hostile text too"
-    assert not audited.ok and "a mean reward of 0.90 by partial credit, lower bound 65.8 %" in str(audited)
-    assert audited.plain["above_limit"][0]["reward"]["mean"] == 0.9
+    assert not audited.ok and "a mean reward of 0.90 by partial credit" in str(audited)
+    assert audited.plain["above_limit"][0]["reward"]["total"] == pytest.approx(9.0)
 
 
 def test_the_command_line_exits_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +103,8 @@ def test_declared_limits_hold_for_the_upper_bound() -> None:
     assert gce.audit(task, progress=False).ok and not gce.audit(strict, progress=False).ok
 
 
-def test_half_the_reward_for_any_text_is_found_in_a_short_list() -> None:
-    task = gce.task(SUMS, lambda answer, problem: 1.0 if exact(answer, problem) else 0.5, name="half")
+def test_partial_credit_beyond_chance_is_found_in_a_short_list_and_a_little_is_not() -> None:
+    task = gce.task(SUMS, lambda answer, problem: 1.0 if exact(answer, problem) else 0.6, name="more")
     assert "partial credit" in str(checked(task)) and not gce.audit(task, progress=False).ok
     tenth = gce.task(SUMS, lambda answer, problem: 1.0 if exact(answer, problem) else 0.1, name="tenth")
     assert checked(tenth).ok and gce.audit(tenth, progress=False).ok

@@ -30,6 +30,7 @@ __all__ = [
     "PolicyScore",
     "Resolution",
     "best_by_group",
+    "bounds_held",
     "is_above",
     "limit_of",
     "resolution",
@@ -113,17 +114,21 @@ def limit_of(task: Task, preset: str, tier: str) -> float:
     return task.references.limits.get(tier, task.references.limits.get("*", 1.0))
 
 
-def is_above(task: Task, preset: str, score: PolicyScore) -> bool:
-    """Whether a prompt-blind baseline's solve rate or mean reward exceeds the limit that the task has for its tier.
+def bounds_held(task: Task, score: PolicyScore) -> tuple[float, float]:
+    """Return the bounds of solve rate and mean reward that a limit is held against: upper ones, or lower if `assumed`.
 
-    The upper bound of either counts; where the limit is `assumed`, the lower bound.
+    That of the mean reward is 0 where no reward is partial.
     """
-    if not score.share.n:
-        return False
-    low, high = score.share.low, score.share.high
-    if score.reward.graded:
-        low, high = max(low, score.reward.low), max(high, score.reward.high)
-    return (low if task.references.assumed else high) > limit_of(task, preset, score.tier)
+    lower = task.references.assumed
+    share = score.share.low if lower else score.share.high
+    if not score.reward.graded:
+        return share, 0.0
+    return share, score.reward.low if lower else score.reward.high
+
+
+def is_above(task: Task, preset: str, score: PolicyScore) -> bool:
+    """Whether a prompt-blind baseline's solve rate or mean reward exceeds the task's limit; see `bounds_held`."""
+    return bool(score.share.n) and max(bounds_held(task, score)) > limit_of(task, preset, score.tier)
 
 
 @frozen

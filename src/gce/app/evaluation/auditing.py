@@ -17,7 +17,7 @@ from gce.app.tables import count_words, coverage_cell, interval_cell
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import AUTO
 from gce.app.wiring.tasks import find_preset, find_tiers, say_if_many
-from gce.domain.baselines import PolicyScore, best_by_group, limit_of, resolution
+from gce.domain.baselines import PolicyScore, best_by_group, bounds_held, limit_of, resolution
 from gce.domain.figures import Table
 from gce.domain.measurements import Interval
 from gce.domain.outcomes import coverage
@@ -93,10 +93,8 @@ class Audited:
 
 def _bound(task: Task, score: PolicyScore) -> str:
     """The bound that is above the limit, that of the mean reward where it is the higher one."""
-    assumed, side = task.references.assumed, "lower" if task.references.assumed else "upper"
-    share, reward = score.share.low if assumed else score.share.high, 0.0
-    if score.reward.graded:
-        reward = score.reward.low if assumed else score.reward.high
+    side = "lower" if task.references.assumed else "upper"
+    share, reward = bounds_held(task, score)
     if reward <= share:
         return f"{side} bound {100 * share:.1f} %"
     return f"a mean reward of {score.reward.value:.2f} by partial credit, {side} bound {100 * reward:.1f} %"
