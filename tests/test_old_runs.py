@@ -115,7 +115,7 @@ def test_every_command_that_reads_a_run_opens_one_of_0_1_0(tmp_path: Path, capsy
     assert cli.main(["rescore", run]) == 0
     assert cli.main(["validity", run, "--n", "2"]) == 0
     assert cli.main(["traces", run, "--to", "hf", "--out", str(tmp_path / "hf")]) == 0
-    assert "a warm-up of 2 steps" in (tmp_path / "hf" / "README.md").read_text()
+    assert "warm-up of 2 steps" in (tmp_path / "hf" / "README.md").read_text()
     with open_run(run) as reader:
         assert base_of(reader) == "toy_task:careless", "what gce export asks of a run's settings"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,8 @@ def test_rows_and_single_sequences_give_the_same(directory: Path, monkeypatch: p
     assert isinstance(decoder_maker(model.engine.model)(2, [(4, 5)]), BatchDecoder)
     rows = {c.key: c.token_ids for c in model.sample(requests_of(12))}
     monkeypatch.setattr(
-        "gce.adapters.models.backends.torch.model.decoder_maker",
+        sys.modules[load_torch_model.__module__],
+        "decoder_maker",
         lambda twin: lambda _rows, _prompts: SequenceDecoder(twin),
     )
     single = {c.key: c.token_ids for c in on_torch(directory).sample(requests_of(12))}

@@ -32,7 +32,7 @@ def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -
         raise not_by_name(name, what)
     if ":" not in name:
         known = f"choose one of {', '.join(table)}, or give your own as module:ATTR"
-        file = Path(name).with_suffix(".py")
+        file = Path(f"{name.removesuffix('.py')}.py")
         hint = f"; {file} is here: give {file.stem}:ATTR, the {what} in it" if file.is_file() else nearest(name, table)
         raise BadInput(f"no {what} {name!r}: {known}{hint}")
     found = attribute(name, what)
