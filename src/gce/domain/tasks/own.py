@@ -29,7 +29,7 @@ from gce.domain.tasks.source import ProblemSource
 from gce.domain.tasks.task import Draw, Listed, Task, TaskTier
 from gce.domain.verdicts import Status, Verdict, Violation
 
-__all__ = ["DrawRow", "RewardFunction", "Rows", "own_task"]
+__all__ = ["GENERIC", "DrawRow", "RewardFunction", "Rows", "own_task"]
 
 RewardFunction = Callable[[str, Mapping[str, Any]], Any]
 """(answer, row of the question) -> bool, number in the declared range, `Verdict` or list of them."""

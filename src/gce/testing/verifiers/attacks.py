@@ -23,6 +23,7 @@ from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import interval
+from gce.domain.tasks.own import GENERIC
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.task import Task, without_thinking
 from gce.domain.verdicts import Verdict
@@ -339,7 +340,8 @@ def hedging(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that hedging between several answers does not pay, and that padding makes no wrong answer right."""
     for problem in bench.problems:
         rng = bench.rng("hedging", problem.key)
-        right, wrong = bench.right[problem.key], bench.wrong[problem.key]
+        right = bench.right[problem.key]
+        wrong = [text for text in bench.wrong[problem.key] if text != GENERIC]  # Which names no answer beside another.
         for text in rng.sample(wrong, min(3, len(wrong))):
             for pad in PADDING:
                 for padded in (pad + text, text + pad):
