@@ -165,6 +165,7 @@ def test_intervals_are_by_the_method_that_was_asked_for() -> None:
 def test_a_run_and_its_report_show_mean_rewards_before_and_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("safetensors")  # Runs are kept in directories.
     monkeypatch.setenv("COLUMNS", "200")
     result = gce.train(task="test_graded:GRADED", run=tmp_path / "run", **CASES, **SMALL, test=20)
     rows = rows_of(str(result), "mean reward")
