@@ -67,7 +67,7 @@ from gce.ports.tracker import Tracker
 __all__ = ["resume", "train"]
 
 FITTED_TO = 100
-"""Training problems a tier to which fixed blind answers are fitted in a run; `gce audit` takes 500."""
+"""Training problems a tier to which prompt-blind baselines are fitted in a run; `gce audit` takes 500."""
 Watch = Callable[[int], Watcher]
 """From the number of the last iteration to who watches the run."""
 
