@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gce.app.evaluation.shown import plain_problem
+from gce.app.evaluation.shown_problem import plain_problem
 from gce.app.options import NAME, NAMES, PROBLEMS_PRINTED, SEED, Choice
 from gce.app.terminal import put, put_json
 from gce.app.wiring.solvers import find_solve

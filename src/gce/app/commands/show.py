@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gce.app.evaluation.shown import Shown, plain_problem, shown
+from gce.app.evaluation.shown_problem import Shown, plain_problem, shown
 from gce.app.options import NAME, PROBLEMS_PRINTED, SEED, Choice, Count
 from gce.app.terminal import put, put_json
 from gce.app.wiring.evaluators import find_evaluator

@@ -35,7 +35,7 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
 }
 """Settings by name; `isopro` is the reference's: 84 rollouts an iteration, the whole buffer, the last 8 blocks."""
 _IN_PLACE_OF = {"rollouts.problems": "rollouts.problems_by_tier", "optimizer.updates": "optimizer.epochs"}
-"""Who gives the one does not want the recipe's other."""
+"""Settings that replace another one: a value for the first drops the recipe's value of the second."""
 
 
 def with_recipe(recipe: str, given: Mapping[str, Any]) -> TrainSettings:

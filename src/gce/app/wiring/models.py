@@ -22,7 +22,9 @@ from gce.ports.model import Learner, LearningModel, Model, Sampler
 
 __all__ = [
     "BACKENDS",
+    "HTTP",
     "MODEL_HELP",
+    "SCRIPTED",
     "SHIPPED_MODEL",
     "SMOLLM2",
     "Backend",
