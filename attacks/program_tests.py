@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gce.adapters.evaluators.verifier import TaskVerifier
-from gce.app.tables import interval_cell, table
+from gce.app.tables.cells import interval_cell
+from gce.app.tables.layout import table
 from gce.app.wiring.sandboxes import LazyRunner, add_runner
 from gce.app.wiring.tasks import find_preset, find_task
 from gce.domain.completions import Completion

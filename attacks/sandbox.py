@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from gce.adapters.sandboxes.pool import RunnerPool
-from gce.app.tables import table
+from gce.app.tables.layout import table
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.testing.contracts.runner import attack_runner
 from gce.testing.sandboxes.hostile_programs import ATTACKS

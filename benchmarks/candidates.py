@@ -21,7 +21,7 @@ from gce.adapters.sandboxes.pool import RunnerPool
 from gce.adapters.sandboxes.process import SandboxProcess
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.adapters.system.process import usable_cores
-from gce.app.tables import table
+from gce.app.tables.layout import table
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.domain.executions import Execution
 from gce.domain.plain_values import from_text

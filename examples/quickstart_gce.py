@@ -6,7 +6,7 @@ from typing import Any
 
 import gce
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.heuristics import earliest_starts
 
 

@@ -28,7 +28,7 @@ from gce.domain.baselines import resolution
 from gce.domain.statistics import wilson
 from gce.domain.tasks import TASKS, draw_problem
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.branch_and_bound import solve
 
 TOY = ("--task", "toy_task:ADDITION")
 

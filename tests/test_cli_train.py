@@ -642,7 +642,7 @@ def test_a_killed_process_is_resumed_to_the_same_bytes(trained: Trained, tiny: P
     run = tmp_path / "run"
     arguments = ("train", *TOY, "--model", tiny, *SIZES, "--layers", "2", "--run-dir", run)
     code = (
-        "import os, signal, gce.app.training.rollouts as rollouts\n"
+        "import os, signal, gce.app.training.sampling as rollouts\n"
         "hold, count = rollouts.hold, [0]\n"
         "def counted(*given, on_end, **more):\n"
         "    def ended(*conversation):\n"

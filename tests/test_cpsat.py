@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from present import present
 
 from gce.adapters.solvers.cpsat import CpSatSolver, check_starts
-from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.heuristics import HEURISTICS
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.errors import MissingExtra

@@ -17,7 +17,7 @@ from gce.domain.problems import Problem, ProblemId
 from gce.domain.randomness import python_generator
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.verify import judge, verify
 from gce.testing.scheduling.checkers import accepts

@@ -17,7 +17,7 @@ import gce
 from gce.adapters.models.scripted import ScriptedModel
 from gce.app.evaluation.results import summary
 from gce.app.evaluation.scoring import answer_record
-from gce.app.tables import accuracy_rows, reward_rows
+from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.result import Result
 from gce.domain.completions import SampleRequest
 from gce.domain.measurements import MeanReward

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from present import present
 
-from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.heuristics import (
     HEURISTICS,
     critical_path_length,

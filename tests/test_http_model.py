@@ -22,7 +22,7 @@ pytest.importorskip("httpx2")
 from chat_server import FAULTS, ChatServer
 
 from gce.adapters.models.servers import connection
-from gce.adapters.models.servers.chat_model import HttpModel, Usage, load_http_model
+from gce.adapters.models.servers.openai_model import HttpModel, Usage, load_http_model
 from gce.app import cli
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.problems import Message
@@ -353,7 +353,7 @@ def test_a_closed_iterator_ends_what_is_under_way() -> None:
 def test_an_abandoned_iterator_does_not_hold_up_the_interpreter(tmp_path: Path) -> None:
     code = (
         "import atexit, sys, threading\natexit.register(lambda: print(threading.active_count()))\n"
-        "from gce.adapters.models.servers.chat_model import load_http_model\n"
+        "from gce.adapters.models.servers.openai_model import load_http_model\n"
         "from gce.domain.completions import SampleRequest\nfrom gce.domain.problems import Message\n"
         "model = load_http_model(sys.argv[1])\n"
         "requests = [SampleRequest(f'{i}', (Message('user', f'{i}'),), i) for i in range(8)]\n"

@@ -31,7 +31,8 @@ from gce.app.evaluation.scoring import (
     stored_outcome,
 )
 from gce.app.settings.records import TrainSettings
-from gce.app.tables import accuracy_rows, count_words, coverage_cell
+from gce.app.tables.cells import count_words, coverage_cell
+from gce.app.tables.summary import accuracy_rows
 from gce.app.terminal import Silent
 from gce.app.training.loop import iterate
 from gce.app.training.state import Run, RunState, begin

@@ -13,7 +13,7 @@ from attrs import evolve
 from present import present
 
 from gce.domain.randomness import python_generator
-from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.presets import CREW, GROUNDED, PAPER, PRESETS, RESOURCE_NAMES, Tier, draw_instance
 from gce.domain.tasks.scheduling.solution import Solution

@@ -18,7 +18,7 @@ from gce.domain.randomness import key, python_generator
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.scheduling.answer import Answer, parse
 from gce.domain.tasks.scheduling.baselines import CLIMBED, _Stack, families, heuristic_policies, prompt_blind_baselines
-from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.verify import judge
 from gce.testing.scheduling.generators import scheduled_instances

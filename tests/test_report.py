@@ -233,10 +233,10 @@ def test_a_warm_up_is_told(tmp_path: Path, titles: Any, capsys: pytest.CaptureFi
 def test_a_report_before_the_first_rollouts_has_no_empty_tables(
     tmp_path: Path, titles: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gce.app.training import rollouts, updates
+    from gce.app.training import sampling, updates
 
     monkeypatch.setattr(updates, "WARM_UP_PART", 1)
-    monkeypatch.setattr(rollouts, "_problems", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(sampling, "_problems", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     start = ("--warm-up", "2", "--shots", "1", "--task", "toy_task:WORKED")
     assert cli.main(["train", *TOY, *SIZES, *start, "--run-dir", str(tmp_path / "run")]) == 130
     found = titles(tmp_path / "run")

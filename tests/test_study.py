@@ -126,10 +126,10 @@ def test_a_run_made_before_a_setting_existed_has_its_default() -> None:
     older = to_plain(wanted)
     for section, name in (("demonstrations", "bootstrap"), ("curriculum", "ladder"), ("model", "concurrency")):
         del older[section][name]
-    check_stored(older, wanted, Path("study"))
+    check_stored(older, wanted, "study")
     with_ladder = evolve(wanted, curriculum=evolve(wanted.curriculum, ladder=True))
     with pytest.raises(BadInput, match=r"study was made with curriculum.ladder False, expected True"):
-        check_stored(older, with_ladder, Path("study"))
+        check_stored(older, with_ladder, "study")
 
 
 def test_a_study_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

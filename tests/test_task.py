@@ -34,9 +34,9 @@ from gce.domain.tasks import (
     judge,
 )
 from gce.domain.tasks.scheduling.answer import render
+from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.canonical import canonical_digest
 from gce.domain.tasks.scheduling.dispatch import predecessors_first
-from gce.domain.tasks.scheduling.exact import solve
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.reasoning import worked_response
 from gce.domain.tasks.scheduling.wording import UNSEEN, prompt_text

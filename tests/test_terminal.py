@@ -16,7 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gce.app.progress import Work
-from gce.app.tables import accuracy_rows, interval_cell, percent, rollout_rows, share_cell, table
+from gce.app.tables.cells import interval_cell, percent, share_cell
+from gce.app.tables.layout import table
+from gce.app.tables.summary import accuracy_rows, rollout_rows
 from gce.app.terminal import Silent, Terminal, put, put_json, put_result, shown_as
 from gce.domain.measurements import Interval, IterationRecord, TierCount
 from gce.domain.statistics import wilson

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from present import present
 
 import gce
-from gce.app.training.rollouts import Rollout
+from gce.app.training.sampling import Rollout
 from gce.app.training.updates import trace_of_rollout
 from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import FinishReason

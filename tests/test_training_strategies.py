@@ -13,7 +13,7 @@ from test_loop import SMALL, Interrupted, Listening, a_run, assert_same_end, die
 from toy_task import ADDITION, ONE_TIER, bare, careless, on
 
 from gce.adapters.runs.memory_store import MemoryRun
-from gce.app.training.rollouts import Rollout
+from gce.app.training.sampling import Rollout
 from gce.app.training.updates import trace_of_rollout
 from gce.domain.answers import Answer
 from gce.domain.completions import Completion, SampleRequest

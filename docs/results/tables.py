@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from gce.app.evaluation.scoring import stored_outcome
-from gce.app.tables import accuracy_rows
+from gce.app.tables.summary import accuracy_rows
 from gce.domain.measurements import Interval
 from gce.domain.outcomes import rate
 from gce.domain.verdicts import Status

@@ -32,8 +32,8 @@ __all__ = [
 
 
 def one_line(error: object, limit: int = 300) -> str:
-    """What an error of another package says, on one line of at most `limit` characters."""
-    return " ".join(str(error).split())[:limit]
+    """What an error of another package says, on one line of at most `limit` printable characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())[:limit]
 
 
 class GceError(Exception):

@@ -10,6 +10,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from gce import __version__
@@ -118,10 +119,16 @@ def _run(name: str, parsed: argparse.Namespace, arguments: Sequence[str]) -> int
 
 def _resuming(parsed: argparse.Namespace, arguments: Sequence[str]) -> list[str]:
     """The command that goes on where this one was interrupted; a study or a file of answers goes on by itself."""
-    if parsed.command == "train" and parsed.run_dir is not None and parsed.run_dir.exists():
+    if parsed.command == "train" and parsed.run_dir is not None and _begun(parsed.run_dir):
         return [_filled("gce train --run-dir {run_dir} --resume", vars(parsed))]
     repeats = parsed.command == "ablate" or vars(parsed).get("answers")
     return [shlex.join(["gce", *arguments])] if repeats else []
+
+
+def _begun(run: str) -> bool:
+    from gce.app.wiring.runs import runs_of
+
+    return Path(run).exists() or run in runs_of(run).find(run)
 
 
 def _said(error: Exception) -> str:

@@ -218,6 +218,16 @@ class Name(_Text):
 
 
 @frozen
+class RunName(Name):
+    """The name of a run or a study: a directory, in its shortest form, or STORAGE://NAME."""
+
+    def __call__(self, text: str) -> str:
+        """See `Kind`."""
+        name = super().__call__(text)
+        return name if "://" in name else str(Path(name))
+
+
+@frozen
 class PathName(Name):
     """The same, read as a path."""
 
@@ -365,6 +375,7 @@ NAME = Name()
 NAMES = Listed(NAME)
 SWITCH = Switch()
 PATH = PathName()
+RUN = RunName()
 
 SEED = Count(0, 2**63 - 1)
 """What SQLite and servers of models keep as a whole number."""

@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from gce.app.options import nearest
-from gce.app.tables import screen_width
+from gce.app.tables.layout import screen_width
 from gce.app.terminal import put
 from gce.errors import BadInput
 

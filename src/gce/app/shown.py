@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-from gce.app.tables import table
+from gce.app.tables.layout import table
 from gce.domain.figures import Table
 from gce.domain.text import printable
 

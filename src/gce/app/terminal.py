@@ -22,7 +22,8 @@ from typing import Any, TextIO
 from attrs import define
 
 from gce.app.progress import Forecast, Work, duration
-from gce.app.tables import percent, screen_width
+from gce.app.tables.cells import percent
+from gce.app.tables.layout import screen_width
 from gce.domain.diagnosis import diagnose
 from gce.domain.measurements import IterationRecord
 from gce.domain.text import printable

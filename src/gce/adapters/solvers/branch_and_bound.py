@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.solution import Solution
 from gce.ports.clock import Clock

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from gce.app.options import NAMES, PATH, SEEDS, THREADS, Choice
+from gce.app.options import NAMES, RUN, SEEDS, THREADS, Choice
 from gce.app.parser import Parser
 from gce.app.settings.command_line import add_settings, given_settings
 from gce.app.studies.conditions import STUDIES, Condition
 from gce.app.studies.running import plan_runs, run_all
 from gce.app.studies.study import Effect, Finished, effect_rows, effects, finished, moved_blocks, unclear
-from gce.app.tables import table
+from gce.app.tables.layout import table
 from gce.app.terminal import put, put_json
 from gce.app.wiring.executors import find_executor
 from gce.app.wiring.runs import runs_of
@@ -51,7 +50,7 @@ def add_arguments(parser: Parser) -> None:
         default="ablations",
         help="study to run (default ablations)",
     )
-    parser.add_argument("--dir", type=PATH, help="directory of the study (default: studies/STUDY)")
+    parser.add_argument("--dir", type=RUN, help="directory of the study (default: studies/STUDY)")
     parser.add_argument(
         "--seeds", type=SEEDS, default=(42, 123, 456), metavar="K,...", help="seeds of the runs (default 42,123,456)"
     )
@@ -70,13 +69,13 @@ def add_arguments(parser: Parser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command: 0 when all conditions have all seeds, 1 where some are left."""
     study = STUDIES[arguments.study]
-    directory = arguments.dir or Path("studies") / arguments.study
+    name = arguments.dir or f"studies/{arguments.study}"
     wanted = plan_runs(
-        arguments.study, directory, arguments.seeds, arguments.conditions, {**DEFAULTS, **given_settings(arguments)}
+        arguments.study, name, arguments.seeds, arguments.conditions, {**DEFAULTS, **given_settings(arguments)}
     )
     if not arguments.table:
         run_all(wanted, find_executor(arguments.processes))
-    runs = finished(runs_of(directory), str(directory), study)
+    runs = finished(runs_of(name), name, study)
     found = effects(runs, study)
     missing = [(run.condition, run.seed) for run in wanted if not run.done]
     if arguments.json:

@@ -6,12 +6,12 @@ import argparse
 from textwrap import fill
 
 from gce.app.exports.answer_rows import COLUMNS, answer_rows
-from gce.app.options import PATH, Choice
+from gce.app.options import PATH, RUN, Choice
 from gce.app.terminal import put, put_json
 from gce.app.transcripts import MOMENTS
 from gce.app.wiring.files import new_output
 from gce.app.wiring.formats import ROW_FORMATS, check_format, write_rows
-from gce.app.wiring.runs import UNVERIFIED, add_no_verify, open_run, verifies
+from gce.app.wiring.runs import UNVERIFIED, add_no_verify, folder_of, open_run, verifies
 
 __all__ = ["add_arguments", "run"]
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce answers`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train")
+    parser.add_argument("run", type=RUN, metavar="RUN", help="a run directory of gce train")
     parser.add_argument("--to", type=FORMATS, choices=FORMATS.names, default="csv", help="file format (default csv)")
     parser.add_argument("--out", type=PATH, help="file to create (default: RUN/export/answers.FORMAT)")
     parser.add_argument("--moment", type=MOMENT, choices=MOMENT.names, help="export only these answers (default: all)")
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     check_format(arguments.to)
     verified = verifies(arguments)
-    out = arguments.out or arguments.run / "export" / f"answers.{arguments.to}"
+    out = arguments.out or folder_of(arguments.run) / "export" / f"answers.{arguments.to}"
     moments = (arguments.moment,) if arguments.moment else MOMENTS
     with open_run(arguments.run, verify=verified) as reader, new_output(out) as file:
         count = write_rows(arguments.to, COLUMNS, answer_rows(reader, moments), file)

@@ -33,9 +33,9 @@ from gce.app.settings.records import ExecutorSettings, ModelSettings, RolloutSet
 from gce.app.terminal import Terminal, put, put_json, put_result
 from gce.app.training.dry_run import evaluation_lines
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
-from gce.app.wiring.models import HTTP, MODEL_HELP, SCRIPTED, default_model
+from gce.app.wiring.models import MODEL_HELP, backend_of, default_model
 from gce.app.wiring.sandboxes import add_runner
-from gce.app.wiring.strategy_names import STRATEGY
+from gce.app.wiring.strategies import STRATEGY
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
 from gce.domain.metrics import METRICS
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
@@ -179,7 +179,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _dry_run(EvaluateSettings(**given), arguments)
     result = evaluate(watcher=Terminal(), **given)
     arguments.model = result.settings.model_name
-    if given.get("adapter") or arguments.model.startswith((*HTTP, SCRIPTED)):
+    if given.get("adapter") or "learn" not in backend_of(arguments.model).capabilities:
         arguments.following = "gce check --task {task}"
     plain, lines = summary(result)
     if arguments.json:

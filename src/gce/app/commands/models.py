@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gce.app.tables import table
+from gce.app.tables.layout import table
 from gce.app.terminal import put, put_json
 from gce.app.wiring.models import backend_rows
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gce.app.options import PATH
+from gce.app.options import PATH, RUN
 from gce.app.reports.report import FORMATS, report
 from gce.app.terminal import put, put_json
-from gce.app.wiring.runs import add_no_verify, verifies
+from gce.app.wiring.runs import add_no_verify, folder_of, verifies
 
 __all__ = ["add_arguments", "run"]
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce report`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("runs", nargs="+", type=PATH, metavar="RUN", help="a run directory, or a study's")
+    parser.add_argument("runs", nargs="+", type=RUN, metavar="RUN", help="a run directory, or a study's")
     parser.add_argument(
         "--format", type=FORMATS, choices=FORMATS.names, default="html", help="format of the report (default html)"
     )
@@ -48,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     first, named = arguments.runs[0], arguments.out is not None
-    out: Path | None = arguments.out or (first / IN_RUN[arguments.format] if arguments.format in IN_RUN else None)
+    out: Path | None = arguments.out or (
+        folder_of(first) / IN_RUN[arguments.format] if arguments.format in IN_RUN else None
+    )
     found = report(
         *arguments.runs,
         out=None if arguments.json else out,

@@ -6,7 +6,7 @@ import argparse
 
 from gce.app.evaluation.rescoring import Rescored, rescore
 from gce.app.evaluation.scoring import MIN_COVERAGE, check_answers
-from gce.app.options import PATH
+from gce.app.options import RUN
 from gce.app.terminal import put, put_json
 from gce.app.wiring.runs import add_no_verify, open_run, verifies
 from gce.domain.serialization import to_plain
@@ -23,7 +23,7 @@ answers could not be judged.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce rescore`."""
     parser.description = DESCRIPTION
-    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory")
+    parser.add_argument("run", type=RUN, metavar="RUN", help="a run directory")
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
     add_no_verify(parser)
 

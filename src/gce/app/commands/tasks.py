@@ -8,7 +8,8 @@ import textwrap
 import gce
 from gce.app.evaluation.task_facts import Facts, TierFacts, after_audit, after_check, known_facts
 from gce.app.options import NAMES, PROBLEMS, Count
-from gce.app.tables import interval_cell, table
+from gce.app.tables.cells import interval_cell
+from gce.app.tables.layout import table
 from gce.app.terminal import Terminal, put, put_json
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import LazyRunner, add_runner

@@ -11,11 +11,11 @@ from attrs import evolve
 
 from gce import __version__
 from gce.app.exports.chat_data import Conversation, DataSet, data_set
-from gce.app.options import NAMES, PATH, SHARE_BELOW_1, Choice
+from gce.app.options import NAMES, PATH, RUN, SHARE_BELOW_1, Choice
 from gce.app.terminal import put, put_json
 from gce.app.wiring.files import check_output, whole_folder, write_output
 from gce.app.wiring.formats import atif_of_trace
-from gce.app.wiring.runs import UNVERIFIED, add_no_verify, open_run, verifies
+from gce.app.wiring.runs import UNVERIFIED, add_no_verify, folder_of, open_run, verifies
 from gce.errors import BadInput
 
 __all__ = ["add_arguments", "run"]
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce traces`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train")
+    parser.add_argument("run", type=RUN, metavar="RUN", help="a run directory of gce train")
     parser.add_argument(
         "--to", type=FORMATS, choices=FORMATS.names, default="jsonl", help="format, as listed above (default jsonl)"
     )
@@ -83,10 +83,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not verified:
         found = evolve(found, card=f"{found.card}\n{UNVERIFIED}\n")
     if arguments.to == "hf":
-        out = arguments.out or arguments.run / "export" / "hf"
+        out = arguments.out or folder_of(arguments.run) / "export" / "hf"
         paths = _write_folder(out, found)
     else:
-        out = arguments.out or arguments.run / "export" / arguments.to / "train.jsonl"
+        out = arguments.out or folder_of(arguments.run) / "export" / arguments.to / "train.jsonl"
         paths = _write_files(out, found, LINES[arguments.to])
     if arguments.json:
         counts = {split: len(each) for split, each in found.splits.items()}

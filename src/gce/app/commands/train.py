@@ -6,16 +6,15 @@ import argparse
 from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 
-from gce.app.options import FOLDS, ITERATION_NUMBER, PATH
+from gce.app.options import FOLDS, ITERATION_NUMBER, RUN
 from gce.app.parser import Parser
 from gce.app.settings.command_line import add_settings, given_settings
 from gce.app.settings.config_file import PRECEDENCE, add_config, settings_of, settings_toml
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import flat_values, merged
 from gce.app.studies.folds import cross_fit
-from gce.app.tables import table
+from gce.app.tables.layout import table
 from gce.app.terminal import Terminal, is_verbose, note, put, put_json, put_result
 from gce.app.training.dry_run import training_lines, work_of
 from gce.app.training.result import Result
@@ -70,7 +69,7 @@ def add_arguments(parser: Parser) -> None:
     """The command line of `gce train`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--run-dir", type=PATH, help="directory of the run (default: runs/TIME)")
+    parser.add_argument("--run-dir", type=RUN, help="directory of the run (default: runs/TIME)")
     parser.add_argument(
         "--resume", action="store_true", help="continue the run in --run-dir after its last wave of rollouts"
     )
@@ -119,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         if is_verbose():
             note(*_differing(settings, sources))
         if arguments.run_dir is None:
-            arguments.run_dir = _new_directory()
+            arguments.run_dir = _new_name()
         watch = partial(Terminal, work=work_of(settings, find_task(settings.task)))
         kept = sources if arguments.config or arguments.set else None
         result = train(settings, run=arguments.run_dir, watch=watch, sources=kept, track=arguments.track)
@@ -130,8 +129,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _new_directory() -> Path:
-    return Path("runs") / datetime.now().strftime("%Y%m%d-%H%M%S")
+def _new_name() -> str:
+    return f"runs/{datetime.now():%Y%m%d-%H%M%S}"
 
 
 def _run_folds(arguments: argparse.Namespace) -> int:
@@ -142,7 +141,7 @@ def _run_folds(arguments: argparse.Namespace) -> int:
         if given:
             raise BadInput(f"{name} applies to a single run: leave out --folds")
     settings, _sources = settings_of(arguments)
-    found = cross_fit(settings, folds=arguments.folds, run=arguments.run_dir or _new_directory())
+    found = cross_fit(settings, folds=arguments.folds, run=arguments.run_dir or _new_name())
     arguments.following = None
     if arguments.json:
         put_json(to_plain(found), indent=1)

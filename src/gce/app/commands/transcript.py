@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from gce.app.evaluation.stored import stored_settings
-from gce.app.options import NAME, PATH, Choice
-from gce.app.tables import table
+from gce.app.options import NAME, RUN, Choice
+from gce.app.tables.layout import table
 from gce.app.terminal import put, put_json
 from gce.app.transcripts import (
     MOMENTS,
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce transcript`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("run", type=PATH, metavar="RUN", help="a run directory of gce train")
+    parser.add_argument("run", type=RUN, metavar="RUN", help="a run directory of gce train")
     parser.add_argument(
         "problem", type=NAME, nargs="?", metavar="PROBLEM", help="problem: its key, a part of the key, or TIER/INDEX"
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from gce.app.evaluation.validity import Line, measure_validity
-from gce.app.options import PATH, PROBLEMS, THREADS
-from gce.app.tables import coverage_cell, share_cell, table
+from gce.app.options import PROBLEMS, RUN, THREADS
+from gce.app.tables.cells import coverage_cell, share_cell
+from gce.app.tables.layout import table
 from gce.app.terminal import put, put_json
 from gce.app.wiring.runs import open_run, runs_of
 from gce.app.wiring.tasks import say_if_many
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce validity`."""
     parser.description = DESCRIPTION
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("run", type=PATH, metavar="RUN", help="directory of a finished run of gce train")
+    parser.add_argument("run", type=RUN, metavar="RUN", help="directory of a finished run of gce train")
     parser.add_argument("--n", type=PROBLEMS, default=100, help="problems per tier for each measurement (default 100)")
     parser.add_argument("--threads", type=THREADS, help="CPU threads (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print the card as JSON")
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     say_if_many({"--n": arguments.n})
     with open_run(arguments.run) as reader:
         found = measure_validity(reader, arguments.n, threads=arguments.threads)
-    card = runs_of(arguments.run).write_card(str(arguments.run), found.card)
+    card = runs_of(arguments.run).write_card(arguments.run, found.card)
     if arguments.json:
         put_json(card, indent=1)
     else:

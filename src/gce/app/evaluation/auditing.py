@@ -13,7 +13,7 @@ from gce.app.evaluation.checking import hold_to, the_task
 from gce.app.notebook import watch_of
 from gce.app.options import FITTED, NAME, PROBLEMS
 from gce.app.shown import Part, html_of, lines_of
-from gce.app.tables import count_words, coverage_cell, interval_cell
+from gce.app.tables.cells import count_words, coverage_cell, interval_cell
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import AUTO
 from gce.app.wiring.tasks import find_preset, find_tiers, say_if_many

@@ -12,7 +12,8 @@ from gce.app.evaluation.comparison import Gain, Measured, attempts
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
 from gce.app.shown import Part, lines_of
-from gce.app.tables import accuracy_rows, count_words, difference_cell, interval_cell, p_cell, reward_rows, share_cell
+from gce.app.tables.cells import count_words, difference_cell, interval_cell, p_cell, share_cell
+from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.wiring.models import SHIPPED_MODEL, shipped_model_path
 from gce.domain.baselines import PolicyScore
 from gce.domain.figures import Table

@@ -10,7 +10,8 @@ from gce.app.evaluation.scoring import stored_shares
 from gce.app.reports.run import ReportedRun, Shares
 from gce.app.reports.section import Section
 from gce.app.settings.records import parts_of_warm_up
-from gce.app.tables import accuracy_rows, count_words, coverage_cell, difference_cell, reward_rows, share_cell
+from gce.app.tables.cells import count_words, coverage_cell, difference_cell, share_cell
+from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.records import reward_table
 from gce.domain.figures import Bars, Lines, Table
 from gce.errors import BadInput

@@ -10,7 +10,7 @@ from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, also_from
 from gce.app.reports.run import ReportedRun
 from gce.app.reports.section import Section
 from gce.app.settings.values import flat_values
-from gce.app.tables import rollout_rows
+from gce.app.tables.summary import rollout_rows
 from gce.domain.algorithms import ALGORITHMS
 from gce.domain.figures import Grid, Lines, Points, Stacks, Table
 

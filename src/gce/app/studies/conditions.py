@@ -7,7 +7,6 @@ made.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
@@ -119,7 +118,7 @@ def check_common(common: Mapping[str, Any], conditions: Mapping[str, Condition])
         raise SettingError("evaluation.test", "at least 2", test, message)
 
 
-def check_stored(stored: Mapping[str, Any], wanted: TrainSettings, where: Path) -> None:
+def check_stored(stored: Mapping[str, Any], wanted: TrainSettings, where: str) -> None:
     """Check that an existing run has the wanted settings; settings that the run predates have their defaults.
 
     Raises:

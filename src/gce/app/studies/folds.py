@@ -18,7 +18,9 @@ from gce.app.evaluation.scoring import stored_outcome
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import changed, settings_from
 from gce.app.studies.running import PlannedRun, check_begun, resolved, run_all
-from gce.app.tables import accuracy_rows, difference_cell, p_cell, table
+from gce.app.tables.cells import difference_cell, p_cell
+from gce.app.tables.layout import table
+from gce.app.tables.summary import accuracy_rows
 from gce.app.terminal import put
 from gce.app.wiring.executors import find_executor
 from gce.app.wiring.files import check_apart
@@ -93,18 +95,18 @@ def cross_fit(
     if isinstance(given.get("model"), str):
         given["model"] = {"name": given["model"]}
     settings = settings_from(given) if settings is None else settings
-    directory = Path(run)
-    check_apart(directory)
-    wanted = _planned(settings, task, folds, directory)
+    name = str(run)
+    check_apart(Path(name))
+    wanted = _planned(settings, task, folds, name)
     for each in wanted:
         check_begun(each)
     run_all(wanted, find_executor())
     if missing := [each.condition for each in wanted if not each.done]:
         raise BadInput(f"another process has {', '.join(missing)}: repeat the command when it has finished")
-    return _pooled(directory, folds)
+    return _pooled(name, folds)
 
 
-def _planned(settings: TrainSettings, given: str | Task | None, folds: int, directory: Path) -> list[PlannedRun]:
+def _planned(settings: TrainSettings, given: str | Task | None, folds: int, run: str) -> list[PlannedRun]:
     task = given if isinstance(given, Task) else find_task(given or settings.task)
     preset = find_preset(task, settings.preset)
     if not isinstance(task.draw, Listed):
@@ -120,16 +122,16 @@ def _planned(settings: TrainSettings, given: str | Task | None, folds: int, dire
         name = task_name(task) if isinstance(given, Task) else fold_name(given or settings.task, fold, folds)
         own = resolved(changed(settings, {"task": name, "evaluation.test": max(of_tiers)}), part)
         what = f"tested on {sum(of_tiers)} of {n} questions"
-        place = directory / f"fold-{fold}"
+        place = f"{run}/fold-{fold}"
         kept = part if isinstance(given, Task) else None
         planned.append(PlannedRun(f"fold-{fold}", what, settings.seed, own, place, task=kept, measure_before=True))
     return planned
 
 
-def _pooled(directory: Path, folds: int) -> CrossFit:
+def _pooled(name: str, folds: int) -> CrossFit:
     outcomes: dict[str, dict[tuple[str, str], Status]] = {"before": {}, "after": {}}
     for fold in range(1, folds + 1):
-        with open_run(directory / f"fold-{fold}") as run:
+        with open_run(f"{name}/fold-{fold}") as run:
             for moment, found in outcomes.items():
                 for answer in run.answers(f"test-{moment}"):
                     found[answer["tier"], answer["digest"]] = stored_outcome(answer)
@@ -141,10 +143,10 @@ def _pooled(directory: Path, folds: int) -> CrossFit:
             changes[question[0]].append((pair[1] == "right") - (pair[0] == "right"))
     counts = [(each.count(1), each.count(-1), len(each)) for each in changes.values()]
     if not counts:
-        raise BadInput(f"no question in {directory} was judged both before and after training")
+        raise BadInput(f"no question in {name} was judged both before and after training")
     gained, lost = (sum(each[place] for each in counts) for place in (0, 1))
     rows = (_by_tier(before), _by_tier(after))
-    return CrossFit(str(directory), folds, *rows, paired_difference(counts), gained, lost, mcnemar(gained, lost))
+    return CrossFit(name, folds, *rows, paired_difference(counts), gained, lost, mcnemar(gained, lost))
 
 
 def _by_tier(outcomes: Mapping[tuple[str, str], Status]) -> dict[str, Interval]:

@@ -36,7 +36,8 @@ class PlannedRun:
     """The condition in words."""
     seed: int
     settings: TrainSettings
-    directory: Path
+    name: str
+    """In its storage: for most, its directory."""
     task: Task | None = field(default=None, kw_only=True)
     """Where the name in the settings is not enough."""
     measure_before: bool = field(default=False, kw_only=True)
@@ -44,17 +45,17 @@ class PlannedRun:
 
     @property
     def begun(self) -> bool:
-        """True if the directory holds a run."""
-        return str(self.directory) in runs_of(self.directory).find(str(self.directory))
+        """True if there is such a run."""
+        return self.name in runs_of(self.name).find(self.name)
 
     @property
     def done(self) -> bool:
         """True if the run has ended."""
-        return runs_of(self.directory).find(str(self.directory)).get(str(self.directory), False)
+        return runs_of(self.name).find(self.name).get(self.name, False)
 
 
 def plan_runs(
-    study: str, directory: Path, seeds: Sequence[int], conditions: Sequence[str], common: Mapping[str, Any]
+    study: str, name: str, seeds: Sequence[int], conditions: Sequence[str], common: Mapping[str, Any]
 ) -> list[PlannedRun]:
     """Return all runs of a study with these `common` settings, by seed; of all conditions if none is named.
 
@@ -63,19 +64,19 @@ def plan_runs(
     """
     available = STUDIES[study]
     chosen = conditions or tuple(available)
-    for name in chosen:
-        if name not in available:
-            raise BadInput(f"study {study} has no condition {name!r}: choose from {', '.join(available)}")
+    for condition in chosen:
+        if condition not in available:
+            raise BadInput(f"study {study} has no condition {condition!r}: choose from {', '.join(available)}")
     check_common(common, available)
-    check_apart(directory)
+    check_apart(Path(name))
     wanted = []
-    for name, seed in [(name, seed) for seed in seeds for name in chosen]:
-        values = values_of(available[name], common, seed)
+    for condition, seed in [(condition, seed) for seed in seeds for condition in chosen]:
+        values = values_of(available[condition], common, seed)
         if values is None:
-            put(f"skipped: task {common.get('task')} has no variant for {name}", error=True)
+            put(f"skipped: task {common.get('task')} has no variant for {condition}", error=True)
         else:
-            place = directory / name / f"seed-{seed}"
-            wanted.append(PlannedRun(name, available[name].what, seed, _settings(values), place))
+            place = f"{name}/{condition}/seed-{seed}"
+            wanted.append(PlannedRun(condition, available[condition].what, seed, _settings(values), place))
     for run in wanted:
         check_begun(run)
     return wanted
@@ -84,8 +85,8 @@ def plan_runs(
 def check_begun(run: PlannedRun) -> None:
     """A run that is there must be the one that is wanted; SettingError where it has other settings."""
     if run.begun:
-        with open_run(run.directory) as reader:
-            check_stored(reader.config.get("settings", {}), run.settings, run.directory)
+        with open_run(run.name) as reader:
+            check_stored(reader.config.get("settings", {}), run.settings, run.name)
 
 
 def _settings(values: Mapping[str, Any]) -> TrainSettings:
@@ -118,9 +119,9 @@ def _run_one(numbered: tuple[str, PlannedRun]) -> Sequence[None]:
     try:
         if begun:
             changes = {"stopping.min_coverage": run.settings.stopping.min_coverage}
-            resume(run.directory, changes, task=run.task, measure_before=before, watch=Terminal)
+            resume(run.name, changes, task=run.task, measure_before=before, watch=Terminal)
         else:
-            train(run.settings, task=run.task, run=run.directory, measure_before=before, watch=Terminal)
+            train(run.settings, task=run.task, run=run.name, measure_before=before, watch=Terminal)
     except BadInput as error:
         if not isinstance(error, RunInUse) and (begun or not run.begun):
             raise

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from gce.app.evaluation.scoring import stored_outcome, stored_shares
 from gce.app.studies.conditions import Condition
-from gce.app.tables import coverage_cell, difference_cell, p_cell, share_cell
+from gce.app.tables.cells import coverage_cell, difference_cell, p_cell, share_cell
 from gce.domain.outcomes import coverage
 from gce.domain.problems import ProblemId
 from gce.domain.randomness import generator

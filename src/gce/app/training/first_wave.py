@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gce.app.settings.command_line import flag_of
 from gce.app.training.records import count_tiers
-from gce.app.training.rollouts import Rollout
+from gce.app.training.sampling import Rollout
 from gce.app.training.state import Run
 from gce.app.wiring.names import GIVEN
 from gce.domain.answers import Answer

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from gce.app.evaluation.scoring import RESUME, accuracy, ask, check_answers
 from gce.app.training.first_wave import first_wave_lines
 from gce.app.training.records import commit, iteration_record
-from gce.app.training.rollouts import rewards_by_tier, sample, without_failed
+from gce.app.training.sampling import rewards_by_tier, sample, without_failed
 from gce.app.training.state import Run, RunState, next_state
 from gce.app.training.updates import admit_traces, learn, warm_up
 from gce.domain.measurements import Interval, IterationRecord

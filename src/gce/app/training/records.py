@@ -15,8 +15,9 @@ from gce.app.evaluation.baselines import CONCLUSION, best_of
 from gce.app.evaluation.rewards import Rewards, from_stored, is_graded, reference_rewards, rewards_of_run
 from gce.app.evaluation.scoring import graded_fields, stored_shares
 from gce.app.shown import Part
-from gce.app.tables import accuracy_rows, count_words, reward_rows
-from gce.app.training.rollouts import Rollout, without_failed
+from gce.app.tables.cells import count_words
+from gce.app.tables.summary import accuracy_rows, reward_rows
+from gce.app.training.sampling import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
 from gce.app.wiring.system import peak_bytes
 from gce.domain.baselines import PolicyScore

@@ -25,7 +25,8 @@ from gce.app.settings.keywords import StoppingKeywords, TrainKeywords
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.settings.stored import from_stored, is_flat
 from gce.app.settings.values import changed, full_names, settings_from
-from gce.app.tables import rollout_rows, table
+from gce.app.tables.layout import table
+from gce.app.tables.summary import rollout_rows
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.preparation import (
     Examples,
@@ -44,7 +45,7 @@ from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import default_model, find_learning_model
 from gce.app.wiring.names import GIVEN, entry, name_of
 from gce.app.wiring.runs import find_adapter, place_of
-from gce.app.wiring.strategy_names import find_strategy
+from gce.app.wiring.strategies import find_strategy
 from gce.app.wiring.system import SystemClock
 from gce.app.wiring.tasks import find_preset, find_task, is_fold, problems_digest, same_problems, say_if_many, task_name
 from gce.app.wiring.trackers import find_tracker, folder_of, identity_of

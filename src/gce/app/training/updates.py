@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from numpy.random import Generator
 
 from gce.app.settings.records import WARM_UP_PART, ObjectiveSettings
-from gce.app.training.rollouts import Rollout, groups_of
+from gce.app.training.sampling import Rollout, groups_of
 from gce.app.training.state import Run, RunState
 from gce.domain.algorithms import Algorithm, drop_decided
 from gce.domain.answers import Answer

@@ -22,12 +22,11 @@ from gce.ports.model import Learner, LearningModel, Model, Sampler
 
 __all__ = [
     "BACKENDS",
-    "HTTP",
     "MODEL_HELP",
-    "SCRIPTED",
     "SHIPPED_MODEL",
     "SMOLLM2",
     "Backend",
+    "backend_of",
     "backend_rows",
     "default_model",
     "find_learning_model",
@@ -96,6 +95,11 @@ def default_model(task: Task) -> str:
     return SMOLLM2
 
 
+def backend_of(name: str) -> Backend:
+    """The kind of model that a name stands for."""
+    return next(each for each in BACKENDS if each.is_meant(name))
+
+
 def find_model(settings: TrainSettings, task: Task) -> Model:
     """The model that `settings` name, by default the task's, its adapter not yet placed.
 
@@ -106,7 +110,7 @@ def find_model(settings: TrainSettings, task: Task) -> Model:
     name = settings.model.name or default_model(task)
     if name.startswith(GIVEN):
         raise not_by_name(name, "model")
-    backend = next(each for each in BACKENDS if each.is_meant(name))
+    backend = backend_of(name)
     if backend.is_meant is _is_directory and "/" not in name and not Path(name).exists():
         hint = nearest(name, (SHIPPED_MODEL, SMOLLM2))
         raise ModelError(
@@ -224,7 +228,7 @@ def _local(settings: TrainSettings) -> dict[str, Any]:
 
 
 def _load_http(name: str, settings: TrainSettings, _task: Task) -> Model:
-    from gce.adapters.models.servers.chat_model import load_http_model
+    from gce.adapters.models.servers.openai_model import load_http_model
 
     return load_http_model(name, concurrency=settings.model.concurrency, timeout=settings.model.timeout)
 

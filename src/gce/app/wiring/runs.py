@@ -28,6 +28,7 @@ __all__ = [
     "add_no_verify",
     "find_adapter",
     "find_checkpoint",
+    "folder_of",
     "open_run",
     "place_of",
     "runs_of",
@@ -56,6 +57,11 @@ def place_of(run: str | Path | None, runs: Runs | None = None) -> tuple[Runs, st
     if run is None:
         return (MemoryRuns(), IN_MEMORY) if runs is None else (runs, "run")
     return (runs_of(run) if runs is None else runs), str(run)
+
+
+def folder_of(run: str) -> Path:
+    """The folder for what is made from a run: its directory, or the current one where it is kept elsewhere."""
+    return Path(run) if isinstance(runs_of(run), DirectoryRuns) else Path()
 
 
 def open_run(name: str | Path, *, verify: bool = True) -> AbstractContextManager[RunReader]:

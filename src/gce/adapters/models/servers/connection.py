@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from gce.adapters.models.servers.chat_format import body_of, one_line
+from gce.adapters.models.servers.json_bodies import body_of
 from gce.adapters.models.servers.redaction import Redaction
-from gce.errors import MissingExtra, ModelError
+from gce.errors import MissingExtra, ModelError, one_line
 
 try:
     import httpx2
@@ -105,7 +105,7 @@ class Connection:
         except (ImportError, ValueError, OSError) as exc:
             raise ModelError(
                 "cannot connect with the proxies and certificates of the environment (HTTPS_PROXY, SSL_CERT_FILE, "
-                f"...): {one_line(str(exc))[:MOST_WORDS]}"
+                f"...): {one_line(exc, MOST_WORDS)}"
             ) from exc
 
     async def exchange(
@@ -129,7 +129,7 @@ class Connection:
         except (TimeoutError, httpx2.TimeoutException):
             failure = f"no whole answer within {self._timeout:g} seconds"
         except httpx2.HTTPError as exc:
-            failure = f"{type(exc).__name__}: {one_line(self._redaction.text(str(exc)))[:MOST_WORDS]}"
+            failure = f"{type(exc).__name__}: {one_line(self._redaction.text(str(exc)), MOST_WORDS)}"
         if failure:  # Raised here, because a chained error of the library may repeat text as the server wrote it.
             raise FailedError(failure)
         asked = _seconds(response.headers.get("retry-after", ""))

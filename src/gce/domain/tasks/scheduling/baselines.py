@@ -17,7 +17,7 @@ from gce.domain.problems import Problem
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.scheduling.answer import render
-from gce.domain.tasks.scheduling.exact import solve
+from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.heuristics import HEURISTICS, earliest_starts
 from gce.domain.tasks.scheduling.instance import Instance
 

@@ -12,7 +12,7 @@ from present import present
 
 from gce.adapters.solvers.branch_and_bound import ExactSolver
 from gce.adapters.system.clocks import FakeClock, SystemClock
-from gce.domain.tasks.scheduling.exact import MAX_JOBS, solve
+from gce.domain.tasks.scheduling.branch_and_bound import MAX_JOBS, solve
 from gce.domain.tasks.scheduling.heuristics import critical_path_length
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.testing.contracts.solver import check_solver, is_feasible, least_makespan, random_instance

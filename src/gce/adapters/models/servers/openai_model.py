@@ -21,16 +21,6 @@ from typing import Any
 from attrs import frozen
 
 from gce.adapters.models.requests import all_different, cut_before
-from gce.adapters.models.servers.chat_format import (
-    ENDS,
-    Choice,
-    NotAReplyError,
-    Reply,
-    fault_of,
-    one_line,
-    read_reply,
-    what_is_told,
-)
 from gce.adapters.models.servers.connection import (
     CONNECT_SECONDS,
     FORM,
@@ -42,9 +32,18 @@ from gce.adapters.models.servers.connection import (
     pause_before,
     split_url,
 )
+from gce.adapters.models.servers.openai_format import (
+    ENDS,
+    Choice,
+    NotAReplyError,
+    Reply,
+    fault_of,
+    read_reply,
+    what_is_told,
+)
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
-from gce.errors import ModelError
+from gce.errors import ModelError, one_line
 
 __all__ = ["HttpModel", "Usage", "load_http_model"]
 
@@ -336,7 +335,7 @@ def _offered(base: str, key: str) -> str:
         names = [model["id"] for model in body["data"]]
     except (FailedError, ValueError, LookupError, TypeError):
         return ""
-    return one_line(f"; it offers {', '.join(map(str, names))}")[:MOST_WORDS] if names else ""
+    return one_line(f"; it offers {', '.join(map(str, names))}", MOST_WORDS) if names else ""
 
 
 def _groups(requests: Sequence[SampleRequest]) -> list[list[SampleRequest]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gce.testing.sandboxes.records import Attack, reach
+from gce.testing.sandboxes.hostile_programs.records import Attack, reach
 
 __all__ = ["ESCAPES"]
 

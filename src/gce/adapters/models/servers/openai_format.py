@@ -5,24 +5,21 @@ Works on bytes; independent of connections and requests. The format: https://pla
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from attrs import frozen
 
-from gce.adapters.models.servers.redaction import Redaction
+from gce.adapters.models.servers.json_bodies import Unreadable
+from gce.errors import one_line
 
 __all__ = [
     "ENDS",
     "Choice",
     "NotAReplyError",
     "Reply",
-    "Unreadable",
-    "body_of",
     "fault_of",
-    "one_line",
     "read_reply",
     "what_is_told",
 ]
@@ -74,13 +71,6 @@ _FOR_NOW = re.compile(
 """Matches a temporary condition."""
 
 
-@frozen
-class Unreadable:
-    """The beginning of a body that is not JSON."""
-
-    text: str
-
-
 class NotAReplyError(Exception):
     """The body is not a response in the chat format."""
 
@@ -109,14 +99,6 @@ class Reply:
     def counted(self) -> int:
         """Number of tokens with log-probabilities, over all choices."""
         return sum(choice.tokens or 0 for choice in self.choices)
-
-
-def body_of(content: bytes, redaction: Redaction) -> Any:
-    """Return the JSON value of a body, or `Unreadable` if it is not JSON; the key is redacted from all text."""
-    try:
-        return redaction.value(json.loads(content))
-    except (ValueError, RecursionError):
-        return Unreadable(redaction.text(content[: 1 << 16].decode(errors="replace")))
 
 
 def read_reply(body: Any) -> Reply:
@@ -175,7 +157,7 @@ def what_is_told(body: Any) -> str:
     if isinstance(told, list) and told and all(isinstance(each, dict) and "msg" in each for each in told):
         # Pydantic's list of errors repeats the request; only its messages are the server's own.
         told = "; ".join(f"{each.get('loc', '')} {each['msg']}" for each in told)
-    return one_line(str(told))
+    return one_line(told, 1 << 20)
 
 
 def fault_of(status: int, body: Any) -> Literal["no room", "failed", "refused"]:
@@ -204,8 +186,3 @@ def _codes(body: Any) -> list[str]:
         found += [body[name][:100] for name in ("code", "type", "status") if isinstance(body.get(name), str)]
         body = body.get("error")
     return found
-
-
-def one_line(words: str) -> str:
-    """Return the text on one line without control characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in words).split())
