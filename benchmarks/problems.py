@@ -11,7 +11,7 @@ from benchmarks.contest import Turn, measured
 from gce.adapters.solvers.branch_and_bound import ExactSolver
 from gce.adapters.solvers.cpsat import build_model
 from gce.adapters.system.clocks import SystemClock
-from gce.domain.tasks import TASKS, draw_problem
+from gce.domain.tasks import TASKS, ProblemSource
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.solution import Solution
 
@@ -42,7 +42,7 @@ def cp_sat() -> Callable[[], Turn]:
 
 
 def _drawer(solve: Any) -> Callable[[], Turn]:
-    task = TASKS["scheduling"]
+    source = ProblemSource(TASKS["scheduling"], solve=solve)
     drawn = 0
     with contextlib.suppress(AttributeError):  # There is no such call on macOS.
         os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
@@ -50,7 +50,7 @@ def _drawer(solve: Any) -> Callable[[], Turn]:
     def work() -> float:
         nonlocal drawn
         for index in range(drawn, drawn + PROBLEMS):
-            draw_problem(task, "grounded", "T5", "dev", index, seed=2, solve=solve)
+            source.draw("grounded", "T5", "dev", index, seed=2)
         drawn += PROBLEMS
         return PROBLEMS
 
