@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.solvers.branch_and_bound import ExactSolver
+from gce.adapters.solvers.pure_python import ExactSolver
 from gce.adapters.system.clocks import SystemClock
 from gce.adapters.system.process import usable_cores
 from gce.app.wiring.models import model_directory

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.contest import Turn, measured
-from gce.adapters.solvers.branch_and_bound import ExactSolver
 from gce.adapters.solvers.cpsat import build_model
+from gce.adapters.solvers.pure_python import ExactSolver
 from gce.adapters.system.clocks import SystemClock
 from gce.domain.tasks import TASKS, ProblemSource
 from gce.domain.tasks.scheduling.instance import Instance

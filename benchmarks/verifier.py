@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from benchmarks.contest import Turn, measured
-from gce.adapters.solvers.branch_and_bound import ExactSolver
+from gce.adapters.solvers.pure_python import ExactSolver
 from gce.adapters.system.clocks import SystemClock
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.scheduling.dispatch import by_deadline

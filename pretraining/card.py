@@ -12,7 +12,7 @@ from attrs import asdict
 from gce.domain.randomness import python_generator
 from gce.domain.statistics import interval
 from gce.domain.tasks import TASKS, draw_problems
-from gce.domain.tasks.scheduling.language import language_fingerprint
+from gce.domain.tasks.scheduling.language_fingerprint import language_fingerprint
 from gce.domain.tasks.scheduling.verify import verify
 from pretraining.corpus import FORMATS, STAGES, careless_response
 

@@ -19,8 +19,9 @@ from gce.domain.tasks import NoProblem
 from gce.domain.tasks.drawing import draw_until_it_fits
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, constraint_list, try_again
 from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
+from gce.domain.tasks.scheduling.generate import draw_instance
 from gce.domain.tasks.scheduling.instance import Instance, Job
-from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier, draw_instance
+from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier
 from gce.domain.tasks.scheduling.reasoning import order_text, worked_response
 from gce.domain.tasks.scheduling.solution import Solution
 from gce.domain.tasks.scheduling.verify import feedback, verify

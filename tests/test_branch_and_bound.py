@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from present import present
 
-from gce.adapters.solvers.branch_and_bound import ExactSolver
+from gce.adapters.solvers.pure_python import ExactSolver
 from gce.adapters.system.clocks import FakeClock, SystemClock
 from gce.domain.tasks.scheduling.branch_and_bound import MAX_JOBS, solve
 from gce.domain.tasks.scheduling.heuristics import critical_path_length

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gce.domain.randomness import python_generator
 from gce.domain.tasks import TASKS, draw_problem, judge
 from gce.domain.tasks.scheduling.branch_and_bound import solve
-from gce.domain.tasks.scheduling.brief import brief_response, check_brief_steps
+from gce.domain.tasks.scheduling.brief_reasoning import brief_response, check_brief_steps
 from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED

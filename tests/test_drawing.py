@@ -15,7 +15,8 @@ from gce.domain.tasks import Drawn, NoProblem, draw_problem
 from gce.domain.tasks.drawing import draw_until_it_fits
 from gce.domain.tasks.programs import generate
 from gce.domain.tasks.scheduling.branch_and_bound import solve
-from gce.domain.tasks.scheduling.presets import PRESETS, Tier, draw_instance
+from gce.domain.tasks.scheduling.generate import draw_instance
+from gce.domain.tasks.scheduling.presets import PRESETS, Tier
 from gce.domain.tasks.scheduling.solution import Solution
 from gce.domain.tasks.scheduling.task import SCHEDULING
 

@@ -12,7 +12,7 @@ import pytest
 import toy_task
 
 import gce
-from gce.adapters.evaluators.spread import Spread
+from gce.adapters.evaluators.parallel import Spread
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.adapters.executors.in_process import InProcess
 from gce.adapters.executors.process_pool import ProcessPool

@@ -22,7 +22,7 @@ pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 from gce.adapters.runs.reader import DirectoryReader
 from gce.adapters.runs.run_directory import RunDirectory
 from gce.app import cli
-from gce.app.evaluation.stored import base_of, stored_settings
+from gce.app.evaluation.stored_runs import base_of, stored_settings
 from gce.app.settings.records import all_settings
 from gce.app.settings.stored import from_stored
 from gce.app.settings.values import with_recipe

@@ -14,8 +14,9 @@ from present import present
 
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling.branch_and_bound import solve
+from gce.domain.tasks.scheduling.generate import CREW, RESOURCE_NAMES, draw_instance
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.presets import CREW, GROUNDED, PAPER, PRESETS, RESOURCE_NAMES, Tier, draw_instance
+from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, PRESETS, Tier
 from gce.domain.tasks.scheduling.solution import Solution
 
 DRAWN = 40

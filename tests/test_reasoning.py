@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
+from gce.domain.tasks.scheduling.generate import draw_instance
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
+from gce.domain.tasks.scheduling.presets import PRESETS
 from gce.domain.tasks.scheduling.reasoning import LONGEST_CHECKED, check_steps, order_text, worked_response
 from gce.domain.tasks.scheduling.verify import verify
 from gce.testing.scheduling.generators import hostile_responses, instances

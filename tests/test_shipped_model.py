@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gce.app.wiring.models import shipped_model_path
-from gce.domain.tasks.scheduling.language import language_fingerprint
+from gce.domain.tasks.scheduling.language_fingerprint import language_fingerprint
 from pretraining.tokenizer import CHAT_TEMPLATE
 
 PATH = shipped_model_path()

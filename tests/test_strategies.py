@@ -15,7 +15,7 @@ import gce
 from gce.adapters.environments.scripted import ScriptedEnvironment
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.adapters.models.scripted import ScriptedModel
-from gce.adapters.solvers.branch_and_bound import ExactSolver
+from gce.adapters.solvers.pure_python import ExactSolver
 from gce.adapters.system.clocks import FakeClock
 from gce.app.evaluation.comparison import Measured, against, attempts
 from gce.app.evaluation.conversations import converse

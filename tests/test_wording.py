@@ -17,8 +17,9 @@ from gce.domain.randomness import python_generator
 from gce.domain.tasks.scheduling.answer import parse
 from gce.domain.tasks.scheduling.branch_and_bound import solve
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, constraint_list, try_again
+from gce.domain.tasks.scheduling.generate import draw_instance
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
+from gce.domain.tasks.scheduling.presets import PRESETS
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import ANSWER_ONLY, TAUGHT, UNSEEN, prompt_text
 from gce.domain.verdicts import Violation

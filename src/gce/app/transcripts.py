@@ -13,7 +13,7 @@ from typing import Any
 from attrs import field, frozen
 
 from gce.app.evaluation.scoring import stored_outcome, stored_reward
-from gce.app.evaluation.stored import stored_settings
+from gce.app.evaluation.stored_runs import stored_settings
 from gce.app.wiring.names import GIVEN
 from gce.app.wiring.tasks import find_task, same_problems, stored_problem
 from gce.domain.marks import Piece, pieces

@@ -34,8 +34,8 @@ from gce.app.terminal import Terminal, put, put_json, put_result
 from gce.app.training.dry_run import evaluation_lines
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
 from gce.app.wiring.models import MODEL_HELP, backend_of, default_model
+from gce.app.wiring.names import STRATEGY
 from gce.app.wiring.sandboxes import add_runner
-from gce.app.wiring.strategies import STRATEGY
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
 from gce.domain.metrics import METRICS
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS

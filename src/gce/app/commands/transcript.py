@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from gce.app.evaluation.stored import stored_settings
+from gce.app.evaluation.stored_runs import stored_settings
 from gce.app.options import NAME, RUN, Choice
 from gce.app.tables.layout import table
 from gce.app.terminal import put, put_json

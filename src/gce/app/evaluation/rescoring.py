@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from gce.app.evaluation.scoring import judge_each
-from gce.app.evaluation.stored import stored_settings
+from gce.app.evaluation.stored_runs import stored_settings
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.names import GIVEN
 from gce.app.wiring.tasks import find_task, same_problems, stored_problem

@@ -31,10 +31,9 @@ from gce.app.training.state import Watcher
 from gce.app.wiring.evaluators import VERIFIER, find_evaluator
 from gce.app.wiring.files import check_appended
 from gce.app.wiring.models import default_model, find_model
-from gce.app.wiring.names import entry, name_of
+from gce.app.wiring.names import TRAINED, entry, find_strategy, is_trained, name_of
 from gce.app.wiring.runs import find_adapter
 from gce.app.wiring.solvers import find_solve
-from gce.app.wiring.strategies import TRAINED, find_strategy, is_trained
 from gce.app.wiring.tasks import find_preset, find_task, find_tiers, problems_digest, say_if_many
 from gce.domain.conversations import Conversation
 from gce.domain.learning import ModelState

@@ -16,7 +16,7 @@ from gce.app.evaluation.checkpoints import restore
 from gce.app.evaluation.comparison import Measured, attempts
 from gce.app.evaluation.conversations import converse
 from gce.app.evaluation.scoring import accuracy, ask, check_coverage, stored_outcome, stored_shares
-from gce.app.evaluation.stored import iteration_records, stored_settings
+from gce.app.evaluation.stored_runs import iteration_records, stored_settings
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import changed
 from gce.app.terminal import Terminal

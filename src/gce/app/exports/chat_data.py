@@ -12,7 +12,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, also_from
-from gce.app.evaluation.stored import stored_settings
+from gce.app.evaluation.stored_runs import stored_settings
 from gce.app.settings.records import DemonstrationSettings, TrainSettings
 from gce.app.wiring.names import GIVEN
 from gce.app.wiring.tasks import find_task, stored_problem

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from gce.app.evaluation.stored import stored_settings
+from gce.app.evaluation.stored_runs import stored_settings
 from gce.app.reports.evaluation import compared_sections, dev_section, result_section, validity_sections
-from gce.app.reports.rollouts import answers_section
 from gce.app.reports.run import ReportedRun, read_run
+from gce.app.reports.sample_answers import answers_section
 from gce.app.reports.section import Section
 from gce.app.reports.studies import study_sections
 from gce.app.reports.training import (

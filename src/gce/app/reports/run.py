@@ -13,7 +13,7 @@ from attrs import frozen
 from gce.app.evaluation.baselines import best_of
 from gce.app.evaluation.rewards import Rewards, from_stored
 from gce.app.evaluation.scoring import stored_shares
-from gce.app.evaluation.stored import iteration_records, stored_settings
+from gce.app.evaluation.stored_runs import iteration_records, stored_settings
 from gce.app.settings.records import TrainSettings
 from gce.app.transcripts import Sample, Transcript, sample_answers, stored_answers, task_of, transcripts_of
 from gce.app.wiring.names import GIVEN

@@ -16,7 +16,7 @@ from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.demonstrations import texts_digest
 from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
-from gce.app.evaluation.stored import iteration_records
+from gce.app.evaluation.stored_runs import iteration_records
 from gce.app.interruption import resume_call, saying_if_interrupted
 from gce.app.loaded_model import LoadedModel, model_of
 from gce.app.notebook import watch_of
@@ -43,9 +43,8 @@ from gce.app.training.state import resume as resumed_state
 from gce.app.training.tracking import TrackedWatcher
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import default_model, find_learning_model
-from gce.app.wiring.names import GIVEN, entry, name_of
+from gce.app.wiring.names import GIVEN, entry, find_strategy, name_of
 from gce.app.wiring.runs import find_adapter, place_of
-from gce.app.wiring.strategies import find_strategy
 from gce.app.wiring.system import SystemClock
 from gce.app.wiring.tasks import find_preset, find_task, is_fold, problems_digest, same_problems, say_if_many, task_name
 from gce.app.wiring.trackers import find_tracker, folder_of, identity_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
-from gce.adapters.evaluators.spread import Asked, Found, Spread
+from gce.adapters.evaluators.parallel import Asked, Found, Spread
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.app.wiring.executors import LOCAL, find_executor
 from gce.app.wiring.names import called, entry

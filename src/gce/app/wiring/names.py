@@ -9,10 +9,22 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gce.app.options import nearest
+from gce.app.options import ChoiceOrOwn, nearest
+from gce.domain.strategies import STRATEGIES, Strategy
 from gce.errors import BadInput, GceError, one_line
 
-__all__ = ["GIVEN", "attribute", "called", "entry", "name_of", "not_by_name"]
+__all__ = [
+    "GIVEN",
+    "STRATEGY",
+    "TRAINED",
+    "attribute",
+    "called",
+    "entry",
+    "find_strategy",
+    "is_trained",
+    "name_of",
+    "not_by_name",
+]
 
 Entry = TypeVar("Entry")
 
@@ -87,3 +99,28 @@ def attribute(name: str, what: str) -> Any:
         return getattr(module, member)
     except AttributeError:
         raise BadInput(f"module {module_name} has no {member!r} (given as the {what} {name!r})") from None
+
+
+TRAINED = "trained"
+"""Names the first strategy with the trained adapter; as a prefix, it names another strategy with it."""
+
+_FIRST = next(iter(STRATEGIES))
+
+
+def is_trained(name: str) -> bool:
+    """True if the name is of a strategy with the trained adapter."""
+    return name == TRAINED or name.startswith(f"{TRAINED}-")
+
+
+def find_strategy(name: str) -> Strategy:
+    """Return the strategy of this name, which may begin with `TRAINED`, or a user's own as module:ATTR.
+
+    Raises:
+        BadInput: there is no such object, or it is not a strategy.
+    """
+    bare = _FIRST if name == TRAINED else name.removeprefix(f"{TRAINED}-")
+    return entry(bare, STRATEGIES, Strategy, "strategy")
+
+
+STRATEGY = ChoiceOrOwn((*STRATEGIES, TRAINED, *(f"{TRAINED}-{name}" for name in STRATEGIES if name != _FIRST)))
+"""The values that `--strategies` takes."""

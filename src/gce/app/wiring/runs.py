@@ -14,7 +14,7 @@ from gce.adapters.runs.checkpoint_files import files_of_state, state_of_files
 from gce.adapters.runs.directory_store import DirectoryRuns, run_of
 from gce.adapters.runs.memory_store import MemoryRuns
 from gce.adapters.system.input_files import read_input
-from gce.app.evaluation.stored import base_of, best_iteration
+from gce.app.evaluation.stored_runs import base_of, best_iteration
 from gce.app.terminal import put
 from gce.domain.learning import ModelState
 from gce.errors import BadInput, GceError

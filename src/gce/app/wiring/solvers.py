@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gce.adapters.solvers.branch_and_bound import ExactSolver
 from gce.adapters.solvers.cpsat import CpSatSolver
+from gce.adapters.solvers.pure_python import ExactSolver
 from gce.adapters.system.clocks import SystemClock
 
 __all__ = ["SOLVERS", "find_solve"]

@@ -15,8 +15,8 @@ from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.programs.baselines import heuristic_policies, prompt_blind_baselines, solved
 from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.tasks.programs.generate import draw_exercise
+from gce.domain.tasks.programs.metamorphic_relations import RELATIONS
 from gce.domain.tasks.programs.records import exercise_of
-from gce.domain.tasks.programs.relations import RELATIONS
 from gce.domain.tasks.programs.verify import feedback, request, verify
 from gce.domain.tasks.task import Drawn, Listed, Task, TaskTier
 

@@ -15,15 +15,16 @@ from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.baselines import families, heuristic_policies, prompt_blind_baselines
 from gce.domain.tasks.scheduling.branch_and_bound import solve as exact_solve
-from gce.domain.tasks.scheduling.brief import brief_response, check_brief_steps
+from gce.domain.tasks.scheduling.brief_reasoning import brief_response, check_brief_steps
 from gce.domain.tasks.scheduling.canonical import canonical_digest
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, try_again
 from gce.domain.tasks.scheduling.dispatch import by_deadline, one_at_a_time, predecessors_first
 from gce.domain.tasks.scheduling.gantt import schedule_chart
+from gce.domain.tasks.scheduling.generate import draw_instance
 from gce.domain.tasks.scheduling.instance import Instance
-from gce.domain.tasks.scheduling.presets import PRESETS, draw_instance
+from gce.domain.tasks.scheduling.metamorphic_relations import RELATIONS
+from gce.domain.tasks.scheduling.presets import PRESETS
 from gce.domain.tasks.scheduling.reasoning import check_steps, worked_response
-from gce.domain.tasks.scheduling.relations import RELATIONS
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, Phrases, prompt_text
 from gce.domain.tasks.task import Drawn, Task, TaskTier

@@ -18,7 +18,7 @@ from gce.domain.tasks import TASKS
 from gce.domain.tasks.scheduling.answer import Answer, parse
 from gce.domain.tasks.scheduling.canonical import canonical_digest
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
-from gce.domain.tasks.scheduling.relations import RELATIONS
+from gce.domain.tasks.scheduling.metamorphic_relations import RELATIONS
 from gce.domain.tasks.scheduling.verify import verify
 from gce.testing.scheduling.checkers import faults, read
 from gce.testing.scheduling.generators import (
