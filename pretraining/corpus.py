@@ -134,7 +134,7 @@ def _first_plan(instance: Instance) -> Solution:
 def _tier(stage: Stage, rng: random.Random) -> tuple[Tier, str]:
     """A tier with one family, or two, at a number of jobs drawn from the stage; never all three."""
     preset, tiers = ("paper", PAPER) if rng.random() < 0.1 else ("grounded", GROUNDED)
-    tiers = tuple(tier for tier in tiers if not tier.rung)
+    tiers = tuple(tier for tier in tiers if not tier.curriculum_level)
     single = [tier for tier in tiers if not tier.subtypes and len(tier.families) < 3]
     pairs = [subtype for tier in tiers for subtype in tier.subtypes]
     tier = rng.choice(pairs if rng.random() < stage.pairs else single)

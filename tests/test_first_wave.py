@@ -21,7 +21,9 @@ SMALL: dict[str, Any] = {
     "evaluation": {"test": 0, "dev": 0},
     "rollouts": {"problems": 4, "samples": 2},
 }
-LADDER = evolve(toy_task.WORKED, presets={"small": (TaskTier("L", rung=True), *toy_task.ADDITION.presets["small"])})
+LADDER = evolve(
+    toy_task.WORKED, presets={"small": (TaskTier("L", curriculum_level=True), *toy_task.ADDITION.presets["small"])}
+)
 LADDER = evolve(
     LADDER,
     draw=lambda _preset, tier, rng, _solve: toy_task.Addition(rng.randrange(40), 1, toy_task.MODULI.get(tier, 2)),

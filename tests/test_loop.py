@@ -917,12 +917,12 @@ def test_a_step_whose_traces_do_not_fit_is_none(monkeypatch: pytest.MonkeyPatch)
     assert said[0] == "warning: 5 of 5 optimizer steps had no effect: none of their traces fits into the context"
 
 
-RUNGS = (TaskTier("T0", rung=True, max_tokens=3), TaskTier("T1"), TaskTier("T2", held_out=True))
+RUNGS = (TaskTier("T0", curriculum_level=True, max_tokens=3), TaskTier("T1"), TaskTier("T2", held_out=True))
 LADDER = evolve(ADDITION, presets={"small": RUNGS})
 
 
 def climbing(store: RunWriter | None = None, iterations: int = 4) -> Run:
-    """Right on the rung from the second update on; the tier above comes once that is known."""
+    """Right on the curriculum level from the second update on; the tier above comes once that is known."""
     model = Listening(lambda request: f"w{add(request)}" if model.steps > 0 or number_of(request) == 0 else "w")
     config = with_fields(SMALL, ladder=True, iterations=iterations)
     return on(a_run(config, model, store), LADDER)
@@ -934,7 +934,9 @@ def test_a_ladder_begins_below_and_goes_up_once_a_tenth_is_right() -> None:
     tiers = [tuple(record.tiers) for record in found.records]
     assert tiers[0] == ("T0",) and tiers[1] == ("T0", "T1"), tiers
     assert isinstance(run.model, Listening)
-    assert {request.max_tokens for request in run.model.asked if "/T0/" in request.key} == {3}, "a rung's own room"
+    assert {request.max_tokens for request in run.model.asked if "/T0/" in request.key} == {3}, (
+        "a level's own token budget"
+    )
     without = finish(
         evolve(run, settings=with_fields(run.settings, ladder=False), model=climbing().model, store=MemoryRun())
     )

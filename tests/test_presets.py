@@ -102,7 +102,7 @@ def total(instance: Instance) -> int:
 
 def test_there_are_six_tiers_and_t4_has_the_three_pairs() -> None:
     for every in PRESETS.values():
-        tiers = [tier for tier in every if not tier.rung]
+        tiers = [tier for tier in every if not tier.curriculum_level]
         assert [tier.name for tier in tiers] == ["T0", "T1", "T2", "T3", "T4", "T5"]
         assert {sub.name for sub in tiers[4].subtypes} == {
             "sequencing+resources",
@@ -113,7 +113,9 @@ def test_there_are_six_tiers_and_t4_has_the_three_pairs() -> None:
 
 
 def test_rungs_of_two_and_three_jobs_come_before_the_tiers_but_not_in_larger() -> None:
-    assert [[tier.name for tier in tiers if tier.rung] for tiers in PRESETS.values()] == [["L2", "L3"]] * 2 + [[]] * 2
+    assert [[tier.name for tier in tiers if tier.curriculum_level] for tiers in PRESETS.values()] == [
+        ["L2", "L3"]
+    ] * 2 + [[]] * 2
     assert [tier.name for tier in PRESETS["grounded"]][:3] == ["L2", "L3", "T0"]
 
 

@@ -87,9 +87,9 @@ def known_facts(task: Task, preset: str) -> Facts:
             TierFacts(
                 tier.name,
                 tier.held_out,
-                tier.rung,
+                tier.curriculum_level,
                 min(task.max_tokens, tier.max_tokens or task.max_tokens),
-                None if tier.rung else limits.get(tier.name, limits.get("*")),
+                None if tier.curriculum_level else limits.get(tier.name, limits.get("*")),
             )
             for tier in task.presets[preset]
         ),

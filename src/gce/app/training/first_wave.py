@@ -68,7 +68,7 @@ def _easier(run: Run, answers: Sequence[Answer]) -> Iterator[str]:
         yield f"SFT warm-up on the task's demonstrations ({flag_of('demonstrations.warm_up')} 100)"
     if demonstrated and run.settings.demonstrations.bootstrap == "none":
         yield f"few-shot examples until the model does without them ({flag_of('demonstrations.bootstrap')} few-shot)"
-    ladder = any(tier.rung for tier in run.task.presets[run.settings.preset])
+    ladder = any(tier.curriculum_level for tier in run.task.presets[run.settings.preset])
     if ladder and not run.settings.curriculum.ladder:
         yield f"easier tiers first ({flag_of('curriculum.ladder')})"
     elif not ladder:

@@ -28,7 +28,7 @@ class TaskTier:
     name: str
     held_out: bool = False
     """Never sampled for training; only evaluated."""
-    rung: bool = False
+    curriculum_level: bool = False
     """Below the preset's tiers: sampled for training where a run asks for a ladder, never evaluated."""
     max_tokens: int | None = None
     """Maximum tokens of a response; None for no limit of its own."""
@@ -102,12 +102,14 @@ class Task:
     audit: Audit = field(factory=Audit)
 
     def tiers(self, preset: str) -> tuple[TaskTier, ...]:
-        """Tiers of a preset, its rungs left out; KeyError where there is no such preset."""
-        return tuple(tier for tier in self.presets[preset] if not tier.rung)
+        """Tiers of a preset, its curriculum levels left out; KeyError where there is no such preset."""
+        return tuple(tier for tier in self.presets[preset] if not tier.curriculum_level)
 
     def training_tiers(self, preset: str, *, ladder: bool = False) -> tuple[str, ...]:
-        """Names of the tiers that training may sample, with the rungs below them where there is to be a ladder."""
-        return tuple(tier.name for tier in self.presets[preset] if not tier.held_out and (ladder or not tier.rung))
+        """Names of the tiers that training may sample; with `ladder`, of the curriculum levels below them, too."""
+        return tuple(
+            tier.name for tier in self.presets[preset] if not tier.held_out and (ladder or not tier.curriculum_level)
+        )
 
     def token_budget(self, problem: Problem, limit: int | None = None) -> int:
         """Maximum tokens of a response to a problem: `limit`, by default the task's, but not above its tier's."""

@@ -41,7 +41,7 @@ class Tier:
     subtypes: tuple[Tier, ...] = ()
     """T4 draws one of its pairs of families."""
     held_out: bool = False
-    rung: bool = False
+    curriculum_level: bool = False
     """True for a curriculum level below the six tiers, on which a weak model starts."""
 
 
@@ -61,7 +61,7 @@ GROUNDED = (
                 _tier("resources", "resources", jobs, 0, 1, 4, slack=0.2, **_TWO),
                 _tier("deadlines", "deadlines", jobs, 0, 1, 4, deadlines=True, deadline_slack=(0, 2), **_ONE_CREW),
             ),
-            rung=True,
+            curriculum_level=True,
         )
         for jobs in (2, 3)
     ),
@@ -101,7 +101,7 @@ PAPER = (
                 ),
                 _tier("deadlines", "deadlines", jobs, 0, 2, 5, slack=1.15, deadlines=True),
             ),
-            rung=True,
+            curriculum_level=True,
         )
         for jobs in (2, 3)
     ),
@@ -133,7 +133,7 @@ def _with_eleven_jobs(tiers: Sequence[Tier], edges: Sequence[int]) -> tuple[Tier
             edges=count,
             subtypes=tuple(evolve(pair, jobs=11, edges=pair.edges * 11 // pair.jobs) for pair in tier.subtypes),
         )
-        for tier, count in zip((tier for tier in tiers if not tier.rung), edges, strict=True)
+        for tier, count in zip((tier for tier in tiers if not tier.curriculum_level), edges, strict=True)
     )
 
 

@@ -102,7 +102,12 @@ SCHEDULING = Task(
     name="scheduling",
     presets={
         name: tuple(
-            TaskTier(tier.name, tier.held_out, tier.rung, TOKENS_A_JOB * tier.jobs if tier.rung else None)
+            TaskTier(
+                tier.name,
+                tier.held_out,
+                tier.curriculum_level,
+                TOKENS_A_JOB * tier.jobs if tier.curriculum_level else None,
+            )
             for tier in tiers
         )
         for name, tiers in PRESETS.items()
