@@ -1,7 +1,7 @@
-"""Transcripts of a run's stored answers: what was asked, what was written, what the verifier found, and the reward.
+"""Transcripts of stored answers: what was asked, what was written, what the verifier found, and the reward.
 
-Read from committed records alone. Test answers hold their prompts; the problems of rollouts are drawn again, and so are
-those whose reasoning steps are judged. Knows neither pages nor terminals.
+Read from the records of a run or an evaluation alone, which hold the prompts; problems are drawn again for their
+reasoning steps to be judged. Knows neither pages nor terminals.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gce.domain.tasks import ProblemSource, Task
 from gce.domain.traces import trace_of_record
 from gce.domain.verdicts import Step
 from gce.errors import BadInput, one_line
-from gce.ports.runs import RunReader
+from gce.ports.runs import AnswerReader
 
 __all__ = [
     "MOMENTS",
@@ -35,6 +35,7 @@ __all__ = [
     "StoredAnswer",
     "Transcript",
     "find_answers",
+    "moments_of",
     "sample_answers",
     "stored_answers",
     "task_of",
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 MOMENTS = ("after", "before", "rollouts")
-"""Answers to test problems after and before training, and training rollouts."""
+"""Of a run: answers to test problems after and before training, and training rollouts."""
 OUTCOMES = ("right", "wrong", "unparsable", "truncated", "failed")
 """Those that failed (a server, a sandbox or the verifier could not do its part) are in no rate."""
 MOST_NAMED = 8
@@ -137,10 +138,19 @@ class Sample:
     """First one of each kind, then the second ones."""
 
 
-def stored_answers(run: RunReader, moments: Sequence[str] = MOMENTS) -> Iterator[StoredAnswer]:
-    """All answers of a run, one after another, so that they need not fit in memory."""
-    for moment in moments:
-        records = run.read("rollouts") if moment == "rollouts" else run.each_answer(f"test-{moment}")
+def moments_of(run: AnswerReader, moment: str | None = None) -> tuple[str, ...]:
+    """`MOMENTS`, of an evaluation its strategies; or the one that was asked for, BadInput where there is no such."""
+    known = tuple(run.config.get("strategies", MOMENTS))
+    if moment is not None and moment not in known:
+        raise BadInput(f"expected a moment of {run.name} from {', '.join(known)}, got {moment!r}")
+    return known if moment is None else (moment,)
+
+
+def stored_answers(run: AnswerReader, moments: Sequence[str] = ()) -> Iterator[StoredAnswer]:
+    """All answers of these moments, by default of all, one after another, so that they need not fit in memory."""
+    for moment in moments or moments_of(run):
+        name = f"test-{moment}" if moment in MOMENTS else moment
+        records = run.read(moment) if moment == "rollouts" else run.each_answer(name)
         for number, record in enumerate(records):
             yield StoredAnswer(moment, number, record)
 
@@ -160,7 +170,7 @@ def sample_answers(answers: Iterable[StoredAnswer], *, seed: int, each: int) -> 
     return Sample(dict(counts), tuple(chosen))
 
 
-def find_answers(run: RunReader, name: str, moment: str | None = None) -> list[StoredAnswer]:
+def find_answers(run: AnswerReader, name: str, moment: str | None = None) -> list[StoredAnswer]:
     """The answers to the one problem that `name` names, at one moment, or at all that have it.
 
     A name is a problem's key, the key without the task, a rollout's own key, TIER/INDEX, or a part of the key between
@@ -169,7 +179,9 @@ def find_answers(run: RunReader, name: str, moment: str | None = None) -> list[S
     Raises:
         BadInput: no problem is named, or several are.
     """
-    for moments in ((moment,),) if moment else (("after", "before"), ("rollouts",)):
+    asked = moments_of(run, moment)
+    tested = tuple(each for each in asked if each != "rollouts")
+    for moments in filter(None, (tested, asked[len(tested) :])):
         found = _named(stored_answers(run, moments), name)
         if len(found) > 1:
             shown = [_within_task(problem) for problem in list(found)[:MOST_NAMED]]
@@ -200,7 +212,7 @@ def _named(answers: Iterable[StoredAnswer], name: str) -> dict[str, list[StoredA
     return next(filter(None, found), {})
 
 
-def task_of(run: RunReader, given: Task | None = None) -> Task:
+def task_of(run: AnswerReader, given: Task | None = None) -> Task:
     """The task that a run was made with: found by its name, or `given` where it was given from Python.
 
     Raises:
@@ -215,7 +227,7 @@ def task_of(run: RunReader, given: Task | None = None) -> Task:
     return task
 
 
-def transcripts_of(run: RunReader, chosen: Sequence[StoredAnswer], given: Task | None = None) -> list[Transcript]:
+def transcripts_of(run: AnswerReader, chosen: Sequence[StoredAnswer], given: Task | None = None) -> list[Transcript]:
     """A transcript of each answer; where its problem cannot be drawn again, one that says so.
 
     `given` is as in `task_of`.
@@ -281,7 +293,7 @@ def _faults(record: Mapping[str, Any]) -> tuple[Fault, ...]:
     )
 
 
-def _conversations(run: RunReader, chosen: Iterable[StoredAnswer]) -> dict[str, tuple[Message, ...]]:
+def _conversations(run: AnswerReader, chosen: Iterable[StoredAnswer]) -> dict[str, tuple[Message, ...]]:
     """Of rollouts that were more than a prompt and an answer: all before the answer, which admitted traces keep."""
     wanted = {
         answer.record["key"]

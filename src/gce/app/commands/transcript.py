@@ -1,24 +1,24 @@
-"""`gce transcript`: one answer of a run as it was asked, written, judged and rewarded."""
+"""`gce transcript`: one answer of a run or an evaluation as it was asked, written, judged and rewarded."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
 
+from gce.app.evaluation.answer_file import MOMENT_HELP, SOURCE_HELP, open_answers
 from gce.app.evaluation.stored import stored_settings
-from gce.app.options import NAME, RUN, Choice
+from gce.app.options import NAME, RUN
 from gce.app.tables.layout import table
 from gce.app.terminal import put, put_json
 from gce.app.transcripts import (
-    MOMENTS,
-    StoredAnswer,
     Transcript,
     find_answers,
+    moments_of,
     sample_answers,
     stored_answers,
     transcripts_of,
 )
-from gce.app.wiring.runs import add_no_verify, open_run, verifies
+from gce.app.wiring.runs import add_no_verify, verifies
 from gce.domain.serialization import to_plain
 from gce.domain.text import printable
 from gce.errors import BadInput
@@ -26,7 +26,7 @@ from gce.errors import BadInput
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Print transcripts of a run: the prompt, the model's answer with the text of each violation marked, the verdict, the
+Print transcripts of a run or an evaluation: the prompt, the model's answer with the text of each violation marked, the verdict, the
 reasoning steps with their verdicts, and the reward. Without PROBLEM, list some answers of each outcome. Answers that
 failed are shown as failed; no rate includes them. Works while the run is in progress.
 """
@@ -36,8 +36,9 @@ examples:
   gce transcript runs/1 T2/3                        tier T2, test problem 3, after and before training
   gce transcript runs/1 T2/3 --moment rollouts      training problem 3, all its rollouts
   gce transcript runs/1 grounded/test/T2/0/3 --json
+  gce transcript answers.jsonl T2/3 --moment few-shot
+                                                    a file of gce evaluate --answers, one strategy
 """
-MOMENT = Choice(MOMENTS)
 STEPS = {"true": "ok", "false": "NO", "unreadable": "??"}
 
 
@@ -45,29 +46,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce transcript`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("run", type=RUN, metavar="RUN", help="a run directory of gce train")
+    parser.add_argument("run", type=RUN, metavar="RUN", help=SOURCE_HELP)
     parser.add_argument(
         "problem", type=NAME, nargs="?", metavar="PROBLEM", help="problem: its key, a part of the key, or TIER/INDEX"
     )
-    parser.add_argument(
-        "--moment",
-        type=MOMENT,
-        choices=MOMENT.names,
-        help="answers to test problems after or before training, or training rollouts (default: all)",
-    )
+    parser.add_argument("--moment", type=NAME, help=MOMENT_HELP)
     parser.add_argument("--json", action="store_true", help="print the transcripts as a JSON list")
     add_no_verify(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    with open_run(arguments.run, verify=verifies(arguments)) as reader:
+    with open_answers(arguments.run, verify=verifies(arguments)) as reader:
         if arguments.problem is not None:
-            chosen: Sequence[StoredAnswer] = find_answers(reader, arguments.problem, arguments.moment)
+            chosen = find_answers(reader, arguments.problem, arguments.moment)
         else:
-            moments = (arguments.moment,) if arguments.moment else MOMENTS
-            seed = stored_settings(reader).seed
-            chosen = sample_answers(stored_answers(reader, moments), seed=seed, each=1).chosen
+            answers = stored_answers(reader, moments_of(reader, arguments.moment))
+            chosen = list(sample_answers(answers, seed=stored_settings(reader).seed, each=1).chosen)
         if not chosen:
             raise BadInput(f"{reader.name} has no answers yet")
         found = transcripts_of(reader, chosen)

@@ -13,7 +13,7 @@ import numpy as np
 from gce import __version__
 from gce.app.evaluation.baselines import CONCLUSION, best_of
 from gce.app.evaluation.rewards import Rewards, from_stored, is_graded, reference_rewards, rewards_of_run
-from gce.app.evaluation.scoring import graded_fields, stored_shares
+from gce.app.evaluation.scoring import answer_record, stored_shares
 from gce.app.shown import Part
 from gce.app.tables.cells import count_words
 from gce.app.tables.summary import accuracy_rows, reward_rows
@@ -104,19 +104,11 @@ def commit(
             "rollouts",
             {
                 "key": completion.key,
-                "problem": answer.problem.key,
-                "tier": answer.problem.tier,
+                **answer_record(answer),
                 "iteration": record.iteration,
-                "text": completion.text,
-                "finish_reason": completion.finish_reason,
-                "policy": completion.policy,
-                "right": answer.right,
-                "outcome": answer.outcome,
                 "admitted": completion.key in taken,
                 "shown": rollout.shown,
-                "verdicts": to_plain(answer.verdicts),
                 **rollout.counts,
-                **graded_fields(answer),
             },
         )
     for trace in admitted:
