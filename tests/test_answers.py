@@ -20,9 +20,13 @@ from gce.adapters.runs.memory_store import MemoryRuns
 from gce.app import cli
 from gce.app.exports.answer_rows import COLUMNS, answer_rows
 from gce.app.wiring import runs as wiring
+from gce.domain.tasks import ProblemSource
 
 TOY = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless")
 SIZES = ("--problems", "5", "--rollouts", "2", "--iterations", "1", "--updates", "1", "--dev", "1", "--test", "4")
+
+
+redraw = ProblemSource(ADDITION).redraw
 
 
 @pytest.fixture
@@ -45,8 +49,11 @@ def test_each_answer_is_a_row(run: str, tmp_path: Path, capsys: pytest.CaptureFi
         records = list(reader.read("rollouts"))
     for row, record in zip(found[24:], records, strict=True):
         assert row["text"] == record["text"] and row["correct"] == str(record["right"])
-        assert row["problem"] == record["problem"] and row["iteration"] == "1" and row["digest"] == ""
-    assert all(row["prompt"].startswith("w") and row["iteration"] == "" for row in found[:24])
+        assert row["problem"] == record["problem"] and row["iteration"] == "1"
+    assert all((row["iteration"] == "") == (row["moment"] != "rollouts") for row in found)
+    for row in found:
+        problem = redraw(row["problem"])
+        assert (row["prompt"], row["digest"]) == (problem.prompt[-1].content, problem.digest) and int(row["tokens"])
 
 
 def test_json_lines_hold_the_same_and_a_moment_can_be_chosen(run: str, capsys: pytest.CaptureFixture[str]) -> None:

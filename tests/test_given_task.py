@@ -85,7 +85,7 @@ def test_a_list_of_other_questions_under_the_same_name_is_refused(tmp_path: Path
     small = {**GIVEN, "model": ScriptedModel(lambda _: "1"), "problems": 2, "samples": 1, "dev": 0}
     result = gce.train(**{**small, "task": made(19)}, runs=runs, run="one")
     assert gce.report(result).title == "one"
-    with pytest.raises(BadInput, match="the list of questions of task given:words is not the one"):
+    with pytest.raises(BadInput, match="the list of questions of task words is not the one"):
         gce.report(evolve(result, task=made(20)))
 
 

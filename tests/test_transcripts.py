@@ -257,9 +257,11 @@ def test_where_the_task_is_gone_a_transcript_says_so(hostile: MemoryRuns, monkey
     monkeypatch.setattr("gce.app.transcripts.find_task", lambda name: (_ for _ in ()).throw(BadInput(f"no {name}")))
     with wiring.open_run("memory:hostile") as run:
         (test, *_), (rollout, *_) = (find_answers(run, "T0/0", moment) for moment in ("after", "rollouts"))
-        kept, lost = transcripts_of(run, [test, rollout])
-    assert kept.prompt and not kept.steps and "no test_transcripts:STEPPED" in kept.notes[0]
-    assert not lost.prompt and lost.text
+        bare = evolve(rollout, record={name: each for name, each in rollout.record.items() if name != "prompt"})
+        *both, lost = transcripts_of(run, [test, rollout, bare])
+    for kept in both:
+        assert kept.prompt and not kept.steps and "no test_transcripts:STEPPED" in kept.notes[0]
+    assert not lost.prompt and lost.text, "earlier versions did not keep the prompts of rollouts"
 
 
 def test_steps_that_cannot_be_judged_are_a_note(hostile: MemoryRuns, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gce.domain.figures import Bars, Effects, Figure, Grid, Lines, Stacks, Timeline
-from gce.domain.measurements import Interval
+from gce.domain.figures import Bars, Effects, Figure, Grid, Lines, Measured, Stacks, Timeline
 from gce.errors import MissingExtra
 
 __all__ = ["png", "svg"]
@@ -119,11 +118,11 @@ def _lines(figure: Lines, canvas: Any) -> None:
     _legend(canvas, labels)
 
 
-def _with_intervals(axis: Any, place: int, measured: Sequence[tuple[float, Interval]], percent: float) -> Any:
+def _with_intervals(axis: Any, place: int, measured: Sequence[tuple[float, Measured]], percent: float) -> Any:
     xs = [x + 0.05 * place for x, _ in measured]
-    ys = [percent * found.share for _, found in measured]
-    below = [percent * (found.share - found.low) for _, found in measured]
-    above = [percent * (found.high - found.share) for _, found in measured]
+    ys = [percent * found.value for _, found in measured]
+    below = [percent * (found.value - found.low) for _, found in measured]
+    above = [percent * (found.high - found.value) for _, found in measured]
     style = {"marker": MARKS[place % len(MARKS)], "markersize": 4, "color": COLOURS[place % len(COLOURS)]}
     return axis.errorbar(xs, ys, yerr=[below, above], capsize=2, linewidth=1, **style)
 
@@ -175,20 +174,20 @@ def _bars(figure: Bars, canvas: Any) -> None:
     groups = list(dict.fromkeys(group for each in figure.found.values() for group in each))
     canvas.set_figheight(2.9)
     axis = canvas.subplots()
-    width = 0.8 / max(len(figure.found), 1)
+    width, percent = 0.8 / max(len(figure.found), 1), figure.percent
     drawn: dict[str, Any] = {}
     for place, (row, each) in enumerate(figure.found.items()):
-        shown = [(groups.index(group), interval) for group, interval in each.items()]
+        shown = [(groups.index(group), found) for group, found in each.items()]
         xs = [x - 0.4 + width * (place + 0.5) for x, _ in shown]
-        ys = [100 * interval.share for _, interval in shown]
-        below = [100 * (interval.share - interval.low) for _, interval in shown]
-        above = [100 * (interval.high - interval.share) for _, interval in shown]
+        ys = [percent * found.value for _, found in shown]
+        below = [percent * (found.value - found.low) for _, found in shown]
+        above = [percent * (found.high - found.value) for _, found in shown]
         colour = COLOURS[place % len(COLOURS)]
         style = {"color": colour, "yerr": [below, above], "ecolor": INK, "error_kw": {"linewidth": 0.8}}
         drawn[row] = axis.bar(xs, ys, width, **style)
     _name_ticks(canvas, axis, groups)
-    axis.set_ylim(0, 105)
-    axis.set_ylabel("% right")
+    axis.set_ylim(0, 1.05 * percent)
+    axis.set_ylabel(figure.unit)
     axis.set_xlabel(figure.across)
     axis.grid(alpha=0.2, axis="y")
     _legend(canvas, drawn)

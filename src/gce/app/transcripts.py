@@ -14,13 +14,15 @@ from attrs import field, frozen
 
 from gce.app.evaluation.scoring import stored_outcome, stored_reward
 from gce.app.evaluation.stored import stored_settings
-from gce.app.wiring.names import GIVEN
+from gce.app.wiring.names import is_given, plain_name
+from gce.app.wiring.strategies import TRAINED
 from gce.app.wiring.tasks import find_task, same_problems, stored_problem
 from gce.domain.marks import Piece, pieces
 from gce.domain.measurements import UNPARSED
 from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain
+from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.domain.tasks import ProblemSource, Task
 from gce.domain.traces import trace_of_record
 from gce.domain.verdicts import Step
@@ -219,8 +221,8 @@ def task_of(run: AnswerReader, given: Task | None = None) -> Task:
         BadInput: it is not found, or its problems are not those of the run.
     """
     name = stored_settings(run).task
-    if given is None and name.startswith(GIVEN):
-        own = name.removeprefix(GIVEN)
+    if given is None and is_given(name):
+        own = plain_name(name)
         raise BadInput(f"the task {own!r} was given from Python, not by a name, and gce.report(run, task=...) takes it")
     task = given or find_task(name)
     same_problems(name, task, run.config.get("problems", ""))
@@ -257,6 +259,8 @@ def _transcript(
     prompt = shown or prompt or (problem.prompt if problem else ())
     if record.get("shown") and not shown:
         notes.append("The model saw few-shot examples before this prompt; they are not stored.")
+    if answer.moment not in (*MOMENTS, ZERO_SHOT.name, TRAINED):
+        notes.append(f"What the strategy {answer.moment} shows besides this prompt is not stored.")
     steps: tuple[Step, ...] = ()
     if problem is not None and source is not None:
         try:

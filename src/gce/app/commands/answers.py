@@ -10,7 +10,7 @@ from gce.app.evaluation.answer_file import MOMENT_HELP, SOURCE_HELP, open_answer
 from gce.app.exports.answer_rows import COLUMNS, answer_rows
 from gce.app.options import NAME, PATH, RUN, Choice
 from gce.app.terminal import put, put_json
-from gce.app.transcripts import moments_of, stored_answers
+from gce.app.transcripts import moments_of
 from gce.app.wiring.files import new_output
 from gce.app.wiring.formats import ROW_FORMATS, check_format, write_rows
 from gce.app.wiring.runs import UNVERIFIED, add_no_verify, folder_of, verifies
@@ -55,9 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
     folder, name = (given.parent, given.stem) if given.is_file() else (folder_of(arguments.run), "answers")
     out = arguments.out or folder / "export" / f"{name}.{arguments.to}"
     with open_answers(arguments.run, verify=verified) as reader:
-        answers = stored_answers(reader, moments_of(reader, arguments.moment))
+        rows = answer_rows(reader, moments_of(reader, arguments.moment))
         with new_output(out) as file:
-            count = write_rows(arguments.to, COLUMNS, answer_rows(answers), file)
+            count = write_rows(arguments.to, COLUMNS, rows, file)
     if arguments.json:
         put_json({"path": str(out), "format": arguments.to, "answers": count, "verified": verified})
         return 0

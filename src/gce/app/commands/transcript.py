@@ -26,9 +26,9 @@ from gce.errors import BadInput
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Print transcripts of a run or an evaluation: the prompt, the model's answer with the text of each violation marked, the verdict, the
-reasoning steps with their verdicts, and the reward. Without PROBLEM, list some answers of each outcome. Answers that
-failed are shown as failed; no rate includes them. Works while the run is in progress.
+Print transcripts of a run or an evaluation: the prompt, the model's answer with the text of each violation marked, the
+verdict, the reasoning steps with their verdicts, and the reward. Without PROBLEM, list some answers of each outcome.
+Answers that failed are shown as failed; no rate includes them. Works while the run is in progress.
 """
 EXAMPLES = """\
 examples:

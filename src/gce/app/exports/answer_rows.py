@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gce.app.evaluation.scoring import stored_outcome, stored_reward
-from gce.app.transcripts import StoredAnswer
+from gce.app.transcripts import stored_answers
+from gce.ports.runs import AnswerReader
 
 __all__ = ["COLUMNS", "answer_rows"]
 
@@ -34,13 +35,13 @@ COLUMNS: Mapping[str, type] = {
 """Name and type of each column; any value may be None."""
 
 
-def answer_rows(answers: Iterable[StoredAnswer]) -> Iterator[dict[str, Any]]:
-    """A row for each answer, one after another.
+def answer_rows(run: AnswerReader, moments: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """A row for each answer of these moments, by default of all, one after another.
 
     `correct` and `reward` are None where the answer failed, so that their means are over answers that were judged.
     `violation` and `message` are the first violation's; `prompt` is the problem's last message.
     """
-    for answer in answers:
+    for answer in stored_answers(run, moments):
         record = answer.record
         reward = stored_reward(record)
         violations = [each for verdict in record["verdicts"] for each in verdict["violations"]]

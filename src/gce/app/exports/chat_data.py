@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, also_from
 from gce.app.evaluation.stored import stored_settings
 from gce.app.settings.records import DemonstrationSettings, TrainSettings
-from gce.app.wiring.names import GIVEN
+from gce.app.wiring.names import is_given, plain_name
 from gce.app.wiring.tasks import find_task, stored_problem
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, single_turn
@@ -170,8 +170,8 @@ def _drawn_again(settings: TrainSettings, traces: Sequence[Conversation]) -> tup
 
     Raises BadInput if the task's prompt differs from the run's.
     """
-    if settings.task.startswith(GIVEN):
-        own = settings.task.removeprefix(GIVEN)
+    if is_given(settings.task):
+        own = plain_name(settings.task)
         raise BadInput(
             f"--all and --valid draw the problems again, and the task {own!r} was given from Python: leave them out"
         )
@@ -223,12 +223,12 @@ def _card(run: RunReader, splits: Mapping[str, Sequence[Conversation]], *, every
     )
     settings = stored_settings(run)
     return CARD.format(
-        task=settings.task,
+        task=plain_name(settings.task),
         preset=settings.preset,
         seed=settings.seed,
         temperature=settings.rollouts.temperature,
-        algorithm=settings.objective.algorithm,
-        model=_model_name(settings.model.name),
+        algorithm=plain_name(settings.objective.algorithm),
+        model=_model_name(plain_name(settings.model.name)),
         files="\n".join(f"  - split: {split}\n    path: data/{split}.jsonl" for split in splits),
         traces=len(traces),
         problems=_problems(traces),
