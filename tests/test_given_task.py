@@ -52,7 +52,7 @@ def test_the_report_of_a_result_is_that_of_the_same_run_by_name() -> None:
 
 def test_a_report_of_a_directory_is_made_from_its_records(kept: Path) -> None:
     without, whole = sections(gce.report(kept)), sections(gce.report(kept, task=TASK))
-    said = f"No charts, judged steps and prompts of rollouts: {MISSING}."
+    said = f"No charts and judged steps: {MISSING}."
     assert said in without["Sample answers"]["words"] and said not in whole["Sample answers"]["words"]
     assert list(without) == list(whole) and without["Result"] == whole["Result"]
     assert without["Curriculum"] == whole["Curriculum"]

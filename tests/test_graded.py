@@ -158,7 +158,7 @@ def test_the_metric_is_not_shown_a_second_time_and_samples_have_it_too(monkeypat
 def test_gains_in_mean_reward_stand_below_those_in_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean over tiers of the differences, problem by problem."""
     monkeypatch.setenv("COLUMNS", "200")
-    found = gce.evaluate(task=GRADED, n=20, strategies="zero-shot,multi-turn", **CASES)
+    found = gce.evaluate(task=GRADED, n=20, strategies=["zero-shot", "multi-turn"], **CASES)
     differences: dict[str, list[float]] = {}
     both = zip(found.conversations["multi-turn"], found.conversations["zero-shot"], strict=True)
     for later, earlier in both:
@@ -222,11 +222,11 @@ def test_binary_tasks_show_none_of_it() -> None:
     assert str(found) == str(plain) and "mean reward" not in str(plain)
     several = gce.evaluate(task=own, n=10, samples=4, temperature=1.0, **CASES)
     assert "mean reward" not in str(several) and "mean_reward" not in summary(several)[0]
-    result = trained(own, dev=2)
-    assert "reward" not in str(gce.report(result)).replace("reward 0", "").replace("reward 1", "")
+    result = trained(own)
+    assert "mean reward" not in str(gce.report(result)).lower()
     with result.run() as run:
         assert not any("reward" in text for text in map(str, run.read("iterations")))
-    both = gce.evaluate(task=own, n=4, strategies="zero-shot,multi-turn", **CASES)
+    both = gce.evaluate(task=own, n=4, strategies=["zero-shot", "multi-turn"], **CASES)
     assert "reward" not in str(both) and "against_reward" not in summary(both)[0]["modes"]["multi-turn"]
     assert "reward" not in str(gce.audit(toy_task.ADDITION, n=5).plain)
     assert "reward" in str(gce.audit(GRADED, n=20).plain)

@@ -129,6 +129,10 @@ class Transcript:
         """The problem's name without its task."""
         return _within_task(self.problem)
 
+    def place(self, tiers: Sequence[str]) -> tuple[int, ...]:
+        """Where it stands in a report, by tier, moment and outcome."""
+        return tiers.index(self.tier), MOMENTS.index(self.moment), OUTCOMES.index(self.outcome)
+
 
 @frozen
 class Sample:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -10,7 +11,8 @@ from itertools import groupby
 from typing import Any
 
 from gce.app.reports.section import Section
-from gce.app.reports.transcript_html import SCRIPT, TRANSCRIPT_STYLE, transcripts_html
+from gce.app.reports.transcript_html import SCRIPT, TRANSCRIPT_STYLE, clipped, transcripts_html
+from gce.app.reports.transcript_text import transcript_lines
 from gce.domain.figures import Figure, Table
 from gce.domain.serialization import to_plain
 from gce.domain.text import printable
@@ -144,7 +146,16 @@ def markdown(title: str, sections: Sequence[Section]) -> str:
             lines += [*_rows(table), ""]
         for figure in section.figures:
             lines += [f"{_cell(figure.title)}:", "", *_rows(figure.table), ""]
+        tiers = list(dict.fromkeys(each.tier for each in section.transcripts))
+        for found in sorted(section.transcripts, key=lambda each: each.place(tiers)):
+            lines += [*_fenced(clipped("\n".join(transcript_lines(found)).rstrip())), ""]
     return "\n".join(lines)
+
+
+def _fenced(text: str) -> list[str]:
+    """A text of any origin as a block of code, in a fence that is longer than any in it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return [f"{fence}text", *map(printable, text.split("\n")), fence]
 
 
 def _rows(table: Table) -> list[str]:
