@@ -72,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         chosen = {name: vars(arguments)[name] for name in ("preset", "tier", "split", "index", "seed")}
         options = [word for name, value in chosen.items() if value for word in (f"--{name}", str(value))]
-        put(f"judge an answer of your own: {shlex.join(['gce', 'show', arguments.task, *options])} --json > problem.json")
+        same = shlex.join(["gce", "show", arguments.task, *options, "--json"])
+        put(f"judge an answer of your own: {same} > problem.json")
         put(shlex.join(["gce", "verify", "problem.json", "answer.txt", "--task", arguments.task]))
     return 0
 

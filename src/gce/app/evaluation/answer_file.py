@@ -36,7 +36,7 @@ MOMENT_HELP = (
     "only answers to test problems after or before training, or rollouts; of a file, those of a strategy (default: all)"
 )
 
-_NOT_OURS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What reading a line of another program's file raises."""
 
 
