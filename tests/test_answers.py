@@ -20,9 +20,13 @@ from gce.adapters.runs.memory_store import MemoryRuns
 from gce.app import cli
 from gce.app.exports.answer_rows import COLUMNS, answer_rows
 from gce.app.wiring import runs as wiring
+from gce.domain.tasks import ProblemSource
 
 TOY = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless")
 SIZES = ("--problems", "5", "--rollouts", "2", "--iterations", "1", "--updates", "1", "--dev", "1", "--test", "4")
+
+
+redraw = ProblemSource(ADDITION).redraw
 
 
 @pytest.fixture
@@ -45,8 +49,11 @@ def test_each_answer_is_a_row(run: str, tmp_path: Path, capsys: pytest.CaptureFi
         records = list(reader.read("rollouts"))
     for row, record in zip(found[24:], records, strict=True):
         assert row["text"] == record["text"] and row["correct"] == str(record["right"])
-        assert row["problem"] == record["problem"] and row["iteration"] == "1" and row["digest"] == ""
-    assert all(row["prompt"].startswith("w") and row["iteration"] == "" for row in found[:24])
+        assert row["problem"] == record["problem"] and row["iteration"] == "1"
+    assert all((row["iteration"] == "") == (row["moment"] != "rollouts") for row in found)
+    for row in found:
+        problem = redraw(row["problem"])
+        assert (row["prompt"], row["digest"]) == (problem.prompt[-1].content, problem.digest) and int(row["tokens"])
 
 
 def test_json_lines_hold_the_same_and_a_moment_can_be_chosen(run: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,6 +135,79 @@ def test_rows_are_written_as_they_come_whatever_is_in_them(form: str) -> None:
     else:
         (found,) = csv.DictReader(io.StringIO(out.getvalue().decode(), newline=""))
         assert found == {"text": text.replace("\ud800", "?"), "none": ""}
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A file of `gce evaluate --answers` with two strategies, one of whose answers failed and was asked again."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "answers.jsonl"
+    ask = ["evaluate", *TOY, "--strategies", "zero-shot,multi-turn", "--n", "3", "--answers", str(file)]
+    assert cli.main(ask) == 0
+    lines = file.read_text().splitlines(keepends=True)
+    failed = json.loads(lines[1])
+    failed["attempts"][-1] |= {"finish_reason": "error", "text": "", "error": "down", "outcome": "failed"}
+    file.write_text("".join([lines[0], json.dumps(failed) + "\n", *lines[1:]]))
+    return file
+
+
+def test_a_file_of_an_evaluation_has_the_same_columns(evaluated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each conversation's last answer once, by strategy, and not the one that failed first."""
+    capsys.readouterr()
+    assert cli.main(["answers", "answers.jsonl"]) == 0
+    assert capsys.readouterr().out.startswith("export/answers.csv: 18 answers\n")
+    with open("export/answers.csv", encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == list(COLUMNS)
+    assert [row["moment"] for row in found] == ["zero-shot"] * 9 + ["multi-turn"] * 9
+    kept = [json.loads(line) for line in evaluated.read_text().splitlines()[2:]]
+    for row, record in zip(found, kept, strict=True):
+        assert (row["problem"], row["text"]) == (record["problem"], record["attempts"][-1]["text"])
+        assert (row["correct"], row["digest"]) == (str(record["right"]), record["digest"]) and row["iteration"] == ""
+    assert cli.main(["answers", "answers.jsonl", "--moment", "after", "--out", "b.csv"]) == 2
+    said = "expected a moment of answers.jsonl from zero-shot, multi-turn, got 'after'"
+    assert said in capsys.readouterr().err and not Path("b.csv").exists()
+
+
+def test_so_has_its_transcript(evaluated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert cli.main(["transcript", "answers.jsonl", "T1/2"]) == 0
+    text = capsys.readouterr().out
+    assert "addition/small/test/T1/0/2 (zero-shot): " in text and "addition/small/test/T1/0/2 (multi-turn): " in text
+    assert text.count("[verdict] sum: ") == 2 and text.count("What the strategy multi-turn shows besides") == 1
+    assert cli.main(["transcript", "answers.jsonl", "--moment", "zero-shot"]) == 0
+    listed = capsys.readouterr().out
+    assert "multi-turn" not in listed and "gce transcript answers.jsonl small/test/" in listed
+
+
+@pytest.mark.parametrize(
+    ("line", "content"),
+    [
+        (1, "{}"),
+        (1, '{"evaluation": 7}'),
+        (2, '{"mode": "zero-shot", "name": "a", "attempts": []}'),
+        (2, '{"mode": ["zero-shot"], "name": "a", "attempts": [{}]}'),
+        (2, "not JSON"),
+        (2, "[" * 100_000),
+        (2, "\udcff"),
+    ],
+)
+def test_another_file_is_one_line(line: int, content: str, evaluated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = evaluated.read_text().splitlines()
+    lines[line - 1] = content
+    evaluated.write_text("\n".join(lines) + "\n", errors="surrogateescape")
+    capsys.readouterr()
+    for command in ("answers", "transcript"):
+        assert cli.main([command, "answers.jsonl"]) == 2
+        said = f"gce {command}: line {line} of answers.jsonl is no answer of gce evaluate: expected a run, or a file of"
+        assert capsys.readouterr().err == f"{said} its --answers\n"
+    assert not Path("export/answers.csv").exists()
+
+
+def test_an_answer_that_is_being_written_is_left_out(evaluated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evaluated.write_bytes(evaluated.read_bytes()[:-20])
+    assert cli.main(["answers", "answers.jsonl", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["answers"] == 17
 
 
 GRADED = evolve(ADDITION, reward=lambda verdicts: 1.0 if verdicts[0].right else 0.25)

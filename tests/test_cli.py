@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from gce.adapters.models.scripted import ScriptedModel
 from gce.app import cli
 from gce.domain.baselines import resolution
 from gce.domain.statistics import wilson
-from gce.domain.tasks import TASKS, draw_problem
+from gce.domain.tasks import TASKS, ProblemSource, draw_problem
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.branch_and_bound import solve
 
@@ -186,6 +187,77 @@ def test_people_are_told_what_to_do_next_and_programs_are_not(gce: Gce) -> None:
     assert "next:" not in gce(*audit, "--json").err
     assert gce(*audit, "--quiet").err == "", "nor that it is auditing"
     assert set(cli.NEXT) <= set(cli.COMMANDS)
+
+
+def hint(ran: Ran) -> list[str]:
+    """The command that it says is next, as a shell reads it; it is one that the parser takes."""
+    assert ran.status in (0, 1), ran.err
+    line = ran.err.splitlines()[-1]
+    name, *arguments = shlex.split(line.removeprefix("next: "))
+    assert line.startswith("next: ") and name == "gce"
+    assert cli._parsed(arguments).command == arguments[0]
+    return arguments
+
+
+@pytest.fixture
+def files(gce: Gce, tmp_path: Path) -> dict[str, Path]:
+    """A problem and an answer to it, in files whose names a shell would split."""
+    made = {name: tmp_path / f"my {name}" for name in ("problem", "answer", "answers", "run")}
+    made["problem"].write_text(gce("generate", *TOY, "--tiers", "T0", "--json").out)
+    made["answer"].write_text('{"text": "w1"}\n')
+    return made
+
+
+@pytest.mark.parametrize(
+    ("command", "following"),
+    [
+        (("evaluate", *TOY, "--model", "toy_task:careless", "--n", "2"), "check"),
+        (("evaluate", *TOY, "--model", "toy_task:careless", "--n", "2", "--answers", "{answers}"), "transcript"),
+        (("evaluate", *TOY, "--model", "scripted:{answer}", "--n", "2"), "train"),
+        (("generate", "--preset", "paper", "--tiers", "T0"), "show"),
+        (("verify", *TOY, "{problem}", "{answer}"), "check"),
+        (("check", *TOY, "--preset", "small", "--responses", "30", "--problems", "1"), "audit"),
+        (("audit", *TOY, "--preset", "small", "--n", "10", "--fit", "1"), "evaluate"),
+        (("models",), "doctor"),
+    ],
+)
+def test_what_is_said_to_be_next_is_a_command_that_works(
+    gce: Gce, files: dict[str, Path], command: tuple[str, ...], following: str
+) -> None:
+    found = hint(gce(*(word.format_map(files) for word in command)))
+    assert found[0] == following and ("--preset" in found) == ("--preset" in command)
+    if following in ("transcript", "show", "audit", "doctor"):  # The others take long, or need a model.
+        assert gce(*found).status in (0, 1)
+
+
+def test_a_run_is_reported_measured_and_reported_again(gce: Gce, files: dict[str, Path]) -> None:
+    """As the hints say, of a task and a model of one's own; the last report has the card and says no more."""
+    pytest.importorskip("safetensors")
+    pytest.importorskip("matplotlib")
+    sizes = ("--iterations", "1", "--problems", "3", "--rollouts", "2", "--updates", "1", "--dev", "1", "--test", "2")
+    following = hint(gce("train", *TOY, "--model", "toy_task:careless", *sizes, "--run-dir", files["run"]))
+    for command in ("report", "validity"):
+        assert following == [command, str(files["run"])]
+        following = hint(gce(*following))
+    last = gce(*following)
+    assert (following[0], last.status) == ("report", 0) and "next:" not in last.err
+    assert hint(gce("rescore", files["run"])) == ["report", str(files["run"])]
+    shown = gce("transcript", files["run"]).out.splitlines()[-1].partition(": ")[2]
+    assert gce(*shlex.split(shown)[1:]).out.count("[answer]") >= 2
+
+
+def test_what_show_prints_to_judge_an_answer_is_about_the_problem_that_it_showed(
+    gce: Gce, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = gce("show", TOY[1], "--tier", "T1", "--index", "3", "--seed", "2").out
+    again, judged = (line for line in said.splitlines() if "gce " in line)
+    command, _, name = again.partition(": ")[2].rpartition(" > ")
+    Path(name).write_text(gce(*shlex.split(command)[1:]).out)
+    shown = json.loads(Path(name).read_text())["key"]
+    assert said.startswith(f"--- {shown},")
+    Path("answer.txt").write_text(toy_task.by_hand(ProblemSource(toy_task.ADDITION).redraw(shown), None))
+    assert gce(*shlex.split(judged)[1:]).status == 0
 
 
 def test_verbose_shows_where_an_error_arose(gce: Gce) -> None:

@@ -13,9 +13,12 @@ from attrs import evolve
 import gce
 from gce.adapters.models.scripted import ScriptedModel
 from gce.adapters.runs.memory_store import MemoryRuns
+from gce.adapters.trackers.memory import MemoryTracker
 from gce.app import cli
+from gce.app.exports.chat_data import data_set
 from gce.app.interruption import resume_call, saying_if_interrupted
 from gce.app.settings.values import settings_from
+from gce.domain.algorithms import ALGORITHMS
 from gce.errors import BadInput
 
 TASK = toy_task.ADDITION
@@ -52,7 +55,7 @@ def test_the_report_of_a_result_is_that_of_the_same_run_by_name() -> None:
 
 def test_a_report_of_a_directory_is_made_from_its_records(kept: Path) -> None:
     without, whole = sections(gce.report(kept)), sections(gce.report(kept, task=TASK))
-    said = f"No charts, judged steps and prompts of rollouts: {MISSING}."
+    said = f"No charts and judged steps: {MISSING}."
     assert said in without["Sample answers"]["words"] and said not in whole["Sample answers"]["words"]
     assert list(without) == list(whole) and without["Result"] == whole["Result"]
     assert without["Curriculum"] == whole["Curriculum"]
@@ -85,7 +88,7 @@ def test_a_list_of_other_questions_under_the_same_name_is_refused(tmp_path: Path
     small = {**GIVEN, "model": ScriptedModel(lambda _: "1"), "problems": 2, "samples": 1, "dev": 0}
     result = gce.train(**{**small, "task": made(19)}, runs=runs, run="one")
     assert gce.report(result).title == "one"
-    with pytest.raises(BadInput, match="the list of questions of task given:words is not the one"):
+    with pytest.raises(BadInput, match="the list of questions of task words is not the one"):
         gce.report(evolve(result, task=made(20)))
 
 
@@ -163,3 +166,18 @@ def test_an_interruption_while_a_model_is_loaded_says_what_it_was(monkeypatch: p
         gce.resume("one", task=TASK, runs=runs, iterations=2, progress=False)
     with pytest.raises(KeyboardInterrupt, match=f"{said}$"):
         gce.load_model("toy_task:careless", task=TASK)
+
+
+def test_nobody_is_shown_how_the_names_of_what_was_given_are_marked() -> None:
+    """Neither in the card of a data set, nor in a report, nor by a tracker."""
+    tracker = MemoryTracker()
+    given = {"model": toy_task.careless(None, None), "algorithm": evolve(ALGORITHMS["raft"], name="mine")}
+    result = gce.train(**{**GIVEN, **given}, track=tracker)
+    with result.run() as run:
+        card = data_set(run).card
+        assert run.config["settings"]["task"] == "given:addition"
+    assert "# Verified traces of ScriptedModel on addition\n" in card and "algorithm mine," in card
+    report = gce.report(result)
+    assert tracker.runs[0].settings["task"] == "addition"
+    for text in (card, str(report), json.dumps(report.plain), str(result), repr(result)):
+        assert "given:" not in text

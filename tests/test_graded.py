@@ -17,6 +17,7 @@ import gce
 from gce.adapters.models.scripted import ScriptedModel
 from gce.app.evaluation.results import summary
 from gce.app.evaluation.scoring import answer_record
+from gce.app.evaluation.scoring import stored_reward as answer_reward
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.result import Result
 from gce.domain.completions import SampleRequest
@@ -154,6 +155,20 @@ def test_the_metric_is_not_shown_a_second_time_and_samples_have_it_too(monkeypat
     assert str(several).count("mean reward") == 1 and shown(several)["modes"]["zero-shot"]["tiers"]["T0"]["n"] == 10
 
 
+def test_gains_in_mean_reward_stand_below_those_in_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean over tiers of the differences, problem by problem."""
+    monkeypatch.setenv("COLUMNS", "200")
+    found = gce.evaluate(task=GRADED, n=20, strategies=["zero-shot", "multi-turn"], **CASES)
+    differences: dict[str, list[float]] = {}
+    both = zip(found.conversations["multi-turn"], found.conversations["zero-shot"], strict=True)
+    for later, earlier in both:
+        differences.setdefault(later.last.problem.tier, []).append(later.last.reward - earlier.last.reward)  # type: ignore[operator]
+    mean = sum(sum(each) / len(each) for each in differences.values()) / len(differences)
+    line = next(each for each in str(found).split("gain in mean reward")[1].splitlines() if "multi-turn" in each)
+    assert line.split()[1] == f"{mean:+.3f}"
+    assert summary(found)[0]["modes"]["multi-turn"]["against_reward"]["mean"]["value"] == pytest.approx(mean)
+
+
 def test_intervals_are_by_the_method_that_was_asked_for() -> None:
     found = gce.evaluate(task=GRADED, n=20, interval="clopper-pearson", **CASES)
     plain = shown(found)
@@ -177,8 +192,23 @@ def test_a_run_and_its_report_show_mean_rewards_before_and_after(
     text = str(gce.report(tmp_path / "run"))
     line = next(line for line in text.splitlines() if line.startswith("| mean reward"))
     assert [cell.strip() for cell in line.split("|")[1:-1]] == ["mean reward", "T0", "T1", "T2", "mean"]
+    figures = {figure.name: figure for section in gce.report(tmp_path / "run").sections for figure in section.figures}
+    drawn: Any = figures["result-reward"]
+    assert drawn.unit == "mean reward" and set(drawn.found) == {"before", "after", "best prompt-blind"}
+    total = sum(each["reward"] for each in result.answers("after") if each["tier"] == "T0")
+    assert drawn.found["after"]["T0"].value == pytest.approx(total / 20)
+    assert drawn.table.rows[0][2].startswith(f"{drawn.found['before']['T0'].value:.3f} (")
+    training: Any = figures["training"]
+    panel = training.panels["mean reward of rollouts"]
+    with result.run() as stored:
+        for tier, ((_, mean),) in panel.items():
+            rewards = [answer_reward(each) for each in stored.read("rollouts") if each["tier"] == tier]
+            assert mean == pytest.approx(sum(rewards) / len(rewards))
+    assert figures["dev-reward"].intervals["T0"]["T0"][0][1].n == 1  # type: ignore[union-attr]
+    assert "mean reward" in next(line for line in text.splitlines() if line.startswith("|  | rollouts | right"))
     gce.train(task="test_graded:GRADED", run=tmp_path / "other", seed=1, **CASES, **SMALL, test=20)
     compared = gce.report(tmp_path / "run", tmp_path / "other").sections[0].tables[1]
+    assert gce.report(tmp_path / "run", tmp_path / "other").sections[0].figures[1].table.head[2] == "mean reward (95 %)"
     assert compared.head[0] == "mean reward" and [row[0] for row in compared.rows] == [
         f"{run}, {moment}" for run in ("run", "other") for moment in ("before", "after")
     ]
@@ -192,6 +222,12 @@ def test_binary_tasks_show_none_of_it() -> None:
     assert str(found) == str(plain) and "mean reward" not in str(plain)
     several = gce.evaluate(task=own, n=10, samples=4, temperature=1.0, **CASES)
     assert "mean reward" not in str(several) and "mean_reward" not in summary(several)[0]
+    result = trained(own)
+    assert "mean reward" not in str(gce.report(result)).lower()
+    with result.run() as run:
+        assert not any("reward" in text for text in map(str, run.read("iterations")))
+    both = gce.evaluate(task=own, n=4, strategies=["zero-shot", "multi-turn"], **CASES)
+    assert "reward" not in str(both) and "against_reward" not in summary(both)[0]["modes"]["multi-turn"]
     assert "reward" not in str(gce.audit(toy_task.ADDITION, n=5).plain)
     assert "reward" in str(gce.audit(GRADED, n=20).plain)
 

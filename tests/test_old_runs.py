@@ -148,20 +148,20 @@ def test_opening_an_old_run_twice_brings_it_up_to_date_once(old: Path) -> None:
     for _ in range(2):
         with RunDirectory.open(old) as run:
             assert list(run.held()) == []
-        assert layout(old) == (3, ADDED)
+        assert layout(old) == (4, ADDED)
 
 
 @pytest.mark.parametrize("read", [DirectoryReader, RunDirectory.open])
 def test_a_run_of_a_newer_version_is_refused_with_what_to_do(old: Path, read: Any) -> None:
-    alter(old, "PRAGMA user_version = 4")
-    with pytest.raises(DamagedStore, match=r"got layout 4: a newer version of gce made it: install that one"):
+    alter(old, "PRAGMA user_version = 5")
+    with pytest.raises(DamagedStore, match=r"got layout 5: a newer version of gce made it: install that one"):
         read(old)
 
 
 @pytest.mark.parametrize("statement", ["PRAGMA user_version = 0", "PRAGMA application_id = 7"])
 def test_what_is_no_run_is_refused(old: Path, statement: str) -> None:
     alter(old, statement)
-    with pytest.raises(DamagedStore, match=r"expected a run of layout 3 or older, .* it is damaged, or no run"):
+    with pytest.raises(DamagedStore, match=r"expected a run of layout 4 or older, .* it is damaged, or no run"):
         DirectoryReader(old)
 
 

@@ -498,6 +498,6 @@ def test_a_task_given_from_python_has_to_be_given_again(tmp_path: Path) -> None:
         gce.resume(tmp_path / "run", more, model=ScriptedModel(lambda _: "1"))
     with pytest.raises(BadInput, match="the model 'ScriptedModel' was given from Python"):
         gce.resume(tmp_path / "run", more, task=task)
-    with pytest.raises(BadInput, match="the list of questions of task given:scheduling is not the one"):
+    with pytest.raises(BadInput, match="the list of questions of task scheduling is not the one"):
         gce.resume(tmp_path / "run", more, task=gce.task(SUMS[1:], exact, name="scheduling"))
     assert gce.resume(tmp_path / "run", more, task=task, model=ScriptedModel(lambda _: "1")).summary["iterations"] == 2

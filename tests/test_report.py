@@ -380,7 +380,7 @@ def test_a_damaged_database_is_refused(ended: Path, tmp_path: Path) -> None:
         db.execute("CREATE TABLE t (x)")
     (tmp_path / "other.sqlite").rename(tmp_path / "run.sqlite")
     with (
-        pytest.raises(Exception, match="expected a run of layout 3 or older, got application 0"),
+        pytest.raises(Exception, match="expected a run of layout 4 or older, got application 0"),
         DirectoryReader(tmp_path),
     ):
         pass

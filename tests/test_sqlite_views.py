@@ -80,6 +80,9 @@ def test_answers_and_rollouts_are_rows_as_gce_answers_writes_them(run: Path) -> 
         "message",
         "text",
         "policy",
+        "tokens",
+        "digest",
+        "prompt",
     )
     with open_run(run) as reader:
         expected = {moment: list(answer_rows(reader, (moment,))) for moment in ("after", "before", "rollouts")}

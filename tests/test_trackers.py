@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import toy_task
+from attrs import evolve
 
 import gce
 from gce.adapters.runs.memory_store import MemoryRuns
@@ -18,8 +19,8 @@ from gce.app import cli
 from gce.app.terminal import Silent
 from gce.app.wiring.runs import open_run
 from gce.app.wiring.trackers import TRACKERS, find_tracker, folder_of, identity_of
-from gce.domain.measurements import Interval, IterationRecord, TierCount
-from gce.domain.tracking import accuracy_values, iteration_values, plain_settings
+from gce.domain.measurements import Interval, IterationRecord, MeanReward, TierCount
+from gce.domain.tracking import iteration_values, plain_settings, result_values
 from gce.errors import BadInput, MissingExtra
 from gce.ports.tracker import Tracker
 from gce.testing.contracts.tracker import check_tracker
@@ -231,7 +232,7 @@ def record(**tiers: TierCount) -> IterationRecord:
 
 def test_an_iteration_s_numbers_have_the_field_s_names() -> None:
     """16 rollouts, 2 right; 4 problems, those of T1 all wrong; lengths (8 x 10 + 8 x 30) / 16 = 20."""
-    found = iteration_values(record(T0=count(2), T1=count(0, tokens=30.0)), learning_rate=0.01, binary=True)
+    found = iteration_values(record(T0=count(2), T1=count(0, tokens=30.0)), learning_rate=0.01)
     assert found == {
         **{"train/solve_rate": 0.125, "train/reward": 0.125, "train/rollouts": 16, "train/failed": 1},
         **{"train/solve_rate/T0": 0.25, "train/solve_rate/T1": 0.0, "train/unparsed_ratio": 0.125},
@@ -243,9 +244,16 @@ def test_an_iteration_s_numbers_have_the_field_s_names() -> None:
     }
 
 
-def test_a_graded_reward_is_not_called_a_solve_rate_and_a_warm_up_has_no_rollouts() -> None:
-    assert "train/reward" not in iteration_values(record(T0=count(2)), learning_rate=0.01, binary=False)
-    assert not any("solve_rate" in name for name in iteration_values(record(), learning_rate=0.01, binary=True))
+def test_a_graded_reward_stands_beside_the_solve_rate_and_a_warm_up_has_no_rollouts() -> None:
+    """2 of 8 are right, and their rewards add up to 3; of T1 all are 0 or 1."""
+    graded = record(T0=evolve(count(2), reward=3.0), T1=count(1))
+    graded = evolve(graded, dev_reward={"T0": MeanReward(4, 3.5, 0.5, 1.0, graded=True)})
+    found = iteration_values(graded, learning_rate=0.01)
+    assert (found["train/solve_rate"], found["train/reward"]) == (3 / 16, 4 / 16)
+    assert (found["train/reward/T0"], found["train/reward/T1"]) == (3 / 8, 1 / 8)
+    assert (found["eval/accuracy/T0"], found["eval/reward/T0"], found["eval/reward"]) == (0.75, 0.875, 0.875)
+    bare = iteration_values(record(), learning_rate=0.01)
+    assert not any("solve_rate" in name or "reward" in name for name in bare)
 
 
 def test_settings_are_flat_and_final_accuracies_have_their_mean() -> None:
@@ -253,7 +261,7 @@ def test_settings_are_flat_and_final_accuracies_have_their_mean() -> None:
         **{"seed": 1, "lora.rank": 8, "lora.keys": "q, v"}
     }
     shares = {"T0": Interval(4, 3, 0.3, 0.95), "T1": Interval(0, 0, 0.0, 1.0, failed=4)}
-    assert accuracy_values({"accuracy": shares}) == {"test/accuracy/T0": 0.75}, "no mean without T1"
+    assert result_values({"accuracy": shares}) == {"test/accuracy/T0": 0.75}, "no mean without T1"
 
 
 # A run that is tracked

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
 from toy_task import ADDITION
 
 from gce.adapters.runs.memory_store import MemoryRuns
 from gce.app import cli
-from gce.app.reports.page import MOST_BYTES, html_page
+from gce.app.reports.page import MOST_BYTES, html_page, markdown
 from gce.app.reports.section import Section
 from gce.app.reports.transcript_html import LONGEST, SCRIPT, transcripts_html
 from gce.app.transcripts import Fault, StoredAnswer, Transcript, find_answers, sample_answers, transcripts_of
@@ -159,6 +162,36 @@ def test_a_page_holds_at_most_3_megabytes_and_says_how_many_had_no_room() -> Non
     assert "characters left out" in page and "w1 " * LONGEST not in page
 
 
+def blocks(text: str) -> list[list[str]]:
+    """The lines of each fenced block, read as CommonMark has it; every block is closed."""
+    found, fence = list[list[str]](), ""
+    for line in text.split("\n"):
+        ticks = re.fullmatch(r" {0,3}(`{3,})([^`]*)", line)
+        if fence and ticks and len(ticks[1]) >= len(fence) and not ticks[2].strip():
+            fence = ""
+        elif fence:
+            found[-1].append(line)
+        elif ticks:
+            fence, found = ticks[1], [*found, []]
+    assert not fence
+    return found
+
+
+@given(text=st.text(alphabet="`~\n\r \ta#<", max_size=60), prompt=st.text(alphabet="`\n ", max_size=20))
+def test_no_answer_ends_the_fence_around_it_in_markdown(text: str, prompt: str) -> None:
+    shown = transcript(f"{text} end", prompt=(Message("user", prompt),))
+    page = markdown("x", [Section("y", transcripts=(shown, evolve(shown, outcome="right")))])
+    right, wrong = blocks(page)
+    assert right[0].startswith("t/p/test/T<0/0/1 (after): right, reward 0") and "(after): wrong" in wrong[0]
+    assert right[1:] == wrong[1:] and any(line.startswith("note: ") for line in right)
+    assert page.split("\n")[:3] == ["# x", "", "## y"] and all(map(str.isprintable, page.split("\n")))
+
+
+def test_a_very_long_answer_is_clipped_in_markdown() -> None:
+    page = markdown("x", [Section("y", transcripts=(transcript("w1 " * 40_000),))])
+    assert len(page) < LONGEST + 200 and "characters left out" in page
+
+
 def test_transcripts_stand_by_tier_then_moment_then_outcome() -> None:
     found = [transcript("a", tier="T1"), transcript("b", moment="before"), transcript("c", outcome="right")]
     page = transcripts_html([*found, transcript("d", tier="T1", outcome="right")], 100_000)
@@ -239,10 +272,13 @@ def test_without_a_problem_some_of_each_outcome_are_listed(
 def test_a_report_shows_the_sample_and_says_what_failed(
     hostile: MemoryRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert cli.main(["report", "memory:hostile", "--format", "md"]) == 0
+    shown = blocks(capsys.readouterr().out)
+    assert {block[0].split(": ")[1].split(",")[0] for block in shown} == {"right", "wrong", "unparsable"}
     assert cli.main(["report", "memory:hostile", "--json"]) == 0
     section = next(each for each in json.loads(capsys.readouterr().out) if each["title"] == "Transcripts")
     assert [table["head"][0] for table in section["tables"]] == ["after", "before", "rollouts"]
-    assert len(section["transcripts"]) > 6
+    assert len(section["transcripts"]) == len(shown) > 6
     pytest.importorskip("matplotlib")
     out = tmp_path / "page.html"
     assert cli.main(["report", "memory:hostile", "--out", str(out)]) == 0
@@ -257,9 +293,11 @@ def test_where_the_task_is_gone_a_transcript_says_so(hostile: MemoryRuns, monkey
     monkeypatch.setattr("gce.app.transcripts.find_task", lambda name: (_ for _ in ()).throw(BadInput(f"no {name}")))
     with wiring.open_run("memory:hostile") as run:
         (test, *_), (rollout, *_) = (find_answers(run, "T0/0", moment) for moment in ("after", "rollouts"))
-        kept, lost = transcripts_of(run, [test, rollout])
-    assert kept.prompt and not kept.steps and "no test_transcripts:STEPPED" in kept.notes[0]
-    assert not lost.prompt and lost.text
+        bare = evolve(rollout, record={name: each for name, each in rollout.record.items() if name != "prompt"})
+        *both, lost = transcripts_of(run, [test, rollout, bare])
+    for kept in both:
+        assert kept.prompt and not kept.steps and "no test_transcripts:STEPPED" in kept.notes[0]
+    assert not lost.prompt and lost.text, "earlier versions did not keep the prompts of rollouts"
 
 
 def test_steps_that_cannot_be_judged_are_a_note(hostile: MemoryRuns, monkeypatch: pytest.MonkeyPatch) -> None:

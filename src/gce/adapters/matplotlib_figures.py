@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gce.domain.figures import Bars, Effects, Figure, Grid, Lines, Stacks, Timeline
-from gce.domain.measurements import Interval
+from gce.domain.figures import Bars, Effects, Figure, Grid, Lines, Measured, Stacks, Timeline
 from gce.errors import MissingExtra
 
 __all__ = ["png", "svg"]
@@ -30,7 +29,8 @@ CHARACTERS_ACROSS = 72
 KEY_WIDTH = 7
 ROW_HEIGHT = 0.22
 """Inches of a row of a legend."""
-LONGEST_NAME = 40
+LONGEST_NAME, LONGEST_TITLE = 40, 32
+"""Characters of a name, and of a panel's title."""
 MOST_NUMBERS = 16
 """Numbered ticks side by side."""
 
@@ -66,7 +66,6 @@ def _drawn(figure: Figure) -> Iterator[Any]:
     """The matplotlib figure, with settings that hold for it alone."""
     try:
         import matplotlib
-        from cycler import cycler  # which matplotlib brings along
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
         raise MissingExtra("matplotlib", "report") from error
@@ -79,7 +78,6 @@ def _drawn(figure: Figure) -> Iterator[Any]:
         "font.family": "sans-serif",
         "axes.spines.top": False,
         "axes.spines.right": False,
-        "axes.prop_cycle": cycler(color=COLOURS),
         "legend.frameon": False,
         **dict.fromkeys(inked, INK),
     }
@@ -102,14 +100,15 @@ def _lines(figure: Lines, canvas: Any) -> None:
         percent = figure.percent(panel)
         drawn: dict[str, Any] = {}
         for place, (line, points) in enumerate(figure.panels.get(panel, {}).items()):
-            style = {"marker": MARKS[place % len(MARKS)], "markersize": 4, "color": COLOURS[place % len(COLOURS)]}
-            (drawn[line],) = axis.plot([x for x, _ in points], [percent * y for _, y in points], **style)
+            (drawn[line],) = axis.plot([x for x, _ in points], [percent * y for _, y in points], **_line_style(place))
         for place, (line, measured) in enumerate(figure.intervals.get(panel, {}).items()):
-            drawn[line] = _with_intervals(axis, place, measured, percent)
+            xs = [x + 0.05 * place for x, _ in measured]
+            ys, reach = _heights([found for _, found in measured], percent)
+            drawn[line] = axis.errorbar(xs, ys, yerr=reach, capsize=2, linewidth=1, **_line_style(place))
         if len(drawn) > 1:  # A single line is what its panel's title says.
             labels |= drawn
         axis.margins(x=0.1)
-        axis.set_title(panel, fontsize=9)
+        axis.set_title(_shortened(panel, LONGEST_TITLE), fontsize=9)
         axis.grid(alpha=0.2)
         axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         if panel in figure.shares:
@@ -119,15 +118,6 @@ def _lines(figure: Lines, canvas: Any) -> None:
     _legend(canvas, labels)
 
 
-def _with_intervals(axis: Any, place: int, measured: Sequence[tuple[float, Interval]], percent: float) -> Any:
-    xs = [x + 0.05 * place for x, _ in measured]
-    ys = [percent * found.share for _, found in measured]
-    below = [percent * (found.share - found.low) for _, found in measured]
-    above = [percent * (found.high - found.share) for _, found in measured]
-    style = {"marker": MARKS[place % len(MARKS)], "markersize": 4, "color": COLOURS[place % len(COLOURS)]}
-    return axis.errorbar(xs, ys, yerr=[below, above], capsize=2, linewidth=1, **style)
-
-
 def _stacks(figure: Stacks, canvas: Any) -> None:
     parts = figure.parts
     axis = canvas.subplots()
@@ -135,8 +125,7 @@ def _stacks(figure: Stacks, canvas: Any) -> None:
     drawn: dict[str, Any] = {}
     for place, part in enumerate(parts):
         values = [float(each.get(part, 0)) for each in figure.found.values()]
-        colour = COLOURS[place % len(COLOURS)]
-        drawn[part] = axis.bar(range(len(values)), values, bottom=bottom, color=colour, width=0.7)
+        drawn[part] = axis.bar(range(len(values)), values, bottom=bottom, color=_colour(place), width=0.7)
         bottom = [low + value for low, value in zip(bottom, values, strict=True)]
     axis.set_ylabel(figure.unit)
     axis.set_xlabel(figure.across)
@@ -165,7 +154,7 @@ def _grid(figure: Grid, canvas: Any) -> None:
         if first is not None:
             frame = Rectangle((first - 1.47, place - 0.46), 0.94, 0.92, fill=False, edgecolor=FAULT, linewidth=2)
             axis.add_patch(frame)
-    axis.set_yticks(range(len(figure.found)), list(figure.found))
+    axis.set_yticks(range(len(figure.found)), list(map(_shortened, figure.found)))
     _name_ticks(canvas, axis, [str(column + 1) for column in range(count)])
     axis.set_xlabel(figure.across)
     canvas.colorbar(image, ax=axis, label="% right")
@@ -175,20 +164,16 @@ def _bars(figure: Bars, canvas: Any) -> None:
     groups = list(dict.fromkeys(group for each in figure.found.values() for group in each))
     canvas.set_figheight(2.9)
     axis = canvas.subplots()
-    width = 0.8 / max(len(figure.found), 1)
+    width, percent = 0.8 / max(len(figure.found), 1), figure.percent
     drawn: dict[str, Any] = {}
     for place, (row, each) in enumerate(figure.found.items()):
-        shown = [(groups.index(group), interval) for group, interval in each.items()]
-        xs = [x - 0.4 + width * (place + 0.5) for x, _ in shown]
-        ys = [100 * interval.share for _, interval in shown]
-        below = [100 * (interval.share - interval.low) for _, interval in shown]
-        above = [100 * (interval.high - interval.share) for _, interval in shown]
-        colour = COLOURS[place % len(COLOURS)]
-        style = {"color": colour, "yerr": [below, above], "ecolor": INK, "error_kw": {"linewidth": 0.8}}
-        drawn[row] = axis.bar(xs, ys, width, **style)
+        xs = [groups.index(group) - 0.4 + width * (place + 0.5) for group in each]
+        ys, reach = _heights(list(each.values()), percent)
+        style = {"color": _colour(place), "ecolor": INK, "error_kw": {"linewidth": 0.8}}
+        drawn[row] = axis.bar(xs, ys, width, yerr=reach, **style)
     _name_ticks(canvas, axis, groups)
-    axis.set_ylim(0, 105)
-    axis.set_ylabel("% right")
+    axis.set_ylim(0, 1.05 * percent)
+    axis.set_ylabel(figure.unit)
     axis.set_xlabel(figure.across)
     axis.grid(alpha=0.2, axis="y")
     _legend(canvas, drawn)
@@ -205,7 +190,7 @@ def _effects(figure: Effects, canvas: Any) -> None:
     ]
     axis.errorbar(values, places, xerr=reach, fmt="o", capsize=3, color=COLOURS[0])
     axis.axvline(0, color=INK, linewidth=0.8)
-    axis.set_yticks(places, list(figure.found))
+    axis.set_yticks(places, list(map(_shortened, figure.found)))
     axis.set_ylim(len(figure.found) - 0.5, -0.5)
     axis.set_xlabel("points of test accuracy")
     axis.grid(alpha=0.2, axis="x")
@@ -236,7 +221,7 @@ def _timeline(figure: Timeline, canvas: Any) -> None:
 
 def _legend(canvas: Any, drawn: Mapping[str, Any]) -> None:
     """Names below the figure, in as many columns as its width has room for; it grows by the rows."""
-    names = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in drawn]
+    names = list(map(_shortened, drawn))
     if not names:
         return
     columns = max(1, min(6, len(names), CHARACTERS_ACROSS // (max(map(len, names)) + KEY_WIDTH)))
@@ -248,7 +233,7 @@ def _name_ticks(canvas: Any, axis: Any, names: Sequence[str]) -> None:
     """Names below the places 0, 1, ... of an axis: all of them, slanted where they are long, else every n-th number."""
     numbers = all(name.isdigit() for name in names)
     step = max(1, -(-len(names) // MOST_NUMBERS)) if numbers else 1
-    names = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in names]
+    names = list(map(_shortened, names))
     axis.set_xticks(range(0, len(names), step), names[::step])
     if not numbers and len(names) * (max(map(len, names)) + 2) > CHARACTERS_ACROSS:
         canvas.set_figheight(canvas.get_figheight() + 0.04 * max(map(len, names)))
@@ -256,6 +241,25 @@ def _name_ticks(canvas: Any, axis: Any, names: Sequence[str]) -> None:
         for label in axis.get_xticklabels():
             label.set_horizontalalignment("right")
             label.set_rotation_mode("anchor")
+
+
+def _colour(place: int) -> str:
+    return COLOURS[place % len(COLOURS)]
+
+
+def _line_style(place: int) -> dict[str, Any]:
+    return {"marker": MARKS[place % len(MARKS)], "markersize": 4, "color": _colour(place)}
+
+
+def _heights(measured: Sequence[Measured], scale: float) -> tuple[list[float], list[list[float]]]:
+    """Values, and how far their intervals reach below and above."""
+    below = [scale * (found.value - found.low) for found in measured]
+    above = [scale * (found.high - found.value) for found in measured]
+    return [scale * found.value for found in measured], [below, above]
+
+
+def _shortened(name: str, most: int = LONGEST_NAME) -> str:
+    return name if len(name) <= most else f"{name[: most - 3]}..."
 
 
 def _escaped(text: str) -> str:

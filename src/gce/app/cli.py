@@ -47,18 +47,18 @@ COMMANDS = {
 }
 NEXT = {
     "train": "gce report {run_dir}",
-    "evaluate": "gce train --task {task} --model {model}",
+    "evaluate": "gce train --task {task}{preset} --model {model}",
     "report": "gce validity {runs[0]}",
-    "validity": "gce export {run}",
+    "validity": "gce report {run}",
     "rescore": "gce report {run}",
-    "generate": "gce verify --task {task} PROBLEM.json ANSWER.txt",
+    "generate": "gce show {task}{preset}",
     "verify": "gce check --task {task}",
-    "check": "gce audit --task {task}",
-    "audit": "gce evaluate --task {task}",
-    "models": "gce evaluate --model NAME",
+    "check": "gce audit --task {task}{preset}",
+    "audit": "gce evaluate --task {task}{preset}",
+    "models": "gce doctor",
     "doctor": "gce train --dry-run",
 }
-"""What is useful next after a command that did its work, with the arguments that it had.
+"""What is useful next after a command that did its work, with the arguments that it had: a command that works as it is.
 
 A command that knows better sets `following` among its arguments, to None for nothing.
 """
@@ -146,7 +146,8 @@ def _filled(command: str, given: Mapping[str, Any]) -> str:
         name: [shlex.quote(str(each)) for each in value] if isinstance(value, list) else shlex.quote(str(value))
         for name, value in given.items()
     }
-    return command.format_map(quoted)
+    preset = f" --preset {quoted['preset']}" if given.get("preset") else ""
+    return command.format_map({**quoted, "preset": preset})
 
 
 def command_parser(name: str) -> Parser:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gce.app.settings.records import TrainSettings
-from gce.app.wiring.names import GIVEN
+from gce.app.wiring.names import plain_name
 
 __all__ = ["resume_call", "saying_if_interrupted"]
 
@@ -34,7 +34,7 @@ def resume_call(name: str, settings: TrainSettings, changes: Mapping[str, Any], 
     }
     words = [repr(name), *(f"{setting.rpartition('.')[2]}={value!r}" for setting, value in changes.items())]
     for argument, stored in given.items():
-        own = stored.removeprefix(GIVEN)
+        own = plain_name(stored)
         if own != stored:
             words.append(f"{argument}={own if argument == 'task' and own.isidentifier() else '...'}")
     words += ["runs=..."] if own_runs else []

@@ -25,7 +25,7 @@ from gce.app.progress import Forecast, Work, duration
 from gce.app.tables.cells import percent
 from gce.app.tables.layout import screen_width
 from gce.domain.diagnosis import diagnose
-from gce.domain.measurements import IterationRecord
+from gce.domain.measurements import IterationRecord, add_counts
 from gce.domain.text import printable
 
 __all__ = ["Silent", "Terminal", "is_verbose", "note", "put", "put_json", "put_result", "shown_as"]
@@ -142,6 +142,7 @@ class Terminal:
         self._forecast = Forecast(work, None if resumed else 0)
         self._painted = time.monotonic()
         self._rows = 0
+        self._heads: list[str] = []
         self._columns: tuple[str, ...] = ()
         self._records: list[IterationRecord] = []
         self._warned: dict[str, str] = {}
@@ -181,11 +182,12 @@ class Terminal:
             self.say("SFT warm-up on demonstrations, without rollouts; in brackets: greedy accuracy on dev.")
         elif tiers and not any(earlier.tiers for earlier in self._records):
             self.say("Solve rate of training rollouts by tier; in brackets: greedy accuracy on dev.")
-        cells = _cells(record, self.iterations)
+        cells = _cells(record, self.iterations, graded=any(each.graded for each in (*self._records, record)))
         others = "".join(
             f"  {tier} [{percent(found.share)}]" for tier, found in record.dev.items() if tier not in tiers and found.n
         )
-        if not self._records or tiers != list(self._records[-1].tiers):
+        if list(cells) != self._heads:
+            self._heads = list(cells)
             self._columns = _that_fit(tuple(cells), screen_width() - len(others))
             left_out = [name for name in cells if name not in self._columns]
             if left_out:
@@ -245,15 +247,18 @@ def _wrapped(line: str) -> list[str]:
     return wrap(printable(line), screen_width()) if len(line) > screen_width() else [line]
 
 
-def _cells(record: IterationRecord, iterations: int) -> dict[str, str]:
+def _cells(record: IterationRecord, iterations: int, *, graded: bool) -> dict[str, str]:
     """What an iteration's line says, by the heads of its columns."""
     tiers = {}
     for tier, count in record.tiers.items():
         dev = f" [{percent(record.dev[tier].share)}]" if tier in record.dev and record.dev[tier].n else ""
         tiers[tier] = percent(count.correct / count.rollouts) + dev
+    total = add_counts(list(record.tiers.values())) if record.tiers else None
+    reward = f"{total.total_reward / total.rollouts:.3f}" if total else "-"
     return {
         "iter": f"{record.iteration}/{iterations}",
         **tiers,
+        **({"reward": reward} if graded else {}),
         "buffer": f"{sum(record.buffer.values())}",
         "updates": f"{record.updates}",
         "loss": "-" if record.loss is None else f"{record.loss:.3f}",
@@ -263,7 +268,8 @@ def _cells(record: IterationRecord, iterations: int) -> dict[str, str]:
 
 
 def _width(name: str) -> int:
-    return {"iter": 7, "buffer": 8, "updates": 9, "loss": 8, "entropy": 9, "seconds": 9}.get(name, len(name) + 10)
+    widths = {"iter": 7, "reward": 8, "buffer": 8, "updates": 9, "loss": 8, "entropy": 9, "seconds": 9}
+    return widths.get(name, len(name) + 10)
 
 
 def _that_fit(names: Sequence[str], most: int) -> tuple[str, ...]:

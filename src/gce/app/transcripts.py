@@ -1,7 +1,7 @@
-"""Transcripts of a run's stored answers: what was asked, what was written, what the verifier found, and the reward.
+"""Transcripts of stored answers: what was asked, what was written, what the verifier found, and the reward.
 
-Read from committed records alone. Test answers hold their prompts; the problems of rollouts are drawn again, and so are
-those whose reasoning steps are judged. Knows neither pages nor terminals.
+Read from the records of a run or an evaluation alone, which hold the prompts; problems are drawn again for their
+reasoning steps to be judged. Knows neither pages nor terminals.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from attrs import field, frozen
 
 from gce.app.evaluation.scoring import stored_outcome, stored_reward
 from gce.app.evaluation.stored_runs import stored_settings
-from gce.app.wiring.names import GIVEN
+from gce.app.wiring.names import TRAINED, is_given, plain_name
 from gce.app.wiring.tasks import find_task, same_problems, stored_problem
 from gce.domain.marks import Piece, pieces
 from gce.domain.measurements import UNPARSED
 from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain
+from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.domain.tasks import ProblemSource, Task
 from gce.domain.traces import trace_of_record
 from gce.domain.verdicts import Step
 from gce.errors import BadInput, one_line
-from gce.ports.runs import RunReader
+from gce.ports.runs import AnswerReader
 
 __all__ = [
     "MOMENTS",
@@ -35,6 +36,7 @@ __all__ = [
     "StoredAnswer",
     "Transcript",
     "find_answers",
+    "moments_of",
     "sample_answers",
     "stored_answers",
     "task_of",
@@ -42,7 +44,7 @@ __all__ = [
 ]
 
 MOMENTS = ("after", "before", "rollouts")
-"""Answers to test problems after and before training, and training rollouts."""
+"""Of a run: answers to test problems after and before training, and training rollouts."""
 OUTCOMES = ("right", "wrong", "unparsable", "truncated", "failed")
 """Those that failed (a server, a sandbox or the verifier could not do its part) are in no rate."""
 MOST_NAMED = 8
@@ -126,6 +128,10 @@ class Transcript:
         """The problem's name without its task."""
         return _within_task(self.problem)
 
+    def place(self, tiers: Sequence[str]) -> tuple[int, ...]:
+        """Where it stands in a report, by tier, moment and outcome."""
+        return tiers.index(self.tier), MOMENTS.index(self.moment), OUTCOMES.index(self.outcome)
+
 
 @frozen
 class Sample:
@@ -137,10 +143,19 @@ class Sample:
     """First one of each kind, then the second ones."""
 
 
-def stored_answers(run: RunReader, moments: Sequence[str] = MOMENTS) -> Iterator[StoredAnswer]:
-    """All answers of a run, one after another, so that they need not fit in memory."""
-    for moment in moments:
-        records = run.read("rollouts") if moment == "rollouts" else run.each_answer(f"test-{moment}")
+def moments_of(run: AnswerReader, moment: str | None = None) -> tuple[str, ...]:
+    """`MOMENTS`, of an evaluation its strategies; or the one that was asked for, BadInput where there is no such."""
+    known = tuple(run.config.get("strategies", MOMENTS))
+    if moment is not None and moment not in known:
+        raise BadInput(f"expected a moment of {run.name} from {', '.join(known)}, got {moment!r}")
+    return known if moment is None else (moment,)
+
+
+def stored_answers(run: AnswerReader, moments: Sequence[str] = ()) -> Iterator[StoredAnswer]:
+    """All answers of these moments, by default of all, one after another, so that they need not fit in memory."""
+    for moment in moments or moments_of(run):
+        name = f"test-{moment}" if moment in MOMENTS else moment
+        records = run.read(moment) if moment == "rollouts" else run.each_answer(name)
         for number, record in enumerate(records):
             yield StoredAnswer(moment, number, record)
 
@@ -160,7 +175,7 @@ def sample_answers(answers: Iterable[StoredAnswer], *, seed: int, each: int) -> 
     return Sample(dict(counts), tuple(chosen))
 
 
-def find_answers(run: RunReader, name: str, moment: str | None = None) -> list[StoredAnswer]:
+def find_answers(run: AnswerReader, name: str, moment: str | None = None) -> list[StoredAnswer]:
     """The answers to the one problem that `name` names, at one moment, or at all that have it.
 
     A name is a problem's key, the key without the task, a rollout's own key, TIER/INDEX, or a part of the key between
@@ -169,7 +184,9 @@ def find_answers(run: RunReader, name: str, moment: str | None = None) -> list[S
     Raises:
         BadInput: no problem is named, or several are.
     """
-    for moments in ((moment,),) if moment else (("after", "before"), ("rollouts",)):
+    asked = moments_of(run, moment)
+    tested = tuple(each for each in asked if each != "rollouts")
+    for moments in filter(None, (tested, asked[len(tested) :])):
         found = _named(stored_answers(run, moments), name)
         if len(found) > 1:
             shown = [_within_task(problem) for problem in list(found)[:MOST_NAMED]]
@@ -200,22 +217,22 @@ def _named(answers: Iterable[StoredAnswer], name: str) -> dict[str, list[StoredA
     return next(filter(None, found), {})
 
 
-def task_of(run: RunReader, given: Task | None = None) -> Task:
+def task_of(run: AnswerReader, given: Task | None = None) -> Task:
     """The task that a run was made with: found by its name, or `given` where it was given from Python.
 
     Raises:
         BadInput: it is not found, or its problems are not those of the run.
     """
     name = stored_settings(run).task
-    if given is None and name.startswith(GIVEN):
-        own = name.removeprefix(GIVEN)
+    if given is None and is_given(name):
+        own = plain_name(name)
         raise BadInput(f"the task {own!r} was given from Python, not by a name, and gce.report(run, task=...) takes it")
     task = given or find_task(name)
     same_problems(name, task, run.config.get("problems", ""))
     return task
 
 
-def transcripts_of(run: RunReader, chosen: Sequence[StoredAnswer], given: Task | None = None) -> list[Transcript]:
+def transcripts_of(run: AnswerReader, chosen: Sequence[StoredAnswer], given: Task | None = None) -> list[Transcript]:
     """A transcript of each answer; where its problem cannot be drawn again, one that says so.
 
     `given` is as in `task_of`.
@@ -245,6 +262,8 @@ def _transcript(
     prompt = shown or prompt or (problem.prompt if problem else ())
     if record.get("shown") and not shown:
         notes.append("The model saw few-shot examples before this prompt; they are not stored.")
+    if answer.moment not in (*MOMENTS, ZERO_SHOT.name, TRAINED):
+        notes.append(f"What the strategy {answer.moment} shows besides this prompt is not stored.")
     steps: tuple[Step, ...] = ()
     if problem is not None and source is not None:
         try:
@@ -281,7 +300,7 @@ def _faults(record: Mapping[str, Any]) -> tuple[Fault, ...]:
     )
 
 
-def _conversations(run: RunReader, chosen: Iterable[StoredAnswer]) -> dict[str, tuple[Message, ...]]:
+def _conversations(run: AnswerReader, chosen: Iterable[StoredAnswer]) -> dict[str, tuple[Message, ...]]:
     """Of rollouts that were more than a prompt and an answer: all before the answer, which admitted traces keep."""
     wanted = {
         answer.record["key"]

@@ -7,11 +7,12 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from gce.domain.measurements import Interval
+from gce.domain.measurements import Interval, MeanReward
 from gce.domain.timelines import Chart
 
-__all__ = ["Bars", "Effects", "Figure", "Grid", "Lines", "Points", "Stacks", "Table", "Timeline"]
+__all__ = ["Bars", "Effects", "Figure", "Grid", "Lines", "Measured", "Points", "Stacks", "Table", "Timeline"]
 
+Measured: TypeAlias = Interval | MeanReward
 Points = Mapping[str, Sequence[tuple[float, float]]]
 """Lines by name."""
 
@@ -34,7 +35,7 @@ class Lines:
     panels: Mapping[str, Points]
     across: str = field(default="iteration", kw_only=True)
     shares: Sequence[str] = field(default=(), kw_only=True)
-    intervals: Mapping[str, Mapping[str, Sequence[tuple[float, Interval]]]] = field(factory=dict, kw_only=True)
+    intervals: Mapping[str, Mapping[str, Sequence[tuple[float, Measured]]]] = field(factory=dict, kw_only=True)
     """By panel and line."""
 
     @property
@@ -55,7 +56,8 @@ class Lines:
             for line, points in self.panels.get(panel, {}).items():
                 rows += [(panel, line, f"{x:g}", f"{self.percent(panel) * y:.4g}") for x, y in points]
             for line, measured in self.intervals.get(panel, {}).items():
-                rows += [(panel, line, f"{x:g}", f"{_share(found)}, n = {found.n}") for x, found in measured]
+                cells = [(x, _estimate(found, self.percent(panel)), found.n) for x, found in measured]
+                rows += [(panel, line, f"{x:g}", f"{cell}, n = {n}") for x, cell, n in cells]
         return Table(head, tuple(rows))
 
 
@@ -111,19 +113,25 @@ class Grid:
 
 @frozen
 class Bars:
-    """Shares with intervals, groups of bars: a group for each inner name, a bar for each outer one."""
+    """Shares or mean rewards with intervals: a group of bars for each inner name, a bar for each outer one."""
 
     name: str
     title: str
-    found: Mapping[str, Mapping[str, Interval]]
+    found: Mapping[str, Mapping[str, Measured]]
     across: str = field(default="tier", kw_only=True)
+    unit: str = field(default="% right", kw_only=True)
+
+    @property
+    def percent(self) -> float:
+        """What values are multiplied by."""
+        return 100.0 if self.unit.startswith("%") else 1.0
 
     @property
     def table(self) -> Table:
         """Its data."""
-        head = ("", self.across, "% right (95 %)", "n")
+        head = ("", self.across, f"{self.unit} (95 %)", "n")
         rows = (
-            (row, group, _share(interval), str(interval.n))
+            (row, group, _estimate(interval, self.percent), str(interval.n))
             for row, each in self.found.items()
             for group, interval in each.items()
         )
@@ -177,5 +185,6 @@ class Timeline:
 Figure: TypeAlias = Lines | Stacks | Grid | Bars | Effects | Timeline
 
 
-def _share(interval: Interval) -> str:
-    return f"{100 * interval.share:.1f} ({100 * interval.low:.1f}-{100 * interval.high:.1f})"
+def _estimate(found: Measured, scale: float) -> str:
+    value, low, high = (f"{scale * each:.{1 if scale > 1 else 3}f}" for each in (found.value, found.low, found.high))
+    return f"{value} ({low}-{high})"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from math import fsum
 from operator import add
 from typing import TYPE_CHECKING
 
 from attrs import field, fields, frozen
 
 from gce.domain.admission import mixed
+from gce.domain.serialization import OMIT_DEFAULT
 
 if TYPE_CHECKING:
     from gce.domain.answers import Answer
@@ -44,6 +46,11 @@ class Interval:
     def share(self) -> float:
         """The point estimate, 0 where n is 0."""
         return self.correct / self.n if self.n else 0.0
+
+    @property
+    def value(self) -> float:
+        """The same, under the name that it has in a `MeanReward`."""
+        return self.share
 
 
 @frozen
@@ -87,10 +94,20 @@ class TierCount:
     shown: int = 0
     """Rollouts whose prompt began with demonstrations."""
     shown_correct: int = 0
+    reward: float | None = field(default=None, metadata=OMIT_DEFAULT)
+    """Sum of the rewards; None where each is 0 or 1, so that it is `correct`."""
+
+    @property
+    def total_reward(self) -> float:
+        """Sum of the rewards."""
+        return self.correct if self.reward is None else self.reward
 
     def __add__(self, other: TierCount) -> TierCount:
         """Both as one; `mean_tokens` weighs by rollouts."""
-        found = {each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(TierCount)}
+        names = [each.name for each in fields(TierCount) if each.name != "reward"]
+        found = {name: getattr(self, name) + getattr(other, name) for name in names}
+        graded = self.reward is not None or other.reward is not None
+        found["reward"] = self.total_reward + other.total_reward if graded else None
         tokens = self.mean_tokens * self.rollouts + other.mean_tokens * other.rollouts
         rollouts = found["rollouts"]
         return TierCount(**found | {"mean_tokens": tokens / rollouts if rollouts else 0.0})
@@ -117,6 +134,7 @@ def count_tier(rollouts: Sequence[Counted], *, admit_at: float = 1.0) -> TierCou
         groups[each.answer.problem.key].append(each.answer.reward or 0.0)
     decided = [rewards[0] >= admit_at for rewards in groups.values() if not mixed(rewards)]
     right = [each for each in rollouts if each.answer.right]
+    rewards = [reward for group in groups.values() for reward in group]
     return TierCount(
         rollouts=len(rollouts),
         correct=len(right),
@@ -129,6 +147,7 @@ def count_tier(rollouts: Sequence[Counted], *, admit_at: float = 1.0) -> TierCou
         mean_tokens=sum(each.tokens for each in rollouts) / len(rollouts),
         shown=sum(each.shown for each in rollouts),
         shown_correct=sum(each.shown for each in right),
+        reward=None if set(rewards) <= {0.0, 1.0} else fsum(rewards),
     )
 
 
@@ -170,3 +189,10 @@ class IterationRecord:
     """By stage: sample, verify, train, evaluate. Excluded from what must repeat."""
     failed: Mapping[str, int] = field(factory=dict)
     """By tier, rollouts that failed; they are not among those of `tiers`."""
+    dev_reward: Mapping[str, MeanReward] = field(factory=dict, metadata=OMIT_DEFAULT)
+    """Mean rewards on dev problems by tier; empty where each reward is 0 or 1."""
+
+    @property
+    def graded(self) -> bool:
+        """Whether a rollout's reward is neither 0 nor 1."""
+        return any(count.reward is not None for count in self.tiers.values())

@@ -108,7 +108,7 @@ def mean_over_tiers(tiers: Iterable[Interval | MeanReward]) -> Estimate | None:
         return None
     if len(found) == 1:
         (tier,) = found
-        return Estimate(tier.share if isinstance(tier, Interval) else tier.value, tier.low, tier.high)
+        return Estimate(tier.value, tier.low, tier.high)
     return mean_of_tiers(found)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from attrs import frozen
 
-from gce.domain.measurements import Interval, IterationRecord, TierCount, add_counts
+from gce.domain.measurements import Interval, IterationRecord, MeanReward, TierCount, add_counts
 
-__all__ = ["TrackedRun", "accuracy_values", "iteration_values", "plain_settings"]
+__all__ = ["TrackedRun", "iteration_values", "plain_settings", "result_values"]
 
 _UNUSUAL = re.compile(r"[^\w .-]")
 """What some trackers refuse in the name of a metric."""
@@ -45,11 +45,11 @@ def plain_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, s
     return found
 
 
-def iteration_values(record: IterationRecord, *, learning_rate: float, binary: bool) -> dict[str, float]:
+def iteration_values(record: IterationRecord, *, learning_rate: float) -> dict[str, float]:
     """The numbers of one iteration. What it does not have, as rollouts in a warm-up, is left out.
 
-    Rates are in [0, 1], lengths in tokens, times in seconds. `binary`: whether rewards are 0 or 1, so that the mean
-    reward is the solve rate.
+    Rates and rewards are in [0, 1], lengths in tokens, times in seconds. Where each reward is 0 or 1, the mean reward
+    is the solve rate, and there is none by tier.
     """
     found: dict[str, float] = {"train/updates": record.updates, "train/admitted": record.admitted}
     found |= _by_tier("train/buffer", record.buffer)
@@ -59,42 +59,45 @@ def iteration_values(record: IterationRecord, *, learning_rate: float, binary: b
     measured = {"loss": record.loss, "grad_norm": record.gradient_norm, "entropy": record.entropy}
     found |= {f"train/{name}": value for name, value in measured.items() if value is not None}
     if record.tiers:
-        found |= _rollout_values(add_counts(list(record.tiers.values())), binary=binary)
+        found |= _rollout_values(add_counts(list(record.tiers.values())))
         found["train/failed"] = sum(record.failed.values())
         found |= _by_tier("train/solve_rate", {tier: _solve_rate(count) for tier, count in record.tiers.items()})
         lengths = {tier: count.mean_tokens for tier, count in record.tiers.items()}
         found |= _by_tier("train/completions/mean_length", lengths)
-    found |= _accuracies("eval/accuracy", record.dev)
+    if record.graded:
+        rewards = {tier: count.total_reward / count.rollouts for tier, count in record.tiers.items()}
+        found |= _by_tier("train/reward", rewards)
+    found |= _measured("eval/accuracy", record.dev) | _measured("eval/reward", record.dev_reward)
     return found | {f"time/{stage}": seconds for stage, seconds in record.seconds.items()}
 
 
-def accuracy_values(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, float]:
-    """Accuracy on the test problems by moment or baseline, and tier."""
-    return {name: value for row, found in rows.items() for name, value in _accuracies(f"test/{row}", found).items()}
+def result_values(rows: Mapping[str, Mapping[str, Interval] | Mapping[str, MeanReward]]) -> dict[str, float]:
+    """Accuracy or mean reward on the test problems by moment or baseline, and tier."""
+    return {name: value for row, found in rows.items() for name, value in _measured(f"test/{row}", found).items()}
 
 
-def _rollout_values(count: TierCount, *, binary: bool) -> dict[str, float]:
+def _rollout_values(count: TierCount) -> dict[str, float]:
     """Of the rollouts of all tiers together."""
-    found = {
+    return {
         "train/solve_rate": _solve_rate(count),
+        "train/reward": count.total_reward / count.rollouts,
         "train/rollouts": count.rollouts,
         "train/unparsed_ratio": count.unparsed / count.rollouts,
         "train/completions/mean_length": count.mean_tokens,
         "train/completions/clipped_ratio": count.truncated / count.rollouts,
         "train/frac_reward_zero_std": (count.all_right + count.all_wrong) / count.problems,
     }
-    return found | ({"train/reward": found["train/solve_rate"]} if binary else {})
 
 
 def _solve_rate(count: TierCount) -> float:
     return count.correct / count.rollouts
 
 
-def _accuracies(name: str, found: Mapping[str, Interval]) -> dict[str, float]:
+def _measured(name: str, found: Mapping[str, Interval] | Mapping[str, MeanReward]) -> dict[str, float]:
     """By tier, and their mean where all were measured."""
-    shares = [share.share for share in found.values() if share.n]
-    values = _by_tier(name, {tier: share.share for tier, share in found.items() if share.n})
-    return values | ({name: sum(shares) / len(shares)} if shares and len(shares) == len(found) else {})
+    values = {tier: each.value for tier, each in found.items() if each.n}
+    mean = {name: sum(values.values()) / len(values)} if values and len(values) == len(found) else {}
+    return _by_tier(name, values) | mean
 
 
 def _by_tier(name: str, values: Mapping[str, float]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from gce.domain.learning import ModelState
 
-__all__ = ["RunReader", "RunWriter", "Runs"]
+__all__ = ["AnswerReader", "RunReader", "RunWriter", "Runs"]
 
 
 class RunWriter(Protocol):
@@ -84,15 +84,12 @@ class RunWriter(Protocol):
         ...
 
 
-class RunReader(Protocol):
-    """A snapshot of a run at the time it was opened; another process may continue to write it.
-
-    All methods raise `DamagedStore` for data that are not as written.
-    """
+class AnswerReader(Protocol):
+    """Stored answers: those of a run, or of an evaluation, which is a run without streams."""
 
     @property
     def name(self) -> str:
-        """The run's name."""
+        """The run's name, or the file's."""
         ...
 
     @property
@@ -104,6 +101,17 @@ class RunReader(Protocol):
         """Yield the committed records of `stream`, oldest first; an unknown stream is empty."""
         ...
 
+    def each_answer(self, name: str) -> Iterator[dict[str, Any]]:
+        """Yield the answers of this name, each read when it is asked for, as they may not fit in memory."""
+        ...
+
+
+class RunReader(AnswerReader, Protocol):
+    """A snapshot of a run at the time it was opened; another process may continue to write it.
+
+    All methods raise `DamagedStore` for data that are not as written.
+    """
+
     def summary(self) -> dict[str, Any] | None:
         """Return the summary; None while the run is in progress, also after a finished run was continued.
 
@@ -113,10 +121,6 @@ class RunReader(Protocol):
 
     def answers(self, name: str) -> list[dict[str, Any]]:
         """Return the answers of this name; an unknown name has none."""
-        ...
-
-    def each_answer(self, name: str) -> Iterator[dict[str, Any]]:
-        """The same one after another, each read when it is asked for, for answers that do not fit in memory."""
         ...
 
     def card(self) -> dict[str, Any] | None:

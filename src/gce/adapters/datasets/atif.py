@@ -31,17 +31,20 @@ from gce.errors import BadInput
 __all__ = ["VERSION", "atif_of_trace", "read_atif", "trace_of_atif"]
 
 VERSION = "ATIF-v1.7"
+Source = Literal["system", "user", "agent"]
 _READ = tuple(f"ATIF-v1.{minor}" for minor in range(8))
 _OURS = "gce"
 """The key in `extra` under which stands what ATIF has no field for."""
 _DEPTH = 100
 """Levels of nesting at most."""
 _TOKENS = 2**31
-_ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "agent": "assistant"}
+_ROLES: Mapping[Source, Role] = {"system": "system", "user": "user", "agent": "assistant"}
 _SOURCES = {role: source for source, role in _ROLES.items()}
 _AUTHORS: Mapping[str, Author] = {"system": "task", "user": "user", "agent": "policy"}
 _ABOUT = ("problem", "tier", "iteration", "verdicts", "content_digest", "reward")
 """Fields of a trace that ATIF has none for."""
+_OF_TURN = ("author", "completion", "trained", "weights")
+"""Fields of a turn that ATIF has none for."""
 _BY_AGENTS = ("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics")
 """Fields of a step that belong to agents alone."""
 
@@ -95,7 +98,7 @@ class Step:
     """StepObject."""
 
     step_id: int
-    source: Literal["system", "user", "agent"]
+    source: Source
     message: Any
     """Text, or a list of parts."""
     timestamp: str | None = field(default=None, metadata=OMIT_DEFAULT)
@@ -143,13 +146,13 @@ class Trajectory:
         return next(found, "trajectory")
 
 
-def atif_of_trace(trace: Trace, *, agent: str = "gce", version: str = "unknown") -> dict[str, Any]:
-    """`trace` as a trajectory of `agent` in this `version`: plain data for a JSON file.
+def atif_of_trace(trace: Trace, *, version: str = "unknown") -> dict[str, Any]:
+    """`trace` as a trajectory of gce in this `version`: plain data for a JSON file.
 
     A turn is a step, but results of tools stand in the step that called for them, or where none did in one of source
     system that says nothing.
     """
-    maker = Agent(agent, version, trace.completion.policy or None, trace.tools or None)
+    maker = Agent("gce", version, trace.completion.policy or None, trace.tools or None)
     steps: list[Step] = []
     for turn in trace.turns:
         if turn.message.role != "tool":
@@ -224,18 +227,13 @@ def read_atif(path: str | os.PathLike[str]) -> Iterator[Trace]:
 
 def _step(turn: Turn, number: int, key: str, agent: Agent) -> Step:
     message, completion = turn.message, turn.completion
-    step = Step(number, _source(message.role), message.content)
+    step = Step(number, _SOURCES[message.role], message.content)
     if message.role == "assistant":
         step = evolve(step, tool_calls=tuple(map(_call, message.tool_calls)) or None)
         if completion is not None:
             step = evolve(step, model_name=completion.policy or None, llm_call_count=1, metrics=_metrics(completion))
     (read,) = _turns(step, key, agent)
     return evolve(step, extra=_difference(turn, read))
-
-
-def _source(role: Role) -> Literal["system", "user", "agent"]:
-    source: Any = _SOURCES[role]
-    return source  # type: ignore[no-any-return]
 
 
 def _metrics(completion: Completion) -> Metrics:
@@ -282,12 +280,7 @@ def _difference(turn: Turn, read: Turn) -> Extra:
 
 
 def _beside_message(turn: Turn) -> dict[str, Any]:
-    return {
-        "author": turn.author,
-        "completion": to_plain(turn.completion),
-        "trained": turn.trained,
-        "weights": list(turn.weights),
-    }
+    return {name: to_plain(getattr(turn, name)) for name in _OF_TURN}
 
 
 def _turns(step: Step, key: str, agent: Agent) -> list[Turn]:
@@ -331,7 +324,7 @@ def _tool_call(call: Call) -> ToolCall:
 
 
 def _turn_of_result(result: Result) -> Turn:
-    told = _ours(result.extra, ("tool_call_id", "author", "completion", "trained", "weights"))
+    told = _ours(result.extra, ("tool_call_id", *_OF_TURN))
     name = told.pop("tool_call_id", result.source_call_id or "")
     if not isinstance(name, str):
         raise ValueError(f"expected text as a tool_call_id, got {name!r:.60}")
@@ -341,7 +334,7 @@ def _turn_of_result(result: Result) -> Turn:
 
 def _told(turn: Turn, extra: Extra) -> Turn:
     """`turn` with what `extra` says otherwise."""
-    told = _ours(extra, ("author", "completion", "trained", "weights"))
+    told = _ours(extra, _OF_TURN)
     if not told:
         return turn
     completion = told.get("completion")

@@ -32,7 +32,7 @@ from gce.errors import DamagedStore, GceError, one_line
 __all__ = ["CommitRow", "RunDatabase", "reading_failed"]
 
 _APPLICATION = 0x67636531
-_LAYOUT = 3
+_LAYOUT = 4
 _SINCE = {"held": 2, "written": 2, "kept_answers": 3}
 """The layout that brought a table; a run of an older one gets it when it is opened to go on."""
 _CHAIN = "gce run 1"
@@ -59,6 +59,7 @@ _TABLES = {
     ),
 }
 _PLAIN_VIEWS_SINCE = 3
+"""Layout 4 gave rollouts the columns of answers; views are made anew with every layout."""
 _IDENTIFIER = re.compile(r"(?!sqlite_)[a-z][a-z0-9_]*")
 _ROWS_AT_ONCE = 256
 _BUSY_SECONDS = 30.0

@@ -35,7 +35,8 @@ _JUDGED = f"""problem, tier, outcome,
   iif(outcome = 'failed', NULL, coalesce({_get("reward")}, {_get("right")} + 0.0)) AS reward,
   {_get("score")} AS score, {_get("finish_reason")} AS finish_reason, {_get("tokens")} AS tokens,
   {_get("policy")} AS policy,
-  {_get("verdicts[0].violations[0].kind")} AS violation, {_get("verdicts[0].violations[0].message")} AS message"""
+  {_get("verdicts[0].violations[0].kind")} AS violation, {_get("verdicts[0].violations[0].message")} AS message,
+  {_get("digest")} AS digest, {_get("prompt[#-1].content")} AS prompt, {_get("text")} AS text"""
 """Columns that answers and rollouts share."""
 _NAMED = f"{_get('problem')} AS problem, {_get('tier')} AS tier, {_OUTCOME} AS outcome, body"
 
@@ -49,12 +50,11 @@ def _total(path: str) -> str:
 
 
 _SELECTS = {
-    "answers": f"""moment, sequence, {_JUDGED},
-  {_get("digest")} AS digest, {_get("prompt[#-1].content")} AS prompt, {_get("text")} AS text, body
+    "answers": f"""moment, sequence, {_JUDGED}, body
 FROM (SELECT replace(name, 'test-', '') AS moment, sequence, {_NAMED} FROM kept_answers)
 ORDER BY moment DESC, sequence""",
     "rollouts": f"""iteration, sequence, {_get("key")} AS key, {_JUDGED},
-  {_get("admitted")} AS admitted, {_get("shown")} AS shown, {_get("text")} AS text, body
+  {_get("admitted")} AS admitted, {_get("shown")} AS shown, body
 FROM (SELECT iteration, sequence, {_NAMED} FROM records WHERE stream = 'rollouts')
 ORDER BY sequence""",
     "verdicts": f"""moment, answer.sequence, {_get("problem")} AS problem, {_get("tier")} AS tier,
@@ -79,7 +79,7 @@ FROM records WHERE stream = 'traces' ORDER BY sequence""",
     "problems": """problem, tier, count(*) AS answers,
   sum(outcome = 'right') AS correct, sum(outcome = 'failed') AS failed,
   min(iteration) AS first_iteration, max(prompt) AS prompt
-FROM (SELECT problem, tier, outcome, iteration, NULL AS prompt FROM rollouts
+FROM (SELECT problem, tier, outcome, iteration, prompt FROM rollouts
   UNION ALL SELECT problem, tier, outcome, NULL, prompt FROM answers)
 GROUP BY problem, tier""",
 }

@@ -46,4 +46,7 @@ def run(args: argparse.Namespace) -> int:
         put_json({"ready": ready(findings), "findings": [asdict(finding) for finding in findings]}, indent=2)
     else:
         print_report(findings)
-    return 0 if ready(findings) else 1
+    if not ready(findings):
+        args.following = None
+        return 1
+    return 0

@@ -179,8 +179,11 @@ def run(arguments: argparse.Namespace) -> int:
         return _dry_run(EvaluateSettings(**given), arguments)
     result = evaluate(watcher=Terminal(), **given)
     arguments.model = result.settings.model_name
-    if given.get("adapter") or "learn" not in backend_of(arguments.model).capabilities:
-        arguments.following = "gce check --task {task}"
+    trained = result.task.training_tiers(result.preset, ladder=False)
+    if arguments.answers:
+        arguments.following = "gce transcript {answers}"
+    elif given.get("adapter") or not trained or "learn" not in backend_of(arguments.model).capabilities:
+        arguments.following = "gce check --task {task}{preset}"
     plain, lines = summary(result)
     if arguments.json:
         put_json(plain, indent=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from gce.app.new_task import write_new_task
@@ -42,6 +43,6 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     put(*map(str, files), "")
     if arguments.dir is not None:
-        put(f"cd {folder}")
+        put(f"cd {shlex.quote(str(folder))}")
     put(f"gce show {arguments.name}:TASK", f"pytest {arguments.name}", f"gce check --task {arguments.name}:TASK")
     return 0

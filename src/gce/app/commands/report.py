@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gce.app.evaluation.stored import stored_settings
 from gce.app.options import PATH, RUN
 from gce.app.reports.report import FORMATS, report
 from gce.app.terminal import put, put_json
-from gce.app.wiring.runs import add_no_verify, folder_of, verifies
+from gce.app.wiring.names import is_given
+from gce.app.wiring.runs import add_no_verify, folder_of, open_run, runs_of, verifies
 
 __all__ = ["add_arguments", "run"]
 
@@ -64,4 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
         put(*str(found).removesuffix("\n").split("\n"))
     else:
         put(str(out))
+    if not _can_be_measured(first):
+        arguments.following = None
     return 0
+
+
+def _can_be_measured(name: str) -> bool:
+    """Whether `gce validity` measures it: a finished run whose task and model are found by name, without a card yet."""
+    if name not in runs_of(name).find(name):
+        return False  # A study.
+    with open_run(name, verify=False) as run:
+        settings = stored_settings(run)
+        named = not any(map(is_given, (settings.task, settings.model.name, settings.evaluator)))
+        return named and run.summary() is not None and run.card() is None

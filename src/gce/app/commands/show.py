@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from gce.app.evaluation.shown_problem import Shown, plain_problem, shown
 from gce.app.options import NAME, PROBLEMS_PRINTED, SEED, Choice, Count
@@ -69,8 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             _print(found)
     if not arguments.json:
-        put(f"judge an answer of your own: gce show {arguments.task} --json > problem.json;")
-        put(f"gce verify problem.json answer.txt --task {arguments.task}")
+        chosen = {name: vars(arguments)[name] for name in ("preset", "tier", "split", "index", "seed")}
+        options = [word for name, value in chosen.items() if value for word in (f"--{name}", str(value))]
+        same = shlex.join(["gce", "show", arguments.task, *options, "--json"])
+        put(f"judge an answer of your own: {same} > problem.json")
+        put(shlex.join(["gce", "verify", "problem.json", "answer.txt", "--task", arguments.task]))
     return 0
 
 

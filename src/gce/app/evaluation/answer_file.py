@@ -8,24 +8,36 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from attrs import frozen
+
 from gce.app.evaluation.scoring import answer_record, stored_reward
 from gce.app.wiring.files import check_appended
+from gce.app.wiring.runs import open_run
 from gce.domain.answers import Answer
-from gce.domain.completions import Completion
+from gce.domain.completions import Completion, FinishReason
 from gce.domain.conversations import Conversation
-from gce.domain.problems import Problem
+from gce.domain.problems import Message, Problem
 from gce.domain.serialization import from_plain
-from gce.domain.verdicts import Verdict
+from gce.domain.verdicts import Status, Verdict
 from gce.errors import BadInput
+from gce.ports.runs import AnswerReader
 
-__all__ = ["AnswerFile"]
+__all__ = ["MOMENT_HELP", "SOURCE_HELP", "AnswerFile", "open_answers"]
+
+SOURCE_HELP = "a run directory of gce train, or a file of gce evaluate --answers"
+MOMENT_HELP = (
+    "only answers to test problems after or before training, or rollouts; of a file, those of a strategy (default: all)"
+)
+
+_NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What reading a line of another program's file raises."""
 
 
 class AnswerFile:
@@ -118,7 +130,7 @@ class AnswerFile:
                         self._check(header, record["evaluation"])
                     else:
                         self._take(record)
-                except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                except _NOT_OURS as error:
                     raise BadInput(
                         f"line {number + 1} of {self._path} is no answer of gce evaluate: give another --answers"
                     ) from error
@@ -135,7 +147,7 @@ class AnswerFile:
                 )
 
     def _take(self, record: Mapping[str, Any]) -> None:
-        attempts = tuple(self._attempt(each) for each in record["attempts"])
+        attempts = tuple(map(self._attempt, record["attempts"]))
         conversation = Conversation(attempts, record["replies"], record["prompt_tokens"], record["tokens"])
         mode = record["mode"]
         if not conversation.last.failed:  # A failed answer is asked again; its new answer is on a later line.
@@ -143,8 +155,93 @@ class AnswerFile:
         self._seconds[mode] = self.seconds(mode) + record["seconds"]
 
     def _attempt(self, record: Mapping[str, Any]) -> Answer:
-        names = ("text", "finish_reason", "policy", "tokens", "error")
-        completion = Completion(key=record["problem"], **{name: record[name] for name in names})
-        verdicts = tuple(from_plain(Verdict, verdict) for verdict in record["verdicts"])
-        problem, reward = self._problems[record["problem"]], stored_reward(record)
-        return Answer(problem, completion, verdicts, reward, record["right"], record.get("score"))
+        found, problem = from_plain(_Attempt, record), self._problems[record["problem"]]
+        said = {name: getattr(found, name) for name in ("text", "finish_reason", "policy", "tokens", "error")}
+        completion = Completion(problem.key, **said)
+        return Answer(problem, completion, found.verdicts, stored_reward(record), found.right, found.score)
+
+
+@frozen
+class _Attempt:
+    """An attempt as it is stored: see `answer_record`."""
+
+    problem: str
+    tier: str
+    prompt: tuple[Message, ...]
+    text: str
+    tokens: int | None
+    finish_reason: FinishReason
+    policy: str
+    right: bool
+    verdicts: tuple[Verdict, ...]
+    digest: str = ""
+    outcome: Status | None = None
+    reward: float | None = None
+    score: float | None = None
+    error: str = ""
+
+
+def open_answers(name: str, *, verify: bool = True) -> AbstractContextManager[AnswerReader]:
+    """Open a run for reading, or a file of answers, which has no digests to verify.
+
+    Raises:
+        BadInput: there is neither.
+        DamagedStore: the run is not as written.
+    """
+    return nullcontext(_Reader.open(Path(name))) if Path(name).is_file() else open_run(name, verify=verify)
+
+
+@frozen
+class _Reader:
+    """A file of answers, as `AnswerReader` says; the answers of a strategy go by its name."""
+
+    name: str
+    config: dict[str, Any]
+    last: Mapping[tuple[str, str], int]
+    """By strategy and name, the line of a conversation that counts: what failed is asked again."""
+
+    @staticmethod
+    def open(path: Path) -> _Reader:
+        last: dict[tuple[str, str], int] = {}
+        asked: Mapping[str, Any] = {}
+        for number, record in _lines(path):
+            if number == 1:
+                asked = record["evaluation"]
+            else:
+                last[record["mode"], record["name"]] = number
+        settings = {name: asked[name] for name in ("task", "preset", "seed") if name in asked}
+        strategies = list(dict.fromkeys(strategy for strategy, _ in last))
+        config = {"settings": settings, "problems": asked.get("records", ""), "strategies": strategies}
+        return _Reader(str(path), config, last)
+
+    def read(self, _stream: str) -> Iterator[dict[str, Any]]:
+        return iter(())
+
+    def each_answer(self, name: str) -> Iterator[dict[str, Any]]:
+        for number, record in _lines(Path(self.name)):
+            if number > 1 and record["mode"] == name and self.last.get((name, record["name"])) == number:
+                yield {"digest": record["digest"], **record["attempts"][-1], "key": record["name"]}
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The numbered lines of a file of answers, checked; without the last one while it is written."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if number > 1 and not line.endswith(b"\n"):
+                return
+            try:
+                record = json.loads(line)
+                if number == 1:
+                    dict(record["evaluation"])
+                else:
+                    attempt = record["attempts"][-1]
+                    from_plain(tuple[str, str], [record["mode"], record["name"]])
+                    for violation in (each for verdict in attempt["verdicts"] for each in verdict["violations"]):
+                        if "jobs" in violation:  # So version 0.1.0 called the labels.
+                            violation["about"] = violation.pop("jobs")
+                    from_plain(_Attempt, attempt)
+            except _NOT_OURS as error:
+                raise BadInput(
+                    f"line {number} of {path} is no answer of gce evaluate: expected a run, or a file of its --answers"
+                ) from error
+            yield number, record

@@ -10,7 +10,7 @@ from attrs import frozen
 from gce.app.evaluation.scoring import judge_each
 from gce.app.evaluation.stored_runs import stored_settings
 from gce.app.wiring.evaluators import find_evaluator
-from gce.app.wiring.names import GIVEN
+from gce.app.wiring.names import is_given, plain_name
 from gce.app.wiring.tasks import find_task, same_problems, stored_problem
 from gce.domain.answers import Answer
 from gce.domain.completions import Completion
@@ -61,8 +61,8 @@ def rescore(run: RunReader) -> Rescored:
         BadInput: the task differs from the one that the run was made with.
     """
     settings = stored_settings(run)
-    if settings.task.startswith(GIVEN):
-        own = settings.task.removeprefix(GIVEN)
+    if is_given(settings.task):
+        own = plain_name(settings.task)
         raise BadInput(
             f"judging again needs the task {own!r}, which was given from Python: train with a task named module:ATTR"
         )

@@ -125,7 +125,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     parts += [CONCLUSION] if floors else []
     parts += reward_parts
     parts += [f"* {name}: {note}" for name, note in notes.items()]
-    gains = result.gains()
+    gains, reward_gains = result.gains(), result.gains(REWARD) if rewards else {}
     again = {
         name: attempts(found[name], method=given.interval)
         for name, strategy in result.strategies.items()
@@ -134,6 +134,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     if len(found) > 1:
         parts += ["", costs_table(found)]
         parts += ["", _gains_table(gains)] if gains else []
+        parts += ["", _gains_table(reward_gains, rewards=True)] if reward_gains else []
     parts += _failures(found)
     most = max((strategy.attempts for strategy in result.strategies.values()), default=1)
     parts += ["", _attempts_table(again, most)] if again else []
@@ -146,6 +147,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
                 "note": notes.get(name, ""),
                 **measured.costs,
                 "against": to_plain(gains[name]) if name in gains else None,
+                **({"against_reward": to_plain(reward_gains[name])} if name in reward_gains else {}),
                 "attempts": to_plain(again[name]) if name in again else None,
             }
             for name, measured in found.items()
@@ -183,13 +185,17 @@ def costs_table(found: Mapping[str, Measured]) -> Table:
     return Table(head, tuple(rows))
 
 
-def _gains_table(gains: Mapping[str, Gain]) -> Table:
+def _gains_table(gains: Mapping[str, Gain], *, rewards: bool = False) -> Table:
     head = ("gain over zero-shot", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)")
-    rows = tuple(
-        (name, difference_cell(each.mean), f"{each.gained}", f"{each.lost}", p_cell(each.p), p_cell(each.adjusted))
-        for name, each in gains.items()
-    )
-    return Table(head, rows)
+    digits, scale = 1, 100.0
+    if rewards:
+        head = ("gain in mean reward", "mean of tiers", "gained", "lost", "p (sign flip)", "p (Holm)")
+        digits, scale = 3, 1.0
+    rows = []
+    for name, each in gains.items():
+        mean = difference_cell(each.mean, digits=digits, scale=scale)
+        rows.append((name, mean, f"{each.gained}", f"{each.lost}", p_cell(each.p), p_cell(each.adjusted)))
+    return Table(head, tuple(rows))
 
 
 def _metric_table(metric: Metric[Any], found: Mapping[str, Mapping[str, Any]], tiers: Sequence[str]) -> Table:

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from gce.app.evaluation.scoring import stored_reward
+from gce.domain.answers import Answer
 from gce.domain.baselines import PolicyScore
 from gce.domain.conversations import Conversation
 from gce.domain.measurements import MeanReward
@@ -23,6 +24,7 @@ __all__ = [
     "from_stored",
     "is_graded",
     "reference_rewards",
+    "rewards_of_answers",
     "rewards_of_conversations",
     "rewards_of_run",
 ]
@@ -45,6 +47,12 @@ def rewards_of_conversations(conversations: Sequence[Conversation], *, method: s
     # A problem's samples of 0 and 1 have a fraction for their mean, and are not graded.
     graded = {each.last.problem.tier for each in conversations if each.last.reward not in (None, 0.0, 1.0)}
     return {tier: evolve(mean, graded=tier in graded) for tier, mean in found.items()}
+
+
+def rewards_of_answers(answers: Iterable[Answer]) -> Rewards:
+    """Return the mean rewards of one answer per problem; empty if each reward is 0 or 1."""
+    found = _by_tier((answer.problem.tier, answer.reward) for answer in answers)
+    return found if is_graded([found]) else {}
 
 
 def reference_rewards(scores: Iterable[PolicyScore]) -> dict[str, dict[str, MeanReward]]:

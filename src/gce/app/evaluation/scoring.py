@@ -37,7 +37,6 @@ __all__ = [
     "ask",
     "check_answers",
     "check_coverage",
-    "graded_fields",
     "judge",
     "judge_each",
     "sampled",
@@ -244,15 +243,9 @@ def answer_record(answer: Answer) -> dict[str, Any]:
         "right": answer.right,
         "outcome": answer.outcome,
         "verdicts": to_plain(answer.verdicts),
-        **graded_fields(answer),
+        **({} if answer.reward in (None, float(answer.right)) else {"reward": answer.reward}),
+        **({} if answer.score is None else {"score": answer.score}),
     }
-
-
-def graded_fields(answer: Answer) -> dict[str, float]:
-    """The reward, where it is not 1 for a right answer or 0 for any other, and the raw score where there is one."""
-    reward, score = answer.reward, answer.score
-    graded = {} if reward is None or reward == float(answer.right) else {"reward": reward}
-    return graded if score is None else {**graded, "score": score}
 
 
 def stored_outcome(record: Mapping[str, Any]) -> Status:

@@ -10,12 +10,12 @@ from gce.app.settings.stored import from_stored
 from gce.domain.measurements import Interval, IterationRecord
 from gce.domain.serialization import from_plain
 from gce.errors import BadInput
-from gce.ports.runs import RunReader, RunWriter
+from gce.ports.runs import AnswerReader, RunReader, RunWriter
 
 __all__ = ["base_of", "best_iteration", "iteration_records", "stored_settings"]
 
 
-def stored_settings(run: RunReader) -> TrainSettings:
+def stored_settings(run: AnswerReader) -> TrainSettings:
     """Return the settings of a `gce train` run, of this version or an earlier one; BadInput for any other run."""
     settings = run.config.get("settings")
     if not isinstance(settings, dict):

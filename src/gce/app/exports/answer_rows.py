@@ -1,4 +1,4 @@
-"""A run's answers as rows with plain columns, for spreadsheets and data frames. Knows no file format."""
+"""Stored answers as rows with plain columns, for spreadsheets and data frames. Knows no file format."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gce.app.evaluation.scoring import stored_outcome, stored_reward
-from gce.app.transcripts import MOMENTS, stored_answers
-from gce.ports.runs import RunReader
+from gce.app.transcripts import stored_answers
+from gce.ports.runs import AnswerReader
 
 __all__ = ["COLUMNS", "answer_rows"]
 
@@ -35,11 +35,11 @@ COLUMNS: Mapping[str, type] = {
 """Name and type of each column; any value may be None."""
 
 
-def answer_rows(run: RunReader, moments: Sequence[str] = MOMENTS) -> Iterator[dict[str, Any]]:
-    """A row for each test answer and each rollout, one after another.
+def answer_rows(run: AnswerReader, moments: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """A row for each answer of these moments, by default of all, one after another.
 
     `correct` and `reward` are None where the answer failed, so that their means are over answers that were judged.
-    `violation` and `message` are the first violation's; `prompt` is a test problem's last message.
+    `violation` and `message` are the first violation's; `prompt` is the problem's last message.
     """
     for answer in stored_answers(run, moments):
         record = answer.record

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, also_from
 from gce.app.evaluation.stored_runs import stored_settings
 from gce.app.settings.records import DemonstrationSettings, TrainSettings
-from gce.app.wiring.names import GIVEN
+from gce.app.wiring.names import is_given, plain_name
 from gce.app.wiring.tasks import find_task, stored_problem
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, single_turn
@@ -129,10 +129,9 @@ def data_set(run: RunReader, *, tiers: Sequence[str] = (), every: bool = False, 
             "leave out --all"
         )
     found = _right(run, tiers, every=every)
-    digests: dict[str, str] = {}
     if every or valid:
-        found, digests = _drawn_again(stored_settings(run), found)
-    splits = _split(found, digests, valid)
+        found = _drawn_again(stored_settings(run), found)
+    splits = _split(found, valid)
     return DataSet(splits, _tiers(found), _card(run, splits, every=every))
 
 
@@ -165,51 +164,50 @@ def _right(run: RunReader, tiers: Sequence[str], *, every: bool) -> list[Convers
     ]
 
 
-def _drawn_again(settings: TrainSettings, traces: Sequence[Conversation]) -> tuple[list[Conversation], dict[str, str]]:
-    """The traces with what the model was shown, and their problems' canonical digests by key.
+def _drawn_again(settings: TrainSettings, traces: Sequence[Conversation]) -> list[Conversation]:
+    """The traces with what the model was shown, and their problems' canonical digests.
 
     Raises BadInput if the task's prompt differs from the run's.
     """
-    if settings.task.startswith(GIVEN):
-        own = settings.task.removeprefix(GIVEN)
+    if is_given(settings.task):
+        own = plain_name(settings.task)
         raise BadInput(
             f"--all and --valid draw the problems again, and the task {own!r} was given from Python: leave them out"
         )
     source = ProblemSource(find_task(settings.task))
     drawn = {key: stored_problem(source, {"problem": key}) for key in dict.fromkeys(trace.problem for trace in traces)}
-    prompts = {key: to_plain(problem.prompt) for key, problem in drawn.items()}
     shown = []
     for trace in traces:
-        prompt = prompts[trace.problem]
+        prompt, digest = to_plain(drawn[trace.problem].prompt), drawn[trace.problem].digest
         messages = prompt if trace.messages is None else trace.messages
-        about = drawn[trace.problem].digest
-        same = trace.stored is None or trace.stored.content_digest == conversation_digest(about, trace.stored.turns)
+        same = trace.stored is None or trace.stored.content_digest == conversation_digest(digest, trace.stored.turns)
         # What another strategy shows first, or in place of the prompt, is in the trace.
         if not same or (settings.rollouts.strategy == ZERO_SHOT.name and messages[: len(prompt)] != prompt):
             raise BadInput(
                 f"task {settings.task} draws another problem {trace.problem} than the run had: leave out --all and "
                 "--valid"
             )
-        shown.append(evolve(trace, messages=messages, digest=drawn[trace.problem].digest))
-    return shown, {key: problem.digest for key, problem in drawn.items()}
+        shown.append(evolve(trace, messages=messages, digest=digest))
+    return shown
 
 
-def _split(
-    traces: Sequence[Conversation], digests: Mapping[str, str], share: float
-) -> dict[str, Sequence[Conversation]]:
+def _split(traces: Sequence[Conversation], share: float) -> dict[str, Sequence[Conversation]]:
     """Split by problem, not by trace; the problem's digest alone decides its split."""
     if not share:
         return {"train": traces}
-    places = {key: int(blake2b(digest.encode(), digest_size=8).hexdigest(), 16) for key, digest in digests.items()}
-    held = {key for key, place in places.items() if place < share * 2**64}
     splits: dict[str, Sequence[Conversation]] = {
-        "train": [trace for trace in traces if trace.problem not in held],
-        "valid": [trace for trace in traces if trace.problem in held],
+        "train": [trace for trace in traces if _place(trace.digest) >= share],
+        "valid": [trace for trace in traces if _place(trace.digest) < share],
     }
     for split, found in splits.items():
         if not found:
-            raise BadInput(f"--valid {share} of {_count(len(digests), 'problem')} leaves none for {split}.jsonl")
+            raise BadInput(f"--valid {share} of {_count(_problems(traces), 'problem')} leaves none for {split}.jsonl")
     return splits
+
+
+def _place(digest: str) -> float:
+    """A number in [0, 1) that follows from the digest alone."""
+    return int(blake2b(digest.encode(), digest_size=8).hexdigest(), 16) / 2**64
 
 
 def _card(run: RunReader, splits: Mapping[str, Sequence[Conversation]], *, every: bool) -> str:
@@ -223,12 +221,12 @@ def _card(run: RunReader, splits: Mapping[str, Sequence[Conversation]], *, every
     )
     settings = stored_settings(run)
     return CARD.format(
-        task=settings.task,
+        task=plain_name(settings.task),
         preset=settings.preset,
         seed=settings.seed,
         temperature=settings.rollouts.temperature,
-        algorithm=settings.objective.algorithm,
-        model=_model_name(settings.model.name),
+        algorithm=plain_name(settings.objective.algorithm),
+        model=_model_name(plain_name(settings.model.name)),
         files="\n".join(f"  - split: {split}\n    path: data/{split}.jsonl" for split in splits),
         traces=len(traces),
         problems=_problems(traces),

@@ -27,7 +27,7 @@ from gce.app.reports.training import (
     training_section,
 )
 from gce.app.reports.transcripts import transcripts_section
-from gce.app.wiring.names import GIVEN
+from gce.app.wiring.names import name_of
 from gce.app.wiring.runs import UNVERIFIED
 from gce.domain.tasks import Task
 from gce.errors import BadInput
@@ -80,7 +80,7 @@ def sections_of(reported: Sequence[Reported], *, task: Task | None = None, verif
 
 def _fitting(run: RunReader, task: Task | None) -> Task | None:
     """The task, where the run was given one of its name from Python."""
-    return task if task is not None and stored_settings(run).task == GIVEN + task.name else None
+    return task if task is not None and stored_settings(run).task == name_of(task, task.name) else None
 
 
 def labels_of(paths: Sequence[Path]) -> list[str]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gce.app.evaluation.baselines import CONCLUSION, shortcut_margins
+from gce.app.evaluation.rewards import MOMENTS
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.reports.run import ReportedRun, Shares
 from gce.app.reports.section import Section
 from gce.app.settings.records import parts_of_warm_up
 from gce.app.tables.cells import count_words, coverage_cell, difference_cell, share_cell
 from gce.app.tables.summary import accuracy_rows, reward_rows
-from gce.app.training.records import reward_table
-from gce.domain.figures import Bars, Lines, Table
+from gce.domain.figures import Bars, Lines, Measured, Table
 from gce.errors import BadInput
 
 __all__ = ["compared_sections", "dev_section", "result_section", "validity_sections"]
@@ -51,14 +51,11 @@ def result_section(run: ReportedRun) -> Section:
     n = count_words(sizes, run.settings.evaluation.test)
     words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, {n}.")
     table = Table(*accuracy_rows(rows, run.tiers))
-    shown = {
-        name: {tier: share for tier, share in row.items() if share.n}
-        for name, row in rows.items()
-        if name in ("before", "after", "best prompt-blind")
-    }
+    drawn = [_bars("result", "Accuracy on test problems", rows)]
     tables = [table]
-    if summary is not None and "mean_reward" in summary:
-        tables.append(reward_table(summary["mean_reward"], run.tiers))
+    if run.rewards:
+        tables.append(Table(*reward_rows(run.rewards, run.tiers)))
+        drawn.append(_bars("result-reward", "Mean reward on test problems", run.rewards, unit="mean reward"))
     after = rows.get("after")
     if after and run.blind:
         gaps = shortcut_margins(after, run.blind)
@@ -66,31 +63,40 @@ def result_section(run: ReportedRun) -> Section:
         row = ("after - best prompt-blind", *cells)
         tables.append(Table(("shortcut margin, points", *run.tiers), (row,)))
         words.append(CONCLUSION)
-    return Section("Result", tuple(words), tuple(tables), (Bars("result", "Accuracy on test problems", shown),))
+    return Section("Result", tuple(words), tuple(tables), tuple(drawn))
+
+
+def _bars(name: str, title: str, rows: Mapping[str, Mapping[str, Measured]], **unit: str) -> Bars:
+    shown = {
+        row: {tier: each for tier, each in found.items() if each.n}
+        for row, found in rows.items()
+        if row in ("before", "after", "best prompt-blind")
+    }
+    return Bars(name, title, shown, **unit)
 
 
 def dev_section(run: ReportedRun) -> Section:
     """Accuracy on dev problems over iterations."""
-    looks = {
-        tier: {
-            tier: [
-                (record.iteration, record.dev[tier])
-                for record in run.records
-                if tier in record.dev and record.dev[tier].n
-            ]
-        }
-        for tier in run.tiers
-    }
-    looks = {tier: found for tier, found in looks.items() if found[tier]}
+    looks = _looks([(record.iteration, record.dev) for record in run.records], run.tiers)
     if not looks:
         return Section("Accuracy over iterations", ("There was no evaluation on dev.",))
-    drawn = Lines("dev", "Greedy accuracy on dev problems, %", {}, shares=tuple(looks), intervals=looks)
+    drawn = [Lines("dev", "Greedy accuracy on dev problems, %", {}, shares=tuple(looks), intervals=looks)]
+    if rewards := _looks([(record.iteration, record.dev_reward) for record in run.records], run.tiers):
+        drawn.append(Lines("dev-reward", "Mean reward on dev problems", {}, intervals=rewards))
     return Section(
         "Accuracy over iterations",
         ("Evaluations on dev, with 95 % Wilson intervals. Curves that still rise suggest more iterations.",),
         (),
-        (drawn,),
+        tuple(drawn),
     )
+
+
+def _looks(
+    measured: Sequence[tuple[int, Mapping[str, Measured]]], tiers: Sequence[str]
+) -> dict[str, dict[str, list[tuple[float, Measured]]]]:
+    """A panel for each tier that was evaluated."""
+    looks = {tier: [(float(n), row[tier]) for n, row in measured if tier in row and row[tier].n] for tier in tiers}
+    return {tier: {tier: found} for tier, found in looks.items() if found}
 
 
 def validity_sections(run: ReportedRun) -> list[Section]:
@@ -128,14 +134,18 @@ def compared_sections(runs: Sequence[ReportedRun]) -> list[Section]:
     for (task, preset), group in kinds.items():
         rows: dict[str, Shares] = {}
         for run in group:
-            rows |= {f"{run.label}, {what}": run.shares(what) for what in ("before", "after") if run.shares(what)}
+            rows |= {f"{run.label}, {what}": run.shares(what) for what in MOMENTS if run.shares(what)}
         if len(group) < 2 or not rows:
             continue
         table = Table(*accuracy_rows(rows, group[0].tiers))
         after = {name.removesuffix(", after"): row for name, row in rows.items() if name.endswith(", after")}
-        graded = {f"{run.label}, {what}": row for run in group for what, row in run.rewards.items()}
+        graded = {f"{run.label}, {what}": run.rewards[what] for run in group for what in MOMENTS if what in run.rewards}
         tables = (table, Table(*reward_rows(graded, group[0].tiers))) if graded else (table,)
         title = f"Runs compared on {task}/{preset}"
-        drawn = (Bars(f"compared-{task}-{preset}", "Accuracy on test problems", after),) if after else ()
-        found.append(Section(title, ("Test accuracy in %, 95 % Wilson intervals.",), tables, drawn))
+        drawn = [Bars(f"compared-{task}-{preset}", "Accuracy on test problems", after)] if after else []
+        rewards = {run.label: run.rewards["after"] for run in group if "after" in run.rewards}
+        if rewards:
+            name = f"compared-{task}-{preset}-reward"
+            drawn.append(Bars(name, "Mean reward on test problems", rewards, unit="mean reward"))
+        found.append(Section(title, ("Test accuracy in %, 95 % Wilson intervals.",), tables, tuple(drawn)))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -10,7 +11,8 @@ from itertools import groupby
 from typing import Any
 
 from gce.app.reports.section import Section
-from gce.app.reports.transcript_html import SCRIPT, TRANSCRIPT_STYLE, transcripts_html
+from gce.app.reports.transcript_html import SCRIPT, TRANSCRIPT_STYLE, clipped, transcripts_html
+from gce.app.reports.transcript_text import transcript_lines
 from gce.domain.figures import Figure, Table
 from gce.domain.serialization import to_plain
 from gce.domain.text import printable
@@ -46,17 +48,21 @@ figure { margin: 0; max-width: 46rem; min-width: 0 } figure svg { width: 100%; h
 figcaption { font-weight: 600; overflow-wrap: anywhere }
 .wide { overflow-x: auto; max-width: 100% } table { border-collapse: collapse; font-size: .9rem; margin: .3rem 0 }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
-th:first-child, td:first-child { text-align: left } thead th { background: var(--band) }
+th, .measured { white-space: normal } .measured span { white-space: nowrap }
+th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--page) }
+thead th, thead th:first-child { background: var(--band) }
 td { font-variant-numeric: tabular-nums } td:last-child { overflow-wrap: anywhere }
 .plain td { white-space: normal; text-align: left; overflow-wrap: anywhere; min-width: 8rem }
 .plain th { text-align: left } details { color: var(--faint) }
 @media (min-width: 75rem) { body { display: grid; grid-template-columns: 12rem minmax(0, 1fr); gap: 0 2.5rem }
   h1 { grid-column: 1 / -1 } nav { flex-direction: column; flex-wrap: nowrap; position: sticky; top: 0;
-  padding-top: 2rem; align-self: start; max-height: 100vh; overflow-y: auto } }
+  padding-top: 2rem; align-self: start; max-height: 100vh; overflow-y: auto }
+  .both { display: grid; grid-template-columns: fit-content(64%) minmax(0, 1fr) }
+  .both .measured span { display: block } .both .tables :is(th, td) { padding: .2rem .4rem } }
 @media (max-width: 75rem) { table { font-size: .84rem } th, td { padding: .2rem .35rem } }
 @media (max-width: 40rem) { body { padding: .6rem; font-size: 15px }
   td:first-child { white-space: normal; min-width: 6rem }
-  .plain td { min-width: 5rem } .said { display: none } }
+  .plain td { min-width: 5rem } .measured span { display: block } .said { display: none } }
 """
 _POLICY = b64encode(sha256(SCRIPT.encode()).digest()).decode()
 """Of the one script that a browser may run here; it fetches nothing, from nowhere."""
@@ -115,10 +121,11 @@ def _part(number: int, section: Section, svg: Callable[[Figure], str]) -> str:
         f"<details><summary>data</summary>{_table(figure.table)}</details></figure>\n"
         for figure in section.figures
     )
+    both = " both" if tables and figures else ""
     rows = f'<div class="tables">\n{tables}</div>\n' if tables else ""
     grid = f'<div class="figures">\n{figures}</div>\n' if figures else ""
     title = f"<h2>{_shown(section.title)}</h2>"
-    return f'<section id="s{number}">{title}\n{words}<div class="content">{rows}{grid}</div>\n'
+    return f'<section id="s{number}">{title}\n{words}<div class="content{both}">{rows}{grid}</div>\n'
 
 
 def _narrow(section: Section) -> bool:
@@ -128,9 +135,15 @@ def _narrow(section: Section) -> bool:
 
 def _table(table: Table) -> str:
     head = "".join(f"<th>{_shown(cell)}</th>" for cell in table.head)
-    rows = "".join("<tr>" + "".join(f"<td>{_shown(cell)}</td>" for cell in row) + "</tr>\n" for row in table.rows)
+    rows = "".join(f"<tr>{''.join(map(_data_cell, row))}</tr>\n" for row in table.rows)
     kind = ' class="plain"' if table.head[-1] in ("value", "what") else ""
     return f'<div class="wide"><table{kind}><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\n'
+
+
+def _data_cell(text: str) -> str:
+    """A cell; a line may end between a value and its interval."""
+    value, space, interval = _shown(text).partition(" (")
+    return f'<td class="measured">{value} <span>({interval}</span></td>' if space else f"<td>{value}</td>"
 
 
 def markdown(title: str, sections: Sequence[Section]) -> str:
@@ -144,7 +157,16 @@ def markdown(title: str, sections: Sequence[Section]) -> str:
             lines += [*_rows(table), ""]
         for figure in section.figures:
             lines += [f"{_cell(figure.title)}:", "", *_rows(figure.table), ""]
+        tiers = list(dict.fromkeys(each.tier for each in section.transcripts))
+        for found in sorted(section.transcripts, key=lambda each: each.place(tiers)):
+            lines += [*_fenced(clipped("\n".join(transcript_lines(found)).rstrip())), ""]
     return "\n".join(lines)
+
+
+def _fenced(text: str) -> list[str]:
+    """A text of any origin as a block of code, in a fence that is longer than any in it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return [f"{fence}text", *map(printable, text.split("\n")), fence]
 
 
 def _rows(table: Table) -> list[str]:

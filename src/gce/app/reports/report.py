@@ -16,7 +16,7 @@ from gce.app.reports.section import Section
 from gce.app.training.result import Result
 from gce.app.wiring.figures import png, svg
 from gce.app.wiring.files import check_output, write_output
-from gce.app.wiring.names import GIVEN
+from gce.app.wiring.names import is_given, plain_name
 from gce.app.wiring.runs import IN_MEMORY, runs_of
 from gce.domain.tasks import Task
 from gce.errors import BadInput, MissingExtra
@@ -128,8 +128,8 @@ def report(
 def _reported(run: Result | str | Path) -> Reported:
     if isinstance(run, Result):
         in_memory = run.name == IN_MEMORY and run.runs is not runs_of(run.name)
-        title = f"{run.settings.model.name.removeprefix(GIVEN)} on {run.task.name}" if in_memory else ""
-        return Reported(run.name, run.runs, title, run.task if run.settings.task.startswith(GIVEN) else None)
+        title = f"{plain_name(run.settings.model.name)} on {run.task.name}" if in_memory else ""
+        return Reported(run.name, run.runs, title, run.task if is_given(run.settings.task) else None)
     if not isinstance(run, (str, Path)):
         raise BadInput(f"expected what gce.train returned, or the directory of a run, got {run!r:.60}")
     return Reported(str(run), runs_of(run))

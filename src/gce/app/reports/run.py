@@ -11,12 +11,13 @@ from typing import Any
 from attrs import frozen
 
 from gce.app.evaluation.baselines import best_of
-from gce.app.evaluation.rewards import Rewards, from_stored
+from gce.app.evaluation.rewards import Rewards
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.evaluation.stored_runs import iteration_records, stored_settings
 from gce.app.settings.records import TrainSettings
+from gce.app.training.records import stored_rewards
 from gce.app.transcripts import Sample, Transcript, sample_answers, stored_answers, task_of, transcripts_of
-from gce.app.wiring.names import GIVEN
+from gce.app.wiring.names import plain_name
 from gce.domain.measurements import Interval, IterationRecord
 from gce.domain.tasks import Task
 from gce.errors import BadInput
@@ -62,12 +63,12 @@ class ReportedRun:
     @property
     def task_name(self) -> str:
         """What its task is called."""
-        return self.settings.task.removeprefix(GIVEN) if self.task is None else self.task.name
+        return plain_name(self.settings.task) if self.task is None else self.task.name
 
     @property
     def model_name(self) -> str:
         """What its base model is called."""
-        return self.settings.model.name.removeprefix(GIVEN)
+        return plain_name(self.settings.model.name)
 
     @cached_property
     def tiers(self) -> tuple[str, ...]:
@@ -95,9 +96,8 @@ class ReportedRun:
 
     @cached_property
     def rewards(self) -> Mapping[str, Rewards]:
-        """Mean rewards `before` and `after`; empty where all are 0 or 1, or the run goes on."""
-        found = (self.summary or {}).get("mean_reward", {})
-        return {what: from_stored(found[what]) for what in ("before", "after") if found.get(what)}
+        """Mean rewards by row, `before` and `after` among them; empty where all are 0 or 1, or the run goes on."""
+        return stored_rewards(self.summary or {})
 
     @cached_property
     def blind(self) -> Shares:

@@ -47,7 +47,7 @@ def answers_section(run: ReportedRun) -> Section:
 def _charts(run: ReportedRun, answers: Sequence[Mapping[str, Any]]) -> tuple[list[Timeline], list[str]]:
     """Answers that the task can draw, and what is wrong with them, or why none is drawn."""
     if run.task is None:
-        return [], [f"No charts, judged steps and prompts of rollouts: {run.no_task}."]
+        return [], [f"No charts and judged steps: {run.no_task}."]
     drawn, faults, source = [], [], ProblemSource(run.task)
     for number, answer in enumerate(answers):
         try:

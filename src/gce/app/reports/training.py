@@ -11,6 +11,7 @@ from gce.app.reports.run import ReportedRun
 from gce.app.reports.section import Section
 from gce.app.settings.values import flat_values
 from gce.app.tables.summary import rollout_rows
+from gce.app.wiring.names import plain_name
 from gce.domain.algorithms import ALGORITHMS
 from gce.domain.figures import Grid, Lines, Points, Stacks, Table
 
@@ -31,14 +32,17 @@ def training_section(run: ReportedRun) -> Section:
     trained = list(dict.fromkeys(tier for record in run.records for tier in record.tiers))
     right: dict[str, list[tuple[float, float]]] = {tier: [] for tier in trained}
     cut: dict[str, list[tuple[float, float]]] = {tier: [] for tier in trained}
+    rewards: dict[str, list[tuple[float, float]]] = {tier: [] for tier in trained}
     for record in run.records:
         for tier, count in record.tiers.items():
             right[tier].append((record.iteration, count.correct / count.rollouts))
             cut[tier].append((record.iteration, count.truncated / count.rollouts))
+            rewards[tier].append((record.iteration, count.total_reward / count.rollouts))
     loss = [(float(record.iteration), record.loss) for record in run.records if record.loss is not None]
     entropy = [(float(record.iteration), record.entropy) for record in run.records if record.entropy is not None]
     panels: dict[str, Points] = {
         "rollouts right, %": right,
+        **({"mean reward of rollouts": rewards} if any(record.graded for record in run.records) else {}),
         "rollouts cut off, %": cut,
         "loss, nats per token": {"loss": loss},
         "entropy, nats per token": {"entropy": entropy},
@@ -144,4 +148,4 @@ def settings_section(run: ReportedRun) -> Section:
 
 
 def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return plain_name(value) if isinstance(value, str) else json.dumps(value)

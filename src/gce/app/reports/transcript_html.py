@@ -11,7 +11,7 @@ from gce.domain.problems import Message
 from gce.domain.text import printable
 from gce.domain.verdicts import Step
 
-__all__ = ["SCRIPT", "TRANSCRIPT_STYLE", "transcripts_html"]
+__all__ = ["LONGEST", "SCRIPT", "TRANSCRIPT_STYLE", "clipped", "transcripts_html"]
 
 LONGEST = 8_000
 """Characters of a prompt or an answer that are shown: the beginning and the end."""
@@ -81,11 +81,10 @@ def transcripts_html(transcripts: Sequence[Transcript], room: int) -> str:
         if len(text.encode()) > room:
             continue
         room -= len(text.encode())
-        place = (tiers.index(each.tier), MOMENTS.index(each.moment), OUTCOMES.index(each.outcome), len(kept))
-        kept.append((place, text))
+        kept.append((each.place(tiers), text))
     left_out = len(transcripts) - len(kept)
     note = f"<p>{left_out:,} more are left out: gce transcript prints them.</p>\n" if left_out else ""
-    return head + "".join(text for _, text in sorted(kept)) + note
+    return head + "".join(text for _, text in sorted(kept, key=lambda pair: pair[0])) + note
 
 
 def _filter(tiers: Sequence[str]) -> str:
@@ -121,7 +120,7 @@ def _transcript(found: Transcript, tiers: Sequence[str]) -> str:
 
 
 def _message(message: Message) -> str:
-    return f"<h3>{_line(message.role)}</h3><pre>{_text(_clipped(message.content))}</pre>"
+    return f"<h3>{_line(message.role)}</h3><pre>{_text(clipped(message.content))}</pre>"
 
 
 def _answer(found: Transcript) -> str:
@@ -134,7 +133,7 @@ def _answer(found: Transcript) -> str:
 def _pieces(found: Transcript) -> Iterator[str]:
     room = 2 * LONGEST
     for piece in found.answer:
-        text = _clipped(piece.text)
+        text = clipped(piece.text)
         room -= len(text)
         if room < 0:
             yield " [...]"
@@ -176,7 +175,8 @@ def _kind(step: Step) -> str:
     return step.status if step.status in _STEP else "unreadable"
 
 
-def _clipped(text: str) -> str:
+def clipped(text: str) -> str:
+    """The beginning and the end of a text that is too long to show."""
     if len(text) <= LONGEST:
         return text
     half = LONGEST // 2

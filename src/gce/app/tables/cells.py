@@ -26,9 +26,9 @@ def interval_cell(found: Interval, *, digits: int = 1) -> str:
     return share_cell(found.share, found.low, found.high, digits=digits)
 
 
-def difference_cell(found: Estimate, *, digits: int = 1) -> str:
-    """A difference of shares with its interval in points, as "+7.5 (-4.1 to +12.3)"."""
-    value, low, high = (f"{100 * each:+.{digits}f}" for each in (found.value, found.low, found.high))
+def difference_cell(found: Estimate, *, digits: int = 1, scale: float = 100.0) -> str:
+    """A difference with its interval, by default of shares in points, as "+7.5 (-4.1 to +12.3)"."""
+    value, low, high = (f"{scale * each:+.{digits}f}" for each in (found.value, found.low, found.high))
     return f"{value} ({low} to {high})"
 
 

@@ -19,8 +19,10 @@ Measured = TypeVar("Measured", Interval, MeanReward)
 
 def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """What the training rollouts of a run were like, a row a tier: head and rows."""
-    shares = ("right", "problems", "all wrong", "all right", "cut off", "unreadable", "distinct", "coverage")
-    head = ("", "rollouts", *shares)
+    counts = run_counts(records)
+    graded = any(count.reward is not None for count in counts.values())
+    shares = ("problems", "all wrong", "all right", "cut off", "unreadable", "distinct", "coverage")
+    head = ("", "rollouts", "right", *(("mean reward",) if graded else ()), *shares)
     failed: Counter[str] = Counter()
     for record in records:
         failed.update(record.failed)
@@ -29,6 +31,7 @@ def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], t
             tier,
             f"{count.rollouts}",
             percent(count.correct / count.rollouts),
+            *((f"{count.total_reward / count.rollouts:.3f}",) if graded else ()),
             f"{count.problems}",
             percent(count.all_wrong / count.problems),
             percent(count.all_right / count.problems),
@@ -37,7 +40,7 @@ def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], t
             f"{count.distinct}",
             coverage_cell(count.rollouts / (count.rollouts + failed[tier])),
         )
-        for tier, count in run_counts(records).items()
+        for tier, count in counts.items()
     )
     return head, rows
 

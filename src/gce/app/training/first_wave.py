@@ -8,7 +8,7 @@ from gce.app.settings.command_line import flag_of
 from gce.app.training.records import count_tiers
 from gce.app.training.sampling import Rollout
 from gce.app.training.state import Run
-from gce.app.wiring.names import GIVEN
+from gce.app.wiring.names import is_given
 from gce.domain.answers import Answer
 from gce.domain.diagnosis import diagnose_first_wave
 from gce.domain.tasks.task import without_thinking
@@ -83,7 +83,7 @@ def _longer(run: Run, answers: Sequence[Answer]) -> Iterator[str]:
 
 
 def _look(run: Run, answers: Sequence[Answer]) -> Iterator[str]:
-    how = "" if run.settings.task.startswith(GIVEN) else f" (gce show {run.settings.task})"
+    how = "" if is_given(run.settings.task) else f" (gce show {run.settings.task})"
     yield f"compare with the answer format that the verifier expects{how}"
     if run.task.teaching.demonstration(answers[0].problem, None) is not None:
         yield f"few-shot examples, which show the format ({flag_of('demonstrations.bootstrap')} few-shot)"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gce.app.evaluation.scoring import RESUME, accuracy, ask, check_answers
+from gce.app.evaluation.scoring import RESUME, ask, check_answers
 from gce.app.training.first_wave import first_wave_lines
 from gce.app.training.records import commit, iteration_record
 from gce.app.training.sampling import rewards_by_tier, sample, without_failed
 from gce.app.training.state import Run, RunState, next_state
 from gce.app.training.updates import admit_traces, learn, warm_up
-from gce.domain.measurements import Interval, IterationRecord
+from gce.domain.answers import Answer
+from gce.domain.measurements import IterationRecord
 
 __all__ = ["iterate", "why_stop"]
 
@@ -42,7 +43,7 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     updates = state.updates + len(reports)
 
     learned = run.clock.now()
-    dev = _dev_accuracy(run) if _dev_is_due(run, state, updates, warming_up=warming_up) else {}
+    dev = _dev_answers(run) if _dev_is_due(run, state, updates, warming_up=warming_up) else []
     looked = run.clock.now()
 
     seconds = {"sample": sampling, "train": learned - began, "evaluate": looked - learned}
@@ -61,15 +62,15 @@ def _dev_is_due(run: Run, state: RunState, updates: int, *, warming_up: bool) ->
     return number % settings.evaluation.dev_every == 0 or number - state.warm_ups == settings.stopping.iterations
 
 
-def _dev_accuracy(run: Run) -> dict[str, Interval]:
+def _dev_answers(run: Run) -> list[Answer]:
     settings = run.settings
     if not run.dev:
-        return {}
+        return []
     advance = run.watcher.stage("evaluate", len(run.dev))
     seed, max_tokens = settings.seed, settings.rollouts.max_tokens
     answers = ask(run.model, run.task, run.evaluator, run.dev, seed=seed, max_tokens=max_tokens, on_answer=advance)
     check_answers("dev problems", answers, settings.stopping.min_coverage, or_else=RESUME)
-    return accuracy(answers)
+    return answers
 
 
 def why_stop(run: Run, state: RunState) -> str:

@@ -12,14 +12,22 @@ import numpy as np
 
 from gce import __version__
 from gce.app.evaluation.baselines import CONCLUSION, best_of
-from gce.app.evaluation.rewards import Rewards, from_stored, is_graded, reference_rewards, rewards_of_run
-from gce.app.evaluation.scoring import graded_fields, stored_shares
+from gce.app.evaluation.rewards import (
+    Rewards,
+    from_stored,
+    is_graded,
+    reference_rewards,
+    rewards_of_answers,
+    rewards_of_run,
+)
+from gce.app.evaluation.scoring import accuracy, answer_record, stored_shares
 from gce.app.shown import Part
 from gce.app.tables.cells import count_words
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.sampling import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
 from gce.app.wiring.system import peak_bytes
+from gce.domain.answers import Answer
 from gce.domain.baselines import PolicyScore
 from gce.domain.buffer import Buffer, composition
 from gce.domain.figures import Table
@@ -36,7 +44,7 @@ __all__ = [
     "mean_rewards",
     "moved_arrays",
     "result_parts",
-    "reward_table",
+    "stored_rewards",
     "summary_of",
     "versions",
 ]
@@ -62,7 +70,7 @@ def iteration_record(
     buffer: Buffer,
     admitted: Sequence[Trace],
     reports: Sequence[UpdateReport],
-    dev: Mapping[str, Interval],
+    dev: Sequence[Answer],
     seconds: Mapping[str, float],
 ) -> IterationRecord:
     """The record of an iteration: what was sampled, admitted, learned and measured."""
@@ -78,7 +86,8 @@ def iteration_record(
         gradient_norm=_mean([report.gradient_norm for report in taken]),
         entropy=_entropy(rollouts),
         dropped=sum(report.dropped for report in reports),
-        dev=dev,
+        dev=accuracy(dev),
+        dev_reward=rewards_of_answers(dev),
         seconds=seconds,
         failed=Counter(rollout.judged.problem.tier for rollout in sampled if rollout.judged.failed),
     )
@@ -104,19 +113,11 @@ def commit(
             "rollouts",
             {
                 "key": completion.key,
-                "problem": answer.problem.key,
-                "tier": answer.problem.tier,
+                **answer_record(answer),
                 "iteration": record.iteration,
-                "text": completion.text,
-                "finish_reason": completion.finish_reason,
-                "policy": completion.policy,
-                "right": answer.right,
-                "outcome": answer.outcome,
                 "admitted": completion.key in taken,
                 "shown": rollout.shown,
-                "verdicts": to_plain(answer.verdicts),
                 **rollout.counts,
-                **graded_fields(answer),
             },
         )
     for trace in admitted:
@@ -204,8 +205,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         lines.append(Table(*accuracy_rows(rows, tiers, held_out)))
         lines += [CONCLUSION] if floors else []
-        if "mean_reward" in summary:
-            lines += ["", reward_table(summary["mean_reward"], tiers, held_out)]
+        if rewards := stored_rewards(summary):
+            lines += ["", Table(*reward_rows(rewards, tiers, held_out))]
     if summary["falls"]:
         fell = [
             f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"
@@ -224,14 +225,17 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
     return lines
 
 
-def reward_table(found: Mapping[str, Any], tiers: Sequence[str], held_out: Sequence[str] = ()) -> Table:
-    """The mean rewards that a summary holds, in the rows of the table of accuracy."""
+def stored_rewards(summary: Mapping[str, Any]) -> dict[str, Rewards]:
+    """The mean rewards that a summary holds, by the rows of the table of accuracy; none where each is 0 or 1."""
+    if "mean_reward" not in summary:
+        return {}
+    found = summary["mean_reward"]
     floors, heuristics = (
         {name: from_stored(row) for name, row in found[each].items()} for each in ("floors", "heuristics")
     )
     rows: dict[str, Rewards] = {moment: from_stored(found[moment]) for moment in ("before", "after")}
     rows |= {"best prompt-blind": best_of(floors), **heuristics}
-    return Table(*reward_rows({name: row for name, row in rows.items() if row}, tiers, held_out))
+    return {name: row for name, row in rows.items() if row}
 
 
 def _stored_rows(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Interval]]:

@@ -43,7 +43,7 @@ from gce.app.training.state import resume as resumed_state
 from gce.app.training.tracking import TrackedWatcher
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import default_model, find_learning_model
-from gce.app.wiring.names import GIVEN, entry, find_strategy, name_of
+from gce.app.wiring.names import entry, find_strategy, name_of, plain_name
 from gce.app.wiring.runs import find_adapter, place_of
 from gce.app.wiring.system import SystemClock
 from gce.app.wiring.tasks import find_preset, find_task, is_fold, problems_digest, same_problems, say_if_many, task_name
@@ -360,10 +360,10 @@ def _followed(
     watcher = watch(settings.last_iteration)
     if tracker is None:
         return _finished(prepared, runs, store, watcher, measure_before=measure_before)
-    binary = prepared.task.reward is all_right
-    tracked = TrackedWatcher(watcher, tracker, settings.optimizer.learning_rate, binary)
-    folder = folder_of(runs, store.name)
-    followed = TrackedRun(store.name, identity_of(folder), folder, plain_settings(to_plain(settings)))
+    tracked = TrackedWatcher(watcher, tracker, settings.optimizer.learning_rate)
+    folder, flat = folder_of(runs, store.name), plain_settings(to_plain(settings))
+    shown = {name: plain_name(each) if isinstance(each, str) else each for name, each in flat.items()}
+    followed = TrackedRun(store.name, identity_of(folder), folder, shown)
     with tracked.following(followed):
         result = _finished(prepared, runs, store, tracked, measure_before=measure_before)
         tracked.result(result.summary)
@@ -416,7 +416,7 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
 
 def _called(settings: TrainSettings) -> str:
     """What the model is called."""
-    return settings.model.name.removeprefix(GIVEN)
+    return plain_name(settings.model.name)
 
 
 def _begins(prepared: _Prepared, name: str) -> Iterator[str]:

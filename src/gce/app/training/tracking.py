@@ -13,9 +13,10 @@ from attrs import define
 
 from gce.app.evaluation.baselines import best_of
 from gce.app.evaluation.scoring import stored_shares
+from gce.app.training.records import stored_rewards
 from gce.app.training.state import Watcher
 from gce.domain.measurements import IterationRecord
-from gce.domain.tracking import TrackedRun, accuracy_values, iteration_values
+from gce.domain.tracking import TrackedRun, iteration_values, result_values
 from gce.errors import one_line
 from gce.ports.tracker import Tracker
 
@@ -30,8 +31,6 @@ class TrackedWatcher:
     tracker: Tracker | None
     """None for nobody; so it is after it raised something."""
     learning_rate: float
-    binary: bool
-    """Whether rewards are 0 or 1."""
 
     def stage(self, name: str, total: int) -> Callable[[], None]:
         """See `gce.app.training.state.Watcher`."""
@@ -44,7 +43,7 @@ class TrackedWatcher:
     def iteration(self, record: IterationRecord) -> None:
         """See `gce.app.training.state.Watcher`."""
         self.watcher.iteration(record)
-        values = iteration_values(record, learning_rate=self.learning_rate, binary=self.binary)
+        values = iteration_values(record, learning_rate=self.learning_rate)
         self._tell(lambda tracker: tracker.log(record.iteration, values))
 
     @contextmanager
@@ -59,10 +58,13 @@ class TrackedWatcher:
         self._tell(lambda tracker: tracker.end(complete=True))
 
     def result(self, summary: Mapping[str, Any]) -> None:
-        """Tell the tracker the accuracy on test problems, and that of the best prompt-blind baseline."""
+        """Tell the tracker the accuracy, or reward, on test problems, and that of the best prompt-blind baseline."""
         baselines = {name: stored_shares(row) for name, row in summary["floors"].items()}
         rows = {"accuracy_before": stored_shares(summary["before"]), "accuracy": stored_shares(summary["after"])}
-        values = accuracy_values({**rows, "prompt_blind": best_of(baselines)})
+        values = result_values({**rows, "prompt_blind": best_of(baselines)})
+        rewards = stored_rewards(summary)
+        names = {"before": "reward_before", "after": "reward", "best prompt-blind": "prompt_blind_reward"}
+        values |= result_values({name: rewards[row] for row, name in names.items() if row in rewards})
         self._tell(lambda tracker: tracker.log(summary["iterations"], values))
 
     def _tell(self, what: Callable[[Tracker], None]) -> None:

@@ -14,7 +14,7 @@ from attrs import field, frozen
 from gce.adapters.models.functions import FunctionModel
 from gce.app.options import nearest
 from gce.app.settings.records import TrainSettings
-from gce.app.wiring.names import GIVEN, attribute, called, not_by_name
+from gce.app.wiring.names import attribute, called, is_given, not_by_name, plain_name
 from gce.domain.models import CAPABILITIES, Capability
 from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput, ModelError, SettingError
@@ -108,7 +108,7 @@ def find_model(settings: TrainSettings, task: Task) -> Model:
         GceError: in one line, what is wrong with the name or with what it stands for.
     """
     name = settings.model.name or default_model(task)
-    if name.startswith(GIVEN):
+    if is_given(name):
         raise not_by_name(name, "model")
     backend = backend_of(name)
     if backend.is_meant is _is_directory and "/" not in name and not Path(name).exists():
@@ -146,7 +146,7 @@ def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) 
         GceError: as `find_model`, or the model does not sample, or not learn.
     """
     model = find_model(settings, task) if model is None else model
-    name = settings.model.name.removeprefix(GIVEN)
+    name = plain_name(settings.model.name)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {name} cannot be trained: it does not sample")
     if not isinstance(model, Learner):

@@ -14,22 +14,23 @@ from gce.domain.strategies import STRATEGIES, Strategy
 from gce.errors import BadInput, GceError, one_line
 
 __all__ = [
-    "GIVEN",
     "STRATEGY",
     "TRAINED",
     "attribute",
     "called",
     "entry",
     "find_strategy",
+    "is_given",
     "is_trained",
     "name_of",
     "not_by_name",
+    "plain_name",
 ]
 
 Entry = TypeVar("Entry")
 
-GIVEN = "given:"
-"""Prefix, in a run's settings, of the name of an object that was passed from Python."""
+_GIVEN = "given:"
+"""Prefix, in a run's settings, of the name of an object that was passed from Python; nobody is shown it."""
 
 
 def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -> Entry:
@@ -40,7 +41,7 @@ def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -
     """
     if name in table:
         return table[name]
-    if name.startswith(GIVEN):
+    if is_given(name):
         raise not_by_name(name, what)
     if ":" not in name:
         known = f"choose one of {', '.join(table)}, or give your own as module:ATTR"
@@ -56,12 +57,22 @@ def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -
 
 def not_by_name(name: str, what: str) -> BadInput:
     """The error where a run needs again what was given from Python."""
-    return BadInput(f"the {what} {name.removeprefix(GIVEN)!r} was given from Python, not by a name: give it again")
+    return BadInput(f"the {what} {plain_name(name)!r} was given from Python, not by a name: give it again")
 
 
 def name_of(given: Any, own: str) -> str:
-    """Return an object's name in settings: the given name, or `own` after `GIVEN`."""
-    return given if isinstance(given, str) else GIVEN + own
+    """Return an object's name in settings: the given name, or `own` marked as the name of what was passed."""
+    return given if isinstance(given, str) else _GIVEN + own
+
+
+def is_given(name: str) -> bool:
+    """Return whether settings name an object that was passed from Python, so that nothing is found by the name."""
+    return name.startswith(_GIVEN)
+
+
+def plain_name(name: str) -> str:
+    """Return the name to show for a name in settings."""
+    return name.removeprefix(_GIVEN)
 
 
 def called(name: str, function: Any, **arguments: Any) -> Any:

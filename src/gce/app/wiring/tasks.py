@@ -16,7 +16,7 @@ from gce.adapters.datasets.record_files import HUMAN_EVAL, MOST_BYTES, human_eva
 from gce.adapters.system.input_files import read_input
 from gce.app.options import nearest
 from gce.app.terminal import note
-from gce.app.wiring.names import GIVEN, entry, name_of
+from gce.app.wiring.names import entry, is_given, name_of, plain_name
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, Drawn, Listed, ProblemSource, Task
@@ -78,7 +78,7 @@ def fold_name(name: str, fold: int, folds: int) -> str:
 
 def is_fold(name: str) -> bool:
     """Whether a task of this name is a fold of another, or may be one."""
-    return name.startswith(GIVEN) or _FOLD.fullmatch(name) is not None
+    return is_given(name) or _FOLD.fullmatch(name) is not None
 
 
 def in_fold(task: Task, fold: int, folds: int) -> Task:
@@ -104,7 +104,7 @@ def problems_digest(name: str, task: Task) -> str:
     """SHA-256 of the file that a task's problems come from, or of its list; empty where it draws new ones."""
     fold = _FOLD.fullmatch(name)
     source = (fold[1] if fold else name).partition("@")[2]
-    if source and not name.startswith(GIVEN):
+    if source and not is_given(name):
         return sha256(read_input(_path(source), MOST_BYTES)).hexdigest()
     if not isinstance(task.draw, Listed):
         return ""
@@ -125,7 +125,7 @@ def same_problems(name: str, task: Task, digest: str) -> None:
     """
     if (digest or "@" in name) and problems_digest(name, task) != digest:
         what = "file of the task" if "@" in name else "list of questions of task"
-        raise BadInput(f"the {what} {name} is not the one that the run was made with")
+        raise BadInput(f"the {what} {plain_name(name)} is not the one that the run was made with")
 
 
 def _path(source: str) -> Path:
