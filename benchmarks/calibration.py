@@ -1,4 +1,4 @@
-"""Whether paired tests reject as often as they should: `python -m benchmarks.calibration ANSWERS.jsonl`, or `--simulated`.
+"""Whether paired tests reject as often as they should: `python -m benchmarks.calibration ANSWERS.jsonl | --simulated`.
 
 `--simulated` draws 10,000 data sets without a difference for each test, 200 problems a tier, and counts rejections at
 5 %: graded rewards (continuous), right and wrong answers (discrete), families of comparisons with Holm's correction,
@@ -91,13 +91,17 @@ def _rewards(rng: np.random.Generator, n: int, rows: int = 1) -> Numbers:
     """Differences of graded rewards of `rows` evaluations from one, all with the same means: (rows, n)."""
     mean = rng.uniform(0.05, 0.95, n)
     drawn = rng.beta(4 * mean, 4 * (1 - mean), (rows + 1, n))
-    return drawn[1:] - drawn[0]
+    return np.asarray(drawn[1:] - drawn[0])
+
+
+def _tiers(rng: np.random.Generator, n: int) -> Iterator[Numbers]:
+    return (_rewards(rng, n)[0] for _ in range(3))
 
 
 def _outcomes(rng: np.random.Generator, n: int, rows: int = 1) -> Numbers:
     """The same of right and wrong answers."""
     right = rng.random((rows + 1, n)) < rng.beta(0.5, 0.5, n)
-    return right[1:].astype(int) - right[0]
+    return np.asarray(right[1:].astype(int) - right[0])
 
 
 def _study(rng: np.random.Generator, n: int, seeds: int, deviation: float) -> Numbers:
@@ -135,12 +139,8 @@ def nulls() -> Iterator[tuple[str, str, Null]]:
     """What is drawn, the test, and the function that does both."""
     yield "graded rewards, 1 tier", "sign flips", lambda rng, n: _signs(rng, *_rewards(rng, n)) < LEVEL
     yield "graded rewards, 1 tier", "paired bootstrap", lambda rng, n: _misses(_bootstrap(rng, *_rewards(rng, n)))
-    tiers = (lambda rng, n: _rewards(rng, n)[0],) * 3
-    yield "graded rewards, 3 tiers", "sign flips", lambda rng, n: _signs(rng, *(one(rng, n) for one in tiers)) < LEVEL
-    yield (
-        *("graded rewards, 3 tiers", "paired bootstrap"),
-        lambda rng, n: _misses(_bootstrap(rng, *(one(rng, n) for one in tiers))),
-    )
+    yield "graded rewards, 3 tiers", "sign flips", lambda rng, n: _signs(rng, *_tiers(rng, n)) < LEVEL
+    yield "graded rewards, 3 tiers", "paired bootstrap", lambda rng, n: _misses(_bootstrap(rng, *_tiers(rng, n)))
     yield (
         *("graded rewards, 5 rows against one", "sign flips, Holm: any rejected"),
         lambda rng, n: min(holm([_signs(rng, row) for row in _rewards(rng, n, 5)])) < LEVEL,

@@ -113,8 +113,9 @@ def hierarchical_bootstrap(
     for tier in tiers:
         values = np.asarray(tier, float)
         n = values.shape[1]
-        problems = generator.integers(0, n, (repetitions, n))
-        by_seed = np.stack([seed[problems].mean(axis=1) for seed in values], axis=1)
+        problems = generator.integers(0, n, (repetitions, n)) + n * np.arange(repetitions)[:, None]
+        often = np.bincount(problems.ravel(), minlength=repetitions * n).reshape(repetitions, n)
+        by_seed = often @ values.T / n
         means += np.take_along_axis(by_seed, drawn, axis=1).mean(axis=1) / len(tiers)
         value += float(values.mean()) / len(tiers)
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()

@@ -14,10 +14,10 @@ __all__ = ["add_arguments", "run"]
 DESCRIPTION = """\
 Compute the power of the paired exact test (McNemar) by which gce compares two models, strategies or conditions on the
 same problems: the chance of finding a gain, the smallest gain that is found with 80 % power, and the number of problems
-per tier that a gain takes. Only problems that exactly one of the two solves carry information; their share follows from
-the base rate and the correlation of outcomes, or is given with --discordant. With RUN, it is taken from stored answers:
-a run's test before and after training, or the strategies in a file of gce evaluate --answers. Sums are exact: nothing is
-simulated or sampled.
+per tier that a gain takes. Only discordant problems, which exactly one of the two solves, carry information: their
+share follows from the base rate and the correlation of outcomes, or is given with --discordant. With RUN, it is taken
+from stored answers: a run's test before and after training, or the strategies in a file of gce evaluate --answers. All
+sums are exact; nothing is simulated.
 """
 EXAMPLES = """\
 examples:
@@ -39,12 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tiers", type=TIERS, help="number of tiers (default 1, or the stored ones)")
     parser.add_argument("--gain", type=CHANGE, help="expected difference of solve rates (default: several)")
     parser.add_argument("--base", type=SHARE, help="solve rate of the first (default 0.5, or the stored one)")
-    parser.add_argument("--discordant", type=SHARE, help="share of problems that exactly one of the two solves")
+    parser.add_argument("--discordant", type=SHARE, help="share of discordant problems (default: by --correlation)")
     parser.add_argument(
         "--correlation",
         type=SHARE,
         default=0.5,
-        help="correlation of the two outcomes on a problem, if --discordant is not known; 0 needs most (default 0.5)",
+        help="correlation of the two outcomes on a problem; 0 needs most problems (default 0.5)",
     )
     parser.add_argument(
         "--seeds", type=SEED_COUNT, default=1, help="training seeds that are averaged; speaks of these only (default 1)"

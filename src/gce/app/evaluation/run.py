@@ -40,6 +40,7 @@ from gce.domain.conversations import Conversation
 from gce.domain.learning import ModelState
 from gce.domain.measurements import Interval
 from gce.domain.metrics import METRICS, Metric, MetricSettings, by_tier
+from gce.domain.paired import Gain
 from gce.domain.problems import Problem
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate

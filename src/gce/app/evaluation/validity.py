@@ -316,8 +316,9 @@ def _shortcuts(facts: _Facts) -> Iterator[str]:
     }
     adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
     above = [tier for tier, p in adjusted.items() if p < 0.05 and facts.after[tier].share > facts.blind[tier].share]
+    named = ", ".join(above) or "no tier"
     if adjusted:
         yield (
-            f"Shortcuts: accuracy is significantly above the best prompt-blind baseline in {', '.join(above) or 'no tier'}"
-            f" (score test, Holm's correction over {len(adjusted)} tiers; the margins below have intervals of their own)."
+            f"Shortcuts: accuracy is significantly above the best prompt-blind baseline in {named} "
+            f"(score test with Holm's correction over {len(adjusted)} tiers; the margins have intervals tier by tier)."
         )
