@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from gce.app.evaluation.comparison import stored_pairs
-from gce.app.tables.cells import p_cell, percent
+from gce.app.tables.cells import p_cell
 from gce.app.tables.layout import table
 from gce.app.wiring.files import read_input
 from gce.app.wiring.runs import open_run
@@ -61,25 +61,26 @@ class Power:
     def __str__(self) -> str:
         """The table."""
         stored = any(row.p is not None for row in self.rows)
-        head: tuple[str, ...] = ("gain, points", "discordant, %", "power, %", "smallest gain", "problems per tier")
+        head: tuple[str, ...] = ("gain", "discordant", "power", "smallest", "needed")
         rows: list[tuple[str, ...]] = [
             (
                 f"{100 * row.gain:+.3g}",
-                f"{100 * row.discordant:.1f}",
-                f"{100 * row.power:.1f}",
+                f"{100 * row.discordant:.1f} %",
+                f"{100 * row.power:.1f} %",
                 "-" if row.minimal_gain is None else f"{100 * row.minimal_gain:+.1f}",
-                "-" if not row.gain else "over the limit" if row.needed is None else f"{row.needed:,}",
+                "-" if not row.gain else "more" if row.needed is None else f"{row.needed:,}",
             )
             for row in self.rows
         ]
         if stored:
-            head = ("", *head, "p (Holm)")
-            rows = [(row.what, *cells, p_cell(row.p)) for row, cells in zip(self.rows, rows, strict=True)]
+            head = ("", "n", *head, "p (Holm)")
+            rows = [(row.what, f"{row.n:,}", *cells, p_cell(row.p)) for row, cells in zip(self.rows, rows, strict=True)]
+        wanted = f"with {100 * self.wanted:g} % power"
         last = (
-            f"smallest gain: that these problems find with {percent(self.wanted)} power; problems per tier: that the "
-            f"gain needs for it, up to {MOST_PAIRS:,} pairs"
+            f"gain, smallest: in points; smallest: the smallest gain found {wanted};",
+            f"needed: problems per tier that find the gain {wanted}, up to {MOST_PAIRS:,} pairs",
         )
-        return "\n".join([self.assumed, table(head, rows), last])
+        return "\n".join([self.assumed, table(head, rows), *last])
 
 
 def power(
