@@ -1,4 +1,8 @@
-"""Whether paired tests reject as often as they should: `python -m benchmarks.calibration ANSWERS.jsonl`.
+"""Whether paired tests reject as often as they should: `python -m benchmarks.calibration ANSWERS.jsonl | --simulated`.
+
+`--simulated` draws 10,000 data sets without a difference for each test, 200 problems a tier, and counts rejections at
+5 %: graded rewards (continuous), right and wrong answers (discrete), families of comparisons with Holm's correction,
+and studies of several seeds with and without differences between seeds. An interval rejects where it leaves out 0.
 
 ANSWERS are several samples of each problem, as `gce evaluate --samples 8 --temperature 0.8 --answers FILE` writes them.
 Each repetition draws problems of each tier anew, with replacement, and two different samples of each: two evaluations
@@ -14,14 +18,24 @@ import argparse
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gce.domain.paired import hierarchical_bootstrap
 from gce.domain.randomness import generator
-from gce.domain.statistics import interval, mcnemar, sign_flip_p
+from gce.domain.statistics import (
+    Estimate,
+    holm,
+    interval,
+    mcnemar,
+    paired_difference,
+    sign_flip_p,
+    stratified_bootstrap,
+)
 
 LEVEL = 0.05
 POINTS = 0.1
@@ -64,6 +78,86 @@ def rejections(samples: Samples, *, n: int, repetitions: int, planted: bool) -> 
     return counts
 
 
+Numbers = np.ndarray[Any, np.dtype[Any]]
+Null = Callable[[np.random.Generator, int], bool]
+"""Draws a data set without a difference, of so many problems a tier; whether the test rejects."""
+FEWER = 999
+"""Signs or resamples drawn for each of many data sets."""
+SEED_DEVIATION = 0.02
+"""Standard deviation of the true difference between seeds; that of a mean over 200 problems is 0.02 too."""
+
+
+def _rewards(rng: np.random.Generator, n: int, rows: int = 1) -> Numbers:
+    """Differences of graded rewards of `rows` evaluations from one, all with the same means: (rows, n)."""
+    mean = rng.uniform(0.05, 0.95, n)
+    drawn = rng.beta(4 * mean, 4 * (1 - mean), (rows + 1, n))
+    return np.asarray(drawn[1:] - drawn[0])
+
+
+def _tiers(rng: np.random.Generator, n: int) -> Iterator[Numbers]:
+    return (_rewards(rng, n)[0] for _ in range(3))
+
+
+def _outcomes(rng: np.random.Generator, n: int, rows: int = 1) -> Numbers:
+    """The same of right and wrong answers."""
+    right = rng.random((rows + 1, n)) < rng.beta(0.5, 0.5, n)
+    return np.asarray(right[1:].astype(int) - right[0])
+
+
+def _study(rng: np.random.Generator, n: int, seeds: int, deviation: float) -> Numbers:
+    """Differences by seed and problem, of mean 0 over all seeds and problems: (seeds, n)."""
+    each_seed, each_problem = rng.normal(0, deviation, (seeds, 1)), rng.normal(0, 0.1, n)
+    noise = np.concatenate([_rewards(rng, n) for _ in range(seeds)])
+    return np.asarray(each_seed + each_problem + noise)
+
+
+def _misses(found: Estimate) -> bool:
+    return not found.low <= 0.0 <= found.high
+
+
+def _signs(rng: np.random.Generator, *tiers: Numbers) -> float:
+    return sign_flip_p([tier.tolist() for tier in tiers], rng, repetitions=FEWER)
+
+
+def _bootstrap(rng: np.random.Generator, *tiers: Numbers) -> Estimate:
+    return stratified_bootstrap([tier.tolist() for tier in tiers], rng, repetitions=FEWER)
+
+
+def _wald(changes: Numbers) -> Estimate:
+    return paired_difference([(int((changes > 0).sum()), int((changes < 0).sum()), changes.size)])
+
+
+def _flips_over_problems(study: Callable[..., Numbers], rng: np.random.Generator, n: int) -> bool:
+    return _signs(rng, study(rng, n).mean(axis=0)) < LEVEL
+
+
+def _hierarchical(study: Callable[..., Numbers], rng: np.random.Generator, n: int) -> bool:
+    return _misses(hierarchical_bootstrap([study(rng, n).tolist()], rng, repetitions=FEWER))
+
+
+def nulls() -> Iterator[tuple[str, str, Null]]:
+    """What is drawn, the test, and the function that does both."""
+    yield "graded rewards, 1 tier", "sign flips", lambda rng, n: _signs(rng, *_rewards(rng, n)) < LEVEL
+    yield "graded rewards, 1 tier", "paired bootstrap", lambda rng, n: _misses(_bootstrap(rng, *_rewards(rng, n)))
+    yield "graded rewards, 3 tiers", "sign flips", lambda rng, n: _signs(rng, *_tiers(rng, n)) < LEVEL
+    yield "graded rewards, 3 tiers", "paired bootstrap", lambda rng, n: _misses(_bootstrap(rng, *_tiers(rng, n)))
+    yield (
+        *("graded rewards, 5 rows against one", "sign flips, Holm: any rejected"),
+        lambda rng, n: min(holm([_signs(rng, row) for row in _rewards(rng, n, 5)])) < LEVEL,
+    )
+    yield "right or wrong, 1 tier", "McNemar, exact", lambda rng, n: _p(_outcomes(rng, n)) < LEVEL
+    yield "right or wrong, 1 tier", "interval of Bonett and Price", lambda rng, n: _misses(_wald(_outcomes(rng, n)))
+    yield (
+        *("right or wrong, 5 rows against one", "McNemar, Holm: any rejected"),
+        lambda rng, n: min(holm([_p(row) for row in _outcomes(rng, n, 5)])) < LEVEL,
+    )
+    for seeds, deviation in ((3, 0.0), (3, SEED_DEVIATION), (5, SEED_DEVIATION), (10, SEED_DEVIATION)):
+        what = f"study of {seeds} seeds that {'differ' if deviation else 'do not differ'}"
+        study = partial(_study, seeds=seeds, deviation=deviation)
+        yield what, "sign flips over problems", partial(_flips_over_problems, study)
+        yield what, "hierarchical bootstrap", partial(_hierarchical, study)
+
+
 def _p(changes: np.ndarray[Any, np.dtype[Any]]) -> float:
     return mcnemar(int((changes > 0).sum()), int((changes < 0).sum()))
 
@@ -84,26 +178,32 @@ def main(argv: Iterable[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("answers", type=Path, metavar="ANSWERS.jsonl")
+    parser.add_argument("answers", type=Path, metavar="ANSWERS.jsonl", nargs="?")
+    parser.add_argument("--simulated", action="store_true", help="draw data sets in place of stored answers")
     parser.add_argument("--n", type=int, default=200, help="problems a tier (default 200)")
-    parser.add_argument("--repetitions", type=int, default=200, help="default 200")
+    parser.add_argument("--repetitions", type=int, help="default 200, with --simulated 10,000")
     options = parser.parse_args(None if argv is None else list(argv))
-    samples = read(options.answers)
+    if options.simulated == (options.answers is not None):
+        parser.error("expected either ANSWERS.jsonl or --simulated")
+    if options.simulated:
+        repetitions = options.repetitions or 10_000
+        for what, test, rejects in nulls():
+            rng = generator(0, "simulated", what, test)
+            _print(what, test, sum(rejects(rng, options.n) for _ in range(repetitions)), repetitions)
+        return 0
+    samples, repetitions = read(options.answers), options.repetitions or 200
     for planted in (False, True):
-        counts = rejections(samples, n=options.n, repetitions=options.repetitions, planted=planted)
+        counts = rejections(samples, n=options.n, repetitions=repetitions, planted=planted)
         for test, count in counts.items():
-            share = interval(count, options.repetitions)
-            row = {
-                "what": "ten points planted" if planted else "A/A",
-                "test": test,
-                "rejected": count,
-                "of": options.repetitions,
-                "share": round(share.share, 4),
-                "low": round(share.low, 4),
-                "high": round(share.high, 4),
-            }
-            print(json.dumps(row))
+            _print("ten points planted" if planted else "A/A", test, count, repetitions)
     return 0
+
+
+def _print(what: str, test: str, count: int, repetitions: int) -> None:
+    share = interval(count, repetitions)
+    row = {"what": what, "test": test, "rejected": count, "of": repetitions}
+    limits = {"share": share.share, "low": share.low, "high": share.high}
+    print(json.dumps(row | {name: round(value, 4) for name, value in limits.items()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from gce.app import cli
 from gce.app.settings.records import StoppingSettings, TrainSettings
 from gce.app.settings.values import with_recipe
 from gce.app.studies.conditions import STUDIES, Condition, check_stored, values_of
-from gce.app.studies.study import Effect, Finished, effects, finished
+from gce.app.studies.study import Effect, Finished, effects, finished, graded
 from gce.app.training import run as training
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
@@ -55,6 +55,26 @@ def test_differences_are_paired_by_seed_and_problem() -> None:
     assert half.by_seed == (-0.25, -0.5)
     assert half.difference is not None and half.difference.value == pytest.approx(-0.375)
     assert half.difference.low < -0.375 < half.difference.high
+    assert half.across is not None and half.across.value == pytest.approx(-0.375)
+    assert half.across.low <= half.difference.low, "other seeds add to what other problems leave open"
+    (_, single) = effects(runs[:2], CONDITIONS)
+    assert single.difference is not None and single.across is None, "one seed says nothing about others"
+
+
+def test_graded_rewards_are_compared_like_accuracy() -> None:
+    """All wrong, but with rewards: a half and a quarter more on two problems."""
+
+    def graded_run(condition: str, rewards: dict[tuple[str, str], float]) -> Finished:
+        return Finished(condition, 0, dict.fromkeys(rewards, 0.0), {}, rewards)
+
+    runs = [
+        graded_run("full", {("T0", "0"): 0.75, ("T0", "1"): 0.5}),
+        graded_run("half", {("T0", "0"): 0.25, ("T0", "1"): 0.25}),
+    ]
+    (_, half) = effects(graded(runs), CONDITIONS)
+    assert half.difference is not None and half.difference.value == pytest.approx(-0.375)
+    assert half.p is not None and half.adjusted == half.p
+    assert graded([run("full", 0, "10")]) == [], "no reward is partial"
 
 
 def test_a_study_over_two_processes_is_the_same_study(

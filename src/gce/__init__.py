@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gce.adapters.datasets.atif import atif_of_trace, read_atif, trace_of_atif
     from gce.app.evaluation.auditing import audit
     from gce.app.evaluation.checking import check
+    from gce.app.evaluation.power import power
     from gce.app.evaluation.run import evaluate
     from gce.app.loaded_model import load_model
     from gce.app.own_tasks import task
@@ -60,6 +61,7 @@ _HOMES = {
     "gce.adapters.datasets.atif": ("atif_of_trace", "read_atif", "trace_of_atif"),
     "gce.app.evaluation.auditing": ("audit",),
     "gce.app.evaluation.checking": ("check",),
+    "gce.app.evaluation.power": ("power",),
     "gce.app.evaluation.run": ("evaluate",),
     "gce.app.loaded_model": ("load_model",),
     "gce.app.own_tasks": ("task",),
@@ -144,6 +146,7 @@ __all__ = [
     "evaluate",
     "judge",
     "load_model",
+    "power",
     "read_atif",
     "report",
     "resume",

@@ -28,6 +28,7 @@ COMMANDS = {
     "ablate": "ablation study: conditions or algorithms compared over several seeds",
     "report": "report runs and studies as an HTML page with figures, as Markdown, or as PNG files",
     "transcript": "print prompts, answers and verdicts of a run",
+    "power": "how many problems a comparison needs, and what the answers of a run could have decided",
     "validity": "measure how far a run's result can be trusted: generalization, regressions, shortcuts",
     "rescore": "judge a run's stored answers again and list changed verdicts",
     "export": "export a trained adapter for mlx-lm or PEFT, or merge it into its base model",

@@ -19,6 +19,8 @@ from attrs import frozen
 __all__ = [
     "ADAPTED_BLOCKS",
     "BATCH",
+    "CHANGE",
+    "COMPARISONS",
     "DECIMAL",
     "DECIMAL_FROM_0",
     "FITTED",
@@ -43,13 +45,16 @@ __all__ = [
     "SECONDS",
     "SEED",
     "SEEDS",
+    "SEED_COUNT",
     "SHARE",
     "SHARE_ABOVE_0",
     "SHARE_BELOW_1",
+    "SHARE_INSIDE",
     "SHOTS",
     "SWITCH",
     "TEMPERATURE",
     "THREADS",
+    "TIERS",
     "TOKENS",
     "UPDATES",
     "ByName",
@@ -416,6 +421,8 @@ RANK = Count(1, 4_096)
 ADAPTED_BLOCKS = Count(1, 1_000)
 """More than any model has; those that it has not are not adapted."""
 
+TIERS = SEED_COUNT = COMPARISONS = Count(1, 100)
+
 THREADS = Count(1, 1_024)
 REQUESTS = Count(1, 1_000)
 """Under way at a time: each needs an open file, and a process usually gets 1,024 of them."""
@@ -423,6 +430,9 @@ REQUESTS = Count(1, 1_000)
 SHARE = Number(0.0, 1.0)
 SHARE_ABOVE_0 = Number(0.0, 1.0, above=True)
 SHARE_BELOW_1 = Number(0.0, 1.0, below=True)
+SHARE_INSIDE = Number(0.0, 1.0, above=True, below=True)
+CHANGE = Number(-1.0, 1.0)
+"""A difference of two shares."""
 TEMPERATURE = Number(1e-6, 100.0, or_0=True)
 """0 is greedy. Logits divided by less than a millionth overflow float32; above 100, tokens are drawn at random."""
 LEARNING_RATE = Number(1e-12, 1e6, above=True)

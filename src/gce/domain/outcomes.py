@@ -17,7 +17,7 @@ from attrs import evolve
 
 from gce.domain.completions import Completion
 from gce.domain.measurements import Interval, MeanReward
-from gce.domain.statistics import DEFAULT_INTERVAL, interval, mean_of_problems
+from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS, interval, mean_of_problems
 from gce.domain.verdicts import Status, Verdict
 
 __all__ = ["coverage", "mean_reward", "outcome", "rate"]
@@ -33,11 +33,24 @@ def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool)
     return "unreadable" if "unreadable" in statuses else "wrong"
 
 
-def rate(outcomes: Iterable[Status], *, method: str = DEFAULT_INTERVAL, confidence: float = 0.95) -> Interval:
-    """Return the share of right answers among those that did not fail, with its confidence interval."""
+def rate(
+    outcomes: Iterable[Status],
+    *,
+    method: str = DEFAULT_INTERVAL,
+    confidence: float = 0.95,
+    problems: int | None = None,
+) -> Interval:
+    """Return the share of right answers among those that did not fail, with its confidence interval.
+
+    If several of them answer one problem, the interval is that of as many trials as there are `problems`, as in
+    `mean_of_problems`: answers to one problem are not independent.
+    """
     found = list(outcomes)
     failed = found.count("failed")
     share = interval(found.count("right"), len(found) - failed, method=method, confidence=confidence)
+    if problems is not None and 0 < problems < share.n:
+        low, high = INTERVALS[method](share.share, problems, confidence)
+        share = evolve(share, low=low, high=high)
     return evolve(share, unreadable=found.count("unreadable"), failed=failed)
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "clustered_mean",
     "clustered_standard_error",
     "difference",
+    "difference_p",
     "holm",
     "interval",
     "mcnemar",
@@ -95,6 +96,22 @@ def difference(after: Interval, before: Interval) -> Estimate:
     down = math.hypot(after.share - after.low, before.high - before.share)
     up = math.hypot(after.high - after.share, before.share - before.low)
     return Estimate(value=value, low=value - down, high=value + up)
+
+
+def difference_p(after: Interval, before: Interval) -> float:
+    """Return the two-sided p value of the score test for two independent shares, with the pooled standard error.
+
+    If both shares were measured on the same problems, p is usually too large; `mcnemar` tests such a difference.
+
+    Source: the chi-squared test without continuity correction; Newcombe (1998), Statistics in Medicine 17:873.
+
+    Raises:
+        ValueError: a share with n = 0.
+    """
+    _check_measured((after, before))
+    pooled = (after.correct + before.correct) / (after.n + before.n)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / after.n + 1 / before.n))
+    return math.erfc(abs(after.share - before.share) / error / math.sqrt(2)) if error else 1.0
 
 
 def mean_over_tiers(tiers: Iterable[Interval | MeanReward]) -> Estimate | None:

@@ -11,7 +11,17 @@ from gce.app.parser import Parser
 from gce.app.settings.command_line import add_settings, given_settings
 from gce.app.studies.conditions import STUDIES, Condition
 from gce.app.studies.running import plan_runs, run_all
-from gce.app.studies.study import Effect, Finished, effect_rows, effects, finished, moved_blocks, unclear
+from gce.app.studies.study import (
+    INTERVALS_IN_WORDS,
+    Effect,
+    Finished,
+    effect_rows,
+    effects,
+    finished,
+    graded,
+    moved_blocks,
+    unclear,
+)
 from gce.app.tables.layout import table
 from gce.app.terminal import put, put_json
 from gce.app.wiring.executors import find_executor
@@ -76,12 +86,16 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.table:
         run_all(wanted, find_executor(arguments.processes))
     runs = finished(runs_of(name), name, study)
-    found = effects(runs, study)
+    found, rewarded = effects(runs, study), effects(graded(runs), study)
     missing = [(run.condition, run.seed) for run in wanted if not run.done]
     if arguments.json:
-        put_json({"effects": to_plain(found), "missing": missing}, indent=1)
+        rewards = {"reward_effects": to_plain(rewarded)} if rewarded else {}
+        put_json({"effects": to_plain(found), **rewards, "missing": missing}, indent=1)
     else:
         put(*(study_table(found, runs, study).split("\n") if found else ["no run has finished yet"]))
+        if rewarded:
+            put("", "mean rewards in place of accuracy:", *table(*effect_rows(rewarded, runs)).split("\n"))
+            put(*_not_significant(rewarded))
         if missing:
             put(f"not finished: {', '.join(f'{name} seed {seed}' for name, seed in missing)}")
     return 1 if missing else 0
@@ -91,11 +105,8 @@ def study_table(found: Sequence[Effect], runs: Sequence[Finished], study: Mappin
     """A row a condition, and in words which differences are not significant."""
     head, rows = effect_rows(found, runs)
     seeds = sorted({seed for effect in found for seed in effect.seeds})
-    lines = [table(head, rows), "", f"seeds {', '.join(map(str, seeds))}; 95 % bootstrap intervals over test problems"]
-    if names := unclear(found):
-        lines.append(
-            f"not statistically significant (this needs p < 0.05 and the same sign for all seeds): {', '.join(names)}"
-        )
+    lines = [table(head, rows), "", f"seeds {', '.join(map(str, seeds))}; {INTERVALS_IN_WORDS}"]
+    lines += _not_significant(found)
     blocks = {name: moved_blocks(runs, name) for name in study if "layers" in name}
     counts = {each.summary["updates"] for each in runs}
     if len(counts) > 1:
@@ -104,3 +115,9 @@ def study_table(found: Sequence[Effect], runs: Sequence[Finished], study: Mappin
         )
     lines += [f"{name}: the trained arrays are in blocks {where}" for name, where in blocks.items() if where]
     return "\n".join(lines)
+
+
+def _not_significant(found: Sequence[Effect]) -> list[str]:
+    names = ", ".join(unclear(found))
+    needed = "this needs p < 0.05 and the same sign for all seeds"
+    return [f"not statistically significant ({needed}): {names}"] if names else []

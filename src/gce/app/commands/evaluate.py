@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attrs import fields_dict
 
+from gce.app.evaluation.power import gain_found
 from gce.app.evaluation.results import check_result, summary
 from gce.app.evaluation.run import EvaluateSettings, evaluate
 from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
@@ -220,6 +221,7 @@ def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:
         if name in vars(arguments) and (value := getattr(given, name)) != field.default
     }
     lines = evaluation_lines(settings, task, tiers, given.split, answers)
+    lines += gain_found(problems, max(1, len(answers) - 1)) if given.samples == 1 else []
     if arguments.json:
         put_json({"settings": differing, "estimate": lines}, indent=1)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gce.app.evaluation.stored import stored_settings
+from gce.app.evaluation.stored_runs import stored_settings
 from gce.app.options import PATH, RUN
 from gce.app.reports.report import FORMATS, report
 from gce.app.terminal import put, put_json

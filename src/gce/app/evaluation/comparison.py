@@ -1,33 +1,25 @@
-"""Compare the cost and accuracy of prompting strategies with zero-shot, unit by unit."""
+"""Compare strategies with zero-shot in cost and accuracy, and stored answers with each other, unit by unit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import frozen
 
+from gce.app.evaluation.scoring import stored_reward
 from gce.domain.answers import Answer
 from gce.domain.conversations import Conversation
 from gce.domain.measurements import Interval
 from gce.domain.metrics import Metric, MetricSettings, by_unit, point
 from gce.domain.metrics.means import PROMPT_TOKENS, REPLIES, TOKENS
 from gce.domain.metrics.rates import ACCURACY, NO_ROOM, TRUNCATED
-from gce.domain.randomness import generator
-from gce.domain.statistics import (
-    DEFAULT_INTERVAL,
-    Estimate,
-    holm,
-    interval,
-    mcnemar,
-    paired_difference,
-    sign_flip_p,
-    stratified_bootstrap,
-)
+from gce.domain.paired import Gain, Pair, paired_gain, paired_gains
+from gce.domain.statistics import DEFAULT_INTERVAL, interval
 from gce.domain.strategies.single_turn import ZERO_SHOT
 
-__all__ = ["Attempts", "Gain", "Measured", "against", "attempts"]
+__all__ = ["Attempts", "Measured", "against", "attempts", "stored_gain", "stored_pairs"]
 
 _COSTS: Mapping[str, Metric[Any]] = {
     "replies": REPLIES,
@@ -69,21 +61,6 @@ def _mean(metric: Metric[Any], conversations: Sequence[Conversation]) -> float |
 
 
 @frozen
-class Gain:
-    """One strategy compared with zero-shot on the same problems."""
-
-    mean: Estimate
-    """Mean of the tiers' differences."""
-    gained: int
-    """Number of units that only this strategy solves, or on which it has the larger value."""
-    lost: int
-    p: float
-    """Two-sided p value: exact McNemar test for shares, sign-flip test for other values."""
-    adjusted: float = field(default=1.0)
-    """Holm-adjusted p value over all compared strategies."""
-
-
-@frozen
 class Attempts:
     """What further attempts recover."""
 
@@ -108,14 +85,13 @@ def against(found: Mapping[str, Measured], metric: Metric[Any] = ACCURACY) -> di
     if ZERO_SHOT.name not in found:
         return {}
     base = _numbers(metric, found[ZERO_SHOT.name].conversations)
-    gains = {}
+    compared = {}
     for name, measured in found.items():
         after = _numbers(metric, measured.conversations)
         pairs = [(unit[0], base[unit], number) for unit, number in after.items() if unit in base]
         if name != ZERO_SHOT.name and pairs:
-            gains[name] = _gain(pairs)
-    adjusted = holm([gain.p for gain in gains.values()])
-    return {name: evolve(gain, adjusted=p) for (name, gain), p in zip(gains.items(), adjusted, strict=True)}
+            compared[name] = pairs
+    return paired_gains(compared)
 
 
 def _numbers(metric: Metric[Any], conversations: Sequence[Conversation]) -> dict[tuple[str, str, int], float]:
@@ -126,18 +102,36 @@ def _numbers(metric: Metric[Any], conversations: Sequence[Conversation]) -> dict
     return {unit: number for unit, number in found.items() if number is not None}
 
 
-def _gain(pairs: Sequence[tuple[str, float, float]]) -> Gain:
-    """Return the gain from (tier, before, after)."""
-    differences: dict[str, list[float]] = {}
-    for tier, before, after in pairs:
-        differences.setdefault(tier, []).append(after - before)
-    strata = list(differences.values())
-    gained, lost = (sum(sign * each > 0 for tier in strata for each in tier) for sign in (1, -1))
-    if {number for _, *numbers in pairs for number in numbers} <= {0.0, 1.0}:
-        mean = paired_difference([(tier.count(1.0), tier.count(-1.0), len(tier)) for tier in strata])
-        return Gain(mean, gained, lost, mcnemar(gained, lost))
-    mean = stratified_bootstrap(strata, generator(0, "gain"))
-    return Gain(mean, gained, lost, sign_flip_p(strata, generator(0, "gain, p")))
+def stored_pairs(
+    before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]], *, rewards: bool = False
+) -> list[Pair]:
+    """Pair two sets of stored answers, such as a run's `test-before` and `test-after`, by tier and problem.
+
+    Values are 1 for a right answer and 0 for any other, or rewards. Answers that failed are left out.
+    """
+    earlier, later = (_stored_values(each, rewards=rewards) for each in (before, after))
+    return [(problem[0], earlier[problem], value) for problem, value in later.items() if problem in earlier]
+
+
+def stored_gain(
+    before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]], *, rewards: bool = False
+) -> Gain | None:
+    """Compare two sets of stored answers; None if no problem was judged in both.
+
+    With `rewards` mean rewards are compared, and the result is None where no reward is partial.
+    """
+    pairs = stored_pairs(before, after, rewards=rewards)
+    if rewards and {number for _, *numbers in pairs for number in numbers} <= {0.0, 1.0}:
+        return None
+    return paired_gain(pairs) if pairs else None
+
+
+def _stored_values(answers: Iterable[Mapping[str, Any]], *, rewards: bool) -> dict[tuple[str, str], float]:
+    return {
+        (each["tier"], each.get("digest") or each["problem"]): reward if rewards else float(each["right"])
+        for each in answers
+        if (reward := stored_reward(each)) is not None
+    }
 
 
 def attempts(measured: Measured, *, method: str = DEFAULT_INTERVAL) -> Attempts:

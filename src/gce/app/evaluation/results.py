@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_scores, solve_rates
-from gce.app.evaluation.comparison import Gain, Measured, attempts
+from gce.app.evaluation.comparison import Measured, attempts
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
 from gce.app.shown import Part, lines_of
@@ -21,6 +21,7 @@ from gce.domain.measurements import Interval
 from gce.domain.metrics import METRICS, Metric, point
 from gce.domain.metrics.means import REWARD
 from gce.domain.outcomes import coverage
+from gce.domain.paired import Gain
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate, mean_over_tiers
 from gce.domain.strategies import Strategy

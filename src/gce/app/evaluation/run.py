@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from gce.app.answers import Answers
 from gce.app.evaluation.answer_file import AnswerFile
 from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
-from gce.app.evaluation.comparison import Gain, Measured, against
+from gce.app.evaluation.comparison import Measured, against
 from gce.app.evaluation.conversations import check_needs, converse
 from gce.app.evaluation.demonstrations import few_shot_turns
 from gce.app.evaluation.resolution import resolution
@@ -39,6 +39,7 @@ from gce.domain.conversations import Conversation
 from gce.domain.learning import ModelState
 from gce.domain.measurements import Interval
 from gce.domain.metrics import METRICS, Metric, MetricSettings, by_tier
+from gce.domain.paired import Gain
 from gce.domain.problems import Problem
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate

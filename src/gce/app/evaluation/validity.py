@@ -28,7 +28,7 @@ from gce.domain.diagnosis import falls, first_gains
 from gce.domain.measurements import Interval, IterationRecord
 from gce.domain.problems import Problem
 from gce.domain.serialization import to_plain
-from gce.domain.statistics import interval, mean_difference, mean_over_tiers
+from gce.domain.statistics import difference_p, holm, interval, mean_difference, mean_over_tiers
 from gce.domain.strategies.multi_turn import MULTI_TURN
 from gce.domain.strategies.requests import Settings
 from gce.domain.tasks import ProblemSource, Task
@@ -106,7 +106,7 @@ def measure_validity(run: RunReader, n: int, *, threads: int | None = None) -> V
         *_process(source, facts.answers),
         *_margins(facts),
     )
-    return Validity(facts.policy, tuple(_temporal(facts)), lines, n, settings.stopping.min_coverage)
+    return Validity(facts.policy, (*_temporal(facts), *_shortcuts(facts)), lines, n, settings.stopping.min_coverage)
 
 
 @frozen
@@ -307,3 +307,18 @@ def judge_steps(task: Task, problem: Problem, text: str) -> tuple[str, float | N
 def _margins(facts: _Facts) -> Iterator[Line]:
     for tier, gap in shortcut_margins(facts.after, facts.blind).items():
         yield Line(f"shortcut margin, points: {tier}", gap.value, gap.low, gap.high, facts.after[tier].n)
+
+
+def _shortcuts(facts: _Facts) -> Iterator[str]:
+    """Say in which tiers the model is above the best prompt-blind baseline; a test for each tier, so with Holm's."""
+    p_values = {
+        tier: difference_p(facts.after[tier], facts.blind[tier]) for tier in shortcut_margins(facts.after, facts.blind)
+    }
+    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    above = [tier for tier, p in adjusted.items() if p < 0.05 and facts.after[tier].share > facts.blind[tier].share]
+    named = ", ".join(above) or "no tier"
+    if adjusted:
+        yield (
+            f"Shortcuts: accuracy is significantly above the best prompt-blind baseline in {named} "
+            f"(score test with Holm's correction over {len(adjusted)} tiers; the margins have intervals tier by tier)."
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gce.app.reports.section import Section
 from gce.app.studies.conditions import STUDIES
-from gce.app.studies.study import effect_rows, effects, finished, unclear
+from gce.app.studies.study import INTERVALS_IN_WORDS, effect_rows, effects, finished, graded, unclear
 from gce.domain.figures import Effects, Table
 from gce.errors import BadInput
 from gce.ports.runs import Runs
@@ -36,16 +36,19 @@ def study_sections(runs: Runs, study: str, *, verify: bool) -> list[Section]:
             if effect.difference is not None
         }
         words = [
-            "Differences in test accuracy are paired by seed and problem, with bootstrap intervals over test problems "
-            "for "
-            "these seeds. A condition whose interval lies below 0 is worse than its reference."
+            f"Test accuracy, paired by seed and problem: {INTERVALS_IN_WORDS}. A condition whose interval lies below 0 "
+            "is worse than its reference."
         ]
         if names := ", ".join(unclear(found)):
             words.append(
                 f"Not statistically significant (this needs p < 0.05 and the same sign for all seeds): {names}."
             )
         pictures = (Effects(f"study-{name}", f"Effect of each condition of {name}", drawn),) if drawn else ()
-        sections.append(Section(f"Study: {name}", tuple(words), (Table(head, tuple(rows)), what), pictures))
+        tables = [Table(head, tuple(rows)), what]
+        if rewarded := graded(done):
+            head, rows = effect_rows(effects(rewarded, conditions), done)
+            tables.append(Table(("mean reward", *head[1:]), tuple(rows)))
+        sections.append(Section(f"Study: {name}", tuple(words), tuple(tables), pictures))
     if sections:
         return sections
     raise BadInput(f"expected a run or a study with finished runs in {study}, found neither")

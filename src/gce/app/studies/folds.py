@@ -7,18 +7,19 @@ DIR/fold-K, so that what is there is never run again, as in a study.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
+from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.resolution import half_width, listed
 from gce.app.evaluation.scoring import stored_outcome
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import changed, settings_from
 from gce.app.studies.running import PlannedRun, check_begun, resolved, run_all
-from gce.app.tables.cells import difference_cell, p_cell
+from gce.app.tables.cells import gain_line
 from gce.app.tables.layout import table
 from gce.app.tables.summary import accuracy_rows
 from gce.app.terminal import put
@@ -28,7 +29,8 @@ from gce.app.wiring.runs import open_run
 from gce.app.wiring.tasks import find_preset, find_task, fold_name, in_fold, task_name
 from gce.domain.measurements import Interval
 from gce.domain.outcomes import rate
-from gce.domain.statistics import Estimate, mcnemar, paired_difference
+from gce.domain.paired import Gain
+from gce.domain.statistics import Estimate
 from gce.domain.tasks import Listed, Task
 from gce.domain.verdicts import Status
 from gce.errors import BadInput
@@ -53,6 +55,8 @@ class CrossFit:
     lost: int
     p: float
     """Two-sided exact McNemar of these."""
+    reward: Gain | None = None
+    """The same for mean rewards; None where no reward is partial."""
 
     def __str__(self) -> str:
         """The table."""
@@ -61,8 +65,8 @@ class CrossFit:
             [
                 f"Greedy accuracy, % (95 % Wilson interval), {n} questions in {self.folds} folds",
                 table(*accuracy_rows({"before": self.before, "after": self.after}, list(self.after))),
-                f"after - before: {difference_cell(self.difference)} points, paired by question; {self.gained} gained, "
-                f"{self.lost} lost, p = {p_cell(self.p)} (McNemar)",
+                gain_line(Gain(self.difference, self.gained, self.lost, self.p), "question"),
+                *([gain_line(self.reward, "question", rewards=True)] if self.reward else []),
             ]
         )
 
@@ -129,28 +133,22 @@ def _planned(settings: TrainSettings, given: str | Task | None, folds: int, run:
 
 
 def _pooled(name: str, folds: int) -> CrossFit:
-    outcomes: dict[str, dict[tuple[str, str], Status]] = {"before": {}, "after": {}}
+    answers: dict[str, list[dict[str, Any]]] = {"before": [], "after": []}
     for fold in range(1, folds + 1):
         with open_run(f"{name}/fold-{fold}") as run:
-            for moment, found in outcomes.items():
-                for answer in run.answers(f"test-{moment}"):
-                    found[answer["tier"], answer["digest"]] = stored_outcome(answer)
-    before, after = outcomes["before"], outcomes["after"]
-    changes = defaultdict(list)
-    for question in before.keys() & after.keys():
-        pair = before[question], after[question]
-        if "failed" not in pair:
-            changes[question[0]].append((pair[1] == "right") - (pair[0] == "right"))
-    counts = [(each.count(1), each.count(-1), len(each)) for each in changes.values()]
-    if not counts:
+            for moment, found in answers.items():
+                found += run.answers(f"test-{moment}")
+    before, after = answers["before"], answers["after"]
+    gain = stored_gain(before, after)
+    if gain is None:
         raise BadInput(f"no question in {name} was judged both before and after training")
-    gained, lost = (sum(each[place] for each in counts) for place in (0, 1))
     rows = (_by_tier(before), _by_tier(after))
-    return CrossFit(name, folds, *rows, paired_difference(counts), gained, lost, mcnemar(gained, lost))
+    reward = stored_gain(before, after, rewards=True)
+    return CrossFit(name, folds, *rows, gain.mean, gain.gained, gain.lost, gain.p, reward)
 
 
-def _by_tier(outcomes: Mapping[tuple[str, str], Status]) -> dict[str, Interval]:
+def _by_tier(answers: Sequence[Mapping[str, Any]]) -> dict[str, Interval]:
     found: dict[str, list[Status]] = defaultdict(list)
-    for (tier, _), outcome in outcomes.items():
-        found[tier].append(outcome)
+    for answer in answers:
+        found[answer["tier"]].append(stored_outcome(answer))
     return {tier: rate(each) for tier, each in found.items()}

@@ -6,26 +6,34 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
-from gce.app.evaluation.scoring import stored_outcome, stored_shares
+from gce.app.evaluation.scoring import stored_reward, stored_shares
 from gce.app.studies.conditions import Condition
 from gce.app.tables.cells import coverage_cell, difference_cell, p_cell, share_cell
 from gce.domain.outcomes import coverage
+from gce.domain.paired import hierarchical_bootstrap
 from gce.domain.problems import ProblemId
 from gce.domain.randomness import generator
 from gce.domain.statistics import Estimate, holm, sign_flip_p, stratified_bootstrap
 from gce.ports.runs import Runs
 
 __all__ = [
+    "INTERVALS_IN_WORDS",
     "Effect",
     "Finished",
     "effect_rows",
     "effects",
     "finished",
+    "graded",
     "moved_blocks",
     "unclear",
 ]
+
+INTERVALS_IN_WORDS = (
+    "differences have 95 % bootstrap intervals over test problems, for these seeds only; the column "
+    '"with other seeds" also draws the seeds anew (hierarchical bootstrap), and is too narrow with few seeds'
+)
 
 
 @frozen
@@ -37,6 +45,8 @@ class Finished:
     right: Mapping[tuple[str, str], float]
     """1 or 0 by (tier, digest of the test problem), for all answers that did not fail."""
     summary: Mapping[str, Any]
+    rewards: Mapping[tuple[str, str], float] = field(factory=dict)
+    """The rewards of the same answers, in [0, 1]."""
 
 
 def finished(runs: Runs, study: str, conditions: Mapping[str, Condition], *, verify: bool = True) -> list[Finished]:
@@ -59,9 +69,18 @@ def _finished(runs: Runs, name: str, condition: str, seed: int, verify: bool) ->
         summary, answers = run.summary(), run.answers("test-after")
     if summary is None or not answers:
         return None
-    judged = [each for each in answers if stored_outcome(each) != "failed"]
-    right = {(each["tier"], _identity(each)): float(each["right"]) for each in judged}
-    return Finished(condition, seed, right, summary)
+    right, rewards = {}, {}
+    for each in answers:
+        if (reward := stored_reward(each)) is not None:
+            problem = each["tier"], _identity(each)
+            right[problem], rewards[problem] = float(each["right"]), reward
+    return Finished(condition, seed, right, summary, rewards)
+
+
+def graded(runs: Sequence[Finished]) -> list[Finished]:
+    """Return the runs with rewards in place of right and wrong; empty where no reward is partial."""
+    partial = any(reward not in (0.0, 1.0) for run in runs for reward in run.rewards.values())
+    return [evolve(run, right=run.rewards) for run in runs] if partial else []
 
 
 def _identity(answer: Mapping[str, Any]) -> str:
@@ -86,12 +105,16 @@ class Effect:
     shared: tuple[int, ...]
     """Seeds that both conditions have."""
     difference: Estimate | None
-    """Difference paired by seed and problem; None if there is nothing to compare with."""
+    """Difference paired by seed and problem, with an interval over problems, for these seeds only; None if there is
+    nothing to compare with."""
     by_seed: tuple[float, ...]
     """Difference for each shared seed."""
     p: float | None
     adjusted: float | None = None
     """Holm-adjusted p value over all differences of the study, pending ones included."""
+    across: Estimate | None = None
+    """The same difference with an interval over seeds and problems, which also speaks about other seeds; see
+    `hierarchical_bootstrap`. None for fewer than two shared seeds."""
 
     @property
     def clear(self) -> bool:
@@ -104,8 +127,8 @@ def effects(runs: Sequence[Finished], conditions: Mapping[str, Condition]) -> li
     """Return one effect for each condition that has a run.
 
     All seeds share the same test problems, so a problem's differences are averaged over seeds before problems are
-    resampled. Intervals and p values generalise to other problems, not to other seeds; `by_seed` shows the variation
-    between seeds.
+    resampled. Intervals and p values generalise to other problems, not to other seeds; `across` has the interval that
+    does, and `by_seed` shows the variation between seeds.
     """
     by_condition: dict[str, dict[int, Finished]] = defaultdict(dict)
     for run in runs:
@@ -133,6 +156,7 @@ def effect_rows(found: Sequence[Effect], runs: Sequence[Finished]) -> tuple[tupl
         "condition",
         "mean of tiers, %",
         "difference, points",
+        "with other seeds",
         "by seed",
         "p (Holm)",
         "updates",
@@ -148,6 +172,7 @@ def effect_rows(found: Sequence[Effect], runs: Sequence[Finished]) -> tuple[tupl
                 effect.condition,
                 "-" if effect.mean is None else share_cell(effect.mean.value, effect.mean.low, effect.mean.high),
                 "-" if change is None else f"{difference_cell(change)} vs {effect.against}",
+                "-" if effect.across is None else f"{100 * effect.across.low:+.1f} to {100 * effect.across.high:+.1f}",
                 " ".join(f"{100 * value:+.1f}" for value in effect.by_seed) or "-",
                 p_cell(effect.adjusted),
                 ", ".join(str(summary["updates"]) for summary in own),
@@ -186,16 +211,23 @@ def _effect(name: str, own: Mapping[int, Finished], against: str, other: Mapping
     by_seed = tuple(_mean_of_tiers(_strata([change])) for change in changes.values())
     difference = stratified_bootstrap(strata, generator(0, "bootstrap", name, against))
     p = sign_flip_p(strata, generator(0, "signs", name, against))
-    return Effect(name, seeds, mean, against, tuple(changes), difference, by_seed, p)
+    over = generator(0, "hierarchical", name, against)
+    across = hierarchical_bootstrap(_by_tier(list(changes.values())), over) if len(changes) > 1 else None
+    return Effect(name, seeds, mean, against, tuple(changes), difference, by_seed, p, across=across)
 
 
 def _strata(values: Sequence[Mapping[tuple[str, str], float]]) -> list[list[float]]:
     """Return by tier the mean over runs, for each problem that all runs have."""
-    shared = [key for key in values[0] if all(key in each for each in values)]
-    strata: dict[str, list[float]] = defaultdict(list)
-    for tier, number in shared:
-        strata[tier].append(sum(each[tier, number] for each in values) / len(values))
-    return list(strata.values())
+    return [[sum(each) / len(values) for each in zip(*runs, strict=True)] for runs in _by_tier(values)]
+
+
+def _by_tier(values: Sequence[Mapping[tuple[str, str], float]]) -> list[list[list[float]]]:
+    """Return by tier and run the values of the problems that all runs have, in the same order."""
+    tiers: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for key in values[0]:
+        if all(key in each for each in values):
+            tiers[key[0]].append(key)
+    return [[[each[key] for key in keys] for each in values] for keys in tiers.values()]
 
 
 def _mean_of_tiers(strata: Sequence[Sequence[float]]) -> float:

@@ -6,9 +6,19 @@ import math
 from collections.abc import Mapping
 
 from gce.domain.measurements import Interval
+from gce.domain.paired import Gain
 from gce.domain.statistics import Estimate
 
-__all__ = ["count_words", "coverage_cell", "difference_cell", "interval_cell", "p_cell", "percent", "share_cell"]
+__all__ = [
+    "count_words",
+    "coverage_cell",
+    "difference_cell",
+    "gain_line",
+    "interval_cell",
+    "p_cell",
+    "percent",
+    "share_cell",
+]
 
 
 def percent(share: float) -> str:
@@ -30,6 +40,16 @@ def difference_cell(found: Estimate, *, digits: int = 1, scale: float = 100.0) -
     """A difference with its interval, by default of shares in points, as "+7.5 (-4.1 to +12.3)"."""
     value, low, high = (f"{scale * each:+.{digits}f}" for each in (found.value, found.low, found.high))
     return f"{value} ({low} to {high})"
+
+
+def gain_line(gain: Gain, paired_by: str = "problem", *, rewards: bool = False) -> str:
+    """A single paired comparison of accuracy, in points, or of mean rewards, in a line."""
+    found, what, unit, test = difference_cell(gain.mean), "", "points", "McNemar"
+    if rewards:
+        value, low, high = (f"{each:+.3f}" for each in (gain.mean.value, gain.mean.low, gain.mean.high))
+        found, what, unit, test = f"{value} ({low} to {high})", "mean reward, ", "in [0, 1]", "sign flips"
+    counts = f"{gain.gained} gained, {gain.lost} lost"
+    return f"{what}after - before: {found} {unit}, paired by {paired_by}; {counts}, p = {p_cell(gain.p)} ({test})"
 
 
 def coverage_cell(share: float) -> str:

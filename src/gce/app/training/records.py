@@ -12,6 +12,7 @@ import numpy as np
 
 from gce import __version__
 from gce.app.evaluation.baselines import CONCLUSION, best_of
+from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.rewards import (
     Rewards,
     from_stored,
@@ -22,7 +23,7 @@ from gce.app.evaluation.rewards import (
 )
 from gce.app.evaluation.scoring import accuracy, answer_record, stored_shares
 from gce.app.shown import Part
-from gce.app.tables.cells import count_words
+from gce.app.tables.cells import count_words, gain_line
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.sampling import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
@@ -33,7 +34,8 @@ from gce.domain.buffer import Buffer, composition
 from gce.domain.figures import Table
 from gce.domain.learning import ModelState, Trace, UpdateReport
 from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, count_tier
-from gce.domain.serialization import to_plain
+from gce.domain.paired import Gain
+from gce.domain.serialization import from_plain, to_plain
 from gce.domain.traces import trace_digest, trace_record
 from gce.ports.runs import RunReader
 
@@ -166,7 +168,9 @@ def mean_rewards(run: RunReader, blind: Sequence[PolicyScore], heuristics: Seque
     tested, floors, others = rewards_of_run(run), reference_rewards(blind), reference_rewards(heuristics)
     if not is_graded([*tested.values(), *floors.values(), *others.values()]):
         return {}
-    return {"mean_reward": to_plain({**tested, "floors": floors, "heuristics": others})}
+    gain = stored_gain(run.each_answer("test-before"), run.each_answer("test-after"), rewards=True)
+    compared = {} if gain is None else {"gain": gain}
+    return {"mean_reward": to_plain({**tested, "floors": floors, "heuristics": others, **compared})}
 
 
 def moved_arrays(start: ModelState, end: ModelState) -> list[str]:
@@ -207,6 +211,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
         lines += [CONCLUSION] if floors else []
         if rewards := stored_rewards(summary):
             lines += ["", Table(*reward_rows(rewards, tiers, held_out))]
+            if "gain" in summary["mean_reward"]:
+                lines.append(gain_line(from_plain(Gain, summary["mean_reward"]["gain"]), rewards=True))
     if summary["falls"]:
         fell = [
             f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"

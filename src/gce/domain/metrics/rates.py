@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from gce.domain.completions import FinishReason
 from gce.domain.conversations import Conversation
@@ -15,16 +16,23 @@ from gce.domain.verdicts import Status
 __all__ = ["ACCURACY", "COVERAGE", "NO_ROOM", "TRUNCATED"]
 
 
-def _outcome(conversations: Sequence[Conversation]) -> Status:
-    return conversations[0].last.outcome
+def _outcomes(conversations: Sequence[Conversation]) -> tuple[Status, ...]:
+    return tuple(each.last.outcome for each in conversations)
 
 
-def _rate(outcomes: Sequence[Status], settings: MetricSettings) -> Interval:
-    return rate(outcomes, method=settings.interval, confidence=settings.confidence)
+def _rate(problems: Sequence[Sequence[Status]], settings: MetricSettings) -> Interval:
+    return rate(
+        chain.from_iterable(problems),
+        method=settings.interval,
+        confidence=settings.confidence,
+        problems=sum(_right(each) is not None for each in problems),
+    )
 
 
-def _right(outcome: Status) -> float | None:
-    return None if outcome == "failed" else float(outcome == "right")
+def _right(outcomes: Sequence[Status]) -> float | None:
+    """Return the share of right answers to one problem."""
+    judged = [each == "right" for each in outcomes if each != "failed"]
+    return sum(judged) / len(judged) if judged else None
 
 
 def _share(found: Sequence[bool], settings: MetricSettings) -> Interval:
@@ -48,8 +56,8 @@ def _finished(name: str, words: str, reason: FinishReason) -> Metric[Interval]:
 ACCURACY = Metric(
     name="accuracy",
     help="share of judged answers that are right",
-    over="answer",
-    contribution=_outcome,
+    over="problem",
+    contribution=_outcomes,
     estimate=_rate,
     unit="share",
     higher_is_better=True,
