@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
-from gce.domain.measurements import Interval, IterationRecord, TierCount, add_counts
+from gce.domain.measurements import Interval, IterationRecord, TierCount, TrainingMetrics, add_counts
 
 __all__ = ["TrackedRun", "accuracy_values", "iteration_values", "plain_settings"]
 
@@ -45,21 +45,21 @@ def plain_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, s
     return found
 
 
-def iteration_values(record: IterationRecord, *, learning_rate: float, binary: bool) -> dict[str, float]:
+def iteration_values(record: IterationRecord) -> dict[str, float]:
     """The numbers of one iteration. What it does not have, as rollouts in a warm-up, is left out.
 
-    Rates are in [0, 1], lengths in tokens, times in seconds. `binary`: whether rewards are 0 or 1, so that the mean
-    reward is the solve rate.
+    Rates are in [0, 1], lengths in tokens, times in seconds; docs/howto/trackers.md defines each.
     """
     found: dict[str, float] = {"train/updates": record.updates, "train/admitted": record.admitted}
     found |= _by_tier("train/buffer", record.buffer)
     found["train/buffer"] = sum(record.buffer.values())
-    if record.updates:
-        found["train/learning_rate"] = learning_rate
     measured = {"loss": record.loss, "grad_norm": record.gradient_norm, "entropy": record.entropy}
+    measured |= {"tokens_per_second": record.tokens_per_second}
+    if record.metrics is not None:
+        measured |= _named(record.metrics)
     found |= {f"train/{name}": value for name, value in measured.items() if value is not None}
     if record.tiers:
-        found |= _rollout_values(add_counts(list(record.tiers.values())), binary=binary)
+        found |= _rollout_values(add_counts(list(record.tiers.values())))
         found["train/failed"] = sum(record.failed.values())
         found |= _by_tier("train/solve_rate", {tier: _solve_rate(count) for tier, count in record.tiers.items()})
         lengths = {tier: count.mean_tokens for tier, count in record.tiers.items()}
@@ -73,9 +73,28 @@ def accuracy_values(rows: Mapping[str, Mapping[str, Interval]]) -> dict[str, flo
     return {name: value for row, found in rows.items() for name, value in _accuracies(f"test/{row}", found).items()}
 
 
-def _rollout_values(count: TierCount, *, binary: bool) -> dict[str, float]:
+def _named(metrics: TrainingMetrics) -> dict[str, float | None]:
+    """By the names that TRL has, where it has one."""
+    low, high = metrics.clipped_low, metrics.clipped_high
+    return {
+        "reward": metrics.reward,
+        "reward_std": metrics.reward_std,
+        "learning_rate": metrics.learning_rate,
+        "kl": metrics.kl,
+        "approx_kl": metrics.approx_kl,
+        "clip_ratio/low_mean": low,
+        "clip_ratio/high_mean": high,
+        "clip_ratio/region_mean": None if low is None or high is None else low + high,
+        "sampling/sampling_logp_difference/mean": metrics.logp_difference,
+        "sampling/sampling_logp_difference/max": metrics.max_logp_difference,
+        "completions/max_length": metrics.max_length,
+        "num_tokens": metrics.tokens,
+    }
+
+
+def _rollout_values(count: TierCount) -> dict[str, float]:
     """Of the rollouts of all tiers together."""
-    found = {
+    return {
         "train/solve_rate": _solve_rate(count),
         "train/rollouts": count.rollouts,
         "train/unparsed_ratio": count.unparsed / count.rollouts,
@@ -83,7 +102,6 @@ def _rollout_values(count: TierCount, *, binary: bool) -> dict[str, float]:
         "train/completions/clipped_ratio": count.truncated / count.rollouts,
         "train/frac_reward_zero_std": (count.all_right + count.all_wrong) / count.problems,
     }
-    return found | ({"train/reward": found["train/solve_rate"]} if binary else {})
 
 
 def _solve_rate(count: TierCount) -> float:

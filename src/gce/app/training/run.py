@@ -361,8 +361,7 @@ def _followed(
     watcher = watch(settings.last_iteration)
     if tracker is None:
         return _finished(prepared, runs, store, watcher, measure_before=measure_before)
-    binary = prepared.task.reward is all_right
-    tracked = TrackedWatcher(watcher, tracker, settings.optimizer.learning_rate, binary)
+    tracked = TrackedWatcher(watcher, tracker)
     folder = folder_of(runs, store.name)
     followed = TrackedRun(store.name, identity_of(folder), folder, plain_settings(to_plain(settings)))
     with tracked.following(followed):

@@ -29,9 +29,6 @@ class TrackedWatcher:
     watcher: Watcher
     tracker: Tracker | None
     """None for nobody; so it is after it raised something."""
-    learning_rate: float
-    binary: bool
-    """Whether rewards are 0 or 1."""
 
     def stage(self, name: str, total: int) -> Callable[[], None]:
         """See `gce.app.training.state.Watcher`."""
@@ -44,8 +41,7 @@ class TrackedWatcher:
     def iteration(self, record: IterationRecord) -> None:
         """See `gce.app.training.state.Watcher`."""
         self.watcher.iteration(record)
-        values = iteration_values(record, learning_rate=self.learning_rate, binary=self.binary)
-        self._tell(lambda tracker: tracker.log(record.iteration, values))
+        self._tell(lambda tracker: tracker.log(record.iteration, iteration_values(record)))
 
     @contextmanager
     def following(self, run: TrackedRun) -> Iterator[None]:
