@@ -44,7 +44,7 @@ def training_section(run: ReportedRun) -> Section:
         "entropy, nats per token": {"entropy": entropy},
     }
     shares = ("rollouts right, %", "rollouts cut off, %")
-    drawn = [Lines("training", "Training rollouts and updates", panels, shares=shares), *_metrics(run)]
+    drawn = (Lines("training", "Training rollouts and updates", panels, shares=shares), *_metrics(run))
     if not trained:
         return Section(
             "Training", ("The SFT warm-up on demonstrations has begun; there are no rollouts yet.",), (), drawn
@@ -58,7 +58,7 @@ def _metrics(run: ReportedRun) -> list[Lines]:
     for record in run.records:
         if (found := record.metrics) is None:
             continue
-        values = {
+        values: dict[str, dict[str, float | None]] = {
             "reward": {"mean": found.reward, "standard deviation": found.reward_std},
             "gradient norm": {"before clipping": record.gradient_norm},
             "learning rate": {"last step": found.learning_rate},
