@@ -10,10 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.domain.algorithms import ALGORITHMS, drop_decided, group_relative, rejection, signed, weighted
+from gce.domain.algorithms import (
+    ALGORITHMS,
+    centered,
+    drop_decided,
+    group_relative,
+    leave_one_out,
+    rejection,
+    signed,
+    truncated_ratios,
+    weighted,
+)
 
 REWARDS = st.lists(st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)), max_size=12)
-METHODS = [rejection, weighted, signed, group_relative, lambda rewards: drop_decided({"p": rewards})]
+METHODS = [
+    rejection,
+    weighted,
+    signed,
+    group_relative,
+    centered,
+    leave_one_out,
+    lambda rewards: drop_decided({"p": rewards}),
+]
 
 
 def test_rejection_keeps_the_right_ones_alone() -> None:
@@ -36,10 +54,49 @@ def test_each_algorithm_weighs_and_drops_as_its_paper_says() -> None:
         "raft++": (1.0, 0.0),
         "grpo": pytest.approx((1.0, -1.0), abs=1e-5),
         "reinforce-rej": (1.0, -1.0),
+        "rloo": (1.0, -1.0),
+        "dr-grpo": (0.5, -0.5),
+        "dapo": pytest.approx((1.0, -1.0), abs=1e-5),
+        "gspo": pytest.approx((1.0, -1.0), abs=1e-5),
     }
     assert ALGORITHMS.keys() - weights == {"raft", "weighted"}
-    assert [name for name, algorithm in ALGORITHMS.items() if algorithm.drops_decided] == ["reinforce-rej"]
+    assert [name for name, algorithm in ALGORITHMS.items() if algorithm.drops_decided] == ["reinforce-rej", "dapo"]
     assert [name for name, algorithm in ALGORITHMS.items() if algorithm.opposes] == ["weighted"]
+    losses = {name: (each.ratio, each.normalization, each.clip) for name, each in ALGORITHMS.items()}
+    plain = ("token", "token", (0.2, 0.2))
+    assert {name: loss for name, loss in losses.items() if loss != plain} == {
+        "rloo": ("product", "sequence", (0.2, 0.2)),
+        "dr-grpo": ("token", "constant", (0.2, 0.2)),
+        "dapo": ("token", "token", (0.2, 0.28)),
+        "gspo": ("sequence", "sequence", (3e-4, 4e-4)),
+    }
+
+
+def test_centered_rewards_and_those_of_the_others_by_hand() -> None:
+    """Mean 1/4; the others' mean is 0 for the right one and 1/3 for each wrong one."""
+    assert centered([1, 0, 0, 0]) == (0.75, -0.25, -0.25, -0.25)
+    assert leave_one_out([1, 0, 0, 0]) == pytest.approx((1.0, -1 / 3, -1 / 3, -1 / 3))
+    assert leave_one_out([0.5, 1.0]) == (-0.5, 0.5)
+    assert leave_one_out([1.0]) == leave_one_out([0.4]) == (0.0,), "alone there is no baseline"
+    assert centered([]) == leave_one_out([]) == ()
+
+
+@given(REWARDS)
+def test_a_leave_one_out_weight_is_the_reward_less_the_mean_of_the_others(rewards: Any) -> None:
+    for place, weight in enumerate(leave_one_out(rewards)):
+        others = [*rewards[:place], *rewards[place + 1 :]]
+        assert weight == pytest.approx(rewards[place] - sum(others) / len(others) if others else 0.0, abs=1e-9)
+
+
+def test_importance_ratios_are_truncated_by_hand() -> None:
+    """0.5 / 0.25 = 2, 0.5 / 0.1 = 5 and 0.2 / 0.4 = 0.5, at most 3; what overflows is cut, too."""
+    policy, sampler = [math.log(p) for p in (0.5, 0.5, 0.2)], [math.log(q) for q in (0.25, 0.1, 0.4)]
+    assert truncated_ratios(policy, sampler, cap=3.0) == pytest.approx((2.0, 3.0, 0.5))
+    assert truncated_ratios([0.0], [-1e4], cap=2.0) == pytest.approx((2.0,))
+    with pytest.raises(ValueError, match="expected a cap above 0, got 0"):
+        truncated_ratios([0.0], [0.0], cap=0)
+    with pytest.raises(ValueError, match="zip"):
+        truncated_ratios([0.0], [], cap=1.0)
 
 
 def test_partly_right_rollouts_by_hand() -> None:

@@ -36,7 +36,7 @@ from gce.domain.serialization import from_plain, to_plain
 from gce.domain.tasks import ProblemSource, TaskTier, draw_problems
 from gce.domain.traces import trace_of_record
 from gce.domain.verdicts import Step, Verdict
-from gce.errors import BadInput
+from gce.errors import BadInput, ModelError
 from gce.ports.runs import RunWriter
 
 SMALL = with_fields(
@@ -670,6 +670,80 @@ def test_group_relative_weights_of_this_iterations_rollouts() -> None:
         assert {trace.iteration for trace in batch.traces} == {1 + place // 3}
         for trace, weight in zip(batch.traces, batch.weights, strict=True):
             assert weight == pytest.approx(0.5**0.5 if trace.verdicts[0].right else -(2**0.5), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "bounds", "ratio", "normalization"),
+    [
+        ({"algorithm": "rloo"}, (0.8, 1.2), "product", "sequence"),
+        ({"algorithm": "dr-grpo"}, (0.8, 1.2), "token", "constant"),
+        ({"algorithm": "dapo"}, (0.8, 1.28), "token", "token"),
+        ({"algorithm": "dapo", "clip": 0.1}, (0.9, 1.1), "token", "token"),
+        ({"algorithm": "dapo", "clip_high": 0.5}, (0.8, 1.5), "token", "token"),
+        ({"algorithm": "gspo"}, (1 - 3e-4, 1 + 4e-4), "sequence", "sequence"),
+        ({"algorithm": "raft", "clip_high": 0.5}, (0.0, math.inf), "token", "token"),
+    ],
+    ids=str,
+)
+def test_an_algorithm_decides_the_loss_and_settings_its_clipping_range(
+    settings: Any, bounds: Any, ratio: str, normalization: str
+) -> None:
+    model = Listening(six_kinds)
+    finish(a_run(with_fields(SMALL, iterations=1, max_tokens=20, **settings), model))
+    for batch in model.batches:
+        assert batch.bounds == pytest.approx(bounds)
+        assert (batch.ratio, batch.normalization, batch.length) == (ratio, normalization, 20)
+
+
+@pytest.mark.parametrize("algorithm", ["raft", "grpo", "weighted"])
+def test_truncated_importance_sampling_weighs_every_trained_token(algorithm: str) -> None:
+    """The sampler finds the first token four times, and each other one half as likely as the model: 0.25, and 2 cut to
+    1.5.
+    """
+
+    class Hot(Listening):
+        def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+            for found in super().sample(requests):
+                own = found.log_probabilities or ()
+                shifts = (math.log(4), *[-math.log(2)] * (len(own) - 1))
+                yield evolve(found, sampling_log_probabilities=tuple(p + q for p, q in zip(own, shifts, strict=True)))
+
+    model = Hot(six_kinds)
+    finish(a_run(with_fields(SMALL, algorithm=algorithm, importance_cap=1.5), model))
+    for traces in model.taught:
+        for trace in traces:
+            assert trace.turns[-1].weights == pytest.approx([0.25, *[1.5] * (len(trace.turns[-1].weights) - 1)])
+            assert not any(turn.weights for turn in trace.turns[:-1])
+
+
+def test_truncated_importance_sampling_needs_the_sampler_s_log_probabilities() -> None:
+    class Untold(Listening):
+        def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+            return (evolve(found, sampling_log_probabilities=None) for found in super().sample(requests))
+
+    with pytest.raises(ModelError, match="leave out --importance-cap"):
+        finish(a_run(with_fields(SMALL, importance_cap=2.0), Untold(six_kinds)))
+
+
+def test_metrics_of_an_iteration_by_hand() -> None:
+    """24 rollouts, 16 of them right: mean 2/3, variance 24 x 2/9 / 23."""
+    model = Listening(six_kinds)
+    found = finish(a_run(with_fields(SMALL, algorithm="grpo"), model))
+    first, second = (record.metrics for record in found.records)
+    assert first is not None and second is not None
+    assert first.reward == pytest.approx(2 / 3)
+    assert first.reward_std == pytest.approx(math.sqrt(24 * 2 / 9 / 23))
+    assert first.learning_rate == SMALL.optimizer.learning_rate
+    assert (first.kl, first.max_length) == (None, 8)
+    assert first.logp_difference == first.max_logp_difference == 0.0, "as sampled, before the first step"
+    assert first.approx_kl is not None and first.approx_kl > 0.0, "later steps have moved"
+    assert first.clipped_low is not None and first.clipped_high is not None
+    prompts = sum(len(model.prompt_tokens(request.messages)) for request in model.asked)
+    written = [count.mean_tokens * count.rollouts for record in found.records for count in record.tiers.values()]
+    assert second.tokens == found.state.tokens == pytest.approx(prompts + sum(written))
+    assert [record.tokens_per_second for record in found.records] == pytest.approx([sum(written[:2]) / 24] * 2)
+    raft = finish(a_run(with_fields(SMALL, kl=0.1), Listening(six_kinds))).records[0].metrics
+    assert raft is not None and raft.kl is not None and raft.clipped_low is None, "without ratios nothing is clipped"
 
 
 def test_rollouts_without_an_answer_do_not_count_for_weights() -> None:

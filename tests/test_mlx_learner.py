@@ -22,7 +22,8 @@ from tiny_llama import write_tiny_llama  # noqa: E402
 from gce.adapters.models.backends.mlx.learner import loss_and_gradients, split_head  # noqa: E402
 from gce.adapters.models.backends.mlx.lora import Adapter  # noqa: E402
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings  # noqa: E402
-from gce.adapters.models.local.token_sequences import Example, Objective  # noqa: E402
+from gce.adapters.models.local.token_sequences import Example  # noqa: E402
+from gce.domain.learning import Objective  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,10 @@ def learn(
 ) -> tuple[float, Any]:
     head = head or split_head(adapter.model)
     made = [mx.new_stream(mx.cpu) for _ in range(streams)]
-    return loss_and_gradients(adapter.model, head, examples, Objective(), tokens_per_pass=tokens_per_pass, streams=made)
+    loss, gradients, _ = loss_and_gradients(
+        adapter.model, head, examples, Objective(), tokens_per_pass=tokens_per_pass, streams=made
+    )
+    return loss, gradients
 
 
 def by_hand(model: Any, examples: Sequence[Example]) -> float:
@@ -190,5 +194,5 @@ def test_a_model_that_does_more_than_body_and_head_stays_whole(directory: Path, 
     whole = Scaled(adapter.model)
     assert split_head(whole)[0] is whole
     streams = [mx.default_stream(mx.cpu)]
-    loss, _ = loss_and_gradients(whole, split_head(whole), BATCH, Objective(), tokens_per_pass=500, streams=streams)
+    loss, _, _ = loss_and_gradients(whole, split_head(whole), BATCH, Objective(), tokens_per_pass=500, streams=streams)
     assert loss == pytest.approx(by_hand(whole, BATCH), abs=1e-5)

@@ -27,7 +27,8 @@ from gce.adapters.models.backends.numpy import learner as numpy_learner  # noqa:
 from gce.adapters.models.backends.numpy import llama as numpy_llama  # noqa: E402
 from gce.adapters.models.backends.numpy.learner import NumpyLearner  # noqa: E402
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings  # noqa: E402
-from gce.adapters.models.local.token_sequences import Example, Objective  # noqa: E402
+from gce.adapters.models.local.token_sequences import Example, normalized  # noqa: E402
+from gce.domain.learning import Objective  # noqa: E402
 
 WORDS = 45
 PLAIN = Objective()
@@ -97,14 +98,14 @@ Found = tuple[float, dict[str, "np.ndarray[Any, Any]"]]
 
 def by_mlx(model: Any, examples: Sequence[Example], objective: Objective = PLAIN) -> Found:
     streams = [mx.default_stream(mx.cpu)]
-    loss, found = loss_and_gradients(
+    loss, found, _ = loss_and_gradients(
         model, split_head(model), examples, objective, tokens_per_pass=10_000, streams=streams
     )
     return loss, {path: np.array(array) for path, array in found.items()}
 
 
 def by_numpy(model: Any, learner: NumpyLearner, examples: Sequence[Example], objective: Objective = PLAIN) -> Found:
-    loss, found = learner.loss_and_gradients(llama_adapter(model), examples, objective)
+    loss, found, _ = learner.loss_and_gradients(llama_adapter(model), examples, objective)
     sides = ("lora_a", "lora_b")
     flat = {f"{path}.{s}": array for path, pair in found.items() for s, array in zip(sides, pair, strict=True)}
     return loss, flat
@@ -144,7 +145,17 @@ def test_every_shape_of_plain_llama_learns(adapted: Adapted, shape: dict[str, An
     assert_close(by_numpy(model, learner, BATCH), by_mlx(model, BATCH))
 
 
-@pytest.mark.parametrize("objective", [Objective(clip=0.2), Objective(kl=0.3), Objective(0.1, 0.2)], ids=str)
+OBJECTIVES = [
+    Objective(clip=0.2),
+    Objective(kl=0.3),
+    Objective(clip=0.1, kl=0.2),
+    Objective(clip=0.2, clip_high=0.3, normalization="constant", length=9),
+    Objective(clip=0.05, clip_high=0.1, ratio="sequence", normalization="sequence", kl=0.2),
+    Objective(clip=0.3, clip_high=0.9, ratio="product", normalization="sequence"),
+]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 @pytest.mark.parametrize("rows", [4, 512])
 @pytest.mark.parametrize("batch", [BATCH, SEVERAL_TURNS], ids=["one turn", "several turns"])
 def test_ratios_and_divergence_are_those_of_mlx(
@@ -158,6 +169,7 @@ def test_ratios_and_divergence_are_those_of_mlx(
         return tuple((-math.log(WORDS) + rng.normal(0, 0.4, len(example.tokens) - example.start)).tolist())
 
     examples = [evolve(example, sampled=near(example), base=near(example)) for example in batch]
+    examples = normalized(examples, objective)
     model, learner = adapted((1, 3))
     found = by_numpy(model, learner, examples, objective)
     assert_close(found, by_mlx(model, examples, objective))

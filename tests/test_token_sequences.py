@@ -170,7 +170,9 @@ def test_what_was_sampled_lines_up_with_the_trained_tokens() -> None:
     )
     (found,) = examples(*turns, clip=True)
     assert found.at_trained(found.sampled).tolist() == [-1.0, -2.0, -3.0, -4.0, -5.0]
-    assert examples(*turns)[0].sampled == ()
+    assert examples(*turns) == [found], "they are kept without clipping, too"
+    (found,) = examples(*turns[:-1], wrote("c", prompt="u:hi.a:ab.u:x.a:", tokens="c."))
+    np.testing.assert_equal(found.at_trained(found.sampled), [-1.0, -2.0, -3.0, np.nan, np.nan])
 
 
 def test_clipping_needs_all_that_was_sampled_of_every_trained_turn() -> None:
@@ -218,10 +220,12 @@ def test_arrays_of_a_batch_hold_the_trained_tokens_alone() -> None:
         Example((5, 6, 7, 8, 9), 2, 2.0, sampled=(-1.0, 9.9, -3.0), factors=(1.0, 0.0, 0.5)),
         Example((1, 2), 1, 3.0),
     ]
-    inputs, places, targets, weights, sampled, base = batch_arrays(chunk)
+    inputs, places, targets, weights, sampled, base, scales, members = batch_arrays(chunk)
     assert inputs.shape == (2, 32)
     assert places.tolist() == [1, 3, 32]
     assert targets.tolist() == [7, 9, 2]
     assert weights.tolist() == [2.0, 1.0, 3.0]
-    assert sampled.tolist() == [-1.0, -3.0, 0.0]
-    assert np.all(base == 0)
+    np.testing.assert_equal(sampled, np.array([-1.0, -3.0, np.nan], np.float32))
+    assert np.isnan(base).all()
+    assert scales.tolist() == [1.0, 1.0, 1.0]
+    assert members.tolist() == [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import asdict, evolve
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -22,8 +23,9 @@ from gce.adapters.models.backends.mlx.model import load_mlx_model  # noqa: E402
 from gce.adapters.models.backends.torch.decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
 from gce.adapters.models.backends.torch.model import load_torch_model  # noqa: E402
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings  # noqa: E402
-from gce.adapters.models.local.token_sequences import Example, Objective  # noqa: E402
+from gce.adapters.models.local.token_sequences import Example  # noqa: E402
 from gce.domain.completions import SampleRequest  # noqa: E402
+from gce.domain.learning import Objective  # noqa: E402
 from gce.errors import ModelError  # noqa: E402
 from gce.testing.contracts.model import assert_same_arrays, check_model  # noqa: E402
 
@@ -92,9 +94,33 @@ def test_the_loss_of_several_turns_is_the_one_by_hand_and_its_gradient_that_of_m
         for place, factor in enumerate(example.factors or (1.0,), start=example.start):
             found = logits[place - 1].log_softmax(dim=-1)[example.tokens[place]].item()
             expected -= example.weight * factor * found / 6
-    loss, norm = one.step(SEVERAL_TURNS, Objective(), rate=1.0)
+    loss, norm, _ = one.step(SEVERAL_TURNS, Objective(), rate=1.0)
     assert loss == pytest.approx(expected, abs=1e-5)
-    assert (loss, norm) == pytest.approx(other.step(SEVERAL_TURNS, Objective(), rate=1.0), rel=1e-4)
+    assert (loss, norm) == pytest.approx(other.step(SEVERAL_TURNS, Objective(), rate=1.0)[:2], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"clip": 0.2, "clip_high": 0.28},
+        {"clip": 0.05, "ratio": "sequence", "normalization": "sequence", "kl": 0.1},
+        {"clip": 0.3, "ratio": "product", "normalization": "sequence"},
+        {"clip": 0.2, "normalization": "constant", "length": 12},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dropout", [0.0, 1e-9], ids=["numpy", "mlx"])
+def test_torch_numpy_and_mlx_find_the_same_loss_gradient_and_metrics(
+    directory: Path, more: dict[str, Any], dropout: float
+) -> None:
+    """In the second step ratios are no longer 1, and some are clipped."""
+    one, other = on_torch(directory, 0, 2), on_mlx(directory, 0, 2, dropout=dropout)
+    drawn = batch_of(other)
+    batch = evolve(drawn, weights=tuple(1.0 if place % 2 else -0.5 for place in range(len(drawn.traces))), **more)
+    for _ in range(2):
+        found, expected = one.update(batch), other.update(batch)
+        assert asdict(found) == pytest.approx(asdict(expected), rel=2e-3, abs=2e-5)
+    assert found.clipped_low + found.clipped_high > 0 and found.approx_kl > 1e-3
 
 
 def test_a_token_that_is_not_trained_has_no_gradient(directory: Path) -> None:
@@ -102,9 +128,8 @@ def test_a_token_that_is_not_trained_has_no_gradient(directory: Path) -> None:
 
     def learned(end: int, *factors: float) -> tuple[Any, Any]:
         engine = on_torch(directory, 0, 2).engine
-        return engine.step(
-            [Example((7, 8, 9, 10, end), 2, 1.0, factors=factors)], Objective(), rate=1.0
-        ), engine.state()
+        example = Example((7, 8, 9, 10, end), 2, 1.0, factors=factors)
+        return engine.step([example], Objective(), rate=1.0)[:2], engine.state()
 
     (one, state), (other, other_state) = (learned(end, 1.0, 1.0, 0.0) for end in (11, 12))
     assert one == other

@@ -19,7 +19,7 @@ from gce.app import cli
 from gce.app.terminal import Silent
 from gce.app.wiring.runs import open_run
 from gce.app.wiring.trackers import TRACKERS, find_tracker, folder_of, identity_of
-from gce.domain.measurements import Interval, IterationRecord, MeanReward, TierCount
+from gce.domain.measurements import Interval, IterationRecord, MeanReward, TierCount, TrainingMetrics
 from gce.domain.tracking import iteration_values, plain_settings, result_values
 from gce.errors import BadInput, MissingExtra
 from gce.ports.tracker import Tracker
@@ -227,14 +227,31 @@ def count(correct: int, *, tokens: float = 10.0) -> TierCount:
 
 def record(**tiers: TierCount) -> IterationRecord:
     dev = {"T0": Interval(4, 3, 0.3, 0.95), "hard:1": Interval(4, 1, 0.1, 0.7)}
-    return IterationRecord(3, tiers, {"T0": 5}, 4, 2, 0.5, None, 1.25, 0, dev, {"sample": 2.0}, {"T0": 1})
+    metrics = TrainingMetrics(
+        reward=0.25,
+        reward_std=0.5,
+        learning_rate=0.01,
+        approx_kl=0.002,
+        clipped_low=0.125,
+        clipped_high=0.0625,
+        logp_difference=1e-6,
+        max_logp_difference=1e-5,
+        max_length=31,
+        tokens=900,
+    )
+    return IterationRecord(3, tiers, {"T0": 5}, 4, 2, 0.5, None, 1.25, 0, dev, {"sample": 2.0}, {"T0": 1}, metrics)
 
 
 def test_an_iteration_s_numbers_have_the_field_s_names() -> None:
-    """16 rollouts, 2 right; 4 problems, those of T1 all wrong; lengths (8 x 10 + 8 x 30) / 16 = 20."""
-    found = iteration_values(record(T0=count(2), T1=count(0, tokens=30.0)), learning_rate=0.01)
+    """16 rollouts, 2 right; 4 problems, those of T1 all wrong; lengths (8 x 10 + 8 x 30) / 16 = 20, in 2 seconds."""
+    found = iteration_values(record(T0=count(2), T1=count(0, tokens=30.0)))
     assert found == {
         **{"train/solve_rate": 0.125, "train/reward": 0.125, "train/rollouts": 16, "train/failed": 1},
+        **{"train/reward_std": 0.5, "train/approx_kl": 0.002, "train/num_tokens": 900},
+        **{"train/clip_ratio/low_mean": 0.125, "train/clip_ratio/high_mean": 0.0625},
+        **{"train/clip_ratio/region_mean": 0.1875, "train/completions/max_length": 31},
+        **{"train/sampling/sampling_logp_difference/mean": 1e-6, "train/tokens_per_second": 160.0},
+        **{"train/sampling/sampling_logp_difference/max": 1e-5},
         **{"train/solve_rate/T0": 0.25, "train/solve_rate/T1": 0.0, "train/unparsed_ratio": 0.125},
         **{"train/completions/mean_length": 20.0, "train/completions/clipped_ratio": 0.25},
         **{"train/completions/mean_length/T0": 10.0, "train/completions/mean_length/T1": 30.0},
@@ -248,12 +265,15 @@ def test_a_graded_reward_stands_beside_the_solve_rate_and_a_warm_up_has_no_rollo
     """2 of 8 are right, and their rewards add up to 3; of T1 all are 0 or 1."""
     graded = record(T0=evolve(count(2), reward=3.0), T1=count(1))
     graded = evolve(graded, dev_reward={"T0": MeanReward(4, 3.5, 0.5, 1.0, graded=True)})
-    found = iteration_values(graded, learning_rate=0.01)
+    found = iteration_values(graded)
     assert (found["train/solve_rate"], found["train/reward"]) == (3 / 16, 4 / 16)
     assert (found["train/reward/T0"], found["train/reward/T1"]) == (3 / 8, 1 / 8)
     assert (found["eval/accuracy/T0"], found["eval/reward/T0"], found["eval/reward"]) == (0.75, 0.875, 0.875)
-    bare = iteration_values(record(), learning_rate=0.01)
-    assert not any("solve_rate" in name or "reward" in name for name in bare)
+
+
+def test_a_warm_up_has_no_rollouts_and_a_run_of_an_earlier_version_no_metrics() -> None:
+    assert not any("solve_rate" in name or "per_second" in name for name in iteration_values(record()))
+    assert "train/approx_kl" not in iteration_values(evolve(record(T0=count(2)), metrics=None))
 
 
 def test_settings_are_flat_and_final_accuracies_have_their_mean() -> None:

@@ -1,8 +1,8 @@
 """The weight of each sampled trace in the loss, from the rewards of one problem's rollouts (a group).
 
-The loss is the same for all methods (`gce.domain.learning.TrainingBatch`): they differ in the weights, in whether these
-are multiplied by clipped importance ratios, and in whether traces of earlier iterations are learned from. A reward is
-in [0, 1]: 1 is right, 0 is wrong, what lies between is partly right; the loop gives 1 to what it admits and 0 to the
+Methods differ in the weights, in the importance ratios that multiply them and how these are clipped, in what the loss
+is divided by (`gce.domain.learning.Objective`), and in whether traces of earlier iterations are learned from. A reward
+is in [0, 1]: 1 is right, 0 is wrong, what lies between is partly right; the loop gives 1 to what it admits and 0 to the
 rest. Knows nothing of traces or models.
 """
 
@@ -10,12 +10,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from gce.domain.admission import mixed
 
-__all__ = ["ALGORITHMS", "Algorithm", "drop_decided", "group_relative", "rejection", "signed", "weighted"]
+if TYPE_CHECKING:
+    from gce.domain.learning import Normalization, Ratio
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "centered",
+    "drop_decided",
+    "group_relative",
+    "leave_one_out",
+    "rejection",
+    "signed",
+    "truncated_ratios",
+    "weighted",
+]
 
 
 def rejection(rewards: Sequence[float]) -> tuple[float, ...]:
@@ -67,15 +82,63 @@ def group_relative(rewards: Sequence[float], *, eps: float = 1e-6) -> tuple[floa
     Raises:
         ValueError: a reward outside [0, 1], or a negative eps.
     """
-    _check_rewards(rewards)
     if eps < 0.0:
         raise ValueError(f"expected eps from 0, got {eps!r}")
-    if not rewards or min(rewards) == max(rewards):
-        return (0.0,) * len(rewards)
-    mean = math.fsum(rewards) / len(rewards)
-    deviations = [reward - mean for reward in rewards]
+    deviations = centered(rewards)
+    if not any(deviations):
+        return deviations
     std = math.sqrt(math.fsum(deviation * deviation for deviation in deviations) / len(rewards))
     return tuple(deviation / (std + eps) for deviation in deviations)
+
+
+def centered(rewards: Sequence[float]) -> tuple[float, ...]:
+    """Reward - mean of the group; exactly 0 where all rewards are equal.
+
+    Dr. GRPO does not divide by the standard deviation, which would weigh problems with nearly equal rewards more.
+
+    Source: Liu et al. (2025), Understanding R1-Zero-Like Training: A Critical Perspective, section 3.2.
+
+    Raises:
+        ValueError: a reward outside [0, 1].
+    """
+    _check_rewards(rewards)
+    if not mixed(rewards):
+        return (0.0,) * len(rewards)
+    mean = math.fsum(rewards) / len(rewards)
+    return tuple(reward - mean for reward in rewards)
+
+
+def leave_one_out(rewards: Sequence[float]) -> tuple[float, ...]:
+    """Reward - mean of the group's other rewards: G / (G - 1) times the centered reward for G rollouts.
+
+    The baseline does not depend on the rollout itself, so the policy gradient is unbiased. A single rollout has no
+    baseline and weighs 0.
+
+    Source: RLOO, Ahmadian et al. (2024), Back to Basics: Revisiting REINFORCE Style Optimization for Learning from
+    Human Feedback in LLMs, section 2.2; Kool et al. (2019), Buy 4 REINFORCE Samples, Get a Baseline for Free!
+
+    Raises:
+        ValueError: a reward outside [0, 1].
+    """
+    size = len(rewards)
+    return tuple(size / (size - 1) * deviation if deviation else 0.0 for deviation in centered(rewards))
+
+
+def truncated_ratios(target: Sequence[float], behavior: Sequence[float], *, cap: float) -> tuple[float, ...]:
+    """min(p / q, cap) for tokens of log-probability log p under the policy and log q where they were sampled.
+
+    As factors on the tokens' weights they correct for sampling from another distribution than the policy, for example
+    at another temperature.
+
+    Source: truncated importance sampling, Ionides (2008); for samplers that differ from the learner, Yao et al. (2025),
+    Your Efficient RL Framework Secretly Brings You Off-Policy RL Training.
+
+    Raises:
+        ValueError: sequences of different lengths, or a cap that is not above 0.
+    """
+    if not cap > 0.0:
+        raise ValueError(f"expected a cap above 0, got {cap!r}")
+    return tuple(math.exp(min(p - q, math.log(cap))) for p, q in zip(target, behavior, strict=True))
 
 
 def drop_decided(
@@ -117,6 +180,12 @@ class Algorithm:
     opposes: bool = False
     """Whether to each batch from the buffer as many of the iteration's wrong rollouts are added, with a weight below
     0."""
+    ratio: Ratio = "token"
+    """What its importance ratios are of."""
+    normalization: Normalization = "token"
+    """What it divides the sum of token losses by."""
+    clip: tuple[float, float] = (0.2, 0.2)
+    """Clipping range of ratios below and above 1, unless the run's settings have another."""
 
 
 ALGORITHMS: Mapping[str, Algorithm] = {
@@ -127,12 +196,19 @@ ALGORITHMS: Mapping[str, Algorithm] = {
         Algorithm("grpo", group_relative, graded=True),
         Algorithm("reinforce-rej", signed, drops_decided=True),
         Algorithm("weighted", None, opposes=True),
+        Algorithm("rloo", leave_one_out, graded=True, ratio="product", normalization="sequence"),
+        Algorithm("dr-grpo", centered, graded=True, normalization="constant"),
+        Algorithm("dapo", group_relative, graded=True, drops_decided=True, clip=(0.2, 0.28)),
+        Algorithm("gspo", group_relative, graded=True, ratio="sequence", normalization="sequence", clip=(3e-4, 4e-4)),
     )
 }
 """By name.
 
-Source: RAFT, Dong et al. (2023); RAFT++ and Reinforce-Rej, Xiong et al. (2025); GRPO, Shao et al. (2024); weighted
-REINFORCE, Zhu et al. (2025), here over a replay buffer.
+Source: RAFT, Dong et al. (2023); RAFT++ and Reinforce-Rej, Xiong et al. (2025); GRPO, Shao et al. (2024), here with the
+loss averaged over tokens; weighted REINFORCE, Zhu et al. (2025), here over a replay buffer; RLOO, Ahmadian et al.
+(2024), clipped as in TRL; Dr. GRPO, Liu et al. (2025), section 3.2; DAPO, Yu et al. (2025), equation 8: clip-higher,
+dynamic sampling and token-level loss; GSPO, Zheng et al. (2025), equations 5 to 7, with the clipping range of its
+section 5.1.
 """
 
 

@@ -21,6 +21,9 @@ __all__ = [
     "Author",
     "LayerActivation",
     "ModelState",
+    "Normalization",
+    "Objective",
+    "Ratio",
     "Trace",
     "TrainingBatch",
     "Turn",
@@ -111,30 +114,61 @@ class Trace:
         return tuple(turn.message for turn in self.turns[:last])
 
 
+Ratio = Literal["token", "sequence", "product"]
+"""What an importance ratio is of. token: the token alone. sequence: the geometric mean over the trained tokens of its
+sequence (GSPO). product: their product, the ratio of the whole sequence (RLOO)."""
+
+Normalization = Literal["token", "sequence", "constant"]
+"""What the sum of token losses is divided by. token: the number of trained tokens. sequence: that of the token's own
+sequence, times the number of sequences. constant: `Objective.length` times the number of sequences."""
+
+
+@frozen(kw_only=True)
+class Objective:
+    """The loss of a batch, apart from its traces and their weights: see `TrainingBatch`."""
+
+    clip: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
+    """Clipping range of PPO below 1; requires log-probabilities of every generated token. None: no clipping."""
+    clip_high: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
+    """Clipping range above 1. None: `clip`."""
+    ratio: Ratio = field(default="token", validator=validators.in_(get_args(Ratio)))
+    normalization: Normalization = field(default="token", validator=validators.in_(get_args(Normalization)))
+    length: int = field(default=1, validator=validators.ge(1))
+    """Tokens of a sequence that `constant` divides by: the most that a completion may have."""
+    kl: float = field(default=0.0, validator=validators.ge(0.0))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The interval that ratios are clipped to; unbounded without `clip`."""
+        if self.clip is None:
+            return 0.0, math.inf
+        return 1 - self.clip, 1 + (self.clip if self.clip_high is None else self.clip_high)
+
+
 @frozen
-class TrainingBatch:
+class TrainingBatch(Objective):
     """Traces for one optimizer step, with their loss weights and the terms of the loss.
 
     By default the loss is the mean over all trained tokens of -weight * log-probability. A token's weight is its
     trace's weight (its advantage, say) times its own (`Turn.weights`).
 
-    With `clip` the loss is PPO's clipped surrogate, -min(ratio * weight, clip(ratio, 1 - clip, 1 + clip) * weight). The
-    ratio is the token's current probability over its probability at sampling, both at temperature 1.
+    With `clip` the loss of a token is PPO's clipped surrogate, -min(ratio * weight, clip(ratio, 1 - clip, 1 +
+    clip_high) * weight). The ratio is the token's current probability over its probability at sampling, both at
+    temperature 1, or that of its sequence (`ratio`). A sequence is a trace, or a part of one if the chat template
+    rewrites earlier turns.
 
     With `kl` a penalty is added: `kl` times the KL divergence of the policy from the base model. It is estimated at
     each trained token as exp(d) - d - 1 with d = log base - log policy. This estimates the KL divergence if the current
     policy sampled the tokens; for older tokens it measures the distance from the base model on those tokens only.
 
     Source: Schulman et al. (2017), Proximal Policy Optimization, equation 7; Schulman (2020), Approximating KL
-    Divergence, estimator k3.
+    Divergence, estimator k3; Zheng et al. (2025), Group Sequence Policy Optimization, equation 7, for ratios of
+    sequences; Liu et al. (2025), Understanding R1-Zero-Like Training, section 3, for normalization.
     """
 
     traces: tuple[Trace, ...] = field(validator=validators.min_len(1))
     weights: tuple[float, ...] = field()
-    clip: float | None = field(default=None, validator=validators.optional(validators.gt(0.0)))
-    """Clipping range of PPO; requires log-probabilities of every generated token. None: no clipping."""
-    kl: float = field(default=0.0, validator=validators.ge(0.0))
-    rate: float = field(default=1.0, validator=validators.gt(0.0))
+    rate: float = field(default=1.0, validator=validators.gt(0.0), kw_only=True)
     """Factor on the learning rate for this step."""
 
     @weights.validator
@@ -157,6 +191,19 @@ class UpdateReport:
     dropped: int = 0
     """Number of token sequences left out because they exceed the model's context. A trace is one sequence, or several
     if the chat template rewrites earlier turns."""
+    rate: float = 1.0
+    """Factor on the learning rate for this step."""
+    kl: float | None = None
+    """KL divergence from the base as the loss estimates it, in nats per token; None if the objective has no KL term."""
+    approx_kl: float | None = None
+    """KL divergence of the policy that sampled from the policy before the step: the mean of ratio - 1 - log(ratio) over
+    the trained tokens whose log-probability at sampling is known. None if it is for no token; so are the next two."""
+    logp_difference: float | None = None
+    """Mean absolute difference between the log-probabilities of these tokens in the learner and at sampling, nats."""
+    max_logp_difference: float | None = None
+    clipped_low: float | None = None
+    """Share of ratios, of tokens or sequences, that are clipped from below; None without `clip`."""
+    clipped_high: float | None = None
 
 
 @frozen(eq=False)

@@ -17,7 +17,16 @@ from gce.domain.serialization import OMIT_DEFAULT
 if TYPE_CHECKING:
     from gce.domain.answers import Answer
 
-__all__ = ["Counted", "Interval", "IterationRecord", "MeanReward", "TierCount", "add_counts", "count_tier"]
+__all__ = [
+    "Counted",
+    "Interval",
+    "IterationRecord",
+    "MeanReward",
+    "TierCount",
+    "TrainingMetrics",
+    "add_counts",
+    "count_tier",
+]
 
 UNPARSED = frozenset({"grammar", "missing-answer", "several-answers"})
 """Kinds of violations of answers that could not be read."""
@@ -167,6 +176,37 @@ def add_counts(counts: Sequence[TierCount]) -> TierCount:
     return reduce(add, counts)
 
 
+@frozen(kw_only=True)
+class TrainingMetrics:
+    """Metrics of an iteration's rollouts and optimizer steps, beside those of `IterationRecord` and `TierCount`.
+
+    What is unknown is None, as rewards in a warm-up or ratios without log-probabilities. Metrics of steps are means
+    over the iteration's steps unless they say otherwise; `gce.domain.learning.UpdateReport` defines them.
+    """
+
+    reward: float | None = None
+    """Mean reward of rollouts, in [0, 1]."""
+    reward_std: float | None = None
+    """Sample standard deviation of these rewards; None if there are fewer than two."""
+    learning_rate: float | None = None
+    """That of the last step."""
+    kl: float | None = None
+    """From the base model; None unless the objective has a KL term."""
+    approx_kl: float | None = None
+    """Of the policy that sampled from the policy that is trained."""
+    clipped_low: float | None = None
+    clipped_high: float | None = None
+    logp_difference: float | None = None
+    """Of the iteration's first step alone: in an iteration that trains on its own rollouts, the weights are still those
+    that sampled, and what differs is the computation."""
+    max_logp_difference: float | None = None
+    """Of the first step, too."""
+    max_length: int | None = None
+    """Tokens of the longest completion."""
+    tokens: int = 0
+    """Tokens of prompts and completions of all rollouts since the start of the run, where the model reports them."""
+
+
 @frozen
 class IterationRecord:
     """One iteration of a run as it is printed and stored."""
@@ -191,8 +231,17 @@ class IterationRecord:
     """By tier, rollouts that failed; they are not among those of `tiers`."""
     dev_reward: Mapping[str, MeanReward] = field(factory=dict, metadata=OMIT_DEFAULT)
     """Mean rewards on dev problems by tier; empty where each reward is 0 or 1."""
+    metrics: TrainingMetrics | None = None
+    """None in runs of earlier versions."""
 
     @property
     def graded(self) -> bool:
         """Whether a rollout's reward is neither 0 nor 1."""
         return any(count.reward is not None for count in self.tiers.values())
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Generated tokens per second of sampling; None without rollouts or the time they took."""
+        seconds = self.seconds.get("sample", 0.0)
+        generated = sum(count.mean_tokens * count.rollouts for count in self.tiers.values())
+        return generated / seconds if seconds > 0 and generated else None

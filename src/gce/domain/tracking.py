@@ -11,7 +11,14 @@ from typing import Any
 
 from attrs import frozen
 
-from gce.domain.measurements import Interval, IterationRecord, MeanReward, TierCount, add_counts
+from gce.domain.measurements import (
+    Interval,
+    IterationRecord,
+    MeanReward,
+    TierCount,
+    TrainingMetrics,
+    add_counts,
+)
 
 __all__ = ["TrackedRun", "iteration_values", "plain_settings", "result_values"]
 
@@ -45,18 +52,19 @@ def plain_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, s
     return found
 
 
-def iteration_values(record: IterationRecord, *, learning_rate: float) -> dict[str, float]:
+def iteration_values(record: IterationRecord) -> dict[str, float]:
     """The numbers of one iteration. What it does not have, as rollouts in a warm-up, is left out.
 
-    Rates and rewards are in [0, 1], lengths in tokens, times in seconds. Where each reward is 0 or 1, the mean reward
-    is the solve rate, and there is none by tier.
+    Rates and rewards are in [0, 1], lengths in tokens, times in seconds; docs/howto/trackers.md defines each. Where each
+    reward is 0 or 1, there is no mean reward by tier.
     """
     found: dict[str, float] = {"train/updates": record.updates, "train/admitted": record.admitted}
     found |= _by_tier("train/buffer", record.buffer)
     found["train/buffer"] = sum(record.buffer.values())
-    if record.updates:
-        found["train/learning_rate"] = learning_rate
     measured = {"loss": record.loss, "grad_norm": record.gradient_norm, "entropy": record.entropy}
+    measured |= {"tokens_per_second": record.tokens_per_second}
+    if record.metrics is not None:
+        measured |= _named(record.metrics)
     found |= {f"train/{name}": value for name, value in measured.items() if value is not None}
     if record.tiers:
         found |= _rollout_values(add_counts(list(record.tiers.values())))
@@ -74,6 +82,24 @@ def iteration_values(record: IterationRecord, *, learning_rate: float) -> dict[s
 def result_values(rows: Mapping[str, Mapping[str, Interval] | Mapping[str, MeanReward]]) -> dict[str, float]:
     """Accuracy or mean reward on the test problems by moment or baseline, and tier."""
     return {name: value for row, found in rows.items() for name, value in _measured(f"test/{row}", found).items()}
+
+
+def _named(metrics: TrainingMetrics) -> dict[str, float | None]:
+    """By the names that TRL has, where it has one."""
+    low, high = metrics.clipped_low, metrics.clipped_high
+    return {
+        "reward_std": metrics.reward_std,
+        "learning_rate": metrics.learning_rate,
+        "kl": metrics.kl,
+        "approx_kl": metrics.approx_kl,
+        "clip_ratio/low_mean": low,
+        "clip_ratio/high_mean": high,
+        "clip_ratio/region_mean": None if low is None or high is None else low + high,
+        "sampling/sampling_logp_difference/mean": metrics.logp_difference,
+        "sampling/sampling_logp_difference/max": metrics.max_logp_difference,
+        "completions/max_length": metrics.max_length,
+        "num_tokens": metrics.tokens,
+    }
 
 
 def _rollout_values(count: TierCount) -> dict[str, float]:

@@ -15,10 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from gce.adapters.models.local.lora import check_layers
 from gce.adapters.models.local.token_sampling import Array
-from gce.adapters.models.local.token_sequences import Objective, examples_of, token_losses
+from gce.adapters.models.local.token_sequences import (
+    examples_of,
+    normalized,
+    step_metrics,
+    token_arrays,
+    token_losses,
+)
 from gce.adapters.models.requests import all_different, cut_before, no_room
 from gce.adapters.system.input_files import read_input
 from gce.domain.completions import Completion, SampleRequest
@@ -130,35 +137,28 @@ class ScriptedModel:
 
         Adds minus the loss gradient to each trained token's count, which stays at least 0.
         """
-        shares, objective = self._log_shares(), Objective(batch.clip, batch.kl)
-        loss, tokens, dropped = 0.0, 0, 0
-        change = np.zeros_like(self._counts)
+        shares, change, loss = self._log_shares(), np.zeros_like(self._counts), 0.0
         examples = [
             example
             for trace, weight in zip(batch.traces, batch.weights, strict=True)
             for example in examples_of(trace, weight, self, clip=batch.clip is not None)
         ]
-        for example in examples:
-            if len(example.tokens) > self._context:
-                dropped += 1
-                continue
-            places = _places(example.targets.tolist())
-            losses, pushes = token_losses(
-                objective,
-                shares[places],
-                example.weights,
-                example.at_trained(example.sampled),
-                np.full(len(places), -np.log(_COUNTS)),
-            )
-            loss += float(losses.sum())
-            tokens += len(places)
-            np.add.at(change, places, pushes)
+        fitting = [example for example in examples if len(example.tokens) <= self._context]
+        tokens, dropped = sum(example.trained for example in fitting), len(examples) - len(fitting)
         if not tokens:
-            return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
+            return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped, rate=batch.rate)
+        scores = []
+        for fresh in normalized([example for example in fitting if example.trained], batch):
+            example = evolve(fresh, base=(-np.log(_COUNTS),) * (len(fresh.tokens) - fresh.start))
+            places = _places(example.targets.tolist())
+            scores.append((example, shares[places]))
+            losses, pushes = token_losses(batch, shares[places], *token_arrays([example], np.float64))
+            loss += float(losses.sum())
+            np.add.at(change, places, pushes)
         self._counts = np.maximum(self._counts + batch.rate * change, 0)
         self._steps = np.array(self._steps + 1)
         norm = float(np.linalg.norm(change)) / tokens
-        return UpdateReport(loss=loss / tokens, tokens=tokens, gradient_norm=norm, dropped=dropped)
+        return UpdateReport(loss / tokens, tokens, norm, dropped, batch.rate, **step_metrics(batch, scores))
 
     def state(self) -> ModelState:
         """See `gce.ports.model.Learner`."""

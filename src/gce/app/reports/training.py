@@ -48,12 +48,38 @@ def training_section(run: ReportedRun) -> Section:
         "entropy, nats per token": {"entropy": entropy},
     }
     shares = ("rollouts right, %", "rollouts cut off, %")
-    drawn = Lines("training", "Training rollouts and updates", panels, shares=shares)
+    drawn = (Lines("training", "Training rollouts and updates", panels, shares=shares), *_metrics(run))
     if not trained:
         return Section(
-            "Training", ("The SFT warm-up on demonstrations has begun; there are no rollouts yet.",), (), (drawn,)
+            "Training", ("The SFT warm-up on demonstrations has begun; there are no rollouts yet.",), (), drawn
         )
-    return Section("Training", (), (Table(*rollout_rows(run.records)),), (drawn,))
+    return Section("Training", (), (Table(*rollout_rows(run.records)),), drawn)
+
+
+def _metrics(run: ReportedRun) -> list[Lines]:
+    """The metrics that TRL logs, too; nothing for runs of earlier versions."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for record in run.records:
+        if (found := record.metrics) is None:
+            continue
+        values: dict[str, dict[str, float | None]] = {
+            "reward": {"mean": found.reward, "standard deviation": found.reward_std},
+            "gradient norm": {"before clipping": record.gradient_norm},
+            "learning rate": {"last step": found.learning_rate},
+            "KL divergence, nats per token": {"from the sampler": found.approx_kl, "from the base": found.kl},
+            "ratios clipped, %": {"from below": found.clipped_low, "from above": found.clipped_high},
+            "log-probability, learner - sampler, nats": {
+                "mean": found.logp_difference,
+                "maximum": found.max_logp_difference,
+            },
+            "longest completion, tokens": {"maximum": found.max_length},
+            "tokens generated per second": {"sampling": record.tokens_per_second},
+        }
+        for panel, lines in values.items():
+            for line, value in lines.items():
+                if value is not None:
+                    panels.setdefault(panel, {}).setdefault(line, []).append((record.iteration, value))
+    return [Lines("metrics", "Training metrics", panels, shares=("ratios clipped, %",))] if panels else []
 
 
 def curriculum_section(run: ReportedRun) -> Section:

@@ -61,6 +61,14 @@ def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
             "{demonstrations.bootstrap} needs {rollouts.samples} of at least 2",
             "one with few-shot examples, one without",
         )
+    if shown.bootstrap != "none" and settings.objective.importance_cap is not None:
+        raise _conflict(
+            settings,
+            "objective.importance_cap",
+            "{objective.importance_cap} needs the log-probabilities of rollouts, and those with few-shot examples were "
+            "sampled from another prompt",
+            "leave out {demonstrations.bootstrap}",
+        )
     if not shown.warm_up and (shown.warm_up_also or shown.warm_up_rate):
         raise _conflict(
             settings,

@@ -93,7 +93,9 @@ class TrainKeywords(StoppingKeywords, total=False):
     weighting: Weighting
 
     objective: ObjectiveSettings | Mapping[str, Any]
-    clip: float
+    clip: float | None
+    clip_high: float | None
+    importance_cap: float | None
     kl: float
     negative: float
 

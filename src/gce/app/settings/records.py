@@ -264,8 +264,27 @@ class ObjectiveSettings:
         flag="--algorithm",
         metavar="NAME",
     )
-    clip: float = setting(
-        0.2, DECIMAL, "clipping range of importance ratios around 1; not used by raft and weighted", flag="--clip"
+    clip: float | None = setting(
+        None,
+        DECIMAL,
+        "clipping range of importance ratios around 1; not used by raft and weighted (default: the algorithm's: 0.0003 "
+        "to 0.0004 above for gspo, 0.2 to 0.28 above for dapo, 0.2 for others)",
+        flag="--clip",
+    )
+    clip_high: float | None = setting(
+        None,
+        DECIMAL,
+        "clipping range of importance ratios above 1 (default: --clip, or the algorithm's)",
+        flag="--clip-high",
+        omit_default=True,
+    )
+    importance_cap: float | None = setting(
+        None,
+        DECIMAL,
+        "truncated importance sampling: multiply the weight of each token by its probability under the model over that "
+        "under the sampling distribution, at most this (default: no correction)",
+        flag="--importance-cap",
+        omit_default=True,
     )
     kl: float = setting(
         0.0,

@@ -37,6 +37,11 @@ _HALF = {"lora.layers": 2}
 _ENOUGH = {"optimizer.reuse": 4.0}
 """Passes over few traces, so that every algorithm can take the same number of updates."""
 
+
+def _with(algorithm: str) -> dict[str, Any]:
+    return {**_ENOUGH, "objective.algorithm": algorithm}
+
+
 STUDIES: Mapping[str, Mapping[str, Condition]] = {
     "ablations": {
         "full": Condition("the settings of gce train"),
@@ -63,22 +68,24 @@ STUDIES: Mapping[str, Mapping[str, Condition]] = {
         "raft": Condition("rejection sampling on right traces of all iterations", {**_ENOUGH}),
         "raft++": Condition(
             "all right traces of the current iteration, clipped ratios",
-            {**_ENOUGH, "objective.algorithm": "raft++"},
+            _with("raft++"),
             "raft",
         ),
-        "grpo": Condition(
-            "group-relative advantages, clipped ratios", {**_ENOUGH, "objective.algorithm": "grpo"}, "raft"
-        ),
+        "grpo": Condition("group-relative advantages, clipped ratios", _with("grpo"), "raft"),
         "reinforce-rej": Condition(
             "weights 1 and -1 for problems with mixed outcomes, clipped ratios",
-            {**_ENOUGH, "objective.algorithm": "reinforce-rej"},
+            _with("reinforce-rej"),
             "raft",
         ),
         "weighted": Condition(
             "raft, plus as many wrong rollouts per batch with weight -0.1",
-            {**_ENOUGH, "objective.algorithm": "weighted", "objective.negative": 0.1},
+            {**_with("weighted"), "objective.negative": 0.1},
             "raft",
         ),
+        "rloo": Condition("leave-one-out baseline, ratios of sequences", _with("rloo"), "raft"),
+        "dr-grpo": Condition("rewards less the group's mean, loss over a constant", _with("dr-grpo"), "raft"),
+        "dapo": Condition("grpo on mixed outcomes alone, clipped higher above", _with("dapo"), "raft"),
+        "gspo": Condition("group-relative advantages, mean ratios of sequences", _with("gspo"), "raft"),
     },
 }
 """Studies by name; `gce ablate --study` runs one."""

@@ -47,7 +47,7 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     looked = run.clock.now()
 
     seconds = {"sample": sampling, "train": learned - began, "evaluate": looked - learned}
-    record = iteration_record(run, number, sampled, buffer, admitted, reports, dev, seconds)
+    record = iteration_record(run, state, sampled, buffer, admitted, reports, dev, seconds)
     state = next_state(state, record, showed, drawn, buffer, updates, warming_up=warming_up)
     commit(run, state, record, sampled, admitted)
     run.watcher.iteration(record)

@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from gce.domain.baselines import PolicyScore
 from gce.domain.buffer import Buffer, composition
 from gce.domain.figures import Table
 from gce.domain.learning import ModelState, Trace, UpdateReport
-from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, count_tier
+from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, TrainingMetrics, count_tier
 from gce.domain.paired import Gain
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.traces import trace_digest, trace_record
@@ -67,7 +68,7 @@ def count_tiers(run: Run, rollouts: Sequence[Rollout]) -> dict[str, TierCount]:
 
 def iteration_record(
     run: Run,
-    number: int,
+    state: RunState,
     sampled: Sequence[Rollout],
     buffer: Buffer,
     admitted: Sequence[Trace],
@@ -75,11 +76,11 @@ def iteration_record(
     dev: Sequence[Answer],
     seconds: Mapping[str, float],
 ) -> IterationRecord:
-    """The record of an iteration: what was sampled, admitted, learned and measured."""
+    """The record of the iteration after `state`: what was sampled, admitted, learned and measured."""
     rollouts = without_failed(sampled)
     taken = [report for report in reports if report.tokens]
     return IterationRecord(
-        iteration=number,
+        iteration=state.iteration + 1,
         tiers=count_tiers(run, rollouts),
         buffer=composition(buffer),
         admitted=len(admitted),
@@ -92,11 +93,31 @@ def iteration_record(
         dev_reward=rewards_of_answers(dev),
         seconds=seconds,
         failed=Counter(rollout.judged.problem.tier for rollout in sampled if rollout.judged.failed),
+        metrics=_metrics(run, state, rollouts, taken),
     )
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _metrics(run: Run, state: RunState, rollouts: Sequence[Rollout], taken: Sequence[UpdateReport]) -> TrainingMetrics:
+    rewards = [each.judged.reward or 0.0 for each in rollouts]
+    lengths = [each.tokens for each in rollouts if each.tokens is not None]
+    return TrainingMetrics(
+        reward=_mean(rewards),
+        reward_std=stdev(rewards) if len(rewards) > 1 else None,
+        learning_rate=taken[-1].rate * run.settings.optimizer.learning_rate if taken else None,
+        kl=_mean([report.kl for report in taken]),
+        approx_kl=_mean([report.approx_kl for report in taken]),
+        clipped_low=_mean([report.clipped_low for report in taken]),
+        clipped_high=_mean([report.clipped_high for report in taken]),
+        logp_difference=taken[0].logp_difference if taken else None,
+        max_logp_difference=taken[0].max_logp_difference if taken else None,
+        max_length=max(lengths, default=None),
+        tokens=state.tokens + sum(lengths) + sum(each.prompt_tokens or 0 for each in rollouts),
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _entropy(rollouts: Sequence[Rollout]) -> float | None:

@@ -360,7 +360,7 @@ def _followed(
     watcher = watch(settings.last_iteration)
     if tracker is None:
         return _finished(prepared, runs, store, watcher, measure_before=measure_before)
-    tracked = TrackedWatcher(watcher, tracker, settings.optimizer.learning_rate)
+    tracked = TrackedWatcher(watcher, tracker)
     folder, flat = folder_of(runs, store.name), plain_settings(to_plain(settings))
     shown = {name: plain_name(each) if isinstance(each, str) else each for name, each in flat.items()}
     followed = TrackedRun(store.name, identity_of(folder), folder, shown)

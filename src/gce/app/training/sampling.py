@@ -100,6 +100,11 @@ class Rollout:
         return self.counts["tokens"] if self.counts else self.judged.completion.tokens
 
     @property
+    def prompt_tokens(self) -> int | None:
+        """How many tokens its prompts have, over all its requests; None where that is not known."""
+        return self.counts["prompt_tokens"] if self.counts else self.judged.completion.prompt_tokens
+
+    @property
     def learnable(self) -> bool:
         """Whether the model wrote an answer, and something that can be learned."""
         return self.judged.completion.finish_reason != "context" and self.turns != ()

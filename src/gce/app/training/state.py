@@ -99,6 +99,8 @@ class RunState:
     best: tuple[int, float] | None = None
     """Iteration with the best mean accuracy on dev so far, with that mean; the earlier one wins a tie."""
     looks_since_best: int = 0
+    tokens: int = 0
+    """Number of tokens of prompts and completions of all rollouts."""
 
 
 def begin(settings: TrainSettings) -> RunState:
@@ -138,6 +140,7 @@ def resume(run: Run) -> RunState:
         warm_ups=loop["warm_ups"],
         best=None if loop["best"] is None else (loop["best"][0], loop["best"][1]),
         looks_since_best=loop["looks_since_best"],
+        tokens=loop.get("tokens", 0),
     )
 
 
@@ -167,6 +170,7 @@ def next_state(
         warm_ups=state.warm_ups + warming_up,
         best=best,
         looks_since_best=looks_since_best,
+        tokens=state.tokens if record.metrics is None else record.metrics.tokens,
     )
 
 
@@ -197,4 +201,5 @@ def stored_state(state: RunState) -> dict[str, Any]:
         "best": None if state.best is None else list(state.best),
         "warm_ups": state.warm_ups,
         "looks_since_best": state.looks_since_best,
+        "tokens": state.tokens,
     }

@@ -30,7 +30,6 @@ class TrackedWatcher:
     watcher: Watcher
     tracker: Tracker | None
     """None for nobody; so it is after it raised something."""
-    learning_rate: float
 
     def stage(self, name: str, total: int) -> Callable[[], None]:
         """See `gce.app.training.state.Watcher`."""
@@ -43,8 +42,7 @@ class TrackedWatcher:
     def iteration(self, record: IterationRecord) -> None:
         """See `gce.app.training.state.Watcher`."""
         self.watcher.iteration(record)
-        values = iteration_values(record, learning_rate=self.learning_rate)
-        self._tell(lambda tracker: tracker.log(record.iteration, values))
+        self._tell(lambda tracker: tracker.log(record.iteration, iteration_values(record)))
 
     @contextmanager
     def following(self, run: TrackedRun) -> Iterator[None]:

@@ -11,14 +11,14 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.random import Generator
 
-from gce.app.settings.records import WARM_UP_PART, ObjectiveSettings
+from gce.app.settings.records import WARM_UP_PART
 from gce.app.training.sampling import Rollout, groups_of
 from gce.app.training.state import Run, RunState
-from gce.domain.algorithms import Algorithm, drop_decided
+from gce.domain.algorithms import Algorithm, drop_decided, truncated_ratios
 from gce.domain.answers import Answer
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
 from gce.domain.curriculum import TierRewards
-from gce.domain.learning import Trace, TrainingBatch, UpdateReport
+from gce.domain.learning import Trace, TrainingBatch, Turn, UpdateReport
 from gce.domain.randomness import generator
 from gce.domain.traces import trace_of
 from gce.errors import BadInput, ModelError
@@ -125,7 +125,7 @@ def learn(
         return []
     rng = generator(settings.seed, "batches", number)
     drawn = _batches(run, number, pool.buffer, showed, rng)
-    return _take_steps(run, number, [_batch(settings.objective, pool, traces, rng) for traces in drawn])
+    return _take_steps(run, number, [_batch(run, pool, traces, rng) for traces in drawn])
 
 
 def _batches(
@@ -171,7 +171,7 @@ def _take_steps(run: Run, number: int, batches: Sequence[TrainingBatch]) -> list
                 f"iteration {number}: expected a loss that is a number, got {report.loss!r} with gradients of norm "
                 f"{report.gradient_norm!r}: nothing learned in it is kept: start a run with a smaller --learning-rate"
             )
-        reports.append(report)
+        reports.append(evolve(report, rate=batch.rate))
         advance()
     if idle := sum(not report.tokens for report in reports):
         run.watcher.say(
@@ -181,12 +181,36 @@ def _take_steps(run: Run, number: int, batches: Sequence[TrainingBatch]) -> list
     return reports
 
 
-def _batch(objective: ObjectiveSettings, pool: _Pool, drawn: tuple[Trace, ...], rng: Generator) -> TrainingBatch:
+def _batch(run: Run, pool: _Pool, drawn: tuple[Trace, ...], rng: Generator) -> TrainingBatch:
+    settings, algorithm = run.settings.objective, run.algorithm
     wrong = [pool.wrong[place] for place in rng.permutation(len(pool.wrong))[: len(drawn)].tolist()]
     weights = [1.0 if pool.weights is None else pool.weights[trace.key] for trace in drawn]
+    traces, cap = (*drawn, *wrong), settings.importance_cap
+    low, high = algorithm.clip if settings.clip is None else (settings.clip, settings.clip)
     return TrainingBatch(
-        (*drawn, *wrong),
-        (*weights, *[-objective.negative] * len(wrong)),
-        clip=None if pool.weights is None else objective.clip,
-        kl=objective.kl,
+        traces if cap is None else tuple(_corrected(trace, cap) for trace in traces),
+        (*weights, *[-settings.negative] * len(wrong)),
+        clip=None if pool.weights is None else low,
+        clip_high=settings.clip_high or high,
+        ratio=algorithm.ratio,
+        normalization=algorithm.normalization,
+        length=run.settings.rollouts.max_tokens or run.task.max_tokens,
+        kl=settings.kl,
     )
+
+
+def _corrected(trace: Trace, cap: float) -> Trace:
+    """Return the trace with tokens weighed by truncated importance ratios too."""
+    return evolve(trace, turns=tuple(_corrected_turn(turn, cap) if turn.trained else turn for turn in trace.turns))
+
+
+def _corrected_turn(turn: Turn, cap: float) -> Turn:
+    said = turn.completion
+    if said is None or said.log_probabilities is None or said.sampling_log_probabilities is None:
+        raise ModelError(
+            "truncated importance sampling needs log-probabilities of sampled tokens, and the model gives none: leave "
+            "out --importance-cap"
+        )
+    ratios = truncated_ratios(said.log_probabilities, said.sampling_log_probabilities, cap=cap)
+    own = turn.weights or (1.0,) * len(ratios)
+    return evolve(turn, weights=tuple(weight * ratio for weight, ratio in zip(own, ratios, strict=True)))

@@ -84,6 +84,7 @@ def check_model(
         _check_sampling_touches_nothing(case)
         _check_loss(case)
         _check_clip_and_divergence(case)
+        _check_ratios_and_normalization(case)
     if isinstance(model, Scorer):
         _check_scores(case)
     if isinstance(model, Probe):
@@ -416,6 +417,40 @@ def _check_clip_and_divergence(case: _Case) -> None:
         assert_same_arrays(model.state(), state)
     else:
         raise AssertionError("ratios of traces without log-probabilities: expected ValueError")
+
+
+def _check_ratios_and_normalization(case: _Case) -> None:
+    """Check losses against the definitions of `Objective`: with ratios of 1, and in a second step with others."""
+    first = case.make()
+    batch = evolve(_batch(case, first), clip=1e-4, clip_high=10.0)
+    if any(trace.completion.log_probabilities is None for trace in batch.traces):
+        return
+    weights, counts = batch.weights, [len(trace.completion.token_ids or ()) for trace in batch.traces]
+    sums = {
+        "token": sum(weight * count for weight, count in zip(weights, counts, strict=True)) / sum(counts),
+        "sequence": sum(weights) / len(weights),
+        "constant": sum(weight * count for weight, count in zip(weights, counts, strict=True)) / (7 * len(weights)),
+    }
+    for name, expected in sums.items():
+        report = case.make().update(evolve(batch, normalization=name, length=7))
+        assert abs(report.loss + expected) < TOLERANCE * max(1, abs(expected)), (
+            f"normalization {name}: expected a loss of {-expected} where every ratio is 1, got {report.loss}"
+        )
+    first.update(batch)
+    middle = first.state()
+    losses = {}
+    for ratio in ("token", "sequence", "product"):
+        first.restore(middle)
+        report = first.update(evolve(batch, ratio=ratio, normalization="sequence"))
+        losses[ratio] = report.loss
+        assert report.approx_kl is not None and report.approx_kl > 0.0, "a policy that has learned has moved"
+    # The geometric mean of ratios is at most their arithmetic mean, and equal where one token was sampled.
+    assert losses["sequence"] >= losses["token"] - TOLERANCE, f"expected ratios of sequences, got {losses}"
+    if max(counts) > 1:
+        assert losses["product"] != losses["sequence"], "the product of several ratios is not their mean"
+    batch = evolve(batch, ratio="product", normalization="sequence", clip_high=1e-4)
+    first.restore(middle)
+    assert first.update(batch).loss >= losses["product"] - TOLERANCE, "clipped closer above, no lower a loss"
 
 
 def _check_scores(case: _Case) -> None:

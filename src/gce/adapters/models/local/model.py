@@ -15,10 +15,17 @@ from attrs import evolve
 
 from gce.adapters.models.local.continuous_batching import Job, Rollout
 from gce.adapters.models.local.hidden_state_cache import HiddenStates
-from gce.adapters.models.local.token_sequences import Example, Objective, examples_of, template_messages
+from gce.adapters.models.local.token_sequences import (
+    Example,
+    Scored,
+    examples_of,
+    normalized,
+    step_metrics,
+    template_messages,
+)
 from gce.adapters.models.requests import all_different, cut_before, no_room
 from gce.domain.completions import Completion, SampleRequest
-from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, UpdateReport
+from gce.domain.learning import LayerActivation, ModelState, Objective, TrainingBatch, UpdateReport
 from gce.domain.models import CAPABILITIES, ModelInfo
 from gce.domain.problems import Message
 from gce.errors import ModelError
@@ -75,10 +82,11 @@ class Engine(Protocol):
         """Return the log-probabilities of the tokens from `start` on."""
         ...
 
-    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float]:
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float, Scored]:
         """Take one optimizer step at `rate` times the learning rate.
 
-        Returns the loss before the step, and the gradient norm before clipping.
+        Returns the loss before the step, the gradient norm before clipping, and the examples, in any order, with their
+        log-probabilities before the step.
         """
         ...
 
@@ -175,7 +183,6 @@ class LocalModel:
         self._roll_out = None  # Its merged weights are outdated.
         if not self.engine.layers:
             raise ModelError("expected an adapter before the first update: call attach(layers)")
-        objective = Objective(batch.clip, batch.kl)
         examples = [
             example
             for trace, weight in zip(batch.traces, batch.weights, strict=True)
@@ -185,10 +192,10 @@ class LocalModel:
         trained = sum(example.trained for example in fitting)
         dropped = len(examples) - len(fitting)
         if not trained:
-            return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped)
-        examples = [example for example in fitting if example.trained]
-        loss, norm = self.engine.step(self._with_base(examples, objective), objective, rate=batch.rate)
-        return UpdateReport(loss=loss, tokens=trained, gradient_norm=norm, dropped=dropped)
+            return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped, rate=batch.rate)
+        examples = normalized([example for example in fitting if example.trained], batch)
+        loss, norm, scores = self.engine.step(self._with_base(examples, batch), batch, rate=batch.rate)
+        return UpdateReport(loss, trained, norm, dropped, batch.rate, **step_metrics(batch, scores))
 
     def state(self) -> ModelState:
         """See `gce.ports.model.Learner`."""

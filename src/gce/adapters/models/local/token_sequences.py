@@ -12,21 +12,26 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from gce.adapters.models.local.token_sampling import Array
 from gce.domain.completions import Completion
-from gce.domain.learning import Trace, Turn
+from gce.domain.learning import Objective, Trace, Turn
 from gce.domain.problems import Message
 
 __all__ = [
     "Example",
-    "Objective",
+    "Scored",
     "Tokenizer",
     "batch_arrays",
     "examples_of",
+    "normalized",
     "passes",
+    "pooled",
+    "scored",
+    "step_metrics",
     "template_messages",
+    "token_arrays",
     "token_losses",
 ]
 
@@ -58,12 +63,14 @@ class Example:
     """Index of the first token that may be trained on, at least 1."""
     weight: float
     sampled: tuple[float, ...] = ()
-    """Log-probabilities at sampling of the tokens from `start` on, arbitrary for untrained tokens; empty if the
-    objective does not clip."""
+    """Log-probabilities at sampling of the tokens from `start` on, arbitrary for untrained tokens, nan if unknown;
+    empty if all are unknown."""
     base: tuple[float, ...] = ()
     """Log-probabilities of these tokens under the base; empty if the objective has no KL term."""
     factors: tuple[float, ...] = field(default=(), kw_only=True)
     """Factors on the weight of each token from `start` on; a token with factor 0 is not trained on. Empty: 1 each."""
+    scale: float = field(default=1.0, kw_only=True)
+    """Factor on the loss of each token, its KL term included, before the mean over all trained tokens of the batch."""
 
     @cached_property
     def offsets(self) -> Array:
@@ -88,17 +95,53 @@ class Example:
         return np.asarray(self.tokens[self.start :])[self.offsets]
 
     def at_trained(self, values: Sequence[float]) -> Array:
-        """Return the values of `sampled` or `base` at the trained tokens; 0 if there are none."""
-        found: Array = np.asarray(values)[self.offsets] if values else np.zeros(self.trained)
+        """Return the values of `sampled` or `base` at the trained tokens; nan if there are none."""
+        found: Array = np.asarray(values)[self.offsets] if values else np.full(self.trained, np.nan)
         return found
 
 
-@frozen
-class Objective:
-    """The objective apart from the examples' weights: see `gce.domain.learning.TrainingBatch`."""
+Scored = list[tuple[Example, Array]]
+"""Examples with the log-probabilities of their trained tokens before a step."""
 
-    clip: float | None = None
-    kl: float = 0.0
+
+def scored(examples: Sequence[Example], found: Array) -> Scored:
+    """Return the examples, each with its part of `found`, which has the trained tokens of all of them in order."""
+    ends = np.cumsum([example.trained for example in examples])
+    return list(zip(examples, np.split(found, ends[:-1]), strict=True))
+
+
+def normalized(examples: Sequence[Example], objective: Objective) -> list[Example]:
+    """Return the examples with the `scale` that turns the mean over all tokens into the objective's normalization."""
+    if objective.normalization == "token":
+        return list(examples)
+    each = sum(example.trained for example in examples) / len(examples)
+    by_sequence = objective.normalization == "sequence"
+    return [evolve(one, scale=each / (one.trained if by_sequence else objective.length)) for one in examples]
+
+
+def step_metrics(objective: Objective, scores: Scored) -> dict[str, float]:
+    """Return what a step's `UpdateReport` says of ratios and divergences, by field; what is unknown is left out."""
+    metrics = {}
+    if objective.kl:
+        apart = np.concatenate([example.at_trained(example.base) - found for example, found in scores])
+        metrics["kl"] = float(np.mean(np.expm1(np.minimum(apart, 80.0)) - apart))
+    moved = [found.astype(np.float64) - example.at_trained(example.sampled) for example, found in scores]
+    known = np.concatenate(moved)
+    known = known[~np.isnan(known)]
+    if known.size:
+        difference = np.abs(known)
+        metrics["approx_kl"] = float(np.mean(np.expm1(np.minimum(known, 80.0)) - known))
+        metrics |= {"logp_difference": float(difference.mean()), "max_logp_difference": float(difference.max())}
+    if objective.clip is not None:
+        members = np.repeat(np.eye(len(moved)), [len(each) for each in moved], axis=0)
+        ratios = np.exp(np.minimum(pooled(objective, np.concatenate(moved), members), 80.0))
+        weights = np.concatenate([example.weights for example, _ in scores])
+        # Sequences count once, however long they are.
+        shares = np.ones(len(ratios)) if objective.ratio == "token" else (members / members.sum(0)).sum(1)
+        low, high = objective.bounds
+        metrics["clipped_low"] = float(np.average((ratios < low) & (weights < 0), weights=shares))
+        metrics["clipped_high"] = float(np.average((ratios > high) & (weights > 0), weights=shares))
+    return metrics
 
 
 def examples_of(trace: Trace, weight: float, tokenizer: Tokenizer, *, clip: bool) -> list[Example]:
@@ -150,7 +193,7 @@ def _written(trace: Trace, place: int, turn: Turn, tokenizer: Tokenizer, *, clip
         prompt = tokenizer.prompt_tokens(messages[:-1], trace.tools)
     if tokens is None:
         tokens = _from_text(messages, completion, trace, tokenizer)
-    return _Written(prompt, tokens, turn.weights, sampled if clip and sampled is not None else ())
+    return _Written(prompt, tokens, turn.weights, sampled or ())
 
 
 def _from_text(
@@ -170,9 +213,8 @@ def _example(sequence: Sequence[_Written], weight: float) -> Example:
     for written in sequence:
         own = slice(len(written.prompt) - start, len(written.prompt) - start + len(written.tokens))
         factors[own] = written.factors or 1.0
-        sampled[own] = written.sampled or 0.0
-    known = tuple(sampled.tolist()) if first.sampled else ()
-    return Example(tokens, start, weight, sampled=known, factors=tuple(factors.tolist()))
+        sampled[own] = written.sampled or np.nan
+    return Example(tokens, start, weight, sampled=tuple(sampled.tolist()), factors=tuple(factors.tolist()))
 
 
 def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -211,21 +253,38 @@ def _arguments(text: str) -> Any:
     return value if isinstance(value, dict) else text
 
 
+def pooled(objective: Objective, values: Any, members: Any) -> Any:
+    """Return, for each token, what `values` is of what the objective's ratio is of: the token, or its whole sequence.
+
+    `values` are log-ratios, or the derivatives of a loss by them; `members` (tokens, sequences) is 1 where a token
+    belongs to a sequence, else 0. The arrays may be those of numpy, mlx or torch.
+    """
+    if objective.ratio == "token":
+        return values
+    sums = values @ members
+    return members @ (sums if objective.ratio == "product" else sums / members.sum(0))
+
+
 def token_losses(
-    objective: Objective, found: Array, weights: Array, sampled: Array | None, base: Array | None
+    objective: Objective, found: Array, weights: Array, sampled: Array, base: Array, scales: Array, members: Array
 ) -> tuple[Array, Array]:
-    """Return the loss of each token, and minus its derivative by the log-probability `found`; all of one shape."""
+    """Return the loss of each token, and minus the derivative of their sum by the log-probability `found`.
+
+    All arrays have one entry for each token except `members`, which `pooled` describes: the tokens of a sequence must
+    all be among them, unless ratios are of tokens.
+    """
     losses, pushes = weights * -found, weights
     if objective.clip is not None:
-        assert sampled is not None
         # Floats do not overflow below e^88.
-        ratio = np.exp(np.minimum(found - sampled, np.float32(80.0)))
-        free, cut = ratio * weights, np.clip(ratio, 1 - objective.clip, 1 + objective.clip) * weights
-        losses, pushes = -np.minimum(free, cut), np.where(free <= cut, free, np.float32(0.0))
+        ratio = np.exp(np.minimum(pooled(objective, found - sampled, members), np.float32(80.0)))
+        free, cut = ratio * weights, np.clip(ratio, *objective.bounds) * weights
+        losses, pushes = -np.minimum(free, cut), np.where(free <= cut, free, np.float32(0.0)) * scales
+        losses, pushes = losses * scales, pooled(objective, pushes, members)
+    else:
+        losses, pushes = losses * scales, pushes * scales
     if objective.kl:
-        assert base is not None
         apart = np.minimum(base - found, np.float32(80.0))
-        share = np.float32(objective.kl)
+        share = np.float32(objective.kl) * scales
         losses = losses + share * (np.expm1(apart) - apart)
         pushes = pushes + share * np.expm1(apart)
     return losses, pushes
@@ -243,26 +302,39 @@ def passes(examples: Sequence[Example], tokens: int) -> Iterator[list[Example]]:
 
 
 def batch_arrays(chunk: Sequence[Example]) -> tuple[np.ndarray, ...]:
-    """Return the inputs (sequences, width) and, for each trained token, its index in the flat inputs, token and weight.
+    """Return the inputs (sequences, width) and, for each trained token, its index in the flat inputs, and the token.
 
-    The last two arrays are its log-probabilities at sampling and under the base, 0 if unknown.
+    The other arrays are those of `token_losses`: weight, log-probabilities at sampling and under the base (nan if
+    unknown), scale, and membership in the sequences.
     """
     width = max(map(_width, chunk))
     inputs = np.zeros((len(chunk), width), np.int32)
-    places, targets, weights, sampled, base = [], [], [], [], []
+    places, targets = [], []
     for row, example in enumerate(chunk):
         inputs[row, : len(example.tokens) - 1] = example.tokens[:-1]
         # The output at one position predicts the token at the next.
         places.append(row * width + example.start - 1 + example.offsets)
         targets.append(example.targets)
-        weights.append(example.weights)
-        sampled.append(example.at_trained(example.sampled))
-        base.append(example.at_trained(example.base))
     return (
         inputs,
         np.concatenate(places).astype(np.int32),
         np.concatenate(targets).astype(np.int32),
-        *(np.concatenate(part).astype(np.float32) for part in (weights, sampled, base)),
+        *token_arrays(chunk),
+    )
+
+
+def token_arrays(examples: Sequence[Example], kind: type[np.floating[Any]] = np.float32) -> tuple[Array, ...]:
+    """Return what `token_losses` takes of the examples' trained tokens."""
+    counts = [example.trained for example in examples]
+    parts = (
+        [example.weights for example in examples],
+        [example.at_trained(example.sampled) for example in examples],
+        [example.at_trained(example.base) for example in examples],
+    )
+    return (
+        *(np.concatenate(part).astype(kind) for part in parts),
+        np.repeat(np.array([example.scale for example in examples], kind), counts),
+        np.repeat(np.eye(len(examples), dtype=kind), counts, axis=0),
     )
 
 

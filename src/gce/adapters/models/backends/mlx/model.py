@@ -23,9 +23,9 @@ from gce.adapters.models.backends.numpy.llama import LlamaWeights, merge
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
 from gce.adapters.models.local.model import LocalModel, RollOut
-from gce.adapters.models.local.token_sequences import Example, Objective
+from gce.adapters.models.local.token_sequences import Example, Scored
 from gce.adapters.system.process import share_heap, usable_cores
-from gce.domain.learning import LayerActivation, ModelState
+from gce.domain.learning import LayerActivation, ModelState, Objective
 from gce.errors import MissingExtra
 
 try:
@@ -188,12 +188,12 @@ class MlxEngine:
             logits = to_logits(to_hidden(row[None, :-1])[0, start - 1 :]).astype(mx.float32)
             return tuple(float(value) for value in np.array(-nn.losses.cross_entropy(logits, row[start:])))
 
-    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float]:
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float, Scored]:
         """See `gce.adapters.models.local.model.Engine`."""
-        loss, gradients = self._loss_and_gradients(examples, objective)
+        loss, gradients, scores = self._loss_and_gradients(examples, objective)
         norm = float(np.sqrt(sum(float(mx.sum(mx.square(gradient))) for gradient in gradients.values())))
         self._adapter.step(gradients, norm=norm, rate=rate)
-        return loss, norm
+        return loss, norm, scores
 
     def state(self) -> ModelState:
         """Return a copy of adapter and optimizer."""
@@ -216,16 +216,16 @@ class MlxEngine:
 
     def _loss_and_gradients(
         self, examples: Sequence[Example], objective: Objective
-    ) -> tuple[float, dict[str, mx.array]]:
-        """Return the loss, and its gradient for each of the adapter's arrays by full path."""
+    ) -> tuple[float, dict[str, mx.array], Scored]:
+        """Return the loss, its gradient for each of the adapter's arrays by full path, and the log-probabilities."""
         if self.learner is not None:
-            loss, found = self.learner.loss_and_gradients(llama_adapter(self.model), examples, objective)
+            loss, found, scores = self.learner.loss_and_gradients(llama_adapter(self.model), examples, objective)
             sides = (
                 (f"{path}.{side}", array)
                 for path, pair in found.items()
                 for side, array in zip(("lora_a", "lora_b"), pair, strict=True)
             )
-            return loss, {path: mx.array(array) for path, array in sides}
+            return loss, {path: mx.array(array) for path, array in sides}, scores
         with self._adapter.training():
             return loss_and_gradients(
                 self.model,

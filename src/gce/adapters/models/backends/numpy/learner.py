@@ -32,7 +32,8 @@ from gce.adapters.models.backends.numpy.llama import (
 )
 from gce.adapters.models.local.hidden_state_cache import HiddenStates
 from gce.adapters.models.local.token_sampling import Array
-from gce.adapters.models.local.token_sequences import Example, Objective, token_losses
+from gce.adapters.models.local.token_sequences import Example, Scored, scored, token_arrays, token_losses
+from gce.domain.learning import Objective
 
 __all__ = ["NumpyLearner"]
 
@@ -56,8 +57,8 @@ class NumpyLearner:
 
     def loss_and_gradients(
         self, adapter: Sequence[LowRank], examples: Sequence[Example], objective: Objective
-    ) -> tuple[float, Gradients]:
-        """Return the loss and its gradient; every example must train at least one token."""
+    ) -> tuple[float, Gradients, Scored]:
+        """Return the loss, its gradient, and the log-probabilities; every example must train at least one token."""
         trained = sum(example.trained for example in examples)
         lowest = min(part.block for part in adapter)
         weights = merge(self._base, adapter)
@@ -69,11 +70,13 @@ class NumpyLearner:
             ]
             total = 0.0
             gradients: Gradients = {}
-            for loss, parts in pool.map(_Pass.run, passes):
+            scores: Scored = []
+            for loss, parts, found in pool.map(_Pass.run, passes):
                 total += loss
+                scores += found
                 for name, (a, b) in parts.items():
                     gradients[name] = (gradients[name][0] + a, gradients[name][1] + b) if name in gradients else (a, b)
-        return total, gradients
+        return total, gradients, scores
 
     def _entering(
         self, examples: Sequence[Example], lowest: int, pool: ThreadPoolExecutor
@@ -236,21 +239,21 @@ class _Pass:
     entering: Mapping[tuple[int, ...], Array]
     objective: Objective
 
-    def run(self) -> tuple[float, Gradients]:
-        """Return this pass's share of the loss and the gradients."""
+    def run(self) -> tuple[float, Gradients, Scored]:
+        """Return this pass's share of the loss and the gradients, and the log-probabilities."""
         layout, weights = self.layout, self.weights
         hidden = np.concatenate([self.entering[tokens][part] for tokens, part in layout.sources])
         waves = rotary_waves(weights, np.concatenate(layout.positions))
         top = len(weights.blocks) - 1
         saved = []
         for index in range(self.lowest, top + 1):
-            hidden, found = self._block(index, hidden, waves, only_last=index == top)
-            saved.append(found)
-        loss, slope = self._loss(hidden)
+            hidden, kept = self._block(index, hidden, waves, only_last=index == top)
+            saved.append(kept)
+        loss, slope, found = self._loss(hidden)
         gradients: Gradients = {}
         for index in range(top, self.lowest - 1, -1):
             slope = self._block_gradients(index, slope, saved.pop(), waves, gradients, only_last=index == top)
-        return loss, gradients
+        return loss, gradients, scored(layout.trained, found)
 
     def _block(self, index: int, hidden: Array, waves: tuple[Array, Array], *, only_last: bool) -> tuple[Array, _Saved]:
         """Run one block; with `only_last`, all but the last rows of each segment compute only keys and values."""
@@ -279,39 +282,43 @@ class _Pass:
         """Return the rows that predict trained tokens."""
         return np.concatenate([np.arange(s.own.stop - s.last, s.own.stop) for s in self.layout.segments])
 
-    def _loss(self, hidden: Array) -> tuple[float, Array]:
-        """Return the pass's share of the loss, and its gradient with respect to the predicting rows."""
+    def _loss(self, hidden: Array) -> tuple[float, Array, Array]:
+        """Return the pass's share of the loss, its gradient by the predicting rows, and the log-probabilities."""
         weights, examples = self.weights, self.layout.trained
         places = np.concatenate(self.layout.places)
         targets = np.concatenate([example.targets for example in examples])
-        wanted = np.concatenate([example.weights for example in examples]).astype(np.float32)
-        sampled = _joined([example.at_trained(example.sampled) for example in examples if example.sampled])
-        base = _joined([example.at_trained(example.base) for example in examples if example.base])
+        of_tokens = token_arrays(examples)
         states, scales = normed(hidden, weights.epsilon)
-        slope = np.zeros_like(states)
+        slope, found = np.zeros_like(states), np.zeros(len(places), np.float32)
         loss = 0.0
-        for start in range(0, len(places), _LOGIT_ROWS):
-            part = slice(start, start + _LOGIT_ROWS)
+        for part in self._parts(len(places)):
             logits = states[places[part]] @ weights.head
             logits -= logits.max(axis=1, keepdims=True)
             own = np.arange(len(logits)), targets[part]
             chosen = logits[own]
             np.exp(logits, out=logits)
             total = logits.sum(axis=1)
-            losses, pushes = token_losses(
-                self.objective,
-                chosen - np.log(total),
-                wanted[part],
-                None if sampled is None else sampled[part],
-                None if base is None else base[part],
-            )
+            found[part] = chosen - np.log(total)
+            losses, pushes = token_losses(self.objective, found[part], *(array[part] for array in of_tokens))
             loss += float(np.sum(losses, dtype=np.float64)) / self.trained
             pushes = pushes / np.float32(self.trained)
             logits *= (pushes / total)[:, None]
             logits[own] -= pushes
             # One row may predict several tokens: the last row of a shared prompt.
             np.add.at(slope, places[part], logits @ weights.head.T)
-        return loss, normed_gradient(slope, states, scales)
+        return loss, normed_gradient(slope, states, scales), found
+
+    def _parts(self, tokens: int) -> Iterator[slice]:
+        """Yield parts of the trained tokens of at most `_LOGIT_ROWS`; where ratios are of sequences, of whole ones."""
+        whole = self.objective.clip is not None and self.objective.ratio != "token"
+        sizes = [example.trained for example in self.layout.trained] if whole else [1] * tokens
+        start = stop = 0
+        for size in sizes:
+            if stop > start and stop + size - start > _LOGIT_ROWS:
+                yield slice(start, stop)
+                start = stop
+            stop += size
+        yield slice(start, stop)
 
     def _block_gradients(
         self,
@@ -384,11 +391,6 @@ class _Pass:
                 a = scale * (inputs.T @ (own @ part.b.T))
                 b = scale * ((inputs @ part.first).T @ own)
                 gradients[part.name] = (a if part.inputs is None else part.inputs[:, None] * a, b)
-
-
-def _joined(parts: Sequence[Array]) -> Array | None:
-    """Concatenate arrays; None if there are none."""
-    return np.concatenate(parts).astype(np.float32) if parts else None
 
 
 def _asking(segment: _Segment, *, only_last: bool) -> slice:

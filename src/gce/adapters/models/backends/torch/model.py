@@ -17,8 +17,8 @@ from gce.adapters.models.formats.model_files import check_speaks, directory_dige
 from gce.adapters.models.local.continuous_batching import roll_out
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
 from gce.adapters.models.local.model import LocalModel, RollOut
-from gce.adapters.models.local.token_sequences import Example, Objective, batch_arrays, passes
-from gce.domain.learning import LayerActivation, ModelState
+from gce.adapters.models.local.token_sequences import Example, Scored, batch_arrays, passes, pooled, scored
+from gce.domain.learning import LayerActivation, ModelState, Objective
 from gce.errors import MissingExtra, ModelError, one_line
 
 try:
@@ -173,16 +173,18 @@ class TorchEngine:
         found = logits.log_softmax(dim=-1).gather(1, row[0, start:, None])[:, 0]
         return tuple(found.tolist())
 
-    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float]:
+    def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float, Scored]:
         """See `gce.adapters.models.local.model.Engine`."""
         trained = sum(example.trained for example in examples)
-        total = 0.0
+        total, scores = 0.0, Scored()
         with self._adapter.training():
             for chunk in passes(examples, self._adapter.settings.tokens_per_pass):
-                loss = self._loss(chunk, objective) / trained
+                losses, found = self._loss(chunk, objective)
+                loss = losses / trained
                 loss.backward()
                 total += loss.item()
-        return total, self._adapter.step(rate=rate)
+                scores += scored(chunk, found.detach().cpu().numpy())
+        return total, self._adapter.step(rate=rate), scores
 
     def state(self) -> ModelState:
         """Return a copy of adapter and optimizer, in mlx-lm's layout."""
@@ -224,15 +226,15 @@ class TorchEngine:
             for layer, (mean, update) in enumerate(means)
         )
 
-    def _loss(self, chunk: Sequence[Example], objective: Objective) -> Tensor:
-        """Return the sum of the losses of all trained tokens of a chunk."""
-        inputs, places, targets, weights, sampled, base = (
+    def _loss(self, chunk: Sequence[Example], objective: Objective) -> tuple[Tensor, Tensor]:
+        """Return the sum of the losses of all trained tokens of a chunk, and their log-probabilities."""
+        inputs, places, targets, *of_tokens = (
             torch.from_numpy(array).to(self.model.device) for array in batch_arrays(chunk)
         )
         # Padding is on the right, so a causal model never attends to it.
         logits = self._to_logits(self._to_hidden(inputs).flatten(0, 1)[places]).float()
         found = logits.log_softmax(dim=-1).gather(1, targets.long()[:, None])[:, 0]
-        return _token_losses(objective, found, weights, sampled, base).sum()
+        return _token_losses(objective, found, *of_tokens).sum(), found
 
 
 def _split_head(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
@@ -260,13 +262,21 @@ def _split_head(model: Any) -> tuple[Callable[[Tensor], Tensor], Callable[[Tenso
     return (to_hidden, head) if same else (to_logits, lambda logits: logits)
 
 
-def _token_losses(objective: Objective, found: Tensor, weights: Tensor, sampled: Tensor, base: Tensor) -> Tensor:
+def _token_losses(
+    objective: Objective,
+    found: Tensor,
+    weights: Tensor,
+    sampled: Tensor,
+    base: Tensor,
+    scales: Tensor,
+    members: Tensor,
+) -> Tensor:
     """Compute `gce.adapters.models.local.token_sequences.token_losses` in torch, with automatic differentiation."""
     losses = weights * -found
     if objective.clip is not None:
-        ratio = (found - sampled).clamp(max=80.0).exp()
-        losses = -torch.minimum(ratio * weights, ratio.clamp(1 - objective.clip, 1 + objective.clip) * weights)
+        ratio = pooled(objective, found - sampled, members).clamp(max=80.0).exp()
+        losses = -torch.minimum(ratio * weights, ratio.clamp(*objective.bounds) * weights)
     if objective.kl:
         apart = (base - found).clamp(max=80.0)
         losses = losses + objective.kl * (apart.expm1() - apart)
-    return losses
+    return losses * scales
