@@ -97,6 +97,8 @@ def test_the_shipped_model_is_a_folder_of_the_package_or_said_to_be_missing(
         ("owner/name", "DIR, OWNER/NAME"),
         ("hf:gce-tiny", "hf:NAME"),
         ("hf:models/llama.gguf", "hf:NAME"),
+        ("llama:smollm2", "llama:FILE.gguf, llama:smollm2"),
+        ("llama:models/phi.gguf", "llama:FILE.gguf, llama:smollm2"),
         ("http://127.0.0.1:8080/v1#m", "http://HOST:PORT/v1#MODEL"),
     ],
 )
