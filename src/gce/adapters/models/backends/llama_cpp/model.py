@@ -38,7 +38,7 @@ def load_llama_model(
     """Load a GGUF file of any architecture that llama.cpp generates text with.
 
     Args:
-        path: the file; of a split model, the first one.
+        path: the file, not one of several parts.
         device: `cpu` keeps off a GPU; None uses one if llama-cpp-python was built for it.
         threads: CPU threads; None for one per usable core. The number may change the last bits of results.
         max_batch: maximum sequences per sampling batch; fewer if their keys and values exceed 2 GiB.
