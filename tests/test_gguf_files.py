@@ -80,7 +80,7 @@ def write_gguf(path: Path, base: Path, kind: Any = F32, *, architecture: str = "
     config = json.loads((base / "config.json").read_text())
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_block_count(config["num_hidden_layers"])
-    writer.add_context_length(128)
+    writer.add_context_length(facts.get("context", 128))
     writer.add_embedding_length(config["hidden_size"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(facts.get("heads", 4))
@@ -89,13 +89,14 @@ def write_gguf(path: Path, base: Path, kind: Any = F32, *, architecture: str = "
     writer.add_rope_freq_base(10000.0)
     writer.add_tokenizer_model(facts.get("tokenizer", "gpt2"))
     writer.add_tokenizer_pre(facts.get("pre", "smollm"))
-    writer.add_token_list(TOKENS)
-    writer.add_token_types(facts.get("kinds", [3, 3, 3] + [1] * (len(TOKENS) - 3)))
+    tokens = facts.get("tokens", TOKENS)
+    writer.add_token_list(tokens)
+    writer.add_token_types(facts.get("kinds", [3, 3, 3] + [1] * (len(tokens) - 3)))
     writer.add_token_merges(["a b"])
     writer.add_bos_token_id(1)
     if facts.get("end", 2):
         writer.add_eos_token_id(facts.get("end", 2))
-    writer.add_chat_template(TEMPLATE)
+    writer.add_chat_template(facts.get("template", TEMPLATE))
     if "experts" in facts:
         writer.add_expert_count(facts["experts"])
     for name, array in mx.load(str(base / "model.safetensors")).items():

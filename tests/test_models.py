@@ -12,10 +12,11 @@ import pytest
 import toy_task
 from attrs import evolve
 
+from gce.adapters.models.functions import FunctionModel
 from gce.adapters.models.scripted import ScriptedModel
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.wiring import models
-from gce.app.wiring.models import BACKENDS, backend_rows, find_model, shipped_model_path
+from gce.app.wiring.models import BACKENDS, backend_rows, find_learning_model, find_model, shipped_model_path
 from gce.domain.completions import SampleRequest
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
@@ -97,6 +98,8 @@ def test_the_shipped_model_is_a_folder_of_the_package_or_said_to_be_missing(
         ("owner/name", "DIR, OWNER/NAME"),
         ("hf:gce-tiny", "hf:NAME"),
         ("hf:models/llama.gguf", "hf:NAME"),
+        ("llama:smollm2", "llama:FILE.gguf, llama:smollm2"),
+        ("llama:models/phi.gguf", "llama:FILE.gguf, llama:smollm2"),
         ("http://127.0.0.1:8080/v1#m", "http://HOST:PORT/v1#MODEL"),
     ],
 )
@@ -142,6 +145,26 @@ def test_what_backends_are_said_to_do_they_do(tmp_path: Path) -> None:
         backend = next(each for each in BACKENDS if each.is_meant(name))
         model = find_model(TrainSettings(model=ModelSettings(name=name, device="cpu")), toy_task.ADDITION)
         assert model.info().capabilities == backend.capabilities, name
+
+
+def test_a_sampler_is_put_before_a_model_that_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own completions, under a policy of both; a model without adapters cannot be one, nor have one."""
+
+    def found(**given: str) -> Any:
+        return find_learning_model(TrainSettings(model=ModelSettings(**given)), toy_task.ADDITION)
+
+    for name in ("learner", "sampler"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": name}))
+    learner, sampler = (f"scripted:{tmp_path / name}.jsonl" for name in ("learner", "sampler"))
+    both, alone = found(name=learner, sampler=sampler), found(name=learner)
+    (completion,) = both.sample([SampleRequest("one", (Message("user", "Add"),), 0)])
+    assert (completion.text, completion.policy) == ("sampler", both.info().identity)
+    assert both.info().identity not in (alone.info().identity, found(name=sampler).info().identity)
+    monkeypatch.setattr(
+        toy_task, "bare", lambda config, task: FunctionModel(lambda messages: "x", "bare"), raising=False
+    )
+    with pytest.raises(BadInput, match="sampler toy_task:bare takes no adapter: give one of the same base"):
+        found(name=learner, sampler="toy_task:bare")
 
 
 def test_the_reference_has_the_table_of_backends() -> None:

@@ -22,7 +22,7 @@ from gce.domain.problems import Message, Problem
 from gce.domain.randomness import key
 from gce.domain.tasks import Task
 from gce.errors import BadInput, ModelError
-from gce.ports.model import Learner, Model, Sampler, Scorer
+from gce.ports.model import Adaptable, Model, Sampler, Scorer
 
 __all__ = ["LoadedModel", "Said", "load_model", "messages_of", "model_of"]
 
@@ -181,7 +181,7 @@ def load_model(
     with saying_if_interrupted(f"interrupted while the model {model} was being loaded"):
         found = find_model(settings, find_task(task) if isinstance(task, str) else task)
     if learned is not None:
-        if not isinstance(found, Learner):
+        if not isinstance(found, Adaptable):
             raise BadInput(f"model {model} takes no adapter: leave out adapter")
         restore(found, learned, adapter, model)
     if not isinstance(found, Sampler):

@@ -55,8 +55,8 @@ def plain_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, s
 def iteration_values(record: IterationRecord) -> dict[str, float]:
     """The numbers of one iteration. What it does not have, as rollouts in a warm-up, is left out.
 
-    Rates and rewards are in [0, 1], lengths in tokens, times in seconds; docs/howto/trackers.md defines each. Where each
-    reward is 0 or 1, there is no mean reward by tier.
+    Rates and rewards are in [0, 1], lengths in tokens, times in seconds; docs/howto/trackers.md defines each. There is
+    no mean reward by tier where each reward is 0 or 1.
     """
     found: dict[str, float] = {"train/updates": record.updates, "train/admitted": record.admitted}
     found |= _by_tier("train/buffer", record.buffer)

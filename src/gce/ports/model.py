@@ -14,7 +14,7 @@ from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, Upda
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
 
-__all__ = ["Learner", "LearningModel", "Model", "Probe", "Sampler", "Scorer"]
+__all__ = ["Adaptable", "Learner", "LearningModel", "Model", "Probe", "Sampler", "Scorer"]
 
 
 @runtime_checkable
@@ -67,7 +67,23 @@ class Scorer(Model, Protocol):
 
 
 @runtime_checkable
-class Learner(Model, Protocol):
+class Adaptable(Model, Protocol):
+    """A model that takes the LoRA adapter of a checkpoint: every learner, and models that sample or score with one.
+
+    It is no capability of its own.
+    """
+
+    def restore(self, state: ModelState) -> None:
+        """Continue from `state`, to the same bytes; if no block is adapted yet, adapt those of the state.
+
+        Raises:
+            ValueError: a state with other shapes; nothing changes.
+        """
+        ...
+
+
+@runtime_checkable
+class Learner(Adaptable, Protocol):
     """A model that learns from traces: a LoRA adapter on a frozen base model."""
 
     def update(self, batch: TrainingBatch) -> UpdateReport:
@@ -82,14 +98,6 @@ class Learner(Model, Protocol):
 
     def state(self) -> ModelState:
         """Return a copy of adapter and optimizer, which later updates do not change."""
-        ...
-
-    def restore(self, state: ModelState) -> None:
-        """Continue from `state`, to the same bytes; if no block is adapted yet, adapt those of the state.
-
-        Raises:
-            ValueError: a state with other shapes; nothing changes.
-        """
         ...
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from gce.domain.learning import ModelState
 from gce.errors import BadInput, GceError
-from gce.ports.model import Learner
+from gce.ports.model import Adaptable
 
 __all__ = ["arrays_digest", "restore", "shape_of"]
 
 
-def restore(model: Learner, learned: ModelState, where: Path | str, name: str) -> None:
+def restore(model: Adaptable, learned: ModelState, where: Path | str, name: str) -> None:
     """Load a checkpoint into the model of this name; BadInput if it was made for another model."""
     try:
         model.restore(learned)

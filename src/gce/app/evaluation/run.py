@@ -48,7 +48,7 @@ from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.domain.tasks import Task, draw_problems
 from gce.errors import BadInput
 from gce.ports.evaluator import Evaluator
-from gce.ports.model import Learner, Sampler
+from gce.ports.model import Adaptable, Sampler
 
 __all__ = ["EvaluateSettings", "Evaluation", "evaluate"]
 
@@ -211,7 +211,7 @@ def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState
         model = find_model(settings, task)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {given.model_name} cannot be evaluated: it has no sample method")
-    if learned is not None and not isinstance(model, Learner):
+    if learned is not None and not isinstance(model, Adaptable):
         raise BadInput(f"model {given.model_name} takes no adapter: leave out --adapter")
     return model
 
@@ -268,7 +268,7 @@ class _Holding:
         # What needs no adapter comes first: there is one model, and it takes the adapter once.
         for name in sorted(strategies, key=lambda name: is_trained(name)):
             if is_trained(name) and learned is not None and self.given.adapter is not None:
-                assert isinstance(self.model, Learner)
+                assert isinstance(self.model, Adaptable)
                 restore(self.model, learned, self.given.adapter, self.given.model_name)
                 learned = None
             found[name] = self._measured(name, strategies[name])

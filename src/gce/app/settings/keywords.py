@@ -47,6 +47,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     seed: int
 
     adapter: str
+    sampler: str
     device: str | None
     threads: int | None
     concurrency: int

@@ -111,6 +111,13 @@ class ModelSettings:
         "checkpoint of an earlier run to start from, with its blocks, rank and optimizer state; keep it for --resume",
         flag="--adapter",
     )
+    sampler: str = setting(
+        "",
+        NAME,
+        "model of the same base that generates the rollouts with the adapter being trained, such as llama:FILE.gguf "
+        "(default: the model itself)",
+        flag="--sampler",
+    )
     device: str | None = setting(
         None, Choice(("cpu",)), "device of a local model: cpu forces the CPU (default: the backend's)", flag="--device"
     )

@@ -53,6 +53,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "mlx": ("mlx", *_ONLY_ON_LINUX, "mlx-lm", "safetensors"),
     "train": ("rich",),
     "gguf": ("gguf", "safetensors"),
+    "llama-cpp": ("llama-cpp-python", "gguf"),
     "hf": ("torch", "transformers", "peft", "safetensors"),
     "http": ("httpx2",),
     "report": ("matplotlib",),

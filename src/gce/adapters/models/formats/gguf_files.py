@@ -10,7 +10,6 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from gce.adapters.models.formats.model_files import file_digest
 from gce.adapters.models.local.token_sampling import Array
-from gce.adapters.system.input_files import open_input
-from gce.errors import BadInput, MissingExtra, ModelError, one_line
+from gce.errors import MissingExtra, ModelError, one_line
 
 try:
     from safetensors import SafetensorError
@@ -76,7 +75,7 @@ def directory_of_gguf(path: Path, cache: Path) -> Path:
         ModelError: the file is missing or damaged, or its architecture, tokenizer or quantization is unsupported; the
             message names it.
     """
-    target = cache / f"{path.stem}-{_digest(path)[:16]}-{_VERSION}"
+    target = cache / f"{path.stem}-{file_digest(path)[:16]}-{_VERSION}"
     if (target / "config.json").is_file():
         return target
     reader = _opened(path)
@@ -118,19 +117,6 @@ class _Facts:
 
     def has(self, name: str) -> bool:
         return name in self._values
-
-
-def _digest(path: Path) -> str:
-    found = hashlib.sha256()
-    try:
-        with open_input(path) as file:
-            while block := file.read(1 << 20):
-                found.update(block)
-    except BadInput as error:
-        raise ModelError(str(error)) from error
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror}") from error
-    return found.hexdigest()
 
 
 def _opened(path: Path) -> Any:

@@ -6,9 +6,9 @@ import hashlib
 from pathlib import Path
 
 from gce.adapters.system.input_files import open_input
-from gce.errors import ModelError, one_line
+from gce.errors import BadInput, ModelError, one_line
 
-__all__ = ["check_speaks", "directory_digest", "find_directory"]
+__all__ = ["check_speaks", "directory_digest", "file_digest", "find_directory"]
 
 
 def find_directory(path_or_repo: str | Path) -> Path:
@@ -49,4 +49,18 @@ def directory_digest(directory: Path) -> str:
         with open_input(path) as file:
             while block := file.read(1 << 20):
                 found.update(block)
+    return found.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file's contents; ModelError if it cannot be read."""
+    found = hashlib.sha256()
+    try:
+        with open_input(path) as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+    except BadInput as error:
+        raise ModelError(str(error)) from error
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}") from error
     return found.hexdigest()

@@ -1,4 +1,4 @@
-"""A language model in this process, with all four capabilities: sample, score, learn and probe.
+"""A language model in this process: one that samples and scores, or one with all four capabilities.
 
 Works on text, chat templates and domain records. Tokens and weights belong to an `Engine`, one for each backend.
 Independent of tasks, verdicts and files.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from attrs import evolve
@@ -26,11 +26,11 @@ from gce.adapters.models.local.token_sequences import (
 from gce.adapters.models.requests import all_different, cut_before, no_room
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import LayerActivation, ModelState, Objective, TrainingBatch, UpdateReport
-from gce.domain.models import CAPABILITIES, ModelInfo
+from gce.domain.models import CAPABILITIES, Capability, ModelInfo
 from gce.domain.problems import Message
 from gce.errors import ModelError
 
-__all__ = ["Engine", "LocalModel", "RollOut"]
+__all__ = ["Engine", "LocalModel", "LocalSampler", "RollOut", "SamplingEngine"]
 
 RollOut = Callable[[Sequence[Job]], Iterator[Rollout]]
 
@@ -38,8 +38,8 @@ _BASE_SCORES = 1 << 26
 """Maximum bytes of cached log-probabilities under the base."""
 
 
-class Engine(Protocol):
-    """A backend: a frozen base with a LoRA adapter, as arrays. Works on tokens, not text."""
+class SamplingEngine(Protocol):
+    """A backend that samples and scores: a frozen base with a LoRA adapter. Works on tokens, not text."""
 
     @property
     def blocks(self) -> int:
@@ -70,16 +70,24 @@ class Engine(Protocol):
         """Return a hash of base and adapter."""
         ...
 
-    def attach(self, layers: Sequence[int]) -> None:
-        """Adapt these blocks only, with a newly initialised adapter and optimizer."""
-        ...
-
     def sampler(self, stop: frozenset[int]) -> RollOut:
         """Return a sampler of the model in its current state; later updates do not affect it."""
         ...
 
     def scores(self, tokens: Sequence[int], start: int, *, adapter: bool) -> tuple[float, ...]:
         """Return the log-probabilities of the tokens from `start` on."""
+        ...
+
+    def restore(self, state: ModelState) -> None:
+        """Continue from `state`; if no block is adapted yet, adapt those of the state."""
+        ...
+
+
+class Engine(SamplingEngine, Protocol):
+    """A backend that learns too."""
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """Adapt these blocks only, with a newly initialised adapter and optimizer."""
         ...
 
     def step(self, examples: Sequence[Example], objective: Objective, *, rate: float) -> tuple[float, float, Scored]:
@@ -94,41 +102,45 @@ class Engine(Protocol):
         """Return a copy of adapter and optimizer."""
         ...
 
-    def restore(self, state: ModelState) -> None:
-        """Continue from `state`; if no block is adapted yet, adapt those of the state."""
-        ...
-
     def block_statistics(self, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
         """Return activation statistics of each block on token sequences, with the adapter off."""
         ...
 
 
-class LocalModel:
-    """An engine with a tokenizer. Has `Sampler`, `Scorer`, `Learner` and `Probe` of `gce.ports.model`."""
+class LocalSampler:
+    """An engine with a tokenizer. Has `Sampler`, `Scorer` and `Adaptable` of `gce.ports.model`."""
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"sample", "score"})
 
     def __init__(
-        self, engine: Engine, tokenizer: Any, *, end: int, stop: Iterable[int], context: int | None, note: str = ""
+        self,
+        engine: SamplingEngine,
+        tokenizer: Any,
+        *,
+        end: int,
+        stop: Iterable[int],
+        context: int | None,
+        note: str = "",
     ) -> None:
         """Make a model that ends its turns with the token `end`, and stops at each token of `stop`.
 
         `tokenizer` is one of transformers', or wraps one. `context` is the maximum number of tokens of a prompt and its
         completion together; None sets no limit. `note` describes a change to the model that its user may not expect.
         """
-        self.engine = engine
+        self.engine: SamplingEngine = engine
         self._context = context
         self._room = context or sys.maxsize
         self._note = note
         self._tokenizer = tokenizer
         self._end = end
         self._stop = frozenset(stop)
-        self._base_scores = HiddenStates(most_bytes=_BASE_SCORES)
         self._roll_out: RollOut | None = None
 
     def info(self) -> ModelInfo:
         """See `gce.ports.model.Model`. The identity is a SHA-256 of the base's files and the adapter."""
         return ModelInfo(
             identity=self.engine.digest(),
-            capabilities=CAPABILITIES,
+            capabilities=self.capabilities,
             parameters=self.engine.total_parameters,
             trainable_parameters=self.engine.trainable_parameters,
             layers=self.engine.blocks,
@@ -138,27 +150,9 @@ class LocalModel:
             note=self._note,
         )
 
-    def attach(self, layers: Sequence[int]) -> None:
-        """See `gce.ports.model.Probe`."""
-        self.engine.attach(layers)
-        self._roll_out = None
-
     def prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
         """Return the conversation through the chat template, with the generation prompt."""
         return self._through_template(messages, tools, add_generation_prompt=True)
-
-    def turn_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
-        """Return the last message as the chat template writes it after the prompt, up to its end token.
-
-        Raises:
-            ValueError: with that message, the template writes another prompt.
-        """
-        prompt = self.prompt_tokens(messages[:-1], tools)
-        whole = self._through_template(messages, tools, add_generation_prompt=False)
-        if whole[: len(prompt)] != prompt or self._end not in whole[len(prompt) :]:
-            raise ValueError("the chat template does not tell the tokens of a turn that calls tools from its prompt")
-        last = len(whole) - 1 - whole[::-1].index(self._end)
-        return whole[len(prompt) : last + 1]
 
     def text_tokens(self, text: str, *, end: bool) -> tuple[int, ...]:
         """Return `text` as the model would generate it, with the end token if `end`."""
@@ -178,51 +172,10 @@ class LocalModel:
         prompt, written = self.prompt_tokens(messages), self.text_tokens(continuation, end=True)
         return self.engine.scores((*prompt, *written), len(prompt), adapter=adapter)
 
-    def update(self, batch: TrainingBatch) -> UpdateReport:
-        """See `gce.ports.model.Learner`."""
-        self._roll_out = None  # Its merged weights are outdated.
-        if not self.engine.layers:
-            raise ModelError("expected an adapter before the first update: call attach(layers)")
-        examples = [
-            example
-            for trace, weight in zip(batch.traces, batch.weights, strict=True)
-            for example in examples_of(trace, weight, self, clip=batch.clip is not None)
-        ]
-        fitting = [example for example in examples if len(example.tokens) <= self._room]
-        trained = sum(example.trained for example in fitting)
-        dropped = len(examples) - len(fitting)
-        if not trained:
-            return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped, rate=batch.rate)
-        examples = normalized([example for example in fitting if example.trained], batch)
-        loss, norm, scores = self.engine.step(self._with_base(examples, batch), batch, rate=batch.rate)
-        return UpdateReport(loss, trained, norm, dropped, batch.rate, **step_metrics(batch, scores))
-
-    def state(self) -> ModelState:
-        """See `gce.ports.model.Learner`."""
-        return self.engine.state()
-
     def restore(self, state: ModelState) -> None:
-        """See `gce.ports.model.Learner`."""
+        """See `gce.ports.model.Adaptable`."""
         self.engine.restore(state)
         self._roll_out = None
-
-    def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
-        """See `gce.ports.model.Probe`."""
-        return self.engine.block_statistics(self.prompt_tokens(messages) for messages in prompts)
-
-    def _with_base(self, examples: Sequence[Example], objective: Objective) -> list[Example]:
-        """Return the examples with log-probabilities under the base, if the objective needs them."""
-        if not objective.kl:
-            return list(examples)
-        found = []
-        for example in examples:
-            place = (example.start, *example.tokens)
-            scores = self._base_scores.get(place)
-            if scores is None:
-                scores = np.array(self.engine.scores(example.tokens, example.start, adapter=False))
-                self._base_scores.put(place, scores)
-            found.append(evolve(example, base=tuple(scores.tolist())))
-        return found
 
     def _through_template(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool
@@ -279,3 +232,76 @@ class LocalModel:
             log_probabilities=rollout.log_probabilities,
             sampling_log_probabilities=rollout.sampling_log_probabilities,
         )
+
+
+class LocalModel(LocalSampler):
+    """One whose engine learns. Has `Learner` and `Probe` of `gce.ports.model` too."""
+
+    capabilities = CAPABILITIES
+    engine: Engine
+
+    def __init__(
+        self, engine: Engine, tokenizer: Any, *, end: int, stop: Iterable[int], context: int | None, note: str = ""
+    ) -> None:
+        """See `LocalSampler`."""
+        super().__init__(engine, tokenizer, end=end, stop=stop, context=context, note=note)
+        self._base_scores = HiddenStates(most_bytes=_BASE_SCORES)
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """See `gce.ports.model.Probe`."""
+        self.engine.attach(layers)
+        self._roll_out = None
+
+    def turn_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
+        """Return the last message as the chat template writes it after the prompt, up to its end token.
+
+        Raises:
+            ValueError: with that message, the template writes another prompt.
+        """
+        prompt = self.prompt_tokens(messages[:-1], tools)
+        whole = self._through_template(messages, tools, add_generation_prompt=False)
+        if whole[: len(prompt)] != prompt or self._end not in whole[len(prompt) :]:
+            raise ValueError("the chat template does not tell the tokens of a turn that calls tools from its prompt")
+        last = len(whole) - 1 - whole[::-1].index(self._end)
+        return whole[len(prompt) : last + 1]
+
+    def update(self, batch: TrainingBatch) -> UpdateReport:
+        """See `gce.ports.model.Learner`."""
+        self._roll_out = None  # Its merged weights are outdated.
+        if not self.engine.layers:
+            raise ModelError("expected an adapter before the first update: call attach(layers)")
+        examples = [
+            example
+            for trace, weight in zip(batch.traces, batch.weights, strict=True)
+            for example in examples_of(trace, weight, self, clip=batch.clip is not None)
+        ]
+        fitting = [example for example in examples if len(example.tokens) <= self._room]
+        trained = sum(example.trained for example in fitting)
+        dropped = len(examples) - len(fitting)
+        if not trained:
+            return UpdateReport(loss=0.0, tokens=0, gradient_norm=0.0, dropped=dropped, rate=batch.rate)
+        examples = normalized([example for example in fitting if example.trained], batch)
+        loss, norm, scores = self.engine.step(self._with_base(examples, batch), batch, rate=batch.rate)
+        return UpdateReport(loss, trained, norm, dropped, batch.rate, **step_metrics(batch, scores))
+
+    def state(self) -> ModelState:
+        """See `gce.ports.model.Learner`."""
+        return self.engine.state()
+
+    def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
+        """See `gce.ports.model.Probe`."""
+        return self.engine.block_statistics(self.prompt_tokens(messages) for messages in prompts)
+
+    def _with_base(self, examples: Sequence[Example], objective: Objective) -> list[Example]:
+        """Return the examples with log-probabilities under the base, if the objective needs them."""
+        if not objective.kl:
+            return list(examples)
+        found = []
+        for example in examples:
+            place = (example.start, *example.tokens)
+            scores = self._base_scores.get(place)
+            if scores is None:
+                scores = np.array(self.engine.scores(example.tokens, example.start, adapter=False))
+                self._base_scores.put(place, scores)
+            found.append(evolve(example, base=tuple(scores.tolist())))
+        return found

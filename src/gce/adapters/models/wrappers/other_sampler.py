@@ -1,0 +1,85 @@
+"""A model wrapper that samples with another engine than the one that learns. Independent of both.
+
+The engine must hold the same base; its quantization and its arithmetic may differ. Completions have log-probabilities
+under the weights that generated them, which is what an importance ratio with `clip` divides by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from attrs import evolve
+
+from gce.domain.completions import Completion, SampleRequest
+from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, UpdateReport
+from gce.domain.models import ModelInfo
+from gce.domain.problems import Message
+from gce.ports.model import Adaptable, Learner, Probe, Sampler, Scorer
+
+__all__ = ["AdaptableSampler", "FullModel", "WithSampler"]
+
+
+class FullModel(Scorer, Learner, Probe, Protocol):
+    """What `WithSampler` needs of the model that learns."""
+
+
+class AdaptableSampler(Sampler, Adaptable, Protocol):
+    """What it needs of the one that samples."""
+
+
+class WithSampler:
+    """`learner` with `sampler` in place of its own sampling. Has all four capabilities.
+
+    Before it samples, `sampler` takes the adapter that `learner` has then.
+    """
+
+    def __init__(self, learner: FullModel, sampler: AdaptableSampler) -> None:
+        self._learner = learner
+        self._sampler = sampler
+        self._base = sampler.info().identity
+        self._current = False
+
+    def info(self) -> ModelInfo:
+        """See `gce.ports.model.Model`. The identity is a SHA-256 of the learner's and that of the sampler's base."""
+        learner = self._learner.info()
+        identity = hashlib.sha256(f"{learner.identity} sampled by {self._base}".encode()).hexdigest()
+        return evolve(learner, identity=identity, capabilities=learner.capabilities | {"sample"})
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """See `gce.ports.model.Sampler`."""
+        if not self._current and self._learner.info().adapted_layers:
+            self._sampler.restore(self._learner.state())
+        self._current = True
+        identity = self.info().identity
+        return (evolve(completion, policy=identity) for completion in self._sampler.sample(requests))
+
+    def log_probabilities(
+        self, messages: Sequence[Message], continuation: str, *, adapter: bool = True
+    ) -> tuple[float, ...]:
+        """See `gce.ports.model.Scorer`. Under the learner's weights."""
+        return self._learner.log_probabilities(messages, continuation, adapter=adapter)
+
+    def update(self, batch: TrainingBatch) -> UpdateReport:
+        """See `gce.ports.model.Learner`."""
+        self._current = False
+        return self._learner.update(batch)
+
+    def state(self) -> ModelState:
+        """See `gce.ports.model.Learner`."""
+        return self._learner.state()
+
+    def restore(self, state: ModelState) -> None:
+        """See `gce.ports.model.Adaptable`."""
+        self._current = False
+        self._learner.restore(state)
+
+    def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
+        """See `gce.ports.model.Probe`."""
+        return self._learner.activation_statistics(prompts)
+
+    def attach(self, layers: Sequence[int]) -> None:
+        """See `gce.ports.model.Probe`."""
+        self._current = False
+        self._learner.attach(layers)
