@@ -118,7 +118,7 @@ def _members(section: str, value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
     named = next((each.name for each in all_settings().values() if each.flag == f"--{section}"), "")
-    own = f"; --{section} sets the setting {named}" if named else ""
+    own = f"; one setting in it is {{{named}}}" if named else ""
     words = f"a {sections_in(TrainSettings)[section].__name__} or a mapping of its settings"
     raise SettingError(section, words, value, f"{{{section}}} must be {words}, got {value!r:.60}{own}")
 

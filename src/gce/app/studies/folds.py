@@ -31,7 +31,7 @@ from gce.domain.outcomes import rate
 from gce.domain.statistics import Estimate, mcnemar, paired_difference
 from gce.domain.tasks import Listed, Task
 from gce.domain.verdicts import Status
-from gce.errors import BadInput
+from gce.errors import BadInput, SettingError
 
 __all__ = ["CrossFit", "cross_fit"]
 
@@ -110,9 +110,8 @@ def _planned(settings: TrainSettings, given: str | Task | None, folds: int, run:
     task = given if isinstance(given, Task) else find_task(given or settings.task)
     preset = find_preset(task, settings.preset)
     if not isinstance(task.draw, Listed):
-        raise BadInput(
-            f"task {task.name} draws new problems for each run: --folds needs a task with a list of questions"
-        )
+        message = f"task {task.name} draws new problems for each run: {{folds}} needs a task with a list of questions"
+        raise SettingError("folds", "none", folds, message)
     parts = [in_fold(task, fold, folds) for fold in range(1, folds + 1)]
     sizes = [[listed(part, preset, tier.name) for tier in task.tiers(preset)] for part in parts]
     n = sum(map(sum, sizes))

@@ -18,7 +18,7 @@ from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.evaluation.stored import iteration_records
 from gce.app.interruption import resume_call, saying_if_interrupted
-from gce.app.loaded_model import LoadedModel, model_of
+from gce.app.loaded_model import LoadedModel, model_of, trained_model
 from gce.app.notebook import watch_of
 from gce.app.settings.checks import check_variants
 from gce.app.settings.keywords import StoppingKeywords, TrainKeywords
@@ -132,16 +132,17 @@ def train(
     if not settings.model.name:
         settings = changed(settings, {"model.name": default_model(found)})
     own_task = task if isinstance(task, Task) else None
+    watcher = (watch or watch_of(progress))(settings.last_iteration)
     with saying_if_interrupted(
         f"interrupted while the model {_called(settings)} was being loaded: the run did not begin"
     ):
-        prepared, stored = _prepared(settings, _Given(own_task, own_model, algorithm, evaluator))
+        prepared, stored = _prepared(settings, _Given(own_task, own_model, algorithm, evaluator), watcher)
     if sources:
         stored["sources"] = dict(sources)
     again = f"{resume_call(name, prepared.settings, {}, own_runs=own_runs)} goes on"
     how = "it was in memory alone: give run='runs/1' to keep it" if in_memory else again
     with saying_if_interrupted(f"the run was interrupted; {how}"), runs.create(name, stored) as store:
-        return _followed(prepared, runs, store, watch or watch_of(progress), tracker, measure_before=measure_before)
+        return _followed(prepared, runs, store, watcher, tracker, measure_before=measure_before)
 
 
 def resume(
@@ -192,11 +193,13 @@ def resume(
     with saying_if_interrupted(interrupted), runs.read(name, verify=discard_after is None) as reader:
         own_model = (None if model.origin else model.model) if isinstance(model, LoadedModel) else model
         others = _Given(task, own_model, algorithm, evaluator)
-        prepared = _prepared_again(reader, changes, others)
+        settings = _settings_again(reader, changes)
+        watcher = (watch or watch_of(progress))(settings.last_iteration)
+        prepared = _prepared_again(reader, settings, others, watcher)
     again = resume_call(name, prepared.settings, changes, own_runs=own_runs)
     words = f"the run was interrupted; {again} goes on"
     with saying_if_interrupted(words), runs.open(name, discard_after=discard_after) as store:
-        return _followed(prepared, runs, store, watch or watch_of(progress), tracker, measure_before=measure_before)
+        return _followed(prepared, runs, store, watcher, tracker, measure_before=measure_before)
 
 
 def _check_kinds(**given: tuple[Any, ...]) -> None:
@@ -270,14 +273,14 @@ def _evaluator(settings: TrainSettings, task: Task, given: _Given) -> Evaluator:
     return find_evaluator(task, where.runner, chosen, named=named, judges=where.judges, executor=where.kind)
 
 
-def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[str, Any]]:
+def _prepared(settings: TrainSettings, given: _Given, watcher: Watcher) -> tuple[_Prepared, dict[str, Any]]:
     """What a new run begins with, and what is stored of that."""
     task = given.task or find_task(settings.task)
     algorithm = _algorithm(settings, given.algorithm)
     check_task(settings, task)
     check_variants(settings, algorithm)
     evaluation, pool = settings.evaluation, settings.curriculum.pool
-    say_if_many({"--test": evaluation.test, "--dev": evaluation.dev, "--pool": pool})
+    say_if_many({"test": evaluation.test, "dev": evaluation.dev, "training": pool})
     learned = _learned(settings)
     try:
         settings = evolve(settings, lora=evolve(settings.lora, **shape_of(learned)))
@@ -287,7 +290,7 @@ def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[s
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
     check_pool(settings, task, worked)
-    model = find_learning_model(settings, task, given.model)
+    model = _model(settings, task, given.model, watcher)
     check_strategy(strategy, task, model, worked)
     if learned is None:
         layers = place_adapter(settings, task, model)
@@ -305,9 +308,8 @@ def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[s
     return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy), stored
 
 
-def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -> _Prepared:
+def _prepared_again(run: RunReader, settings: TrainSettings, given: _Given, watcher: Watcher) -> _Prepared:
     """What the run began with, its model too; BadInput where it is not the same any more."""
-    settings = _settings_again(run, changes)
     task = given.task or find_task(settings.task)
     same_problems(settings.task, task, run.config.get("problems", ""))
     evaluator = _evaluator(settings, task, given)
@@ -318,7 +320,7 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
     learned = _learned(settings)
     if learned is not None and arrays_digest(learned) != run.config["adapter"]:
         raise BadInput(f"{settings.model.adapter} is not the adapter that the run began with: restore that one")
-    model = find_learning_model(settings, task, given.model)
+    model = _model(settings, task, given.model, watcher)
     check_strategy(strategy, task, model, worked)
     if learned is not None:
         restore(model, learned, Path(settings.model.adapter), settings.model.name)
@@ -328,6 +330,12 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
         raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights differ")
     algorithm = _algorithm(settings, given.algorithm)
     return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy)
+
+
+def _model(settings: TrainSettings, task: Task, given: Any, watcher: Watcher) -> LearningModel:
+    if given is None:
+        watcher.say(f"loading {settings.model.name}")
+    return find_learning_model(settings, task, given)
 
 
 def _learned(settings: TrainSettings) -> ModelState | None:
@@ -354,11 +362,10 @@ def _settings_again(run: RunReader, given: Mapping[str, Any]) -> TrainSettings:
 
 
 def _followed(
-    prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, tracker: Tracker | None, *, measure_before: bool
+    prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watcher, tracker: Tracker | None, *, measure_before: bool
 ) -> Result:
-    """As `_finished`, with whoever watches the run told of it, and the tracker, where there is one."""
+    """As `_finished`, with the tracker, where there is one, told of the run."""
     settings = prepared.settings
-    watcher = watch(settings.last_iteration)
     if tracker is None:
         return _finished(prepared, runs, store, watcher, measure_before=measure_before)
     binary = prepared.task.reward is all_right
@@ -412,7 +419,7 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     )
     watcher.say(*table(*rollout_rows(records)).split("\n"))
     store.write_summary(summary)
-    return Result(store.name, settings, model, summary, runs, task)
+    return Result(store.name, settings, trained_model(model, _called(settings)), summary, runs, task)
 
 
 def _called(settings: TrainSettings) -> str:
@@ -486,5 +493,5 @@ def _measured(run: Run, problems: Sequence[Problem], moment: str) -> dict[str, I
     answers = ask(run.model, run.task, run.evaluator, problems, seed=seed, max_tokens=max_tokens, on_answer=advance)
     if problems:
         run.store.write_answers(f"test-{moment}", map(answer_record, answers))
-    check_answers(f"test problems {moment} training", answers, run.settings.stopping.min_coverage, or_else=RESUME)
+    check_answers(f"test problems {moment} training", answers, run.settings.stopping.min_coverage, hint=RESUME)
     return accuracy(answers)

@@ -94,6 +94,10 @@ class Engine(Protocol):
         """Return activation statistics of each block on token sequences, with the adapter off."""
         ...
 
+    def clear_caches(self) -> None:
+        """Free the memory of what can be computed again."""
+        ...
+
 
 class LocalModel:
     """An engine with a tokenizer. Has `Sampler`, `Scorer`, `Learner` and `Probe` of `gce.ports.model`."""
@@ -202,6 +206,12 @@ class LocalModel:
     def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
         """See `gce.ports.model.Probe`."""
         return self.engine.block_statistics(self.prompt_tokens(messages) for messages in prompts)
+
+    def clear_caches(self) -> None:
+        """See `gce.ports.model.Caching`."""
+        self._roll_out = None
+        self._base_scores = HiddenStates(most_bytes=_BASE_SCORES)
+        self.engine.clear_caches()
 
     def _with_base(self, examples: Sequence[Example], objective: Objective) -> list[Example]:
         """Return the examples with log-probabilities under the base, if the objective needs them."""

@@ -224,6 +224,9 @@ class TorchEngine:
             for layer, (mean, update) in enumerate(means)
         )
 
+    def clear_caches(self) -> None:
+        """Nothing to do: nothing is kept between calls."""
+
     def _loss(self, chunk: Sequence[Example], objective: Objective) -> Tensor:
         """Return the sum of the losses of all trained tokens of a chunk."""
         inputs, places, targets, weights, sampled, base = (
