@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gce.app.evaluation.auditing import audit
     from gce.app.evaluation.checking import check
     from gce.app.evaluation.run import evaluate
+    from gce.app.evaluation.settings import EvaluateSettings
     from gce.app.loaded_model import load_model
     from gce.app.own_tasks import task
     from gce.app.recording import trace
@@ -61,6 +62,7 @@ _HOMES = {
     "gce.app.evaluation.auditing": ("audit",),
     "gce.app.evaluation.checking": ("check",),
     "gce.app.evaluation.run": ("evaluate",),
+    "gce.app.evaluation.settings": ("EvaluateSettings",),
     "gce.app.loaded_model": ("load_model",),
     "gce.app.own_tasks": ("task",),
     "gce.app.recording": ("trace",),
@@ -108,6 +110,7 @@ __all__ = [
     "Completion",
     "CrossFit",
     "DamagedStore",
+    "EvaluateSettings",
     "Evidence",
     "GceError",
     "Interval",

@@ -34,8 +34,7 @@ TRAINED = " (trained)"
 
 @frozen(eq=False, repr=False)
 class LoadedModel:
-    """A model with its name: what `gce.load_model` returns, a run's `result.model`, and what `gce.train` and
-    `gce.evaluate` take as `model`.
+    """A model with its name: what `gce.load_model` returns, a run's `result.model`, and what functions of `gce` take.
 
     `info()` says what it can do; what it cannot is refused in one line.
     """

@@ -80,8 +80,7 @@ def diagnose_first_wave(
     needed: float,
     what: Literal["rollouts", "answers"] = "rollouts",
 ) -> FirstWave | None:
-    """What is wrong with the first rollouts of a run, or an evaluation's answers; None where some are right and some
-    are wrong.
+    """What is wrong with first rollouts, or an evaluation's answers; None where some are right and some are wrong.
 
     `empty` is how many answers have no text, `credited` how many learning takes for right; with an admission by rank
     these may be wrong, and then there is something to learn. `best` is the highest reward, and `needed` the reward from

@@ -151,9 +151,7 @@ class RunDirectory:
         _check_keep(keep)
         try:
             if not (root / "run.sqlite").is_file():
-                raise BadInput(
-                    f"expected a run in {root}, found none: give its directory, or start a new run"
-                )
+                raise BadInput(f"expected a run in {root}, found none: give its directory, or start a new run")
             with _locked(root) as lock:
                 if discard_after is not None:
                     _discard_after(root, discard_after)

@@ -26,8 +26,9 @@ from gce.domain.statistics import (
     stratified_bootstrap,
 )
 from gce.domain.strategies.single_turn import ZERO_SHOT
+from gce.domain.verdicts import Status
 
-__all__ = ["Attempts", "Gain", "Measured", "against", "attempts"]
+__all__ = ["Attempts", "Gain", "Measured", "against", "attempts", "paired_gain"]
 
 _COSTS: Mapping[str, Metric[Any]] = {
     "replies": REPLIES,
@@ -138,6 +139,17 @@ def _gain(pairs: Sequence[tuple[str, float, float]]) -> Gain:
         return Gain(mean, gained, lost, mcnemar(gained, lost))
     mean = stratified_bootstrap(strata, generator(0, "gain"))
     return Gain(mean, gained, lost, sign_flip_p(strata, generator(0, "gain, p")))
+
+
+def paired_gain(before: Mapping[tuple[str, str], Status], after: Mapping[tuple[str, str], Status]) -> Gain | None:
+    """Return the gain in accuracy between outcomes by tier and digest; None if no problem was judged both times."""
+    pairs = {each: (before[each], after[each]) for each in sorted(before.keys() & after.keys())}
+    judged = [
+        (tier, float(first == "right"), float(last == "right"))
+        for (tier, _), (first, last) in pairs.items()
+        if "failed" not in (first, last)
+    ]
+    return _gain(judged) if judged else None
 
 
 def attempts(measured: Measured, *, method: str = DEFAULT_INTERVAL) -> Attempts:

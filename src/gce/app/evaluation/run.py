@@ -117,7 +117,24 @@ class Evaluation:
 def evaluate(
     *, progress: bool = True, watcher: Watcher | None = None, **settings: Unpack[EvaluateKeywords]
 ) -> Evaluation:
-    """Measure a model on problems of a task; the settings are fields of `EvaluateSettings`.
+    """Measure a model on problems of a task.
+
+    Settings are keywords, the fields of `gce.EvaluateSettings`. Common ones:
+
+        task            a task or its name (default "scheduling")
+        preset          set of tiers (default None: the task's first)
+        model           a name, what `gce.load_model` returned, a run's `result.model`, a function of messages or a
+                        model of one's own (default None: the task's)
+        adapter         checkpoint of a run, for the strategies trained, trained-few-shot ... (default None)
+        strategies      one or several, as ["zero-shot", "few-shot"] (default: zero-shot, with an adapter trained)
+        tiers           one or several (default: all)
+        n               problems a tier (default 200)
+        samples         conversations about each problem, for pass@k (default 1)
+        temperature     of sampling; 0 is greedy (default 0.0)
+        max_tokens      of a reply (tokens, default None: the task's)
+        answers         file that keeps the answers: the same call then continues (default None)
+
+    `help(gce.EvaluateSettings)` has all of them.
 
     Args:
         progress: whether progress is shown: below the cell of a notebook, else on standard error.
@@ -209,9 +226,7 @@ def _strategies(given: EvaluateSettings) -> dict[str, Strategy]:
     return strategies
 
 
-def _model(
-    given: EvaluateSettings, task: Task, preset: str, learned: ModelState | None, watcher: Watcher
-) -> Sampler:
+def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState | None, watcher: Watcher) -> Sampler:
     """The model, without what it learned."""
     model = model_of(given.model)
     if isinstance(model, str):

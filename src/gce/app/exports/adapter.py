@@ -63,7 +63,9 @@ def _fitting_base(checkpoint: Checkpoint, given: Path | None, adapter: LowRank) 
 def _directory(name: str) -> Path:
     base = Path(model_directory(name))
     if not base.is_dir():
-        raise BadInput(f"the run's base {name!r} is no directory here", hint="give {model} DIR with its files, or {to} mlx")
+        raise BadInput(
+            f"the run's base {name!r} is no directory here", hint="give {model} DIR with its files, or {to} mlx"
+        )
     return base
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 from attrs import frozen
 
+from gce.app.evaluation.comparison import paired_gain
 from gce.app.evaluation.resolution import half_width, listed
 from gce.app.evaluation.scoring import stored_outcome
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import changed, settings_from
 from gce.app.studies.running import PlannedRun, check_begun, resolved, run_all
-from gce.app.tables.cells import difference_cell, p_cell
+from gce.app.tables.cells import gain_words
 from gce.app.tables.layout import table
 from gce.app.tables.summary import accuracy_rows
 from gce.app.terminal import put
@@ -28,7 +29,7 @@ from gce.app.wiring.runs import open_run
 from gce.app.wiring.tasks import find_preset, find_task, fold_name, in_fold, task_name
 from gce.domain.measurements import Interval
 from gce.domain.outcomes import rate
-from gce.domain.statistics import Estimate, mcnemar, paired_difference
+from gce.domain.statistics import Estimate
 from gce.domain.tasks import Listed, Task
 from gce.domain.verdicts import Status
 from gce.errors import BadInput, SettingError
@@ -61,8 +62,7 @@ class CrossFit:
             [
                 f"Greedy accuracy, % (95 % Wilson interval), {n} questions in {self.folds} folds",
                 table(*accuracy_rows({"before": self.before, "after": self.after}, list(self.after))),
-                f"after - before: {difference_cell(self.difference)} points, paired by question; {self.gained} gained, "
-                f"{self.lost} lost, p = {p_cell(self.p)} (McNemar)",
+                gain_words(self.difference, self.gained, self.lost, self.p),
             ]
         )
 
@@ -135,17 +135,10 @@ def _pooled(name: str, folds: int) -> CrossFit:
                 for answer in run.answers(f"test-{moment}"):
                     found[answer["tier"], answer["digest"]] = stored_outcome(answer)
     before, after = outcomes["before"], outcomes["after"]
-    changes = defaultdict(list)
-    for question in before.keys() & after.keys():
-        pair = before[question], after[question]
-        if "failed" not in pair:
-            changes[question[0]].append((pair[1] == "right") - (pair[0] == "right"))
-    counts = [(each.count(1), each.count(-1), len(each)) for each in changes.values()]
-    if not counts:
+    gain = paired_gain(before, after)
+    if gain is None:
         raise BadInput(f"no question in {name} was judged both before and after training")
-    gained, lost = (sum(each[place] for each in counts) for place in (0, 1))
-    rows = (_by_tier(before), _by_tier(after))
-    return CrossFit(name, folds, *rows, paired_difference(counts), gained, lost, mcnemar(gained, lost))
+    return CrossFit(name, folds, _by_tier(before), _by_tier(after), gain.mean, gain.gained, gain.lost, gain.p)
 
 
 def _by_tier(outcomes: Mapping[tuple[str, str], Status]) -> dict[str, Interval]:

@@ -23,9 +23,7 @@ def first_wave_lines(run: Run, rollouts: Sequence[Rollout]) -> list[str]:
     easier = "an easier tier"
     if any(tier.rung for tier in run.task.presets[settings.preset]):
         easier = "" if settings.curriculum.ladder else f"easier tiers first ({as_given('curriculum.ladder', True)})"
-    asked = Asked(
-        run.task, settings.task, settings.preset, settings.rollouts.max_tokens, proposals, few_shot, easier
-    )
+    asked = Asked(run.task, settings.task, settings.preset, settings.rollouts.max_tokens, proposals, few_shot, easier)
     credited = sum(rollout.positive for rollout in rollouts)
     answers = [rollout.judged for rollout in rollouts]
     return one_outcome_lines("first wave", asked, answers, what="rollouts", credited=credited)

@@ -12,10 +12,19 @@ import numpy as np
 
 from gce import __version__
 from gce.app.evaluation.baselines import CONCLUSION, best_of
-from gce.app.evaluation.rewards import Rewards, from_stored, is_graded, reference_rewards, rewards_of_run
-from gce.app.evaluation.scoring import graded_fields, stored_shares
+from gce.app.evaluation.comparison import paired_gain
+from gce.app.evaluation.rewards import (
+    Rewards,
+    is_graded,
+    reference_rewards,
+    rewards_of_run,
+)
+from gce.app.evaluation.rewards import (
+    from_stored as stored_rewards,
+)
+from gce.app.evaluation.scoring import graded_fields, stored_outcome, stored_shares
 from gce.app.shown import Part
-from gce.app.tables.cells import count_words
+from gce.app.tables.cells import count_words, gain_words
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.sampling import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
@@ -25,13 +34,15 @@ from gce.domain.buffer import Buffer, composition
 from gce.domain.figures import Table
 from gce.domain.learning import ModelState, Trace, UpdateReport
 from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, count_tier
-from gce.domain.serialization import to_plain
+from gce.domain.serialization import from_plain, to_plain
+from gce.domain.statistics import Estimate
 from gce.domain.traces import trace_digest, trace_record
 from gce.ports.runs import RunReader
 
 __all__ = [
     "commit",
     "count_tiers",
+    "gain_between_tests",
     "iteration_record",
     "mean_rewards",
     "moved_arrays",
@@ -168,6 +179,18 @@ def mean_rewards(run: RunReader, blind: Sequence[PolicyScore], heuristics: Seque
     return {"mean_reward": to_plain({**tested, "floors": floors, "heuristics": others})}
 
 
+def gain_between_tests(run: RunReader) -> dict[str, Any]:
+    """What the summary also holds where the test was taken twice: how its answers differ, paired by problem."""
+    before, after = (
+        {(each["tier"], each["digest"]): stored_outcome(each) for each in run.each_answer(f"test-{moment}")}
+        for moment in ("before", "after")
+    )
+    gain = paired_gain(before, after)
+    return (
+        {} if gain is None else {"gain": {name: value for name, value in to_plain(gain).items() if name != "adjusted"}}
+    )
+
+
 def moved_arrays(start: ModelState, end: ModelState) -> list[str]:
     """The adapter's arrays that are not what they were."""
     return [
@@ -203,6 +226,9 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
         lines.append(f"Greedy accuracy on test problems, % (95 % Wilson interval), {n}")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         lines.append(Table(*accuracy_rows(rows, tiers, held_out)))
+        if "gain" in summary:
+            gain = summary["gain"]
+            lines.append(gain_words(from_plain(Estimate, gain["mean"]), gain["gained"], gain["lost"], gain["p"]))
         lines += [CONCLUSION] if floors else []
         if "mean_reward" in summary:
             lines += ["", reward_table(summary["mean_reward"], tiers, held_out)]
@@ -227,9 +253,9 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
 def reward_table(found: Mapping[str, Any], tiers: Sequence[str], held_out: Sequence[str] = ()) -> Table:
     """The mean rewards that a summary holds, in the rows of the table of accuracy."""
     floors, heuristics = (
-        {name: from_stored(row) for name, row in found[each].items()} for each in ("floors", "heuristics")
+        {name: stored_rewards(row) for name, row in found[each].items()} for each in ("floors", "heuristics")
     )
-    rows: dict[str, Rewards] = {moment: from_stored(found[moment]) for moment in ("before", "after")}
+    rows: dict[str, Rewards] = {moment: stored_rewards(found[moment]) for moment in ("before", "after")}
     rows |= {"best prompt-blind": best_of(floors), **heuristics}
     return Table(*reward_rows({name: row for name, row in rows.items() if row}, tiers, held_out))
 

@@ -17,6 +17,7 @@ from gce.adapters.models.local.continuous_batching import Job, Rollout
 from gce.adapters.models.local.hidden_state_cache import HiddenStates
 from gce.adapters.models.local.token_sequences import Example, Objective, examples_of, template_messages
 from gce.adapters.models.requests import all_different, cut_before, no_room
+from gce.adapters.system.process import trim_heap
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, UpdateReport
 from gce.domain.models import CAPABILITIES, ModelInfo
@@ -212,6 +213,7 @@ class LocalModel:
         self._roll_out = None
         self._base_scores = HiddenStates(most_bytes=_BASE_SCORES)
         self.engine.clear_caches()
+        trim_heap()
 
     def _with_base(self, examples: Sequence[Example], objective: Objective) -> list[Example]:
         """Return the examples with log-probabilities under the base, if the objective needs them."""
