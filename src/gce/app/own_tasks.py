@@ -33,7 +33,7 @@ Problems = str | os.PathLike[str] | Rows | DrawRow
 class _Options(TypedDict, total=False):
     """The further arguments of `task`; their defaults are those of `own_task`."""
 
-    name: str | None
+    name: str
     extract: Extract
     shares: Sequence[float]
     tiers: Sequence[str]
@@ -121,15 +121,14 @@ def _check_arguments(name: str, function: Any, what: str, arguments: str) -> Non
 
 
 def _made(problems: Any, reward: Any, name: str, options: _Options) -> Task:
-    options = options.copy()
-    name, where = options.pop("name", None) or name, ""
+    name, where = options.get("name") or name, ""
     if isinstance(problems, (str, os.PathLike)):
         where, problems = f"{os.fspath(problems)}: ", read_questions(Path(problems))
     _check_arguments(name, reward, "reward", "answer, problem")
     if callable(problems):
         _check_arguments(name, problems, "draw", "rng, tier")
     try:
-        made = own_task(problems, reward, name=name, **options)
+        made = own_task(problems, reward, **(options | {"name": name}))
     except ValueError as error:
         raise BadInput(f"task {name}: {where}{error}") from error
     _warn_if_none_is_right(made)

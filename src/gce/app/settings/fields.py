@@ -71,10 +71,10 @@ def _record_of(kind: Any) -> Callable[[Any], Any]:
     def convert(given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        for name in given:
-            if name not in fields_dict(kind):
-                full = f"{kind.section}.{name}"
-                raise SettingError(full, "the name of a setting", given[name], unknown(full, fields_dict(kind)))
+        known = {f"{kind.section}.{name}" for name in fields_dict(kind)}
+        for name, value in given.items():
+            if (full := f"{kind.section}.{name}") not in known:
+                raise SettingError(full, "the name of a setting", value, unknown(full, known))
         return kind(**given)
 
     return convert

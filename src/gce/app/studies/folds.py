@@ -37,7 +37,7 @@ from gce.errors import BadInput, SettingError
 __all__ = ["CrossFit", "cross_fit"]
 
 
-@frozen
+@frozen(repr=False)
 class CrossFit:
     """What all folds came to together."""
 
@@ -65,6 +65,8 @@ class CrossFit:
                 gain_words(self.difference, self.gained, self.lost, self.p),
             ]
         )
+
+    __repr__ = __str__
 
 
 def cross_fit(
