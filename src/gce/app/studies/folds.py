@@ -19,9 +19,8 @@ from gce.app.evaluation.scoring import stored_outcome
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import changed, settings_from
 from gce.app.studies.running import PlannedRun, check_begun, resolved, run_all
-from gce.app.tables.cells import gain_words
 from gce.app.tables.layout import table
-from gce.app.tables.summary import accuracy_rows
+from gce.app.tables.summary import accuracy_rows, gain_words
 from gce.app.terminal import put
 from gce.app.wiring.executors import find_executor
 from gce.app.wiring.files import check_apart

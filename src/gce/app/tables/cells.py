@@ -8,16 +8,7 @@ from collections.abc import Mapping
 from gce.domain.measurements import Interval
 from gce.domain.statistics import Estimate
 
-__all__ = [
-    "count_words",
-    "coverage_cell",
-    "difference_cell",
-    "gain_words",
-    "interval_cell",
-    "p_cell",
-    "percent",
-    "share_cell",
-]
+__all__ = ["count_words", "coverage_cell", "difference_cell", "interval_cell", "p_cell", "percent", "share_cell"]
 
 
 def percent(share: float) -> str:
@@ -39,14 +30,6 @@ def difference_cell(found: Estimate, *, digits: int = 1) -> str:
     """A difference of shares with its interval in points, as "+7.5 (-4.1 to +12.3)"."""
     value, low, high = (f"{100 * each:+.{digits}f}" for each in (found.value, found.low, found.high))
     return f"{value} ({low} to {high})"
-
-
-def gain_words(mean: Estimate, gained: int, lost: int, p: float) -> str:
-    """How answers to the same problems differ before and after training: a line."""
-    return (
-        f"after - before: {difference_cell(mean)} points, paired by problem; {gained} gained, {lost} lost, "
-        f"p = {p_cell(p)} (McNemar)"
-    )
 
 
 def coverage_cell(share: float) -> str:

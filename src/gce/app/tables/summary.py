@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from gce.app.tables.cells import coverage_cell, interval_cell, percent, share_cell
+from gce.app.tables.cells import coverage_cell, difference_cell, interval_cell, p_cell, percent, share_cell
 from gce.domain.diagnosis import run_counts
 from gce.domain.measurements import Interval, IterationRecord, MeanReward
 from gce.domain.outcomes import coverage
-from gce.domain.statistics import mean_over_tiers
+from gce.domain.statistics import Estimate, mean_over_tiers
 
-__all__ = ["accuracy_rows", "reward_rows", "rollout_rows"]
+__all__ = ["accuracy_rows", "gain_words", "reward_rows", "rollout_rows"]
 
 Measured = TypeVar("Measured", Interval, MeanReward)
 
@@ -74,6 +74,12 @@ def reward_rows(
         for name, row in rows.items()
     )
     return ("mean reward", *_tier_heads(tiers, held_out), "mean"), lines
+
+
+def gain_words(mean: Estimate, gained: int, lost: int, p: float) -> str:
+    """How answers to the same problems differ after training from before: a line."""
+    counts = f"{gained} gained, {lost} lost, p = {p_cell(p)} (McNemar)"
+    return f"after - before: {difference_cell(mean)} points, paired by problem; {counts}"
 
 
 def _reward_cell(value: float, low: float, high: float, *, digits: int = 3) -> str:

@@ -13,19 +13,11 @@ import numpy as np
 from gce import __version__
 from gce.app.evaluation.baselines import CONCLUSION, best_of
 from gce.app.evaluation.comparison import paired_gain
-from gce.app.evaluation.rewards import (
-    Rewards,
-    is_graded,
-    reference_rewards,
-    rewards_of_run,
-)
-from gce.app.evaluation.rewards import (
-    from_stored as stored_rewards,
-)
+from gce.app.evaluation.rewards import Rewards, from_stored, is_graded, reference_rewards, rewards_of_run
 from gce.app.evaluation.scoring import graded_fields, stored_outcome, stored_shares
 from gce.app.shown import Part
-from gce.app.tables.cells import count_words, gain_words
-from gce.app.tables.summary import accuracy_rows, reward_rows
+from gce.app.tables.cells import count_words
+from gce.app.tables.summary import accuracy_rows, gain_words, reward_rows
 from gce.app.training.sampling import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
 from gce.app.wiring.system import peak_bytes
@@ -41,7 +33,6 @@ from gce.ports.runs import RunReader
 
 __all__ = [
     "commit",
-    "count_tiers",
     "gain_between_tests",
     "iteration_record",
     "mean_rewards",
@@ -56,7 +47,7 @@ VERSIONED = (*("gguf", "mlx", "mlx-lm", "numpy", "ortools", "peft", "scipy-openb
 """Packages whose versions a run keeps."""
 
 
-def count_tiers(run: Run, rollouts: Sequence[Rollout]) -> dict[str, TierCount]:
+def _count_tiers(run: Run, rollouts: Sequence[Rollout]) -> dict[str, TierCount]:
     """What rollouts that did not fail showed as they were judged, by tier."""
     by_tier: dict[str, list[Counted]] = {tier: [] for tier in run.tiers}
     for each in rollouts:
@@ -81,7 +72,7 @@ def iteration_record(
     taken = [report for report in reports if report.tokens]
     return IterationRecord(
         iteration=number,
-        tiers=count_tiers(run, rollouts),
+        tiers=_count_tiers(run, rollouts),
         buffer=composition(buffer),
         admitted=len(admitted),
         updates=len(taken),
@@ -185,10 +176,9 @@ def gain_between_tests(run: RunReader) -> dict[str, Any]:
         {(each["tier"], each["digest"]): stored_outcome(each) for each in run.each_answer(f"test-{moment}")}
         for moment in ("before", "after")
     )
-    gain = paired_gain(before, after)
-    return (
-        {} if gain is None else {"gain": {name: value for name, value in to_plain(gain).items() if name != "adjusted"}}
-    )
+    if (gain := paired_gain(before, after)) is None:
+        return {}
+    return {"gain": {"mean": to_plain(gain.mean), "gained": gain.gained, "lost": gain.lost, "p": gain.p}}
 
 
 def moved_arrays(start: ModelState, end: ModelState) -> list[str]:
@@ -253,9 +243,9 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
 def reward_table(found: Mapping[str, Any], tiers: Sequence[str], held_out: Sequence[str] = ()) -> Table:
     """The mean rewards that a summary holds, in the rows of the table of accuracy."""
     floors, heuristics = (
-        {name: stored_rewards(row) for name, row in found[each].items()} for each in ("floors", "heuristics")
+        {name: from_stored(row) for name, row in found[each].items()} for each in ("floors", "heuristics")
     )
-    rows: dict[str, Rewards] = {moment: stored_rewards(found[moment]) for moment in ("before", "after")}
+    rows: dict[str, Rewards] = {moment: from_stored(found[moment]) for moment in ("before", "after")}
     rows |= {"best prompt-blind": best_of(floors), **heuristics}
     return Table(*reward_rows({name: row for name, row in rows.items() if row}, tiers, held_out))
 
