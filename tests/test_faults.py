@@ -77,7 +77,7 @@ BROKEN = [
     (twice, r"expected one answer to each request, got one to '.*', which is not open"),
     (
         not_numbers,
-        r"expected log-probabilities that are numbers, got NaN or infinity: .* the learning rate was too large",
+        r"expected log-probabilities that are numbers, got NaN or infinity: .* learning rate was too large",
     ),
     (endless_odds, r"expected log-probabilities that are numbers, got NaN or infinity"),
 ]
@@ -115,7 +115,7 @@ def test_learning_that_overflows_commits_nothing(field: str) -> None:
 
     store = MemoryRun()
     with pytest.raises(
-        ModelError, match=r"iteration 2: expected a loss that is a number, .* nan.*smaller optimizer.learning_rate"
+        ModelError, match=r"iteration 2: expected a loss .* number, .* nan.*smaller optimizer\.learning_rate"
     ):
         finish(a_run(WAVES, Overflowing(careless(None, None)._answer), store))
     last = store.last()
