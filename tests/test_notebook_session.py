@@ -67,12 +67,13 @@ def test_the_common_settings_that_help_lists_have_the_defaults_that_it_names() -
 
 def test_settings_are_records_of_gce_whose_sections_may_be_mappings() -> None:
     assert gce.EvaluateSettings is EvaluateSettings
-    settings = gce.TrainSettings(optimizer={"learning_rate": 1e-2})
+    made: Any = gce.TrainSettings
+    settings = made(optimizer={"learning_rate": 1e-2})
     assert settings.optimizer.learning_rate == 1e-2 and settings.optimizer.batch == TrainSettings().optimizer.batch
     with pytest.raises(SettingError, match=r"no setting 'optimizer\.batsh'; did you mean optimizer\.batch\?"):
-        gce.TrainSettings(optimizer={"batsh": 1})
+        made(optimizer={"batsh": 1})
     with pytest.raises(SettingError, match=r"optimizer\.batch must be"):
-        gce.TrainSettings(optimizer={"batch": 0})
+        made(optimizer={"batch": 0})
 
 
 # Words
