@@ -475,7 +475,7 @@ def test_an_existing_run_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFix
     before = snapshot(run)
     capsys.readouterr()
     assert train(*SCRIPTED, *SIZES, run=run) == 2
-    assert "holds a run already: give --resume to go on with it, or another --run-dir" in refused(capsys)
+    assert "holds a run already: resume it, or give another directory" in refused(capsys)
     assert train(*TOY, "--model", "toy_task:nothing", run=run) == 2
     assert "holds a run already" in refused(capsys), "said before the model is loaded"
     assert snapshot(run) == before

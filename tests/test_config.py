@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from attrs import fields
 
+from gce.app.cli import command_parser
 from gce.app.options import LEARNING_RATE
 from gce.app.settings.checks import check_variants
-from gce.app.settings.command_line import flag_of
 from gce.app.settings.fields import sections_in
 from gce.app.settings.records import OptimizerSettings, TrainSettings, all_settings
 from gce.app.settings.stored import from_stored
@@ -143,7 +143,7 @@ def test_a_refused_value_is_told_as_data() -> None:
     error = caught.value
     assert (error.setting, error.got) == ("optimizer.learning_rate", -1)
     assert error.expected == LEARNING_RATE.expected
-    assert error.said(flag_of).startswith("--learning-rate must be a finite number")
+    assert error.said(command_parser("train").option).startswith("--learning-rate must be a finite number")
 
 
 def test_settings_that_contradict_are_told_as_data_and_the_command_line_names_options() -> None:
@@ -154,7 +154,7 @@ def test_settings_that_contradict_are_told_as_data_and_the_command_line_names_op
     assert (error.setting, error.got) == ("buffer.admission", "all")
     assert error.expected == "it needs objective.algorithm raft, without buffer.drop_solved"
     assert "--" not in str(error)
-    assert error.said(flag_of) == (
+    assert error.said(command_parser("train").option) == (
         "--admission all admits every rollout: it needs --algorithm raft, without --drop-solved"
     )
 

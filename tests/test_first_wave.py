@@ -75,7 +75,7 @@ def test_no_right_answer_at_all_is_said_at_once_with_three_answers() -> None:
     assert len(samples) == 3 and len({sample.split(":")[0] for sample in samples}) == 2, "from both tiers"
     for sample in samples:
         assert re.fullmatch(r'  T[01]: "no idea\\x1b\[2J\\n w\d+"  <- \d+ is off by 1\.', sample), sample
-    for proposal in ("(--warm-up 100)", "(--bootstrap few-shot)", "an easier tier", "(--model)"):
+    for proposal in ("(warm_up=100)", "(bootstrap='few-shot')", "an easier tier", "(model)"):
         assert proposal in proposals
 
 
@@ -87,8 +87,8 @@ def test_long_answers_are_clipped() -> None:
 def test_only_what_the_task_has_and_the_run_does_not_do_yet_is_proposed() -> None:
     assert "give the task demonstrations" in said_by(toy_task.ADDITION, wrong())[-1]
     proposals = said_by(LADDER, wrong(), demonstrations={"bootstrap": "few-shot", "shots": 1})[-1]
-    assert "(--ladder)" in proposals and "few-shot" not in proposals and "--warm-up" in proposals
-    assert "--ladder" not in said_by(LADDER, wrong(), curriculum={"ladder": True})[-1]
+    assert "(ladder=True)" in proposals and "few-shot" not in proposals and "warm_up" in proposals
+    assert "ladder" not in said_by(LADDER, wrong(), curriculum={"ladder": True})[-1]
 
 
 def test_answers_that_are_all_right_ask_for_harder_problems() -> None:
@@ -98,7 +98,7 @@ def test_answers_that_are_all_right_ask_for_harder_problems() -> None:
 
     head, *_, proposals = said_by(toy_task.TWO_PRESETS, adds)
     assert "8 of 8 rollouts were right (95 % interval 67.6-100.0 %): there is nothing to learn" in head
-    assert "a harder preset (--preset: other)" in proposals
+    assert "a harder preset (preset: other)" in proposals
 
 
 @pytest.mark.parametrize(("answer", "said"), [(" \n", "every answer is empty"), ("hm", "no answer could be parsed")])

@@ -117,7 +117,10 @@ def test_commands_read_what_the_records_hold(kept: Path, tmp_path: Path, capsys:
     ("command", "said"),
     [
         (("rescore",), "judging again needs the task 'addition', which was given from Python: train with a task named"),
-        (("traces", "--all"), "--all and --valid draw the problems again, and the task 'addition' was given from"),
+        (
+            ("traces", "--all"),
+            "the problems have to be drawn again, and the task 'addition' was given",
+        ),
     ],
 )
 def test_what_needs_the_task_says_so_in_one_line(

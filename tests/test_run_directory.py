@@ -345,7 +345,7 @@ def test_create_makes_missing_parents_and_takes_an_empty_directory(tmp_path: Pat
 def test_create_refuses_an_existing_run(root: Path) -> None:
     committed(root)
     before = (root / "run.sqlite").read_bytes()
-    with pytest.raises(BadInput, match=r"holds a run already: give --resume .* or another --run-dir"):
+    with pytest.raises(BadInput, match=r"holds a run already: resume it, or give another directory"):
         RunDirectory.create(root, CONFIG)
     assert (root / "run.sqlite").read_bytes() == before
 
@@ -354,7 +354,7 @@ def test_create_refuses_an_existing_run(root: Path) -> None:
 def test_create_refuses_a_directory_with_something_in_it(root: Path, name: str) -> None:
     (root / name).parent.mkdir(parents=True)
     (root / name).write_text("mine")
-    with pytest.raises(BadInput, match=r"expected a new or empty directory.*--run-dir"):
+    with pytest.raises(BadInput, match=r"expected a new or empty directory.*give another directory"):
         RunDirectory.create(root, CONFIG)
     assert [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()] == [name]
 
@@ -362,7 +362,7 @@ def test_create_refuses_a_directory_with_something_in_it(root: Path, name: str) 
 def test_create_refuses_where_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(BadInput, match=r"cannot start a run.*Not a directory.*--run-dir"):
+        with pytest.raises(BadInput, match=r"cannot start a run.*Not a directory.*give another directory"):
             RunDirectory.create(path, CONFIG)
     assert names(tmp_path) == ["file"]
 
@@ -442,7 +442,7 @@ def test_bad_configs_and_limits_are_refused_before_anything_is_made(root: Path) 
 
 def test_open_refuses_where_there_is_no_run(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(BadInput, match=r"expected a run in .*, found none: .*--run-dir"):
+        with pytest.raises(BadInput, match=r"expected a run in .*, found none: give its directory"):
             RunDirectory.open(path)
     assert names(tmp_path) == []
 
@@ -506,9 +506,9 @@ def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(root: Path) ->
     committed(root)
     holder = run_python(HOLD, root)
     assert holder.stdout.readline() == "holds\n"
-    with pytest.raises(BadInput, match=f"is in use by process {holder.pid}: .*--run-dir"):
+    with pytest.raises(BadInput, match=f"is in use by process {holder.pid}: .*give another directory"):
         RunDirectory.open(root)
-    with pytest.raises(BadInput, match="--resume"):
+    with pytest.raises(BadInput, match="resume it, or give another directory"):
         RunDirectory.create(root, CONFIG)
     holder.kill()
     finish(holder)

@@ -218,7 +218,9 @@ def test_a_full_disk_is_one_line_and_what_is_to_be_held_can_be_tried_again(copy:
     on_step, arm = full_disk("hold")
     with RunDirectory.open(copy, on_step=on_step) as run:
         arm()
-        with pytest.raises(GceError, match=r"cannot write to .*No space left .*intact up to iteration 2: .* --resume"):
+        with pytest.raises(
+            GceError, match=r"cannot write .*No space left .*intact up to iteration 2: .* then resume it"
+        ):
             run.hold({"wave": 4})
         assert len(list(run.held())) == 2
         run.hold({"wave": 4})
@@ -234,7 +236,7 @@ def test_a_full_disk_is_one_line_and_the_commit_can_be_tried_again(copy: Path, s
             fill(run, [3])
         assert re.fullmatch(
             r"cannot commit iteration 3 to .*: No space left on device \(/disk\): the run is intact up to iteration 2: "
-            r"make room .* --resume",
+            r"make room .* then resume it",
             str(caught.value),
         )
         assert present(run.last())[0] == 2
@@ -436,7 +438,7 @@ def test_what_is_held_survives_and_damage_to_it_is_found(copy: Path) -> None:
         "DELETE FROM held WHERE sequence = 0",
     ):
         alter(copy, statement)
-        with pytest.raises(DamagedStore, match=r"what is held .* does not match .* --resume --discard-after 2"):
+        with pytest.raises(DamagedStore, match=r"what is held .* does not match .* with discard_after 2"):
             RunDirectory.open(copy)
         with RunDirectory.open(copy, discard_after=2) as run:
             assert list(run.held()) == []
@@ -451,7 +453,7 @@ def test_damage_to_what_is_known_of_reports_is_found(copy: Path) -> None:
         pytest.raises(DamagedStore, match=r"run\.sqlite: what it says of summary\.json does"),
     ):
         reader.summary()
-    with pytest.raises(DamagedStore, match=r"what it says of files beside it .* --resume --discard-after 2"):
+    with pytest.raises(DamagedStore, match=r"what it says of files beside it .* with discard_after 2"):
         RunDirectory.open(copy)
 
 
@@ -593,7 +595,7 @@ def test_the_offered_iteration_is_a_way_out(copy: Path, name: str) -> None:
     flip(copy / name, 20)
     with pytest.raises(DamagedStore) as caught:
         RunDirectory.open(copy)
-    assert "--resume --discard-after 1" in str(caught.value)
+    assert "resume the run with discard_after 1" in str(caught.value)
     with pytest.raises(BadInput, match="intact and whose checkpoint is kept, 1, got 2"):
         RunDirectory.open(copy, discard_after=2)
     RunDirectory.open(copy, discard_after=1).close()
@@ -602,7 +604,9 @@ def test_the_offered_iteration_is_a_way_out(copy: Path, name: str) -> None:
 
 def test_a_damaged_record_of_the_newest_iteration_offers_the_one_before(copy: Path) -> None:
     alter(copy, "UPDATE records SET body = '{}' WHERE iteration = 2 AND stream = 'iterations'")
-    with pytest.raises(DamagedStore, match=r"what iteration 2 committed does not match its digest.*--discard-after 1"):
+    with pytest.raises(
+        DamagedStore, match=r"what iteration 2 committed does not match its digest.*with discard_after 1"
+    ):
         RunDirectory.open(copy)
     with pytest.raises(BadInput, match=r"whose checkpoint is kept, 1 \(.*digest\), got 2"):
         RunDirectory.open(copy, discard_after=2)
@@ -612,7 +616,7 @@ def test_a_damaged_record_of_the_newest_iteration_offers_the_one_before(copy: Pa
 
 def test_a_damaged_head_offers_the_newest_iteration(copy: Path) -> None:
     flip(copy / "head.json", 3)
-    with pytest.raises(DamagedStore, match=r"head\.json.*--discard-after 2"):
+    with pytest.raises(DamagedStore, match=r"head\.json.*with discard_after 2"):
         RunDirectory.open(copy)
     RunDirectory.open(copy, discard_after=2).close()
     is_as_of(copy, 2)
@@ -623,7 +627,7 @@ def test_without_an_intact_checkpoint_nothing_is_offered(copy: Path) -> None:
         flip(copy / f"checkpoints/iteration-000{number}/state.json", 5)
     with pytest.raises(DamagedStore, match="no iteration is intact") as caught:
         RunDirectory.open(copy)
-    assert "--discard-after" not in str(caught.value)
+    assert "discard_after" not in str(caught.value)
 
 
 def test_discarding_what_is_not_there_is_refused(copy: Path) -> None:
@@ -669,7 +673,7 @@ def test_going_back_that_was_cut_off_went_back_or_did_not(
 def test_a_bit_that_makes_text_no_text_is_found_as_any_other(copy: Path, part: bytes, kept: int) -> None:
     content = (copy / "run.sqlite").read_bytes()
     flip(copy / "run.sqlite", content.rindex(part) + 3, bit=7)
-    with pytest.raises(DamagedStore, match=f"digest: .* --resume --discard-after {kept}"):
+    with pytest.raises(DamagedStore, match=f"digest: .* with discard_after {kept}"):
         RunDirectory.open(copy)
     RunDirectory.open(copy, discard_after=kept).close()
     is_as_of(copy, kept)

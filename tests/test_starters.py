@@ -225,7 +225,7 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="give another --dir"):
+    with pytest.raises(BadInput, match="give another dir"):
         write_new_task("cities", tmp_path / "file")
 
 

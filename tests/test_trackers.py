@@ -239,7 +239,9 @@ def record(**tiers: TierCount) -> IterationRecord:
         max_length=31,
         tokens=900,
     )
-    return IterationRecord(3, tiers, {"T0": 5}, 4, 2, 0.5, None, 1.25, 0, dev, {"sample": 2.0}, {"T0": 1}, metrics=metrics)
+    return IterationRecord(
+        3, tiers, {"T0": 5}, 4, 2, 0.5, None, 1.25, 0, dev, {"sample": 2.0}, {"T0": 1}, metrics=metrics
+    )
 
 
 def test_an_iteration_s_numbers_have_the_field_s_names() -> None:

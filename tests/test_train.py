@@ -47,7 +47,8 @@ def test_a_run_in_memory_returns_what_it_came_to(capsys: pytest.CaptureFixture[s
     assert sum(each["right"] for each in answers) == sum(found.correct for found in result.after.values())
     with result.run() as run:
         assert len(list(run.read("rollouts"))) == 8 and run.summary() == json.loads(json.dumps(result.summary))
-    assert isinstance(result.model, ScriptedModel) and result.model.steps == 1, "the model as training left it"
+    left = result.model.model
+    assert isinstance(left, ScriptedModel) and left.steps == 1, "the model as training left it"
 
 
 def test_it_ends_as_the_command_does(tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_it_ends_as_the_command_does(tmp_path: Path) -> None:
 def test_task_and_model_may_be_given_themselves() -> None:
     model = toy_task.careless(None, None)
     result = gce.train(task=toy_task.ADDITION, model=model, **SMALL)
-    assert result.model is model and result.settings.task == "given:addition"
+    assert result.model.model is model and result.settings.task == "given:addition"
     named = gce.train(**TOY, **SMALL)
     assert result.after == named.after and result.summary["correct_traces"] == named.summary["correct_traces"]
 

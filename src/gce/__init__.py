@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gce.app.evaluation.checking import check
     from gce.app.evaluation.power import power
     from gce.app.evaluation.run import evaluate
+    from gce.app.evaluation.settings import EvaluateSettings
     from gce.app.loaded_model import load_model
     from gce.app.own_tasks import task
     from gce.app.recording import trace
@@ -63,6 +64,7 @@ _HOMES = {
     "gce.app.evaluation.checking": ("check",),
     "gce.app.evaluation.power": ("power",),
     "gce.app.evaluation.run": ("evaluate",),
+    "gce.app.evaluation.settings": ("EvaluateSettings",),
     "gce.app.loaded_model": ("load_model",),
     "gce.app.own_tasks": ("task",),
     "gce.app.recording": ("trace",),
@@ -110,6 +112,7 @@ __all__ = [
     "Completion",
     "CrossFit",
     "DamagedStore",
+    "EvaluateSettings",
     "Evidence",
     "GceError",
     "Interval",

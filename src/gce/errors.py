@@ -37,10 +37,22 @@ def one_line(error: object, limit: int = 300) -> str:
 
 
 class GceError(Exception):
-    """The root of what this package raises on purpose."""
+    """The root of what this package raises on purpose.
+
+    `hint` says what to do, and follows the message. A name in braces in it stands for a setting or an argument, so that
+    a command line can put its option there.
+    """
 
     status = 2
     """Of the command that it ends."""
+
+    def __init__(self, message: str = "", *, hint: str = "") -> None:
+        self._message, self._hint = message, hint
+        super().__init__(self.said(str))
+
+    def said(self, name_of: Callable[[str], str]) -> str:
+        """The message and the hint, with settings called by what `name_of` makes of their names."""
+        return f"{self._message}: {_named(self._hint, name_of)}" if self._hint else self._message
 
 
 class BadInput(GceError):
@@ -62,15 +74,14 @@ class SettingError(BadInput):
         self.setting = setting
         self.expected = _named(expected, str)
         self.got = got
-        self._message = message
-        super().__init__(_named(message, str))
+        super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As an executor hands errors from process to process."""
         return type(self), (self.setting, self.expected, self.got, self._message)
 
     def said(self, name_of: Callable[[str], str]) -> str:
-        """The message, with settings called by what `name_of` makes of their names."""
+        """See `GceError.said`; here the braces are in the message."""
         return _named(self._message, name_of)
 
 

@@ -10,6 +10,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from gce.app.options import nearest
 from gce.app.parser import HelpAll, Parser, UsageError
 from gce.app.terminal import is_verbose, note, put, shown_as
 from gce.domain.tasks import NoProblem
-from gce.errors import GceError, SettingError, one_line
+from gce.errors import GceError, one_line
 
 __all__ = ["main"]
 
@@ -83,7 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.status
     except BrokenPipeError:
         return _read_enough()
-    with shown_as(quiet=parsed.quiet, verbose=parsed.verbose, color=not parsed.no_color):
+    option = partial(_option, parsed.command)
+    with shown_as(quiet=parsed.quiet, verbose=parsed.verbose, color=not parsed.no_color, option=option):
         return _run(name, parsed, arguments)
 
 
@@ -99,7 +101,8 @@ def _run(name: str, parsed: argparse.Namespace, arguments: Sequence[str]) -> int
     except (GceError, NoProblem) as error:
         if is_verbose():
             traceback.print_exc()
-        put(f"{name}: {_said(error)}", error=True)
+        said = error.said(partial(_option, parsed.command)) if isinstance(error, GceError) else str(error)
+        put(f"{name}: {said}", error=True)
         return error.status if isinstance(error, GceError) else 2
     except KeyboardInterrupt:
         put("", f"{name}: interrupted", error=True)
@@ -132,13 +135,9 @@ def _begun(run: str) -> bool:
     return Path(run).exists() or run in runs_of(run).find(run)
 
 
-def _said(error: Exception) -> str:
-    """The error in one line, settings by the names of their options."""
-    if not isinstance(error, SettingError):
-        return str(error)
-    from gce.app.settings.command_line import flag_of
-
-    return error.said(flag_of)
+def _option(command: str, name: str) -> str:
+    """The command's option for a setting or an argument, else that of `gce train`; the name where there is none."""
+    return next(filter(None, (command_parser(each).option(name) for each in (command, "train"))), name)
 
 
 def _filled(command: str, given: Mapping[str, Any]) -> str:

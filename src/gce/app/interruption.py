@@ -9,16 +9,24 @@ from typing import Any
 from gce.app.settings.records import TrainSettings
 from gce.app.wiring.names import plain_name
 
-__all__ = ["resume_call", "saying_if_interrupted"]
+__all__ = ["Interrupted", "resume_call", "saying_if_interrupted"]
+
+
+class Interrupted(KeyboardInterrupt):
+    """What was interrupted, and how it continues; a notebook shows this line alone, without the frames below it."""
+
+    def _render_traceback_(self) -> list[str]:
+        """See `IPython.core.interactiveshell.InteractiveShell.showtraceback`."""
+        return [f"KeyboardInterrupt: {self}"]
 
 
 @contextmanager
 def saying_if_interrupted(words: str) -> Iterator[None]:
-    """Give a KeyboardInterrupt these words, unless it has some already."""
+    """Give a KeyboardInterrupt these words, unless it has some already: it is `Interrupted` then."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        raise (interrupt if interrupt.args else KeyboardInterrupt(words)) from None
+        raise (interrupt if interrupt.args else Interrupted(words)) from None
 
 
 def resume_call(name: str, settings: TrainSettings, changes: Mapping[str, Any], *, own_runs: bool = False) -> str:

@@ -22,18 +22,19 @@ from gce.domain.problems import Message, Problem
 from gce.domain.randomness import key
 from gce.domain.tasks import Task
 from gce.errors import BadInput, ModelError
-from gce.ports.model import Adaptable, Model, Sampler, Scorer
+from gce.ports.model import Adaptable, Caching, Model, Sampler, Scorer
 
-__all__ = ["LoadedModel", "Said", "load_model", "messages_of", "model_of"]
+__all__ = ["LoadedModel", "Said", "load_model", "messages_of", "model_of", "trained_model"]
 
 Said: TypeAlias = str | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
 """What is said to a model: a user's text, or messages as records or as dicts with `role` and `content`."""
 MAX_TOKENS = 512
+TRAINED = " (trained)"
 
 
 @frozen(eq=False, repr=False)
 class LoadedModel:
-    """A model with its name: what `gce.load_model` returns, and `gce.train` and `gce.evaluate` take as `model`.
+    """A model with its name: what `gce.load_model` returns, a run's `result.model`, and what functions of `gce` take.
 
     `info()` says what it can do; what it cannot is refused in one line.
     """
@@ -147,9 +148,9 @@ def load_model(
     """A model to talk to, to measure and to train.
 
     Args:
-        model: a name, as behind `--model`; a model of one's own (a Sampler of `gce.ports.model`), as a run's
-            `result.model`; or a function from messages, each a dict with `role` and `content`, to the reply's text,
-            which may ask a command or a person.
+        model: a name, as behind `--model`; a model of one's own (a Sampler of `gce.ports.model`); or a function
+            from messages, each a dict with `role` and `content`, to the reply's text, which may ask a command or a
+            person.
         adapter: a run's directory, or a checkpoint of one, with what it learned.
         device: `cpu` forces the CPU.
         threads: of CPU work; None for one for each core.
@@ -188,6 +189,13 @@ def load_model(
         raise BadInput(f"model {model} cannot be asked: it does not sample")
     kept = {each.name: value for each in fields(ModelSettings) if (value := getattr(given, each.name)) != each.default}
     return LoadedModel(found, model, {"name": model, **kept}, found.info().identity)
+
+
+def trained_model(model: Sampler, name: str) -> LoadedModel:
+    """A run's model when the run has ended, without what it kept to learn faster; `name` is what it was before."""
+    if isinstance(model, Caching):
+        model.clear_caches()
+    return LoadedModel(model, f"{name.removesuffix(TRAINED)}{TRAINED}")
 
 
 def model_of(model: Any) -> Any:

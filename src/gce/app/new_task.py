@@ -26,10 +26,12 @@ def write_new_task(name: str, folder: Path) -> list[Path]:
     _check_identifier(name)
     place = folder / name
     if place.exists() or place.is_symlink():
-        raise BadInput(f"{place} exists already, and nothing is overwritten: choose another name, or another --dir")
+        raise BadInput(
+            f"{place} exists already, and nothing is overwritten", hint="choose another name, or another {dir}"
+        )
     if _installed(name):
         raise BadInput(f"{name!r} is an installed package, which it would hide: choose another name")
-    with whole_folder(place, option="--dir") as half:
+    with whole_folder(place, argument="dir") as half:
         for template in sorted((resources.files("gce") / "data" / "new_task").iterdir(), key=lambda each: each.name):
             if template.name.endswith(".txt"):
                 text = template.read_text(encoding="utf-8").replace(PLACEHOLDER, name)

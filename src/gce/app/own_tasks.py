@@ -8,7 +8,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
+from gce.app.settings.fields import unknown
 from gce.app.terminal import put
+from gce.app.wiring.names import misfit
 from gce.app.wiring.tasks import read_questions
 from gce.domain.answers import answered_by
 from gce.domain.completions import Completion
@@ -29,9 +31,9 @@ Problems = str | os.PathLike[str] | Rows | DrawRow
 
 
 class _Options(TypedDict, total=False):
-    """The further arguments of `task`."""
+    """The further arguments of `task`; their defaults are those of `own_task`."""
 
-    name: str | None
+    name: str
     extract: Extract
     shares: Sequence[float]
     tiers: Sequence[str]
@@ -50,20 +52,7 @@ def task(problems: Problems, reward: None = None, **options: Unpack[_Options]) -
 def task(
     problems: None = None, *, reward: RewardFunction, **options: Unpack[_Options]
 ) -> Callable[[DrawRow], Task]: ...
-def task(
-    problems: Problems | None = None,
-    reward: RewardFunction | None = None,
-    *,
-    name: str | None = None,
-    extract: Extract = "last line",
-    shares: Sequence[float] = (60, 15, 25),
-    tiers: Sequence[str] = (),
-    held_out: Sequence[str] = (),
-    reward_range: tuple[float, float] = (0.0, 1.0),
-    admit_at: float | None = None,
-    deterministic: bool = True,
-    max_tokens: int = 512,
-) -> Any:
+def task(problems: Problems | None = None, reward: RewardFunction | None = None, **options: Unpack[_Options]) -> Any:
     r"""A `Task` of your own questions and your own reward.
 
         TASK = gce.task("questions.jsonl", lambda answer, problem: answer == problem["answer"], name="capitals")
@@ -89,39 +78,32 @@ def task(
             or false, a number in `reward_range`, a `Verdict` or a list of them, of which the lowest score counts. An
             exception fails the answer: it is counted and shown, and in no rate.
         name: of the task; the function's or the file's by default.
-        extract: where the answer is in a response: 'last line' (that is not blank), 'text' (all of it), 'boxed'
-            (LaTeX), ('json', FIELD), or a regular expression with one group. No answer, or several that differ, are
-            unreadable and get reward 0; the reward is not asked.
-        shares: of train, dev and test questions in each tier of a list, in any unit. Which question is in which split
-            follows from the digests alone. A function's problems are split by quarters: two, one, one.
+        extract: where the answer is in a response: 'last line' (that is not blank; the default), 'text' (all of it),
+            'boxed' (LaTeX), ('json', FIELD), or a regular expression with one group. No answer, or several that differ,
+            are unreadable and get reward 0; the reward is not asked.
+        shares: of train, dev and test questions in each tier of a list, in any unit (default (60, 15, 25)). Which
+            question is in which split follows from the digests alone. A function's problems are split by quarters: two,
+            one, one.
         tiers: names of all tiers, the easiest first; of a list, sorted by default.
-        held_out: tiers that are evaluated and never trained on.
-        reward_range: the lowest and the highest number that the reward returns.
+        held_out: tiers that are evaluated and never trained on (default: none).
+        reward_range: the lowest and the highest number that the reward returns (default (0, 1)).
         admit_at: the number from which on an answer counts as right (default: the highest).
-        deterministic: whether the same answer always has the same reward.
-        max_tokens: of a response.
+        deterministic: whether the same answer always has the same reward (default True).
+        max_tokens: of a response (default 512).
 
     Raises:
         BadInput: in one line, what was expected, what came, and in which row.
     """
     if problems is None and reward is None:
         raise BadInput("gce.task needs problems, a reward, or both: expected gce.task(problems, reward)")
-    options: dict[str, Any] = {
-        "extract": extract,
-        "shares": shares,
-        "tiers": tiers,
-        "held_out": held_out,
-        "reward_range": reward_range,
-        "admit_at": admit_at,
-        "deterministic": deterministic,
-        "max_tokens": max_tokens,
-    }
+    if unknown_ones := sorted(options.keys() - _Options.__annotations__):
+        raise BadInput(unknown(unknown_ones[0], _Options.__annotations__, "argument of gce.task"))
     if problems is None:
-        return lambda draw: _made(draw, reward, name or _name_of(draw), options)
+        return lambda draw: _made(draw, reward, _name_of(draw), options)
     if reward is None:
-        return lambda scored: _made(problems, scored, name or _name_of(scored), options)
+        return lambda scored: _made(problems, scored, _name_of(scored), options)
     of_file = Path(problems).name.partition(".")[0] if isinstance(problems, (str, os.PathLike)) else ""
-    return _made(problems, reward, name or of_file or _name_of(problems if callable(problems) else reward), options)
+    return _made(problems, reward, of_file or _name_of(problems if callable(problems) else reward), options)
 
 
 def _name_of(function: Any) -> str:
@@ -132,25 +114,21 @@ def _name_of(function: Any) -> str:
 def _check_arguments(name: str, function: Any, what: str, arguments: str) -> None:
     if not callable(function):
         raise BadInput(f"task {name}: expected the {what} to be a function ({arguments}), got {shown(function)}")
-    try:
-        signature(function).bind(*arguments.split(", "))
-    except TypeError:
+    if misfit(function, len(arguments.split(", "))):
         raise BadInput(
             f"task {name}: expected the {what} to be a function ({arguments}), got one of {signature(function)}"
-        ) from None
-    except ValueError:  # Some that are written in C tell nothing.
-        pass
+        )
 
 
-def _made(problems: Any, reward: Any, name: str, options: dict[str, Any]) -> Task:
-    where = ""
+def _made(problems: Any, reward: Any, name: str, options: _Options) -> Task:
+    name, where = options.get("name") or name, ""
     if isinstance(problems, (str, os.PathLike)):
         where, problems = f"{os.fspath(problems)}: ", read_questions(Path(problems))
     _check_arguments(name, reward, "reward", "answer, problem")
     if callable(problems):
         _check_arguments(name, problems, "draw", "rng, tier")
     try:
-        made = own_task(problems, reward, name=name, **options)
+        made = own_task(problems, reward, **(options | {"name": name}))
     except ValueError as error:
         raise BadInput(f"task {name}: {where}{error}") from error
     _warn_if_none_is_right(made)

@@ -66,6 +66,13 @@ class Parser(argparse.ArgumentParser):
             hint = f"; did you mean --task {arguments[0]}?"
         self.error(f"unrecognized arguments: {' '.join(arguments)}{hint}")
 
+    def option(self, name: str) -> str:
+        """The option for a setting or an argument, with or without its section; empty where there is none."""
+        for each in self._actions:
+            if each.option_strings and name in (each.dest, each.dest.rpartition(".")[2]):
+                return each.option_strings[0]
+        return ""
+
     def format_usage(self) -> str:
         """One line: the positional arguments by name, the options by one word."""
         words = [self.prog, "[options]", *(_metavar(each) for each in self._named())]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 from typing import Any, TextIO
 
-from attrs import define
+from attrs import frozen
 
 from gce.app.progress import Forecast, Work, duration
 from gce.app.tables.cells import percent
@@ -28,7 +28,7 @@ from gce.domain.diagnosis import diagnose
 from gce.domain.measurements import IterationRecord, add_counts
 from gce.domain.text import printable
 
-__all__ = ["Silent", "Terminal", "is_verbose", "note", "put", "put_json", "put_result", "shown_as"]
+__all__ = ["Silent", "Terminal", "as_given", "is_verbose", "note", "put", "put_json", "put_result", "shown_as"]
 
 BAR_WIDTH, NAME_WIDTH = 16, 11
 SECONDS_BETWEEN_PAINTS = 0.1
@@ -38,32 +38,44 @@ LEFT_OUT_FIRST = ("entropy", "updates", "buffer", "loss", "seconds")
 """Columns of an iteration's line that a narrow terminal does not show."""
 
 
-@define
+@frozen
 class _Output:
     """What a person has asked for."""
 
     quiet: bool = False
     verbose: bool = False
     color: bool = True
+    option: Callable[[str], str] | None = None
+    """From a setting's name to the option of the command line; None in Python."""
 
 
 _OUTPUT = _Output()
 
 
 @contextlib.contextmanager
-def shown_as(*, quiet: bool = False, verbose: bool = False, color: bool = True) -> Iterator[None]:
-    """Inside, `quiet` shows results, warnings and errors alone, and `verbose` more than usual."""
-    before = (_OUTPUT.quiet, _OUTPUT.verbose, _OUTPUT.color)
-    _OUTPUT.quiet, _OUTPUT.verbose, _OUTPUT.color = quiet, verbose, color
+def shown_as(
+    *, quiet: bool = False, verbose: bool = False, color: bool = True, option: Callable[[str], str] | None = None
+) -> Iterator[None]:
+    """Inside, `quiet` shows results, warnings and errors alone, and `verbose` more; `option` names settings."""
+    global _OUTPUT
+    before, _OUTPUT = _OUTPUT, _Output(quiet, verbose, color, option)
     try:
         yield
     finally:
-        _OUTPUT.quiet, _OUTPUT.verbose, _OUTPUT.color = before
+        _OUTPUT = before
 
 
 def is_verbose() -> bool:
     """Whether more is to be told."""
     return _OUTPUT.verbose
+
+
+def as_given(setting: str, value: object = None) -> str:
+    """A setting, perhaps with a value, as a person gives it: an option on the command line, a keyword in Python."""
+    if _OUTPUT.option is None:
+        keyword = setting.removesuffix(".name").rpartition(".")[2]
+        return keyword if value is None else f"{keyword}={value!r}"
+    return _OUTPUT.option(setting) + ("" if value is None or value is True else f" {value}")
 
 
 def put(*lines: str, error: bool = False, stream: TextIO | None = None) -> None:

@@ -64,7 +64,7 @@ def _words(count: TierCount) -> str:
 
 @frozen
 class FirstWave:
-    """Why the first rollouts of a run teach nothing."""
+    """Why the first rollouts of a run teach nothing, or the answers of an evaluation tell no models apart."""
 
     kind: Literal["none right", "all right", "cut off", "empty", "unparsable"]
     words: str
@@ -72,9 +72,15 @@ class FirstWave:
 
 
 def diagnose_first_wave(
-    counts: Sequence[TierCount], *, empty: int, credited: int, best: float, needed: float
+    counts: Sequence[TierCount],
+    *,
+    empty: int,
+    credited: int,
+    best: float,
+    needed: float,
+    what: Literal["rollouts", "answers"] = "rollouts",
 ) -> FirstWave | None:
-    """What is wrong with the first rollouts of a run; None where some are right and some are wrong.
+    """What is wrong with first rollouts, or an evaluation's answers; None where some are right and some are wrong.
 
     `empty` is how many answers have no text, `credited` how many learning takes for right; with an admission by rank
     these may be wrong, and then there is something to learn. `best` is the highest reward, and `needed` the reward from
@@ -85,11 +91,12 @@ def diagnose_first_wave(
     count = add_counts(counts)
     found = interval(count.correct, count.rollouts)
     seen = (
-        f"{count.correct} of {count.rollouts} rollouts were right "
+        f"{count.correct} of {count.rollouts} {what} were right "
         f"(95 % interval {100 * found.low:.1f}-{100 * found.high:.1f} %)"
     )
+    nothing = "there is nothing to learn" if what == "rollouts" else "these problems tell no models apart"
     if count.correct == count.rollouts:
-        return FirstWave("all right", f"{seen}: there is nothing to learn")
+        return FirstWave("all right", f"{seen}: {nothing}")
     if count.correct or credited:
         return None
     if empty == count.rollouts:
@@ -99,7 +106,7 @@ def diagnose_first_wave(
     if count.unparsed == count.rollouts:
         return FirstWave("unparsable", f"{seen}, and no answer could be parsed: the extraction is probably broken")
     graded = f"; the best reward is {best:.3g}, and {needed:g} is needed" if best > 0 else ""
-    return FirstWave("none right", f"{seen}{graded}: there is nothing to learn from")
+    return FirstWave("none right", f"{seen}{graded}: {nothing}{' from' if what == 'rollouts' else ''}")
 
 
 @frozen

@@ -14,7 +14,7 @@ from gce.domain.learning import LayerActivation, ModelState, TrainingBatch, Upda
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
 
-__all__ = ["Adaptable", "Learner", "LearningModel", "Model", "Probe", "Sampler", "Scorer"]
+__all__ = ["Adaptable", "Caching", "Learner", "LearningModel", "Model", "Probe", "Sampler", "Scorer"]
 
 
 @runtime_checkable
@@ -118,6 +118,15 @@ class Probe(Model, Protocol):
         Raises:
             ModelError: a block that does not exist, or a duplicate block; nothing changes.
         """
+        ...
+
+
+@runtime_checkable
+class Caching(Protocol):
+    """A model that keeps intermediate results between calls, to save time."""
+
+    def clear_caches(self) -> None:
+        """Free the memory of what can be computed again; no later result changes."""
         ...
 
 

@@ -118,7 +118,7 @@ def way_out(root: Path, commits: Sequence[CommitRow]) -> str:
     for commit in reversed(commits):
         if is_whole(root, commit):
             return (
-                f"put back a copy of it, or go on from iteration {commit.iteration}, the last one intact, with "
-                f"gce train --resume --discard-after {commit.iteration}"
+                f"put back a copy of it, or resume the run with {{discard_after}} {commit.iteration}, the last "
+                "iteration that is intact"
             )
-    return "put back a copy of it, or start a new run in another --run-dir: no iteration is intact"
+    return "put back a copy of it, or start a new run elsewhere: no iteration is intact"

@@ -144,7 +144,7 @@ class DirectoryReader:
         """The same; DamagedStore where something is wrong with it, and then its database is closed."""
         if found.problem is not None:
             found.database.close()
-            raise DamagedStore(f"{self.path}: {found.problem}: {way_out(self.path, found.commits)}")
+            raise DamagedStore(f"{self.path}: {found.problem}", hint=way_out(self.path, found.commits))
         return found
 
     @contextlib.contextmanager

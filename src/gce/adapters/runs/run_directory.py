@@ -130,7 +130,7 @@ class RunDirectory:
             for folder in made:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
-            raise BadInput(f"cannot start a run in {root}: {_words(exc)}: give another --run-dir") from exc
+            raise BadInput(f"cannot start a run in {root}: {_words(exc)}: give another directory") from exc
 
     @classmethod
     def open(
@@ -151,9 +151,7 @@ class RunDirectory:
         _check_keep(keep)
         try:
             if not (root / "run.sqlite").is_file():
-                raise BadInput(
-                    f"expected a run in {root}, found none: give its --run-dir, or start one without --resume"
-                )
+                raise BadInput(f"expected a run in {root}, found none: give its directory, or start a new run")
             with _locked(root) as lock:
                 if discard_after is not None:
                     _discard_after(root, discard_after)
@@ -208,7 +206,7 @@ class RunDirectory:
         except (OSError, sqlite3.Error) as exc:
             raise GceError(
                 f"cannot write to {self.path}: {_words(exc)}: the run is intact {self._intact()}: make room or make it "
-                "writable, then --resume"
+                "writable, then resume it"
             ) from exc
 
     def held(self) -> Iterator[dict[str, Any]]:
@@ -235,7 +233,7 @@ class RunDirectory:
         except (OSError, sqlite3.Error) as exc:
             raise GceError(
                 f"cannot commit iteration {iteration} to {self.path}: {_words(exc)}: the run is intact "
-                f"{self._intact()}: make room or make it writable, then --resume"
+                f"{self._intact()}: make room or make it writable, then resume it"
             ) from exc
         if files is not None:
             self._checkpoints.append(iteration)
@@ -338,7 +336,7 @@ class RunDirectory:
         if problem is None:
             problem = self._database.loose_ends(commits[-1].digest if commits else self._database.first_digest())
         if problem is not None:
-            raise DamagedStore(f"{self.path}: {problem}: {way_out(self.path, commits)}")
+            raise DamagedStore(f"{self.path}: {problem}", hint=way_out(self.path, commits))
         return commits, files
 
     def _intact(self) -> str:
@@ -402,7 +400,7 @@ def _locked(root: Path) -> Iterator[IO[str]]:
             lock.seek(0)
             holder = lock.read(20).strip() or "?"
             raise RunInUse(
-                f"the run {root} is in use by process {holder}: wait until it ends, or give another --run-dir"
+                f"the run {root} is in use by process {holder}: wait until it ends, or give another directory"
             ) from exc
         lock.truncate(0)
         print(os.getpid(), file=lock, flush=True)
@@ -423,17 +421,17 @@ def check_free(root: Path) -> None:
     try:
         names = set(os.listdir(root))
         if "run.sqlite" in names:
-            raise BadInput(f"{root} holds a run already: give --resume to go on with it, or another --run-dir")
+            raise BadInput(f"{root} holds a run already: resume it, or give another directory")
         strange = sorted(names - _UNFINISHED)
         if "checkpoints" in names:
             strange += [f"checkpoints/{name}" for name in sorted(os.listdir(root / "checkpoints"))]
     except FileNotFoundError:
         return
     except OSError as exc:
-        raise BadInput(f"cannot start a run in {root}: {_words(exc)}: give another --run-dir") from exc
+        raise BadInput(f"cannot start a run in {root}: {_words(exc)}: give another directory") from exc
     if strange:
         raise BadInput(
-            f"expected a new or empty directory, got {root} with {strange[0]!r} in it: give another --run-dir"
+            f"expected a new or empty directory, got {root} with {strange[0]!r} in it: give another directory"
         )
 
 

@@ -96,12 +96,12 @@ class RunDatabase:
             if application == _APPLICATION and layout > _LAYOUT:
                 raise DamagedStore(
                     f"{path}: expected a run of layout {_LAYOUT} or older, got layout {layout}: a newer version of gce "
-                    "made it: install that one, or give another --run-dir"
+                    "made it: install that one, or give another directory"
                 )
             if application != _APPLICATION or layout < 1:
                 raise DamagedStore(
                     f"{path}: expected a run of layout {_LAYOUT} or older, got application {application}, layout "
-                    f"{layout}: it is damaged, or no run: put back a copy of it, or give another --run-dir"
+                    f"{layout}: it is damaged, or no run: put back a copy of it, or give another directory"
                 )
             self._layout = layout
             # What is no text was damaged: then it does not match its digest, which says more than that it is none.
@@ -261,7 +261,7 @@ class RunDatabase:
             return [json.loads(body) for (body,) in self._rows("SELECT body FROM held ORDER BY sequence")]
         except (TypeError, ValueError) as exc:
             raise DamagedStore(
-                f"{self.path}: what is held since the last commit is damaged: --resume says from where to go on"
+                f"{self.path}: what is held since the last commit is damaged: resuming the run says from where to go on"
             ) from exc
 
     def loose_ends(self, before: str) -> str | None:
@@ -420,7 +420,7 @@ def reading_failed(path: Path, exc: sqlite3.Error) -> GceError:
         return GceError(f"{path}: {reason}: another program keeps it locked: end that one, then try again")
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) or not os.access(path, os.W_OK):
         return GceError(f"{path}: {reason}: make room, or make it readable and writable, then try again")
-    return DamagedStore(f"{path}: {reason}: put back a copy of it, or start a new run in another --run-dir")
+    return DamagedStore(f"{path}: {reason}: put back a copy of it, or start a new run elsewhere")
 
 
 def _has_view(stream: object, layout: int) -> bool:

@@ -16,17 +16,18 @@ __all__ = ["whole_folder"]
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path, *, option: str = "--out") -> Iterator[Path]:
+def whole_folder(path: Path, *, argument: str = "out") -> Iterator[Path]:
     """A temporary folder to write in; it takes its place at `path` when the block ends, and is gone where it fails.
 
     Raises BadInput where there is something already, other than an empty folder, where the place belongs to a run, or
-    nothing can be written. `option` is what gives the path on the command line.
+    nothing can be written. `argument` is what gives the path.
     """
     check_apart(path)
+    hint = f"give another {{{argument}}}"
     target = path.resolve()
     try:
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-            raise BadInput(f"{path} exists already and is no empty folder: give another {option}")
+            raise BadInput(f"{path} exists already and is no empty folder", hint=hint)
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True) as half:
             folder = Path(half, target.name)
@@ -36,7 +37,7 @@ def whole_folder(path: Path, *, option: str = "--out") -> Iterator[Path]:
             os.rename(folder, target)
         sync_directory(target.parent)
     except OSError as exc:
-        raise BadInput(f"cannot write {path}: {exc.strerror or exc}: give another {option}") from exc
+        raise BadInput(f"cannot write {path}: {exc.strerror or exc}", hint=hint) from exc
 
 
 def _sync(folder: Path) -> None:

@@ -40,27 +40,27 @@ def check_apart(path: Path) -> None:
 
 
 def check_output(
-    path: Path, *, mark: re.Pattern[bytes] | None = None, replace: bool = False, instead: str = "give another --out"
+    path: Path, *, mark: re.Pattern[bytes] | None = None, replace: bool = False, instead: str = "give another {out}"
 ) -> None:
     """Raise BadInput if a file may not be written to `path`.
 
     Call it before long computations; `write_output` checks again. A new file is always allowed. With `replace`, a
     regular file that begins with `mark` may be replaced; any other file, a link, a device, a pipe and a directory may
-    not. `instead` tells the user what to do.
+    not. `instead` is the hint that tells the user what to do.
     """
     try:
         check_apart(path)
         mode = path.lstat().st_mode
         if not stat.S_ISREG(mode):
             found = kind_of_file(mode)
-            raise BadInput(f"cannot write {path}: expected a regular file, or none, found {found}: {instead}")
+            raise BadInput(f"cannot write {path}: expected a regular file, or none, found {found}", hint=instead)
         if mark is None:
-            raise BadInput(f"{path} exists already: {instead}")
+            raise BadInput(f"{path} exists already", hint=instead)
         with path.open("rb") as file:
             if not mark.match(file.read(_MARK_WITHIN)):
-                raise BadInput(f"{path} exists already, and this command did not write it: {instead}")
+                raise BadInput(f"{path} exists already, and this command did not write it", hint=instead)
         if not replace:
-            raise BadInput(f"{path} exists already: give --force to replace it, or {instead}")
+            raise BadInput(f"{path} exists already", hint=f"give {{force}} to replace it, or {instead}")
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
@@ -73,7 +73,7 @@ def write_output(
     *,
     mark: re.Pattern[bytes] | None = None,
     replace: bool = False,
-    instead: str = "give another --out",
+    instead: str = "give another {out}",
 ) -> None:
     """Write a file and its directory, atomically and durably, if `check_output` allows it.
 
@@ -90,7 +90,7 @@ def new_output(
     *,
     mark: re.Pattern[bytes] | None = None,
     replace: bool = False,
-    instead: str = "give another --out",
+    instead: str = "give another {out}",
 ) -> Iterator[BinaryIO]:
     """The same for content that is written piece by piece: the file appears when the block ends, none where it fails.
 
@@ -125,8 +125,8 @@ def check_appended(path: Path, *, instead: str) -> None:
     except (OSError, ValueError) as error:
         raise _failed(path, error, instead) from error
     if not stat.S_ISREG(mode):
-        raise BadInput(f"cannot write {path}: expected a regular file, got {kind_of_file(mode)}: {instead}")
+        raise BadInput(f"cannot write {path}: expected a regular file, got {kind_of_file(mode)}", hint=instead)
 
 
 def _failed(path: Path, error: Exception, instead: str) -> BadInput:
-    return BadInput(f"cannot write {path}: {getattr(error, 'strerror', None) or error}: {instead}")
+    return BadInput(f"cannot write {path}: {getattr(error, 'strerror', None) or error}", hint=instead)

@@ -9,7 +9,7 @@ import resource
 import sys
 from pathlib import Path
 
-__all__ = ["peak_bytes", "share_heap", "usable_cores"]
+__all__ = ["peak_bytes", "share_heap", "trim_heap", "usable_cores"]
 
 _M_ARENA_MAX = -8
 """As in glibc's malloc.h."""
@@ -39,3 +39,13 @@ def share_heap() -> None:
     if sys.platform.startswith("linux"):
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+
+
+def trim_heap() -> None:
+    """Give freed memory back to the system, if the C library supports it.
+
+    By default, glibc keeps what was freed below the last block in use: gigabytes after a model of many arrays.
+    """
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)

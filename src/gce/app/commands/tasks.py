@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    say_if_many({"--audit": arguments.audit})
+    say_if_many({"test": arguments.audit})
     tasks = {name: find_task(name) for name in arguments.tasks or tuple(TASKS)}
     found = {name: [_facts(task, preset, arguments) for preset in task.presets] for name, task in tasks.items()}
     every = [facts for of_task in found.values() for facts in of_task]

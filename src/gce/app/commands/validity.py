@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    say_if_many({"--n": arguments.n})
+    say_if_many({"test": arguments.n})
     with open_run(arguments.run) as reader:
         found = measure_validity(reader, arguments.n, threads=arguments.threads)
     card = runs_of(arguments.run).write_card(arguments.run, found.card)

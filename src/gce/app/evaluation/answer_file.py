@@ -56,7 +56,7 @@ class AnswerFile:
         self._seconds: dict[str, float] = {}
         header = json.loads(json.dumps({"evaluation": dict(asked)}))
         with ExitStack() as opened:
-            check_appended(path, instead="give another --answers")
+            check_appended(path, instead="give another {answers}")
             try:
                 # Unbuffered, so that closing the file does not repeat a failed write.
                 self._file: FileIO = opened.enter_context(FileIO(path, "a+"))
@@ -67,7 +67,7 @@ class AnswerFile:
                     self._write(header)
             except BlockingIOError as error:
                 raise BadInput(
-                    f"another evaluation writes {path}: wait until it ends, or give another --answers"
+                    f"another evaluation writes {path}", hint="wait until it ends, or give another {answers}"
                 ) from error
             except OSError as error:
                 raise BadInput(f"cannot write {path}: {error.strerror}") from error
@@ -132,7 +132,8 @@ class AnswerFile:
                         self._take(record)
                 except _NOT_OURS as error:
                     raise BadInput(
-                        f"line {number + 1} of {self._path} is no answer of gce evaluate: give another --answers"
+                        f"line {number + 1} of {self._path} is no answer of an evaluation",
+                        hint="give another {answers}",
                     ) from error
                 whole += len(line)
         return whole
@@ -143,7 +144,8 @@ class AnswerFile:
             if expected.get(name) != found.get(name):
                 raise BadInput(
                     f"{self._path} has answers of another evaluation: its {name} is {found.get(name)!r}, "
-                    f"not {expected.get(name)!r}; give another --answers"
+                    f"not {expected.get(name)!r}",
+                    hint="give another {answers}",
                 )
 
     def _take(self, record: Mapping[str, Any]) -> None:

@@ -121,7 +121,7 @@ def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[
             bound = 100 * wilson(0, n).high
             yield (
                 f"{names}: {n} problems are too few: even none right has an upper bound of {bound:.1f} %, above the "
-                f"limit of {100 * limit:.0f} %: use --n {found.needed} or more"
+                f"limit of {100 * limit:.0f} %: n must be at least {found.needed}"
             )
         else:
             yield (
@@ -171,7 +171,7 @@ def audit(
     """
     wanted = (tiers,) if isinstance(tiers, str) else tuple(tiers)
     hold_to({"n": (PROBLEMS, n), "fit": (FITTED, fit), **{f"tiers[{i}]": (NAME, t) for i, t in enumerate(wanted)}})
-    say_if_many({"--n": n, "--fit": fit})
+    say_if_many({"test": n, "training": fit})
     found = the_task(task)
     chosen = find_preset(found, preset or "")
     watcher = watch_of(progress)(0)

@@ -118,7 +118,7 @@ def check_references(shares: Iterable[Interval], least: float) -> None:
     """Raise LowCoverage if too many answers of one policy to one tier failed; the worst case counts."""
     worst = min(shares, key=lambda share: share.coverage, default=None)
     if worst is not None:
-        check_coverage("reference answers", worst.failed, worst.n + worst.failed, least, or_else=OPTION)
+        check_coverage("reference answers", worst.failed, worst.n + worst.failed, least, hint=OPTION)
 
 
 def shortcut_margins(after: Mapping[str, Interval], baseline: Mapping[str, Interval]) -> dict[str, Estimate]:

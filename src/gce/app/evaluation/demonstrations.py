@@ -92,8 +92,8 @@ def demonstrations(
         found[tier] = _found(task, evaluator, preset, tier, count, solve, share=1.0)
         if len(found[tier]) < count:
             raise BadInput(
-                f"task {task.name} has {len(found[tier])} demonstrations of {tier}, expected {count}: "
-                + ("take fewer --shots" if found[tier] else "use a strategy that needs none")
+                f"task {task.name} has {len(found[tier])} demonstrations of {tier}, expected {count}",
+                hint="take fewer {shots}" if found[tier] else "use a strategy that needs none",
             )
     return {tier: found[source] for tier, source in sources.items()}
 
@@ -106,7 +106,7 @@ def demonstrations_for_training(
     count: int,
     *,
     solve: Any = None,
-    or_else: str = "leave out --bootstrap and --warm-up",
+    or_else: str = "leave out {bootstrap} and {warm_up}",
 ) -> dict[str, tuple[Demonstration, ...]]:
     """Return at most `count` demonstrations by tier, and at most three quarters of a tier's distinct problems.
 
@@ -121,7 +121,7 @@ def demonstrations_for_training(
     found = {tier: examples for tier, examples in found.items() if examples}
     if not found:
         names = ", ".join(tiers)
-        raise BadInput(f"task {task.name} has no demonstrations of {names}: {or_else}")
+        raise BadInput(f"task {task.name} has no demonstrations of {names}", hint=or_else)
     return found
 
 

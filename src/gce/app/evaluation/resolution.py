@@ -28,10 +28,12 @@ def listed(task: Task, preset: str, tier: str, split: Split = "test") -> int:
 def resolution(task: Task, preset: str, limit: int, split: Split = "test", *, tip: bool = True) -> Iterator[str]:
     """A line for a listed task: how many questions are asked, and what they resolve; nothing for others.
 
-    With `tip` it says what to do where they are few.
+    With `tip` it says what to do where they are few, unless `limit` leaves some out.
     """
     tiers = task.tiers(preset)
-    if n := sum(min(limit, listed(task, preset, tier.name, split)) for tier in tiers):
+    sizes = [listed(task, preset, tier.name, split) for tier in tiers]
+    if n := sum(min(limit, size) for size in sizes):
         among = f" in {len(tiers)} tiers" if len(tiers) > 1 else ""
-        more = "; gce train --folds 5 tests on all of them, by cross-validation" if tip and half_width(n) > WIDE else ""
+        few = tip and n == sum(sizes) and half_width(n) > WIDE
+        more = "; cross-validation, as in 5 folds, tests on all questions" if few else ""
         yield f"{n:,} {split} questions{among}: 95 % interval about +-{100 * half_width(n):.0f} points{more}"

@@ -58,7 +58,7 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
 def check_result(result: Evaluation, plain: Mapping[str, Any], least: float) -> None:
     """LowCoverage where too few answers of a strategy, or of a reference row, could be given and judged."""
     for name, measured in result.measured.items():
-        check_answers(name, measured.judged, least, or_else=OPTION)
+        check_answers(name, measured.judged, least, hint=OPTION)
     rows = [*plain.get("floors", {}).values(), *plain.get("heuristics", {}).values()]
     check_references([share for row in rows for share in stored_shares(row).values()], least)
 

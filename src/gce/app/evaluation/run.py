@@ -18,15 +18,18 @@ from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.comparison import Measured, against
 from gce.app.evaluation.conversations import check_needs, converse
 from gce.app.evaluation.demonstrations import few_shot_turns
+from gce.app.evaluation.one_outcome import Asked, one_outcome_lines
 from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.results import shown
 from gce.app.evaluation.scoring import answer_record
 from gce.app.evaluation.settings import EvaluateKeywords, EvaluateSettings, evaluate_settings
+from gce.app.interruption import saying_if_interrupted
 from gce.app.loaded_model import model_of
 from gce.app.notebook import watch_of
 from gce.app.options import MOST_ANSWERS
 from gce.app.settings.records import LoraSettings, ModelSettings, RolloutSettings, TrainSettings
 from gce.app.shown import Part, html_of, lines_of
+from gce.app.terminal import as_given
 from gce.app.training.state import Watcher
 from gce.app.wiring.evaluators import VERIFIER, find_evaluator
 from gce.app.wiring.files import check_appended
@@ -35,6 +38,7 @@ from gce.app.wiring.names import TRAINED, entry, find_strategy, is_trained, name
 from gce.app.wiring.runs import find_adapter
 from gce.app.wiring.solvers import find_solve
 from gce.app.wiring.tasks import find_preset, find_task, find_tiers, problems_digest, say_if_many
+from gce.domain.answers import Answer
 from gce.domain.conversations import Conversation
 from gce.domain.learning import ModelState
 from gce.domain.measurements import Interval
@@ -44,9 +48,9 @@ from gce.domain.problems import Problem
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
 from gce.domain.strategies.requests import Settings, Strategy
-from gce.domain.strategies.single_turn import ZERO_SHOT
+from gce.domain.strategies.single_turn import FEW_SHOT, ZERO_SHOT
 from gce.domain.tasks import Task, draw_problems
-from gce.errors import BadInput
+from gce.errors import BadInput, SettingError
 from gce.ports.evaluator import Evaluator
 from gce.ports.model import Adaptable, Sampler
 
@@ -113,7 +117,24 @@ class Evaluation:
 def evaluate(
     *, progress: bool = True, watcher: Watcher | None = None, **settings: Unpack[EvaluateKeywords]
 ) -> Evaluation:
-    """Measure a model on problems of a task; the settings are fields of `EvaluateSettings`.
+    """Measure a model on problems of a task.
+
+    Settings are keywords, the fields of `gce.EvaluateSettings`. Common ones:
+
+        task            a task or its name (default "scheduling")
+        preset          set of tiers (default None: the task's first)
+        model           a name, what `gce.load_model` returned, a run's `result.model`, a function of messages or a
+                        model of one's own (default None: the task's)
+        adapter         checkpoint of a run, for the strategies trained, trained-few-shot ... (default None)
+        strategies      one or several, as ["zero-shot", "few-shot"] (default: zero-shot, with an adapter trained)
+        tiers           one or several (default: all)
+        n               problems a tier (default 200)
+        samples         conversations about each problem, for pass@k (default 1)
+        temperature     of sampling; 0 is greedy (default 0.0)
+        max_tokens      of a reply (tokens, default None: the task's)
+        answers         file that keeps the answers: the same call then continues (default None)
+
+    `help(gce.EvaluateSettings)` has all of them.
 
     Args:
         progress: whether progress is shown: below the cell of a notebook, else on standard error.
@@ -138,7 +159,8 @@ def evaluate(
         examples = few_shot_turns(task, evaluator, preset, tiers, given.shots, solve=find_solve(given.examples))
         drawing = evolve(drawing, examples=examples)
     learned = None if given.adapter is None else find_adapter(given.adapter)
-    model = _model(given, task, preset, learned)
+    with saying_if_interrupted(f"interrupted while the model {given.model_name} was being loaded: nothing was asked"):
+        model = _model(given, task, preset, learned, watcher)
     watcher.say(*resolution(task, preset, given.n, given.split))
     for strategy in strategies.values():
         check_needs(strategy, task, drawing, model, roles=given.roles, environments=given.environments)
@@ -150,7 +172,12 @@ def evaluate(
     if not problems:
         raise BadInput(f"task {task.name} has no {given.split} problems in preset {preset}")
     asked = _asked(given, task, preset, model, problems, learned)
-    with nullcontext() if given.answers is None else AnswerFile(given.answers, asked, problems) as kept:
+    kept_in = "the same call goes on: {} has the answers" if given.answers else "answers='{}' keeps answers for that"
+    again = kept_in.format(given.answers or "answers.jsonl")
+    with (
+        saying_if_interrupted(f"the evaluation was interrupted; {again}"),
+        nullcontext() if given.answers is None else AnswerFile(given.answers, asked, problems) as kept,
+    ):
         holding = _Holding(given, task, evaluator, problems, model, drawing, kept, watcher)
         measured = holding.hold(strategies, learned)
     return Evaluation(given, task, evaluator, preset, problems, strategies, metrics, measured)
@@ -170,13 +197,15 @@ def _strategies(given: EvaluateSettings) -> dict[str, Strategy]:
     """The strategies that are asked for, by name."""
     if given.n * given.samples > MOST_ANSWERS:
         asked = f"{given.n:,} times {given.samples:,}"
-        raise BadInput(f"expected --n times --samples of at most {MOST_ANSWERS:,} answers per tier, got {asked}")
+        message = f"expected {{n}} times {{samples}} of at most {MOST_ANSWERS:,} answers per tier, got {asked}"
+        raise SettingError("n", f"at most {MOST_ANSWERS:,} answers per tier", asked, message)
     if given.samples > 1 and given.temperature == 0.0:
-        raise BadInput("--samples above 1 needs --temperature above 0: greedy answers to a problem are all equal")
+        message = "{samples} above 1 needs {temperature} above 0: greedy answers to a problem are all equal"
+        raise SettingError("temperature", "above 0", 0.0, message)
     if given.answers is not None:
         if not given.answers.parent.is_dir():
             raise BadInput(f"cannot write {given.answers}: {given.answers.parent} is no directory")
-        check_appended(given.answers, instead="give another --answers")
+        check_appended(given.answers, instead="give another {answers}")
     default = ZERO_SHOT.name if given.adapter is None else TRAINED
     strategies = {
         each if isinstance(each, str) else each.name: find_strategy(each) if isinstance(each, str) else each
@@ -186,19 +215,22 @@ def _strategies(given: EvaluateSettings) -> dict[str, Strategy]:
         raise BadInput(f"expected strategies with different names, got {', '.join(strategies)} more than once")
     trained = [name for name in strategies if is_trained(name)]
     if trained and given.adapter is None:
-        raise BadInput(f"strategy {trained[0]} needs --adapter: give a run's checkpoints/last")
+        message = f"strategy {trained[0]} needs {{adapter}}: give a run's checkpoints/last"
+        raise SettingError("adapter", "a run's checkpoint", None, message)
     if given.samples > 1 and len(strategies) > 1:
-        raise BadInput("--samples above 1 needs a single strategy")
+        raise SettingError("samples", "1", given.samples, "{samples} above 1 needs a single strategy")
     if given.adapter is not None and not trained:
-        raise BadInput("--adapter is used only by the strategies trained, trained-few-shot and so on: add one of them")
-    say_if_many({"--n": given.n})
+        message = "{adapter} is used only by the strategies trained, trained-few-shot and so on: add one of them"
+        raise SettingError("adapter", "none", given.adapter, message)
+    say_if_many({given.split: given.n})
     return strategies
 
 
-def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState | None) -> Sampler:
+def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState | None, watcher: Watcher) -> Sampler:
     """The model, without what it learned."""
     model = model_of(given.model)
     if isinstance(model, str):
+        watcher.say(f"loading {model}")
         chosen = ("device", "threads", "concurrency", "timeout")
         settings = TrainSettings(
             task=given.task_name,
@@ -212,7 +244,7 @@ def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState
     if not isinstance(model, Sampler):
         raise BadInput(f"model {given.model_name} cannot be evaluated: it has no sample method")
     if learned is not None and not isinstance(model, Adaptable):
-        raise BadInput(f"model {given.model_name} takes no adapter: leave out --adapter")
+        raise BadInput(f"model {given.model_name} takes no adapter", hint="leave out {adapter}")
     return model
 
 
@@ -275,8 +307,17 @@ class _Holding:
             judged = found[name].judged
             right, failed = sum(each.right for each in judged), sum(each.failed for each in judged)
             said = f"{right} of {len(judged) - failed} right" + (f", {failed} failed" if failed else "")
-            self.watcher.say(f"{name}: {said}, {found[name].seconds:.0f} s")
+            self.watcher.say(f"{name}: {said}, {found[name].seconds:.0f} s", *self._one_outcome(name, judged))
         return {name: found[name] for name in strategies}
+
+    def _one_outcome(self, name: str, judged: Sequence[Answer]) -> list[str]:
+        """What is said where all answers, or none, are right."""
+        few_shot = as_given("strategies", FEW_SHOT.name)
+        proposals = [f"few-shot examples ({few_shot})"] if name == ZERO_SHOT.name else []
+        preset = self.problems[0].id.preset
+        asked = Asked(self.task, self.given.task_name, preset, self.given.max_tokens, proposals, few_shot)
+        answers = [answer for answer in judged if not answer.failed]
+        return one_outcome_lines(name, asked, answers, what="answers", credited=0)
 
     def _measured(self, name: str, strategy: Strategy) -> Measured:
         kept = self.kept

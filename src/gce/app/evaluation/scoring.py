@@ -136,16 +136,16 @@ def _judged(
     yield from unjudged
 
 
-OPTION = ", or lower --min-coverage"
-"""What else can be done, in a command that has the option."""
-
-
-RESUME = " (--resume goes on)" + OPTION
+REPEAT = "try again once that is mended"
+"""What can be done where answers failed."""
+OPTION = f"{REPEAT}, or lower {{min_coverage}}"
+"""The same where there is such a setting."""
+RESUME = "resume the run once that is mended, or lower {min_coverage}"
 """The same in a training run."""
 
 
 def check_coverage(
-    what: str, failed: int, asked: int, least: float, reasons: Iterable[str] = (), *, or_else: str = ""
+    what: str, failed: int, asked: int, least: float, reasons: Iterable[str] = (), *, hint: str = REPEAT
 ) -> None:
     """Refuse to go on with rates over too few answers.
 
@@ -159,16 +159,16 @@ def check_coverage(
     )
     raise LowCoverage(
         f"{what}: {failed} of {asked} answers could not be given or judged{said and ': '}{said}. Coverage is "
-        f"{floor(1000 * (asked - failed) / asked) / 10:g} %, below the limit of {100 * least:g} %: repeat the command "
-        f"once that is mended{or_else}"
+        f"{floor(1000 * (asked - failed) / asked) / 10:g} %, below the limit of {100 * least:g} %",
+        hint=hint,
     )
 
 
-def check_answers(what: str, answers: Iterable[Answer], least: float, *, or_else: str = "") -> None:
+def check_answers(what: str, answers: Iterable[Answer], least: float, *, hint: str = REPEAT) -> None:
     """The same for answers, with why they failed."""
     found = list(answers)
     reasons = [f"{answer.problem.tier}: {answer.reason}" for answer in found if answer.failed]
-    check_coverage(what, len(reasons), len(found), least, reasons, or_else=or_else)
+    check_coverage(what, len(reasons), len(found), least, reasons, hint=hint)
 
 
 def sampled(model: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
@@ -186,7 +186,7 @@ def sampled(model: Sampler, requests: Sequence[SampleRequest]) -> Iterator[Compl
             if values is not None and not all(map(isfinite, values)):
                 raise ModelError(
                     f"rollout {completion.key}: expected log-probabilities that are numbers, got NaN or infinity: the "
-                    "model's weights may have overflowed, as where --learning-rate was too large"
+                    "model's weights may have overflowed, as where the learning rate was too large"
                 )
         yield completion
     if open_requests:

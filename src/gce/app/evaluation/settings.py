@@ -26,7 +26,7 @@ from gce.app.options import (
     Kind,
     refusal,
 )
-from gce.app.settings.values import unknown
+from gce.app.settings.fields import unknown
 from gce.app.wiring.evaluators import VERIFIER
 from gce.app.wiring.sandboxes import AUTO, RUNNERS
 from gce.app.wiring.tasks import task_name

@@ -42,5 +42,5 @@ def best_iteration(run: RunReader) -> int:
     records = [record for record in run.read("iterations") if record.get("dev")]
     found: dict[int, Mapping[str, Interval]] = {each["iteration"]: stored_shares(each["dev"]) for each in records}
     if not found:
-        raise BadInput(f"{run.name} has no evaluation on dev, so no checkpoint is best: leave out --checkpoint")
+        raise BadInput(f"{run.name} has no evaluation on dev, so no checkpoint is best", hint="leave out {checkpoint}")
     return max(found, key=lambda number: sum(each.share for each in found[number].values()) / len(found[number]))

@@ -131,9 +131,7 @@ class _Facts:
     def read(cls, run: RunReader) -> _Facts:
         summary = run.summary()
         if summary is None:
-            raise BadInput(
-                f"the run {run.name} has not finished: let it finish, or continue it with gce train --resume"
-            )
+            raise BadInput(f"the run {run.name} has not finished: let it finish, or resume it")
         return cls(
             stored_settings(run),
             summary["policy"],

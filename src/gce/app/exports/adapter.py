@@ -52,7 +52,7 @@ def export_adapter(checkpoint: Checkpoint, form: str, out: Path, *, base: Path |
 def _fitting_base(checkpoint: Checkpoint, given: Path | None, adapter: LowRank) -> Path:
     """Return the base model's directory; BadInput if there is none, or the adapter does not fit it."""
     if given is None and checkpoint.base is None:
-        raise BadInput(f"{checkpoint.name} is not in a run directory that names its base: give --model DIR")
+        raise BadInput(f"{checkpoint.name} is not in a run directory that names its base", hint="give {model} DIR")
     base = given or _directory(str(checkpoint.base))
     if not (base / "config.json").is_file():
         raise BadInput(f"expected a model's directory in the Hugging Face layout, found no config.json in {base}")
@@ -63,7 +63,9 @@ def _fitting_base(checkpoint: Checkpoint, given: Path | None, adapter: LowRank) 
 def _directory(name: str) -> Path:
     base = Path(model_directory(name))
     if not base.is_dir():
-        raise BadInput(f"the run's base {name!r} is no directory here: give --model DIR with its files, or --to mlx")
+        raise BadInput(
+            f"the run's base {name!r} is no directory here", hint="give {model} DIR with its files, or {to} mlx"
+        )
     return base
 
 

@@ -125,8 +125,8 @@ def data_set(run: RunReader, *, tiers: Sequence[str] = (), every: bool = False, 
     """
     if every and (strategy := stored_settings(run).rollouts.strategy) != ZERO_SHOT.name:
         raise BadInput(
-            f"{run.name} was sampled with strategy {strategy} and keeps the conversations of admitted traces alone: "
-            "leave out --all"
+            f"{run.name} was sampled with strategy {strategy} and keeps the conversations of admitted traces alone",
+            hint="leave out {all}",
         )
     found = _right(run, tiers, every=every)
     if every or valid:
@@ -147,10 +147,10 @@ def _right(run: RunReader, tiers: Sequence[str], *, every: bool) -> list[Convers
     kept = [rollout for rollout in asked if rollout["right"] and (every or rollout["admitted"])]
     if not kept:
         right = sum(rollout["right"] for rollout in asked)
-        hint = ": --all includes those" if right else ""
         raise BadInput(
             f"{run.name} has no verified traces to write: {_count(len(asked), 'rollout')}, {right} right, none of "
-            f"them admitted{hint}"
+            "them admitted",
+            hint="{all} includes those" if right else "",
         )
     names = ("problem", "tier", "iteration", "policy", "text")
     return [
@@ -172,7 +172,8 @@ def _drawn_again(settings: TrainSettings, traces: Sequence[Conversation]) -> lis
     if is_given(settings.task):
         own = plain_name(settings.task)
         raise BadInput(
-            f"--all and --valid draw the problems again, and the task {own!r} was given from Python: leave them out"
+            f"the problems have to be drawn again, and the task {own!r} was given from Python",
+            hint="leave out {all} and {valid}",
         )
     source = ProblemSource(find_task(settings.task))
     drawn = {key: stored_problem(source, {"problem": key}) for key in dict.fromkeys(trace.problem for trace in traces)}
@@ -184,8 +185,8 @@ def _drawn_again(settings: TrainSettings, traces: Sequence[Conversation]) -> lis
         # What another strategy shows first, or in place of the prompt, is in the trace.
         if not same or (settings.rollouts.strategy == ZERO_SHOT.name and messages[: len(prompt)] != prompt):
             raise BadInput(
-                f"task {settings.task} draws another problem {trace.problem} than the run had: leave out --all and "
-                "--valid"
+                f"task {settings.task} draws another problem {trace.problem} than the run had",
+                hint="leave out {all} and {valid}",
             )
         shown.append(evolve(trace, messages=messages, digest=digest))
     return shown
@@ -201,7 +202,7 @@ def _split(traces: Sequence[Conversation], share: float) -> dict[str, Sequence[C
     }
     for split, found in splits.items():
         if not found:
-            raise BadInput(f"--valid {share} of {_count(_problems(traces), 'problem')} leaves none for {split}.jsonl")
+            raise BadInput(f"a share {share} of {_count(_problems(traces), 'problem')} leaves none for {split}.jsonl")
     return splits
 
 

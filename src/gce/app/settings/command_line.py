@@ -11,7 +11,7 @@ from gce.app.parser import Parser
 from gce.app.settings.fields import Setting, sections_in
 from gce.app.settings.records import TrainSettings, all_settings
 
-__all__ = ["about", "add_settings", "flag_of", "given_settings"]
+__all__ = ["about", "add_settings", "given_settings"]
 
 
 def add_settings(parser: argparse.ArgumentParser, *, without: Collection[str] = ()) -> None:
@@ -29,12 +29,6 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings among parsed arguments, by dotted name; those that were not given are not among them."""
     known = all_settings()
     return {name: value for name, value in vars(arguments).items() if name in known}
-
-
-def flag_of(setting: str) -> str:
-    """The option for a setting; its dotted name where there is none."""
-    known = all_settings()
-    return known[setting].flag or setting if setting in known else setting
 
 
 def about(section: str) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from attrs import Attribute, evolve, field, fields, frozen
+from attrs import Attribute, evolve, field, fields, fields_dict, frozen
 
-from gce.app.options import Choice, Kind, Switch, refusal
+from gce.app.options import Choice, Kind, Switch, nearest, refusal
 from gce.domain.serialization import OMIT_DEFAULT
 from gce.errors import SettingError
 
-__all__ = ["Setting", "section_of", "sections_in", "setting", "settings_in"]
+__all__ = ["Setting", "section_of", "sections_in", "setting", "settings_in", "unknown"]
 
 _KEY = "gce"
 
@@ -61,8 +61,23 @@ def setting(
 
 
 def section_of(kind: type) -> Any:
-    """A field of `TrainSettings` that is a section."""
-    return field(factory=kind, validator=_check_section, metadata={_KEY: kind})
+    """A field of `TrainSettings` that is a section: a record, made of a mapping of what differs from the defaults."""
+    return field(factory=kind, converter=_record_of(kind), validator=_check_section, metadata={_KEY: kind})
+
+
+def _record_of(kind: Any) -> Callable[[Any], Any]:
+    """From a mapping of what differs from the defaults to the section's record; anything else stays as it is."""
+
+    def convert(given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        known = {f"{kind.section}.{name}" for name in fields_dict(kind)}
+        for name, value in given.items():
+            if (full := f"{kind.section}.{name}") not in known:
+                raise SettingError(full, "the name of a setting", value, unknown(full, known))
+        return kind(**given)
+
+    return convert
 
 
 def settings_in(record: type, prefix: str = "") -> Iterator[Setting]:
@@ -79,6 +94,11 @@ def sections_in(record: type) -> dict[str, type]:
     """The sections of a record by name."""
     said = {attribute.name: attribute.metadata[_KEY] for attribute in fields(record)}
     return {name: kind for name, kind in said.items() if isinstance(kind, type)}
+
+
+def unknown(name: str, known: Iterable[str], what: str = "setting") -> str:
+    """That there is no such setting, and which one may be meant."""
+    return f"there is no {what} {name!r:.80}{nearest(str(name), known)}"
 
 
 def _check(record: Any, attribute: Attribute[Any], value: Any) -> None:

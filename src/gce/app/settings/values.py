@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import evolve
 
 from gce.app.options import Choice, nearest, refusal
-from gce.app.settings.fields import sections_in
+from gce.app.settings.fields import sections_in, unknown
 from gce.app.settings.records import TrainSettings, all_settings
 from gce.errors import BadInput, SettingError
 
-__all__ = ["RECIPES", "changed", "flat_values", "full_names", "merged", "settings_from", "unknown", "with_recipe"]
+__all__ = ["RECIPES", "changed", "flat_values", "full_names", "merged", "settings_from", "with_recipe"]
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "gce": {},
@@ -118,14 +118,9 @@ def _members(section: str, value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
     named = next((each.name for each in all_settings().values() if each.flag == f"--{section}"), "")
-    own = f"; --{section} sets the setting {named}" if named else ""
+    own = f"; one setting in it is {{{named}}}" if named else ""
     words = f"a {sections_in(TrainSettings)[section].__name__} or a mapping of its settings"
     raise SettingError(section, words, value, f"{{{section}}} must be {words}, got {value!r:.60}{own}")
-
-
-def unknown(name: str, known: Iterable[str], what: str = "setting") -> str:
-    """That there is no such setting, and which one may be meant."""
-    return f"there is no {what} {name!r:.80}{nearest(str(name), known)}"
 
 
 def changed(settings: TrainSettings, values: Mapping[str, Any]) -> TrainSettings:

@@ -33,12 +33,12 @@ from gce.domain.paired import Gain
 from gce.domain.statistics import Estimate
 from gce.domain.tasks import Listed, Task
 from gce.domain.verdicts import Status
-from gce.errors import BadInput
+from gce.errors import BadInput, SettingError
 
 __all__ = ["CrossFit", "cross_fit"]
 
 
-@frozen
+@frozen(repr=False)
 class CrossFit:
     """What all folds came to together."""
 
@@ -69,6 +69,8 @@ class CrossFit:
                 *([gain_line(self.reward, "question", rewards=True)] if self.reward else []),
             ]
         )
+
+    __repr__ = __str__
 
 
 def cross_fit(
@@ -114,9 +116,8 @@ def _planned(settings: TrainSettings, given: str | Task | None, folds: int, run:
     task = given if isinstance(given, Task) else find_task(given or settings.task)
     preset = find_preset(task, settings.preset)
     if not isinstance(task.draw, Listed):
-        raise BadInput(
-            f"task {task.name} draws new problems for each run: --folds needs a task with a list of questions"
-        )
+        message = f"task {task.name} draws new problems for each run: {{folds}} needs a task with a list of questions"
+        raise SettingError("folds", "none", folds, message)
     parts = [in_fold(task, fold, folds) for fold in range(1, folds + 1)]
     sizes = [[listed(part, preset, tier.name) for tier in task.tiers(preset)] for part in parts]
     n = sum(map(sum, sizes))

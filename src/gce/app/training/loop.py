@@ -36,8 +36,7 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     rollouts = without_failed(sampled)
     showed = rewards_by_tier(run.tiers, rollouts)
     if not warming_up and state.iteration == state.warm_ups:
-        for line in first_wave_lines(run, rollouts):
-            run.watcher.say(line)
+        run.watcher.say(*first_wave_lines(run, rollouts))
     buffer, admitted = admit_traces(run, state.buffer, number, rollouts)
     reports = warm_up(run, state) if warming_up else learn(run, number, buffer, rollouts, showed)
     updates = state.updates + len(reports)
@@ -69,7 +68,7 @@ def _dev_answers(run: Run) -> list[Answer]:
     advance = run.watcher.stage("evaluate", len(run.dev))
     seed, max_tokens = settings.seed, settings.rollouts.max_tokens
     answers = ask(run.model, run.task, run.evaluator, run.dev, seed=seed, max_tokens=max_tokens, on_answer=advance)
-    check_answers("dev problems", answers, settings.stopping.min_coverage, or_else=RESUME)
+    check_answers("dev problems", answers, settings.stopping.min_coverage, hint=RESUME)
     return answers
 
 

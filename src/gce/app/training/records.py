@@ -42,7 +42,7 @@ from gce.ports.runs import RunReader
 
 __all__ = [
     "commit",
-    "count_tiers",
+    "gain_between_tests",
     "iteration_record",
     "mean_rewards",
     "moved_arrays",
@@ -56,7 +56,7 @@ VERSIONED = (*("gguf", "mlx", "mlx-lm", "numpy", "ortools", "peft", "scipy-openb
 """Packages whose versions a run keeps."""
 
 
-def count_tiers(run: Run, rollouts: Sequence[Rollout]) -> dict[str, TierCount]:
+def _count_tiers(run: Run, rollouts: Sequence[Rollout]) -> dict[str, TierCount]:
     """What rollouts that did not fail showed as they were judged, by tier."""
     by_tier: dict[str, list[Counted]] = {tier: [] for tier in run.tiers}
     for each in rollouts:
@@ -81,7 +81,7 @@ def iteration_record(
     taken = [report for report in reports if report.tokens]
     return IterationRecord(
         iteration=state.iteration + 1,
-        tiers=count_tiers(run, rollouts),
+        tiers=_count_tiers(run, rollouts),
         buffer=composition(buffer),
         admitted=len(admitted),
         updates=len(taken),
@@ -189,9 +189,14 @@ def mean_rewards(run: RunReader, blind: Sequence[PolicyScore], heuristics: Seque
     tested, floors, others = rewards_of_run(run), reference_rewards(blind), reference_rewards(heuristics)
     if not is_graded([*tested.values(), *floors.values(), *others.values()]):
         return {}
-    gain = stored_gain(run.each_answer("test-before"), run.each_answer("test-after"), rewards=True)
-    compared = {} if gain is None else {"gain": gain}
-    return {"mean_reward": to_plain({**tested, "floors": floors, "heuristics": others, **compared})}
+    found = to_plain({**tested, "floors": floors, "heuristics": others})
+    return {"mean_reward": found | gain_between_tests(run, rewards=True)}
+
+
+def gain_between_tests(run: RunReader, *, rewards: bool = False) -> dict[str, Any]:
+    """What the summary also holds where the test was taken twice: how its answers differ, paired by problem."""
+    gain = stored_gain(run.each_answer("test-before"), run.each_answer("test-after"), rewards=rewards)
+    return {} if gain is None else {"gain": to_plain(gain)}
 
 
 def moved_arrays(start: ModelState, end: ModelState) -> list[str]:
@@ -229,6 +234,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
         lines.append(f"Greedy accuracy on test problems, % (95 % Wilson interval), {n}")
         held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         lines.append(Table(*accuracy_rows(rows, tiers, held_out)))
+        if "gain" in summary:
+            lines.append(gain_line(from_plain(Gain, summary["gain"])))
         lines += [CONCLUSION] if floors else []
         if rewards := stored_rewards(summary):
             lines += ["", Table(*reward_rows(rewards, tiers, held_out))]

@@ -10,13 +10,13 @@ from attrs import frozen
 
 from gce.app.answers import Answers
 from gce.app.evaluation.scoring import stored_shares
+from gce.app.loaded_model import LoadedModel
 from gce.app.settings.records import TrainSettings
 from gce.app.shown import html_of, lines_of
 from gce.app.training.records import result_parts
 from gce.domain.measurements import Interval
 from gce.domain.tasks import Task
 from gce.errors import BadInput
-from gce.ports.model import LearningModel
 from gce.ports.runs import RunReader, Runs
 
 __all__ = ["Result"]
@@ -29,8 +29,8 @@ class Result:
     name: str
     """What the run is called: the path of its directory, or of a run in memory `memory`."""
     settings: TrainSettings
-    model: LearningModel
-    """As the last iteration left it."""
+    model: LoadedModel
+    """As the last iteration left it: what `gce.load_model` returns, to talk to, to evaluate and to train further."""
     summary: Mapping[str, Any]
     """What `summary.json` holds: see docs/summary.md."""
     runs: Runs

@@ -18,15 +18,16 @@ from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.evaluation.stored_runs import iteration_records
 from gce.app.interruption import resume_call, saying_if_interrupted
-from gce.app.loaded_model import LoadedModel, model_of
+from gce.app.loaded_model import LoadedModel, trained_model
 from gce.app.notebook import watch_of
 from gce.app.settings.checks import check_variants
 from gce.app.settings.keywords import StoppingKeywords, TrainKeywords
-from gce.app.settings.records import ModelSettings, TrainSettings
+from gce.app.settings.records import TrainSettings
 from gce.app.settings.stored import from_stored, is_flat
 from gce.app.settings.values import changed, full_names, settings_from
 from gce.app.tables.layout import table
 from gce.app.tables.summary import rollout_rows
+from gce.app.training.given import Given, algorithm_of, evaluator_of, with_model, with_names
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.preparation import (
     Examples,
@@ -36,19 +37,18 @@ from gce.app.training.preparation import (
     demonstrations_of,
     place_adapter,
 )
-from gce.app.training.records import mean_rewards, moved_arrays, summary_of, versions
+from gce.app.training.records import gain_between_tests, mean_rewards, moved_arrays, summary_of, versions
 from gce.app.training.result import Result
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
 from gce.app.training.tracking import TrackedWatcher
-from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import default_model, find_learning_model
-from gce.app.wiring.names import entry, find_strategy, name_of, plain_name
+from gce.app.wiring.names import find_strategy, plain_name
 from gce.app.wiring.runs import find_adapter, place_of
 from gce.app.wiring.system import SystemClock
 from gce.app.wiring.tasks import find_preset, find_task, is_fold, problems_digest, same_problems, say_if_many, task_name
 from gce.app.wiring.trackers import find_tracker, folder_of, identity_of
-from gce.domain.algorithms import ALGORITHMS, Algorithm
+from gce.domain.algorithms import Algorithm
 from gce.domain.diagnosis import falls
 from gce.domain.learning import ModelState
 from gce.domain.measurements import Interval
@@ -90,9 +90,21 @@ def train(
 ) -> Result:
     """Train a model on its own verified answers, from beginning to end.
 
-    Settings are keywords: each by its own name, as `learning_rate=3e-4`, or a whole section as its record or as a
-    mapping of what differs, as `optimizer={"learning_rate": 3e-4}`. docs/SETTINGS.md lists them. What is not given has
-    the value of the `recipe`.
+    Settings are keywords: each by its own name, as `learning_rate=3e-4`, or a whole section as a mapping of what
+    differs, as `optimizer={"learning_rate": 3e-4}`. What is not given has the value of the `recipe`. Common ones:
+
+        iterations      at most so many rounds of sampling and training (default 3)
+        minutes         at most so long, the test at the end included (minutes, default None)
+        problems        problems of an iteration, over all tiers (default 64)
+        samples         rollouts of each problem (default 8)
+        temperature     of rollouts (default 0.8)
+        max_tokens      of a completion (tokens, default None: the task's)
+        learning_rate   of AdamW (default 0.001)
+        updates         optimizer steps of an iteration (default 8)
+        test            test problems a tier, before and after training (default 200)
+        seed            of problems, rollouts, batches and the adapter (default 0)
+
+    docs/SETTINGS.md, and `gce train --help-all` in a shell, have all of them.
 
     Args:
         settings: all settings as one record in place of keywords, but for those that the other arguments say.
@@ -119,8 +131,8 @@ def train(
     if settings is not None and given:
         raise ValueError(f"expected settings as a whole or one by one, got both: {', '.join(sorted(given))}")
     _check_kinds(task=(task, str, Task), run=(run, str, Path))
-    settings, own_model = _with_model(settings_from(given) if settings is None else settings, model)
-    settings = _with_names(settings, algorithm, evaluator)
+    settings, own_model = with_model(settings_from(given) if settings is None else settings, model)
+    settings = with_names(settings, algorithm, evaluator)
     own_runs, in_memory = runs is not None, run is None and runs is None
     runs, name = place_of(run, runs)
     runs.check_free(name)
@@ -131,16 +143,17 @@ def train(
     if not settings.model.name:
         settings = changed(settings, {"model.name": default_model(found)})
     own_task = task if isinstance(task, Task) else None
+    watcher = (watch or watch_of(progress))(settings.last_iteration)
     with saying_if_interrupted(
         f"interrupted while the model {_called(settings)} was being loaded: the run did not begin"
     ):
-        prepared, stored = _prepared(settings, _Given(own_task, own_model, algorithm, evaluator))
+        prepared, stored = _prepared(settings, Given(own_task, own_model, algorithm, evaluator), watcher)
     if sources:
         stored["sources"] = dict(sources)
     again = f"{resume_call(name, prepared.settings, {}, own_runs=own_runs)} goes on"
     how = "it was in memory alone: give run='runs/1' to keep it" if in_memory else again
     with saying_if_interrupted(f"the run was interrupted; {how}"), runs.create(name, stored) as store:
-        return _followed(prepared, runs, store, watch or watch_of(progress), tracker, measure_before=measure_before)
+        return _followed(prepared, runs, store, watcher, tracker, measure_before=measure_before)
 
 
 def resume(
@@ -190,12 +203,14 @@ def resume(
     # Nothing is lost for a command that is refused. What is to be discarded may be damaged: `open` checks the rest.
     with saying_if_interrupted(interrupted), runs.read(name, verify=discard_after is None) as reader:
         own_model = (None if model.origin else model.model) if isinstance(model, LoadedModel) else model
-        others = _Given(task, own_model, algorithm, evaluator)
-        prepared = _prepared_again(reader, changes, others)
+        others = Given(task, own_model, algorithm, evaluator)
+        settings = _settings_again(reader, changes)
+        watcher = (watch or watch_of(progress))(settings.last_iteration)
+        prepared = _prepared_again(reader, settings, others, watcher)
     again = resume_call(name, prepared.settings, changes, own_runs=own_runs)
     words = f"the run was interrupted; {again} goes on"
     with saying_if_interrupted(words), runs.open(name, discard_after=discard_after) as store:
-        return _followed(prepared, runs, store, watch or watch_of(progress), tracker, measure_before=measure_before)
+        return _followed(prepared, runs, store, watcher, tracker, measure_before=measure_before)
 
 
 def _check_kinds(**given: tuple[Any, ...]) -> None:
@@ -203,16 +218,6 @@ def _check_kinds(**given: tuple[Any, ...]) -> None:
     for name, (value, *kinds) in given.items():
         if value is not None and not isinstance(value, tuple(kinds)):
             raise BadInput(f"{name} must be a {' or '.join(kind.__name__ for kind in kinds)}, got {value!r:.60}")
-
-
-@frozen(eq=False)
-class _Given:
-    """What was given to `train` or `resume`; None where the settings name it."""
-
-    task: Task | None
-    model: Any
-    algorithm: str | Algorithm | None
-    evaluator: str | Evaluator | None
 
 
 @frozen(eq=False)
@@ -229,64 +234,24 @@ class _Prepared:
     strategy: Strategy
 
 
-def _with_model(settings: TrainSettings, model: Any) -> tuple[TrainSettings, Any]:
-    """Settings that name the model, and the model where it was given itself."""
-    if model is None:
-        return settings, None
-    if isinstance(model, ModelSettings):
-        return evolve(settings, model=model), None
-    name = type(model).__qualname__
-    if isinstance(model, LoadedModel):
-        name, model = model.name, model.origin or model.model
-    if isinstance(model, (str, Mapping)):
-        values = {"name": model} if isinstance(model, str) else model
-        return changed(settings, {f"model.{name}": value for name, value in values.items()}), None
-    model = model_of(model)
-    return changed(settings, {"model.name": name_of(model, name)}), model
-
-
-def _with_names(
-    settings: TrainSettings, algorithm: str | Algorithm | None, evaluator: str | Evaluator | None
-) -> TrainSettings:
-    """Settings that name the algorithm and the evaluator that were given."""
-    names = {}
-    if algorithm is not None:
-        names["objective.algorithm"] = name_of(algorithm, algorithm if isinstance(algorithm, str) else algorithm.name)
-    if evaluator is not None:
-        names["evaluator"] = name_of(evaluator, type(evaluator).__qualname__)
-    return changed(settings, names)
-
-
-def _algorithm(settings: TrainSettings, given: str | Algorithm | None) -> Algorithm:
-    if isinstance(given, Algorithm):
-        return given
-    return entry(settings.objective.algorithm, ALGORITHMS, Algorithm, "algorithm")
-
-
-def _evaluator(settings: TrainSettings, task: Task, given: _Given) -> Evaluator:
-    where, named = settings.executor, None if given.task else settings.task
-    chosen = given.evaluator or settings.evaluator
-    return find_evaluator(task, where.runner, chosen, named=named, judges=where.judges, executor=where.kind)
-
-
-def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[str, Any]]:
+def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[_Prepared, dict[str, Any]]:
     """What a new run begins with, and what is stored of that."""
     task = given.task or find_task(settings.task)
-    algorithm = _algorithm(settings, given.algorithm)
+    algorithm = algorithm_of(settings, given)
     check_task(settings, task)
     check_variants(settings, algorithm)
     evaluation, pool = settings.evaluation, settings.curriculum.pool
-    say_if_many({"--test": evaluation.test, "--dev": evaluation.dev, "--pool": pool})
+    say_if_many({"test": evaluation.test, "dev": evaluation.dev, "training": pool})
     learned = _learned(settings)
     try:
         settings = evolve(settings, lora=evolve(settings.lora, **shape_of(learned)))
     except SettingError as error:
         raise BadInput(f"the checkpoint {settings.model.adapter} is damaged: {error}") from error
-    evaluator = _evaluator(settings, task, given)
+    evaluator = evaluator_of(settings, task, given)
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
     check_pool(settings, task, worked)
-    model = find_learning_model(settings, task, given.model)
+    model = _model(settings, task, given.model, watcher)
     check_strategy(strategy, task, model, worked)
     if learned is None:
         layers = place_adapter(settings, task, model)
@@ -304,12 +269,11 @@ def _prepared(settings: TrainSettings, given: _Given) -> tuple[_Prepared, dict[s
     return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy), stored
 
 
-def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -> _Prepared:
+def _prepared_again(run: RunReader, settings: TrainSettings, given: Given, watcher: Watcher) -> _Prepared:
     """What the run began with, its model too; BadInput where it is not the same any more."""
-    settings = _settings_again(run, changes)
     task = given.task or find_task(settings.task)
     same_problems(settings.task, task, run.config.get("problems", ""))
-    evaluator = _evaluator(settings, task, given)
+    evaluator = evaluator_of(settings, task, given)
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
     if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
@@ -317,7 +281,7 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
     learned = _learned(settings)
     if learned is not None and arrays_digest(learned) != run.config["adapter"]:
         raise BadInput(f"{settings.model.adapter} is not the adapter that the run began with: restore that one")
-    model = find_learning_model(settings, task, given.model)
+    model = _model(settings, task, given.model, watcher)
     check_strategy(strategy, task, model, worked)
     if learned is not None:
         restore(model, learned, Path(settings.model.adapter), settings.model.name)
@@ -325,8 +289,14 @@ def _prepared_again(run: RunReader, changes: Mapping[str, Any], given: _Given) -
         model.attach(run.config["layers"])
     if run.config["policy"] != model.info().identity:
         raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights differ")
-    algorithm = _algorithm(settings, given.algorithm)
+    algorithm = algorithm_of(settings, given)
     return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy)
+
+
+def _model(settings: TrainSettings, task: Task, given: Any, watcher: Watcher) -> LearningModel:
+    if given is None:
+        watcher.say(f"loading {settings.model.name}")
+    return find_learning_model(settings, task, given)
 
 
 def _learned(settings: TrainSettings) -> ModelState | None:
@@ -353,11 +323,16 @@ def _settings_again(run: RunReader, given: Mapping[str, Any]) -> TrainSettings:
 
 
 def _followed(
-    prepared: _Prepared, runs: Runs, store: RunWriter, watch: Watch, tracker: Tracker | None, *, measure_before: bool
+    prepared: _Prepared,
+    runs: Runs,
+    store: RunWriter,
+    watcher: Watcher,
+    tracker: Tracker | None,
+    *,
+    measure_before: bool,
 ) -> Result:
-    """As `_finished`, with whoever watches the run told of it, and the tracker, where there is one."""
+    """As `_finished`, with the tracker, where there is one, told of the run."""
     settings = prepared.settings
-    watcher = watch(settings.last_iteration)
     if tracker is None:
         return _finished(prepared, runs, store, watcher, measure_before=measure_before)
     tracked = TrackedWatcher(watcher, tracker)
@@ -398,8 +373,9 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     check_references([score.share for row in references for score in row], settings.stopping.min_coverage)
     records = iteration_records(store)
     summary = summary_of(run, state, first, after, *map(solve_rates, references))
-    if task.reward is not all_right:
-        with runs.read(store.name, verify=False) as reader:
+    with runs.read(store.name, verify=False) as reader:
+        summary |= gain_between_tests(reader)
+        if task.reward is not all_right:
             summary |= mean_rewards(reader, *references)
     summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": moved_arrays(untrained, model.state())}
     summary |= {"updates": sum(record.updates for record in records)}
@@ -411,7 +387,7 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     )
     watcher.say(*table(*rollout_rows(records)).split("\n"))
     store.write_summary(summary)
-    return Result(store.name, settings, model, summary, runs, task)
+    return Result(store.name, settings, trained_model(model, _called(settings)), summary, runs, task)
 
 
 def _called(settings: TrainSettings) -> str:
@@ -485,5 +461,5 @@ def _measured(run: Run, problems: Sequence[Problem], moment: str) -> dict[str, I
     answers = ask(run.model, run.task, run.evaluator, problems, seed=seed, max_tokens=max_tokens, on_answer=advance)
     if problems:
         run.store.write_answers(f"test-{moment}", map(answer_record, answers))
-    check_answers(f"test problems {moment} training", answers, run.settings.stopping.min_coverage, or_else=RESUME)
+    check_answers(f"test problems {moment} training", answers, run.settings.stopping.min_coverage, hint=RESUME)
     return accuracy(answers)

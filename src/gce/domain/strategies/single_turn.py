@@ -21,6 +21,6 @@ ZERO_SHOT = Strategy("zero-shot", _zero_shot, "the prompt without examples")
 FEW_SHOT = Strategy(
     "few-shot",
     _few_shot,
-    "few-shot examples before the prompt: training problems solved by a heuristic (--examples)",
+    "few-shot examples before the prompt: training problems solved by a heuristic or a solver",
     needs=frozenset({"sample", "examples"}),
 )

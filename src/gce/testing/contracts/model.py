@@ -18,7 +18,7 @@ from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import ModelState, Trace, TrainingBatch, single_turn
 from gce.domain.problems import Message
 from gce.errors import ModelError
-from gce.ports.model import Learner, Model, Probe, Sampler, Scorer
+from gce.ports.model import Caching, Learner, Model, Probe, Sampler, Scorer
 
 __all__ = ["assert_same_arrays", "check_model"]
 
@@ -197,6 +197,9 @@ def _check_same_call_same_completions(case: _Case) -> None:
     other = _sampled(model, case.requests(seed=7_000))
     assert _sampled(model, requests) == first, "the same call gives the same completions, whatever came between"
     assert _sampled(case.make(), requests) == first, "and so does another model in the same state"
+    if isinstance(model, Caching):
+        model.clear_caches()
+        assert _sampled(model, requests) == first, "and the model without its caches"
     assert len(other) == len(first)
 
 

@@ -28,7 +28,7 @@ __all__ = ["Accepts", "Finding", "TaskReport", "check_task"]
 Stage = Callable[[str, int], Callable[[], None]]
 
 
-@frozen
+@frozen(repr=False)
 class TaskReport:
     """The results of attacking a task's verifier."""
 
@@ -57,6 +57,9 @@ class TaskReport:
     def ok(self) -> bool:
         """True if nothing was found."""
         return not self.found
+
+    def __repr__(self) -> str:
+        return f"<check of {self.task}/{self.preset}: {'ok' if self.ok else f'{sum(self.found.values()):,} findings'}>"
 
     def __str__(self) -> str:
         """The counts as a table, the findings, and what was not checked."""

@@ -27,7 +27,7 @@ COMPANIONS = (
     *("*.model", "*.tiktoken"),
 )
 """File names that make a complete model besides its weights; the model card describes the base, so it is not copied."""
-_QUANTIZED = "the base {} is quantized: give --model with the model in full precision"
+_QUANTIZED = "give {model} with the model in full precision"
 
 
 def check_fits(base: Path, adapter: LowRank) -> None:
@@ -37,7 +37,7 @@ def check_fits(base: Path, adapter: LowRank) -> None:
     merged into those would mean something else to other programs.
     """
     if _quantized(base):
-        raise BadInput(_QUANTIZED.format(base))
+        raise BadInput(f"the base {base} is quantized", hint=_QUANTIZED)
     if not any(base.glob(WEIGHTS)):
         raise BadInput(f"the base {base} has no {WEIGHTS}")
     try:
@@ -47,7 +47,7 @@ def check_fits(base: Path, adapter: LowRank) -> None:
         for name in list(stored):
             loaded = taken.pop(name, None)
             if loaded is None or not mx.array_equal(stored.pop(name), loaded):
-                raise BadInput(f"mlx-lm does not load {name} of {base} as stored: use --to mlx")
+                raise BadInput(f"mlx-lm does not load {name} of {base} as stored", hint="use {to} mlx")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as exc:
         raise BadInput(f"cannot read the base {base}: {one_line(exc)}") from exc
 
@@ -87,7 +87,7 @@ def _checked(base: Path, name: str, stored: Mapping[str, mx.array], shape: tuple
         raise BadInput(f"the base {base} has no {name}: it is another model, or its files use another name")
     found = stored[name]
     if not mx.issubdtype(found.dtype, mx.floating):
-        raise BadInput(_QUANTIZED.format(base))
+        raise BadInput(f"the base {base} is quantized", hint=_QUANTIZED)
     if found.shape != shape:
         raise BadInput(f"the adapter was made for another base than {base}: {name} is {found.shape}, expected {shape}")
     return found

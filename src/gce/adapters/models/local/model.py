@@ -24,6 +24,7 @@ from gce.adapters.models.local.token_sequences import (
     template_messages,
 )
 from gce.adapters.models.requests import all_different, cut_before, no_room
+from gce.adapters.system.process import trim_heap
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.learning import LayerActivation, ModelState, Objective, TrainingBatch, UpdateReport
 from gce.domain.models import CAPABILITIES, Capability, ModelInfo
@@ -104,6 +105,10 @@ class Engine(SamplingEngine, Protocol):
 
     def block_statistics(self, sequences: Iterable[Sequence[int]]) -> tuple[LayerActivation, ...]:
         """Return activation statistics of each block on token sequences, with the adapter off."""
+        ...
+
+    def clear_caches(self) -> None:
+        """Free the memory of what can be computed again."""
         ...
 
 
@@ -291,6 +296,13 @@ class LocalModel(LocalSampler):
     def activation_statistics(self, prompts: Iterable[Sequence[Message]]) -> tuple[LayerActivation, ...]:
         """See `gce.ports.model.Probe`."""
         return self.engine.block_statistics(self.prompt_tokens(messages) for messages in prompts)
+
+    def clear_caches(self) -> None:
+        """See `gce.ports.model.Caching`."""
+        self._roll_out = None
+        self._base_scores = HiddenStates(most_bytes=_BASE_SCORES)
+        self.engine.clear_caches()
+        trim_heap()
 
     def _with_base(self, examples: Sequence[Example], objective: Objective) -> list[Example]:
         """Return the examples with log-probabilities under the base, if the objective needs them."""

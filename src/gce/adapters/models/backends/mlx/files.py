@@ -1,49 +1,74 @@
-"""Find and load a base model's files. Independent of adapters; runs no model."""
+"""Find and load a base model's files, its weights once for all models that use them. Independent of adapters."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import mlx.core as mx
 import mlx.nn as nn
 from attrs import frozen
 from mlx_lm.utils import dequantize_model, load_model, load_tokenizer
 
+from gce.adapters.models.backends.mlx.llama import llama_weights
+from gce.adapters.models.backends.numpy.llama import LlamaWeights
 from gce.adapters.models.formats.model_files import check_speaks, directory_digest, find_directory
 from gce.errors import ModelError, one_line
 
-__all__ = ["Base", "load_base"]
+__all__ = ["Base", "Weights", "load_base"]
 
 
 @frozen(eq=False)
-class Base:
-    """A base model in memory."""
+class Weights:
+    """Frozen weights in memory. Nothing changes them: adapters go on a copy of the modules, with the same arrays."""
 
     model: nn.Module
-    tokenizer: Any
-    context: int | None
-    """Maximum tokens of prompt and completion together; None if the files do not say."""
+    plain: LlamaWeights | None
+    """The same for numpy, where this is a plain Llama and they are float32."""
+    config: Mapping[str, Any]
     digest: str
     """SHA-256 of the names and contents of config and weights."""
     note: str = ""
     """A change to the model that its user may not expect."""
 
 
+@frozen(eq=False)
+class Base:
+    """A base model in memory."""
+
+    weights: Weights
+    tokenizer: Any
+    context: int | None
+    """Maximum tokens of prompt and completion together; None if the files do not say."""
+
+
+_IN_USE: WeakValueDictionary[tuple[str, bool], Weights] = WeakValueDictionary()
+"""Weights by digest and precision: they may take gigabytes, and a notebook trains several adapters on one base."""
+
+
 def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
     """Load a base model from a directory in the Hugging Face layout, or from the hub by name.
 
-    With `single_precision`, all weights are converted to float32. Raises ModelError if the model does not exist or
-    cannot hold a conversation.
+    With `single_precision`, all weights are converted to float32. Weights that are in use are not loaded again. Raises
+    ModelError if the model does not exist or cannot hold a conversation.
     """
     name = str(path_or_repo)
     directory = find_directory(path_or_repo)
+    place = directory_digest(directory), single_precision
     try:
-        model, config = load_model(directory, lazy=True)
-        tokenizer = load_tokenizer(directory, eos_token_ids=config.get("eos_token_id"))
+        weights = _IN_USE.get(place) or _load(directory, *place)
+        tokenizer = load_tokenizer(directory, eos_token_ids=weights.config.get("eos_token_id"))
     except Exception as error:  # The vendor may raise anything for a damaged or foreign file.
         raise ModelError(f"could not load a model from {name!r}: {one_line(error)}") from error
     check_speaks(name, template=tokenizer.has_chat_template, end=tokenizer.eos_token_id)
+    context = weights.config.get("max_position_embeddings")
+    return Base(_IN_USE.setdefault(place, weights), tokenizer, int(context) if context else None)
+
+
+def _load(directory: Path, digest: str, single_precision: bool) -> Weights:
+    model, config = load_model(directory, lazy=True)
     note = ""
     if single_precision:
         if "quantization" in config:
@@ -51,5 +76,4 @@ def load_base(path_or_repo: str | Path, *, single_precision: bool) -> Base:
             note = "its quantized weights were dequantized to float32, which this CPU multiplies faster"
         model.set_dtype(mx.float32)
     mx.eval(model.parameters())
-    context = config.get("max_position_embeddings")
-    return Base(model, tokenizer, int(context) if context else None, directory_digest(directory), note)
+    return Weights(model, llama_weights(model) if single_precision else None, config, digest, note)

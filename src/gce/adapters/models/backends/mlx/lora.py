@@ -32,7 +32,7 @@ from gce.adapters.models.local.lora import (
 from gce.domain.learning import ModelState
 from gce.errors import ModelError
 
-__all__ = ["Adapter"]
+__all__ = ["Adapter", "twin"]
 
 
 class Adapter:
@@ -123,15 +123,14 @@ class Adapter:
 
         Later updates do not change it. Linears of lower precision keep separate adapters, which rounding would destroy.
         """
-        shared = {id(array): array for array in _flat(self.model.parameters()).values()}
-        twin = copy.deepcopy(self.model, shared)
-        layers = {path: module for path, module in twin.named_modules() if isinstance(module, LoRALinear)}
+        merged = twin(self.model)
+        layers = {path: module for path, module in merged.named_modules() if isinstance(module, LoRALinear)}
         with _random_state_untouched():
             fused = [(p, m.fuse()) for p, m in layers.items() if m.linear.weight.dtype == mx.float32]
         if fused:
-            twin.update_modules(tree_unflatten(fused))
-        mx.eval(twin.parameters())
-        return twin
+            merged.update_modules(tree_unflatten(fused))
+        mx.eval(merged.parameters())
+        return merged
 
     def digest(self) -> str:
         """Return the SHA-256 of the adapter: paths, scale and arrays."""
@@ -207,6 +206,12 @@ class Adapter:
 
     def _check(self, state: ModelState) -> None:
         check_same_shapes({name: np.array(array) for name, array in self._arrays().items()}, state, self.layers)
+
+
+def twin(model: nn.Module) -> nn.Module:
+    """Return a copy of the modules, which share the model's arrays."""
+    found: nn.Module = copy.deepcopy(model, {id(array): array for array in _flat(model.parameters()).values()})
+    return found
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ import numpy as np
 from gce.adapters.models.backends.mlx.blas import BlasReport, use_fast_blas
 from gce.adapters.models.backends.numpy.decoder import NumpyDecoder
 from gce.adapters.models.backends.numpy.learner import NumpyLearner
-from gce.adapters.models.backends.numpy.llama import LlamaWeights, merge
+from gce.adapters.models.backends.numpy.llama import merge
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
 from gce.adapters.models.local.model import LocalModel, RollOut
@@ -36,8 +36,8 @@ try:
     from gce.adapters.models.backends.mlx.decoder import decoder_maker
     from gce.adapters.models.backends.mlx.files import Base, load_base
     from gce.adapters.models.backends.mlx.learner import loss_and_gradients, split_head
-    from gce.adapters.models.backends.mlx.llama import llama_adapter, llama_weights
-    from gce.adapters.models.backends.mlx.lora import Adapter
+    from gce.adapters.models.backends.mlx.llama import llama_adapter
+    from gce.adapters.models.backends.mlx.lora import Adapter, twin
     from gce.adapters.models.backends.mlx.probe import block_statistics
     from gce.adapters.models.local.continuous_batching import roll_out
     from gce.adapters.models.local.threads import roll_out_in_threads
@@ -93,16 +93,15 @@ def load_mlx_model(
         # There mlx runs the system's C++ compiler for each fused kernel: seconds, for no measurable gain.
         mx.disable_compile()
     base = load_base(path_or_repo, single_precision=on_linux_cpu)
-    plain = llama_weights(base.model) if on_linux_cpu else None
-    adapter = Adapter(base.model, lora or LoraSettings(), optimizer or OptimizerSettings(), seed=seed)
-    engine = MlxEngine(base, adapter, plain=plain, max_batch=max_batch, threads=threads, blas=blas)
+    adapter = Adapter(twin(base.weights.model), lora or LoraSettings(), optimizer or OptimizerSettings(), seed=seed)
+    engine = MlxEngine(base, adapter, max_batch=max_batch, threads=threads, blas=blas)
     return LocalModel(
         engine,
         base.tokenizer,
         end=int(base.tokenizer.eos_token_id),
         stop=map(int, base.tokenizer.eos_token_ids),
         context=base.context,
-        note=base.note,
+        note=base.weights.note,
     )
 
 
@@ -114,20 +113,19 @@ class MlxEngine:
         base: Base,
         adapter: Adapter,
         *,
-        plain: LlamaWeights | None,
         max_batch: int,
         threads: int,
         blas: BlasReport | None,
     ) -> None:
         self.blas = blas
         """The BLAS for matrix products; None unless on the CPU."""
-        self.model = base.model
-        self._base_digest = base.digest
+        self.model = adapter.model
+        self._base = base.weights
         self._adapter = adapter
         self._max_batch = max_batch
         self._threads = threads
-        self._head = split_head(base.model)
-        self._plain = plain
+        self._head = split_head(self.model)
+        self._plain = base.weights.plain
         self.learner = self._new_learner()
         """The numpy learner; None if mlx learns."""
 
@@ -159,12 +157,12 @@ class MlxEngine:
 
     def digest(self) -> str:
         """Return the SHA-256 of the base's files and the adapter."""
-        return hashlib.sha256(f"{self._base_digest} {self._adapter.digest()}".encode()).hexdigest()
+        return hashlib.sha256(f"{self._base.digest} {self._adapter.digest()}".encode()).hexdigest()
 
     def attach(self, layers: Sequence[int]) -> None:
         """Adapt these blocks only, with a newly initialised adapter and optimizer."""
         self._adapter.attach(layers)
-        self.learner = self._new_learner()  # Drops the hidden states cached for other blocks.
+        self.clear_caches()  # Those of other blocks.
 
     def sampler(self, stop: frozenset[int]) -> RollOut:
         """Return a sampler of the model in its current state; later updates do not affect it."""
@@ -207,6 +205,10 @@ class MlxEngine:
         """Return activation statistics of each block on token sequences, with the adapter off."""
         with self._adapter.off():
             return block_statistics(self.model, sequences)
+
+    def clear_caches(self) -> None:
+        """Free the hidden states that are cached."""
+        self.learner = self._new_learner()
 
     def _new_learner(self) -> NumpyLearner | None:
         """Return a numpy learner with an empty cache; None if mlx learns."""

@@ -226,6 +226,9 @@ class TorchEngine:
             for layer, (mean, update) in enumerate(means)
         )
 
+    def clear_caches(self) -> None:
+        """Nothing to do: nothing is kept between calls."""
+
     def _loss(self, chunk: Sequence[Example], objective: Objective) -> tuple[Tensor, Tensor]:
         """Return the sum of the losses of all trained tokens of a chunk, and their log-probabilities."""
         inputs, places, targets, *of_tokens = (

@@ -1,0 +1,118 @@
+"""What is said where answers are all right, or none is: what was seen, samples, and what to try.
+
+For the first rollouts of a run, which then teach nothing, and for an evaluation, which then tells no models apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from attrs import frozen
+
+from gce.app.terminal import as_given
+from gce.app.wiring.names import is_given
+from gce.domain.answers import Answer
+from gce.domain.diagnosis import diagnose_first_wave
+from gce.domain.measurements import Counted, count_tier
+from gce.domain.tasks.task import Task, without_thinking
+from gce.domain.text import printable
+
+__all__ = ["Asked", "one_outcome_lines"]
+
+SHOWN = 3
+"""Answers."""
+MOST_OF_AN_ANSWER = 160
+"""Characters of it; of what is wrong with it, half as many."""
+
+
+@frozen
+class Asked:
+    """What the answers were given to, and what may be proposed."""
+
+    task: Task
+    name: str
+    """The task's in settings."""
+    preset: str
+    max_tokens: int | None
+    demonstrated: Sequence[str]
+    """Proposals where the task has demonstrations."""
+    few_shot: str
+    """How few-shot examples are asked for."""
+    easier: str = "an easier tier"
+    """A proposal; empty for none."""
+
+
+def one_outcome_lines(
+    head: str, asked: Asked, answers: Sequence[Answer], *, what: Literal["rollouts", "answers"], credited: int
+) -> list[str]:
+    """The lines, the first a warning that begins with `head`; none where some answers are right and some are wrong.
+
+    `answers` are those that did not fail, `credited` of which learning takes for right.
+    """
+    found = diagnose_first_wave(
+        [count_tier([Counted(answer, "", 0, False) for answer in answers], admit_at=asked.task.admit_at)]
+        if answers
+        else [],
+        empty=sum(not without_thinking(answer.completion.text).strip() for answer in answers),
+        credited=credited,
+        best=max((answer.reward or 0.0 for answer in answers), default=0.0),
+        needed=asked.task.admit_at,
+        what=what,
+    )
+    if found is None:
+        return []
+    proposals = {"all right": _harder, "none right": _easier, "cut off": _longer}.get(found.kind, _look)
+    places = sorted({0, len(answers) // 2, len(answers) - 1})[:SHOWN]
+    samples = [_sample(answers[place]) for place in places]
+    return [f"warning: {head}: {found.words}", *samples, *(f"  try: {each}" for each in proposals(asked, answers))]
+
+
+def _sample(answer: Answer) -> str:
+    said = next((violation.message for verdict in answer.verdicts for violation in verdict.violations), "")
+    text = _clipped(answer.completion.text, MOST_OF_AN_ANSWER)
+    wrong = f"  <- {_clipped(said, MOST_OF_AN_ANSWER // 2)}" if said else ""
+    return f'  {answer.problem.tier}: "{text}"{wrong}'
+
+
+def _clipped(text: str, length: int) -> str:
+    """The beginning of a text, on one line."""
+    return printable(text[:length]) + (f" ... and {len(text) - length:,} more characters" if len(text) > length else "")
+
+
+def _harder(asked: Asked, _answers: Sequence[Answer]) -> Iterator[str]:
+    others = [name for name in asked.task.presets if name != asked.preset]
+    if others:
+        yield f"a harder preset ({as_given('preset')}: {', '.join(others)})"
+    yield f"another task ({as_given('task')}), or tiers of your own that are harder"
+
+
+def _easier(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
+    if _has_demonstrations(asked, answers):
+        yield from asked.demonstrated
+    else:
+        yield "give the task demonstrations (gce.Teaching), for an SFT warm-up or few-shot examples"
+    if asked.easier:
+        yield asked.easier
+    yield f"a stronger model ({as_given('model.name')})"
+
+
+def _longer(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
+    problem = answers[0].problem
+    budget = asked.task.token_budget(problem, asked.max_tokens)
+    yield f"a larger token budget than {budget:,} for {problem.tier} ({as_given('rollouts.max_tokens')})"
+
+
+def _look(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
+    how = "" if is_given(asked.name) else f" (gce show {asked.name})"
+    yield f"compare with the answer format that the verifier expects{how}"
+    if _has_demonstrations(asked, answers):
+        yield f"few-shot examples, which show the format ({asked.few_shot})"
+    yield f"a model that follows the format ({as_given('model.name')})"
+
+
+def _has_demonstrations(asked: Asked, answers: Sequence[Answer]) -> bool:
+    try:
+        return asked.task.teaching.demonstration(answers[0].problem, None) is not None
+    except Exception:  # It is the task's, and nothing ends for a proposal.
+        return False
