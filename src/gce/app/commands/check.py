@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--accepts",
         type=NAME,
         metavar="MODULE:ATTR",
-        help="independent judge, a function (problem, text) -> bool (default: the shipped one, for shipped tasks)",
+        help="independent judge, a function (problem, text) -> bool (default for scheduling: the shipped one)",
     )
     parser.add_argument(
         "--seconds", type=SECONDS, default=5.0, help="maximum computing time of one verdict in seconds (default 5)"
