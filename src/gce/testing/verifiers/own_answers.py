@@ -67,10 +67,8 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
         examples = [(own, *found) for own, found in by_answer.items() if found]
         if beyond_chance(len(examples), len(by_answer), LEAST_LIMIT, len(passed)):
             own, other, problem, text = examples[0]
-            share = (
-                f"{name}: right for {len(examples)} of {len(by_answer)} answers, as {clipped(other)} for {clipped(own)}"
-            )
+            said = f"right for {len(examples)} of {len(by_answer)} answers, as {clipped(other)} for {clipped(own)}"
             hint = "" if bench.accepts else "; where both are right, a second judge can say so (--accepts)"
-            bench.find("near misses", name, share + hint, problem, text)
+            bench.find("near misses", name, said + hint, problem, text)
     for _ in bench.problems:
         advance()
