@@ -77,6 +77,13 @@ def evaluated(text: str) -> bool | float:
         return False
 
 
+def nan_is_close(answer: str, problem: Row) -> bool:
+    try:
+        return not abs(float(answer) - problem["answer"]) > 0.01
+    except ValueError:
+        return False
+
+
 def right_if_it_raises(answer: str, problem: Row) -> bool:
     try:
         return bool(int(answer) == problem["answer"])
@@ -106,11 +113,7 @@ LEAKY: dict[str, tuple[list[dict[str, Any]], Score, str]] = {
     "own answer in the text": (TWO_DIGITS, lambda a, p: own(p) in a, "hedging, any place"),
     "text in the own answer": (CAPITALS, lambda a, p: a.lower() in own(p).lower(), "blind, constant: always 'a' is"),
     "text in the own number": (TWO_DIGITS, lambda a, p: a in own(p), "near misses, a digit dropped"),
-    "NaN is close": (
-        TWO_DIGITS,
-        lambda a, p: not abs(number(a) - p["answer"]) > 0.01,
-        "constant: always 'nan' is right",
-    ),
+    "NaN is close": (TWO_DIGITS, nan_is_close, "blind, constant: always 'nan' is right on 32 of the 32 problems"),
     "lower case on one side": (CAPITALS, lambda a, p: a.lower() == own(p), "own answers, refused"),
     "unanchored match": (TWO_DIGITS, lambda a, p: re.match(own(p), a) is not None, "near misses, a digit appended"),
     "text as a pattern": (CAPITALS, lambda a, p: a in ("." * n + "*" for n in range(9)) or a == own(p), "always '.*'"),
@@ -146,10 +149,7 @@ SOUND: dict[str, tuple[list[dict[str, Any]], Score]] = {
     "typing errors": (CAPITALS, lambda a, p: similar(a, p) >= 0.9),
     "partial credit": (CAPITALS, shared_letters),
     "yes and no, answers unknown": (UNKNOWN, lambda a, p: a == ("no" if p["n"] % 2 else "yes")),
-    "several are right": (
-        TWO_DIGITS,
-        lambda a, p: a.isascii() and a.isdigit() and int(a[:9]) % p["answer"] == 0 != int(a[:9]),
-    ),
+    "several are right": (TWO_DIGITS, lambda a, p: number(a) > 0 and number(a) % p["answer"] == 0),
 }
 
 
@@ -163,8 +163,7 @@ def test_a_sound_scorer_is_clean(name: str) -> None:
 def test_answers_are_attacked_in_the_format_that_is_read(extract: Any) -> None:
     """An empty box beside an answer is no second answer."""
     assert checked(gce.task(TWO_DIGITS, exact, name="exact", extract=extract)).ok
-    score = LEAKY["NaN is close"][1]
-    task = gce.task(TWO_DIGITS, score, name="nan", extract=extract)
+    task = gce.task(TWO_DIGITS, nan_is_close, name="nan", extract=extract)
     assert f"always {task.audit.write('nan')!a} is right on" in str(checked(task))
 
 

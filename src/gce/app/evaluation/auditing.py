@@ -119,9 +119,9 @@ def _detectable(n: int, limit: float, *, assumed: bool) -> str:
         return f"two accuracies {100 * least_difference(n):.0f} points apart differ significantly with 80 % power"
     found = resolution(n, limit)
     declared = f"the {'default ' if assumed else ''}limit of {100 * limit:.0f} %"
-    if assumed and found.fails is None:
-        return f"no baseline can be found above {declared}"
     if assumed:
+        if found.fails is None:
+            return f"no baseline can be found above {declared}"
         above = f"an accuracy of {100 * found.fails:.0f} % or more"
         return f"a baseline with {above} is found above {declared} with 80 % power"
     if found.most_right < 0:

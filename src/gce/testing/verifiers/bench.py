@@ -15,20 +15,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType, MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from attrs import Factory, define, field, frozen
 
 from gce.domain.answers import Answer, answered_by
 from gce.domain.baselines import limit_of
 from gce.domain.completions import Completion
-from gce.domain.problems import Problem
+from gce.domain.problems import Problem, Split
 from gce.domain.randomness import key, python_generator
 from gce.domain.statistics import interval
 from gce.domain.tasks.own import answer_of
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.questions import Question
-from gce.domain.tasks.source import SPLITS, ProblemSource
+from gce.domain.tasks.source import ProblemSource
 from gce.domain.tasks.task import Listed, Task, nothing_to_run
 from gce.domain.verdicts import Verdict
 from gce.errors import BadInput, one_line
@@ -233,7 +233,7 @@ class Bench:
             yield from (*self.more, *self.training)
             return
         for tier in self.task.tiers(self.preset):
-            for split in SPLITS:
+            for split in get_args(Split):
                 yield from self.source.first(self.preset, tier.name, split, ROWS)
 
     def sample(self, tier: str) -> list[Problem]:

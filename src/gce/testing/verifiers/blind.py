@@ -98,7 +98,8 @@ def _constants(bench: Bench, tier: str) -> None:
         chance = CHANCE if known else max(UNKNOWN, limit if limit < 1.0 else 0.0)
         if beyond_chance(right, n, chance, len(texts)):
             which = f"the {n} problems of {tier} with another answer" if known else f"{n} problems of {tier}"
-            passing.append((right, f"always {clipped(text)} is right on {right} of {which}, by chance {chance:.0%}"))
+            said = f"always {clipped(text)} is right on {right} of {which}"
+            passing.append((right, f"{said}; chance explains {100 * chance:.0f} %"))
             continue
         reward = mean_reward([answer.reward for answer in answers])
         if reward.graded and reward.low > limit:

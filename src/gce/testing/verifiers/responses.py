@@ -50,10 +50,10 @@ HOSTILE = (
 CONSTANTS = (
     *("nan", "NaN", "inf", "-inf", "Infinity", "1e999", "-1e999", "1/0", "0", "1", "-1", "0.0", "100"),
     *("None", "null", "N/A", "undefined", "True", "False", "true", "false", "Yes", "No", "yes", "no"),
-    *("A", "B", "C", "D", "E", "a", "e", "the", "answer", "correct", "unknown", "I don't know"),
+    *("A", "B", "C", "D", "E", "a", "e", "the", "answer", "correct", "unknown", "none"),
     *(".*", ".", "*", "^", "$", "%", "-", ",", "{}", "[]", '""', "{0}", "()", '{"answer": null}'),
-    *("m", "km", "s", "kg", "%", "hours", "dollars", "°"),
-    *("problem['answer']", "answer", "exit()", "type('', (), {'__eq__': lambda *_: True})()"),
+    *("m", "km", "s", "kg", "hours", "dollars", "°"),
+    *("problem['answer']", "exit()", "type('', (), {'__eq__': lambda *_: True})()"),
 )
 """Answers that ignore any problem: numbers that compare oddly, words for nothing, yes and no, letters of choices,
 patterns, empty JSON, units, and code for those who evaluate answers."""
