@@ -589,9 +589,7 @@ def test_a_blind_answer_above_its_limit_is_named_and_exits_with_1(gce: Gce) -> N
     ran = gce("audit", *TOY, "--n", "1", "--fit", "1", "--tiers", "T2")
     assert ran.status == 1
     assert "above the limit of 50 %: always 0 on T2, upper bound" in ran.out
-    assert (
-        "T2: 1 problems are too few: even none right has an upper bound of 79.3 %, above the limit of 50 %" in ran.out
-    )
+    assert "points, and no baseline can be shown to be below the limit of 50 %: use --n 4 or more" in ran.out
 
 
 def test_the_audit_says_what_so_many_problems_can_tell(gce: Gce) -> None:
@@ -600,11 +598,14 @@ def test_the_audit_says_what_so_many_problems_can_tell(gce: Gce) -> None:
     assert resolution(20, 0.5).most_right == 5
     out = gce("audit", *TOY, "--n", "20", "--fit", "1", "--tiers", "T2").out
     assert (
-        "T2: a prompt-blind baseline is below the limit of 50 % with at most 5 of 20 right; "
-        "one whose true accuracy is 20.1 %" in out
+        "T2: with n = 20 the 95 % interval of an accuracy is at most +-20.1 points, and a baseline with an accuracy of "
+        "20.1 % or less passes the limit of 50 % with 80 % power" in out
     )
     out = gce("audit", "--n", "12", "--fit", "1", "--tiers", "T0", "--preset", "paper").out
-    assert "T0: no limit is declared; an accuracy on 12 problems is known to +-24.6 points at worst" in out
+    assert (
+        "T0: with n = 12 the 95 % interval of an accuracy is at most +-24.6 points, and two accuracies 57 points apart "
+        "differ significantly with 80 % power" in out
+    ), "2.8 (0.5 / 12)^0.5 = 0.572"
 
 
 @pytest.mark.parametrize(("n", "limit"), [(1, 0.1), (20, 0.5), (100, 0.25), (500, 0.1), (10, 1.0)])
@@ -620,6 +621,15 @@ def test_what_an_audit_can_tell_is_what_binomial_chances_say(n: int, limit: floa
         assert passing(found.passes) >= 0.8 > passing(found.passes + 0.001)
     else:
         assert found.passes == float(found.most_right == n)
+    least = next((k for k in range(n + 1) if wilson(k, n).low > limit), n + 1)
+
+    def failing(rate: float) -> float:
+        return sum(comb(n, k) * rate**k * (1 - rate) ** (n - k) for k in range(least, n + 1))
+
+    if found.fails is None:
+        assert least == n + 1
+    else:
+        assert failing(found.fails) >= 0.8 > failing(found.fails - 0.001)
 
 
 def test_the_audit_is_json_for_programs(gce: Gce) -> None:

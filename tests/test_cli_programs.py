@@ -15,6 +15,7 @@ from attrs import evolve
 from attacks import program_tests
 from gce.adapters.runs.reader import DirectoryReader
 from gce.app.cli import main
+from gce.app.evaluation.checking import _judge as default_judge
 from gce.app.wiring import sandboxes as runners
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.tasks import find_task
@@ -22,6 +23,7 @@ from gce.domain.completions import Completion
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.programs.generate import draw_exercise
 from gce.errors import BadInput
+from gce.testing.scheduling.checkers import accepts
 
 HOLDS = {name: runners.why_not(name) for name in runners.SANDBOXES}
 needs_sandbox = pytest.mark.skipif(all(HOLDS.values()), reason=f"no sandbox here: {HOLDS}")
@@ -173,6 +175,12 @@ def test_gce_check_attacks_the_verifier_of_programs(capsys: pytest.CaptureFixtur
     report = json.loads(capsys.readouterr().out)
     assert not report["findings"]
     assert not any("evidence" in reason for reason in report["not_checked"])
+
+
+def test_the_second_judge_of_scheduling_does_not_judge_programs() -> None:
+    """It calls every program wrong, so that each right one would be an exploit."""
+    assert default_judge(TASKS["scheduling-brief"], None) is accepts
+    assert default_judge(TASKS["programs"], None) is None
 
 
 def test_a_run_that_can_be_judged_nowhere_stops_with_what_to_do(

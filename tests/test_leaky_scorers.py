@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,9 @@ from attrs import evolve
 import gce
 from gce.app import cli
 from gce.errors import BadInput
+from gce.testing.verifiers.bench import beyond_chance
 from gce.testing.verifiers.check import check_task
+from gce.testing.verifiers.responses import near_misses
 
 Row = Mapping[str, Any]
 SUMS: list[dict[str, Any]] = [{"prompt": f"What is {a} + {b}?", "answer": a + b} for a in range(5) for b in range(8)]
@@ -36,6 +41,180 @@ def long_pays(answer: str, problem: Row) -> float:
 
 def checked(task: gce.Task, **options: Any) -> Any:
     return gce.check(task, progress=False, **{"responses": 100, "problems": 3} | options)
+
+
+# Scorers that people write
+
+
+CITIES = "Paris Berlin Madrid Lisbon Vienna Warsaw Athens Stockholm Helsinki Copenhagen Dublin Budapest Sofia Belgrade"
+CAPITALS = [{"prompt": f"Capital number {n}?", "answer": city} for n, city in enumerate(CITIES.split() * 3)]
+TWO_DIGITS = [{"prompt": f"What is {a} + {b}?", "answer": a + b} for a in range(10, 30) for b in (11, 24)]
+LETTERS = [{"prompt": f"Choice {n}?", "answer": "ABCD"[n * 7 % 4]} for n in range(60)]
+CHOICES = [{"prompt": f"Choice {n}?", "answer": f"{'ABC'[n * 7 % 3]}) {n}"} for n in range(60)]
+PRIMES = [{"prompt": f"Is {n} prime?", "answer": "yes" if n in (41, 43, 47, 53, 59) else "no"} for n in range(40, 80)]
+ITEMS = [{"prompt": f"The digits of {n}?", "answer": ", ".join(str(n))} for n in range(1234, 1274)]
+RATIOS = [{"prompt": f"{n} / 7, to two places?", "answer": round(n / 7, 2)} for n in range(100, 140)]
+UNKNOWN = [{"prompt": f"Is {n} even?", "n": n} for n in range(40)]
+YES = {"yes": "yes", "true": "yes", "1": "yes", "no": "no", "false": "no", "0": "no"}
+
+
+def own(problem: Row) -> str:
+    return str(problem["answer"])
+
+
+def number(text: str) -> float:
+    """NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def evaluated(text: str) -> bool | float:
+    try:
+        return eval(text)  # type: ignore[no-any-return]
+    except Exception:
+        return False
+
+
+def nan_is_close(answer: str, problem: Row) -> bool:
+    try:
+        return not abs(float(answer) - problem["answer"]) > 0.01
+    except ValueError:
+        return False
+
+
+def right_if_it_raises(answer: str, problem: Row) -> bool:
+    try:
+        return bool(int(answer) == problem["answer"])
+    except ValueError:
+        return True
+
+
+def close(answer: str, problem: Row) -> bool:
+    return math.isclose(number(answer), problem["answer"], rel_tol=0.05)
+
+
+def similar(answer: str, problem: Row) -> float:
+    return SequenceMatcher(None, answer.lower(), own(problem).lower()).ratio()
+
+
+def plain(text: str) -> str:
+    return re.sub(r"[\W_]", "", text).lower()
+
+
+def shared_letters(answer: str, problem: Row) -> float:
+    """Partial credit for a common beginning."""
+    return 1.0 if answer == own(problem) else 0.3 * (answer[:2] == own(problem)[:2])
+
+
+Score = Callable[[str, Row], Any]
+LEAKY: dict[str, tuple[list[dict[str, Any]], Score, str]] = {
+    "own answer in the text": (TWO_DIGITS, lambda a, p: own(p) in a, "hedging, any place"),
+    "text in the own answer": (CAPITALS, lambda a, p: a.lower() in own(p).lower(), "blind, constant: always 'a' is"),
+    "text in the own number": (TWO_DIGITS, lambda a, p: a in own(p), "near misses, a digit dropped"),
+    "NaN is close": (TWO_DIGITS, nan_is_close, "blind, constant: always 'nan' is right on 32 of the 32 problems"),
+    "lower case on one side": (CAPITALS, lambda a, p: a.lower() == own(p), "own answers, refused"),
+    "unanchored match": (TWO_DIGITS, lambda a, p: re.match(own(p), a) is not None, "near misses, a digit appended"),
+    "text as a pattern": (CAPITALS, lambda a, p: a in ("." * n + "*" for n in range(9)) or a == own(p), "always '.*'"),
+    "any number": (TWO_DIGITS, lambda a, p: own(p) in re.findall(r"\d+", a), "hedging, any place"),
+    "evaluates the text": (TWO_DIGITS, lambda a, p: evaluated(a) == p["answer"], "blind, passes: copies an expression"),
+    "without punctuation": (TWO_DIGITS, lambda a, p: plain(a) == plain(own(p)), "near misses, a decimal point"),
+    "exceptions are right": (TWO_DIGITS, right_if_it_raises, "blind, constant: always"),
+    "first letter": (CAPITALS, lambda a, p: a[0] == own(p)[0], "near misses, letters reversed but the first"),
+    "fuzzy": (CAPITALS, lambda a, p: similar(a, p) >= 0.5, "near misses, half of each word"),
+    "beginning": (CAPITALS, lambda a, p: a.startswith(own(p)), "near misses, letters appended"),
+    "same letters": (CAPITALS, lambda a, p: sorted(a) == sorted(own(p)), "near misses, letters reversed"),
+    "size alone": (TWO_DIGITS, lambda a, p: abs(number(a)) == p["answer"], "near misses, the opposite sign"),
+}
+"""Questions, score, and what the check says."""
+
+
+@pytest.mark.parametrize("name", LEAKY)
+def test_a_leaky_scorer_is_found_with_what_it_accepts(name: str) -> None:
+    rows, score, said = LEAKY[name]
+    report = checked(gce.task(rows, score, name="leaky"))
+    assert not report.ok and said in str(report), report
+
+
+SOUND: dict[str, tuple[list[dict[str, Any]], Score]] = {
+    "text": (CAPITALS, lambda a, p: a.strip(" .").casefold() == own(p).casefold()),
+    "whole number": (TWO_DIGITS, lambda a, p: number(a) == p["answer"]),
+    "tolerance": (RATIOS, close),
+    "letter of a choice": (LETTERS, lambda a, p: a.strip("(). ").upper() == own(p)),
+    "letter or text of a choice": (CHOICES, lambda a, p: a == own(p) or a.strip("(). ").upper() == own(p)[0]),
+    "words for yes and no": (PRIMES, lambda a, p: YES.get(a.strip(" .").lower()) == own(p)),
+    "last number": (TWO_DIGITS, lambda a, p: (re.findall(r"-?\d+", a) or [""])[-1] == own(p)),
+    "items in any order": (ITEMS, lambda a, p: sorted(plain(each) for each in a.split(",")) == sorted(own(p)[::3])),
+    "typing errors": (CAPITALS, lambda a, p: similar(a, p) >= 0.9),
+    "partial credit": (CAPITALS, shared_letters),
+    "yes and no, answers unknown": (UNKNOWN, lambda a, p: a == ("no" if p["n"] % 2 else "yes")),
+    "several are right": (TWO_DIGITS, lambda a, p: number(a) > 0 and number(a) % p["answer"] == 0),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_scorer_is_clean(name: str) -> None:
+    report = checked(gce.task(*SOUND[name], name="sound"))
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("extract", ["boxed", ("json", "answer"), r"Answer: (.+)", "text"])
+def test_answers_are_attacked_in_the_format_that_is_read(extract: Any) -> None:
+    """An empty box beside an answer is no second answer."""
+    assert checked(gce.task(TWO_DIGITS, exact, name="exact", extract=extract)).ok
+    task = gce.task(TWO_DIGITS, nan_is_close, name="nan", extract=extract)
+    assert f"always {task.audit.write('nan')!a} is right on" in str(checked(task))
+
+
+def test_own_answers_that_the_score_refuses_are_shown_with_their_rows() -> None:
+    """Three of eight rows have an upper-case letter; the first of them are shown."""
+    rows = [{"prompt": f"{n}?", "answer": answer} for n, answer in enumerate(["a", "B", "c", "D", "e", "F", "g", "h"])]
+    report = checked(gce.task(rows, lambda a, p: a == own(p).lower(), name="cased"))
+    (finding,) = [each for each in report.findings if each.check == "own answers"]
+    assert finding.message.startswith("the score refuses the row's own answer in 3 of 8 rows: row ")
+    shown = re.findall(r"(row \d), '(.)': wrong \(reward 0\)", finding.message)
+    assert sorted(shown) == [("row 2", "B"), ("row 4", "D"), ("row 6", "F")]
+    typed = checked(gce.task(SUMS, lambda a, p: a == p["answer"], name="typed"))
+    assert "in 40 of 40 rows" in str(typed) and "compare with str(problem['answer'])" in str(typed)
+
+
+def test_a_second_judge_clears_near_misses_and_constants() -> None:
+    """Any number above the one asked for is right, and the column `answer` holds one of them."""
+    rows = [{"prompt": f"Above {n}?", "n": n, "answer": n + 1} for n in range(10, 60)]
+
+    def above(answer: str, problem: Row) -> bool:
+        return re.fullmatch("[0-9]{1,9}", answer) is not None and int(answer) > problem["n"]
+
+    task = gce.task(rows, above, name="above")
+    found = checked(task).found
+    assert found["near misses"] and found["blind"]
+    report = checked(task, accepts=lambda row, text: above(text.strip().rpartition("\n")[2].strip(), row))
+    assert "near misses" not in report.found
+    assert not any(each.kind == "constant" for each in report.findings)
+
+
+def test_chance_is_the_binomial_one_divided_by_the_family() -> None:
+    """Of 10, 4 right by chance of 5 %: P(X >= 4) = 0.00103, too rare for 40 constants (0.00125), not for 50 (0.001)."""
+    tail = sum(math.comb(10, k) * 0.05**k * 0.95 ** (10 - k) for k in range(4, 11))
+    assert tail == pytest.approx(0.001028, abs=1e-6)
+    assert beyond_chance(4, 10, 0.05, 40) and not beyond_chance(4, 10, 0.05, 50)
+    assert not beyond_chance(0, 0, 0.05, 1)
+
+
+def test_near_misses_differ_from_the_answer() -> None:
+    assert near_misses("28") == {
+        "a digit appended": "287",
+        "a digit in front": "728",
+        "a digit dropped": "2",
+        "the opposite sign": "-28",
+        "a decimal point": "2.8",
+        "letters reversed": "82",
+    }
+    assert near_misses("-0.5")["the opposite sign"] == "0.5" and near_misses("0")["a digit appended"] == "07"
+    assert near_misses("New Delhi") == {"half of the first word": "De", "half of each word": "New De"}
+    assert near_misses("Oslo")["letters reversed but the first"] == "Ools"
+    assert near_misses("?") == near_misses("") == {}
 
 
 def test_a_scorer_that_the_prompt_passes_is_found_without_a_column_answer() -> None:

@@ -269,10 +269,10 @@ def test_a_reward_that_is_meant_to_vary_says_so() -> None:
     assert (find_evaluator(task).deterministic, find_evaluator(task).tolerance) == (False, 1.0)
 
 
-def test_a_reward_that_finds_no_known_answer_right_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reward_that_refuses_a_row_s_own_answer_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     gce.task(SUMS, lambda answer, problem: answer == problem["answer"], name="types")
     assert capsys.readouterr().err.startswith(
-        "warning: task types: of 3 answers in the column 'answer' the reward find"
+        "warning: task types: the reward refuses the row's own answer in 3 of 3 rows looked at, as '"
     )
     sums()
     assert capsys.readouterr().err == ""

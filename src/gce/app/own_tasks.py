@@ -131,12 +131,14 @@ def _made(problems: Any, reward: Any, name: str, options: _Options) -> Task:
         made = own_task(problems, reward, **(options | {"name": name}))
     except ValueError as error:
         raise BadInput(f"task {name}: {where}{error}") from error
-    _warn_if_none_is_right(made)
+    _warn_of_refused_answers(made)
     return made
 
 
-def _warn_if_none_is_right(made: Task) -> None:
-    """Say where the reward refuses the answers of the column `answer`, as one that compares text with a number does."""
+def _warn_of_refused_answers(made: Task) -> None:
+    """Say where the reward refuses answers of the column `answer`, as one that compares text with a number does."""
+    if made.audit.varies:
+        return
     preset = next(iter(made.presets))
     problems = [
         problem for tier in made.tiers(preset) for problem in draw_problems(made, preset, tier.name, "test", LOOKED_AT)
@@ -144,10 +146,12 @@ def _warn_if_none_is_right(made: Task) -> None:
     known = [(problem, made.teaching.demonstration(problem, None)) for problem in problems]
     answers = [(problem, Completion("answer", text, "stop", policy="")) for problem, text in known if text is not None]
     judged = [answered_by(made, problem, each, made.judge(problem, each)) for problem, each in answers]
-    if judged and not any(answer.right for answer in judged):
-        text = judged[0].completion.text
+    refused = [answer for answer in judged if not answer.right]
+    if refused:
+        text, where = refused[0].completion.text, made.audit.where(refused[0].problem.instance)
         put(
-            f"warning: task {made.name}: of {len(judged)} answers in the column 'answer' the reward finds none right, "
-            f"as {text!r:.60}; a reward is given text, so compare with str(problem['answer'])",
+            f"warning: task {made.name}: the reward refuses the row's own answer in {len(refused)} of {len(judged)} "
+            f"rows looked at, as {text!r:.60}{f' of {where}' if where else ''}; a reward is given text, so compare "
+            f"with str(problem['answer']); gce check looks at all rows",
             error=True,
         )

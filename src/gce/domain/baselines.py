@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count as count_up
-from math import exp, lgamma, log, log1p
+from math import exp, lgamma, log, log1p, sqrt
 
 from attrs import frozen
 
@@ -32,12 +32,14 @@ __all__ = [
     "best_by_group",
     "bounds_held",
     "is_above",
+    "least_difference",
     "limit_of",
     "resolution",
     "score_policies",
 ]
 
 POWER = 0.8
+"""Probability with which `resolution` and `least_difference` ask for the right conclusion."""
 
 
 @frozen
@@ -138,9 +140,11 @@ class Resolution:
     most_right: int
     """The most right answers whose upper bound is not above the limit; -1 where even none right is too many."""
     passes: float
-    """The largest true solve rate, to a tenth of a percent, that stays below the limit in four of five audits."""
+    """The largest true solve rate, to a tenth of a percent, whose upper bound is at most the limit with `POWER`."""
     needed: int
     """The fewest problems with which none right stays below the limit."""
+    fails: float | None
+    """The smallest true solve rate, to a tenth of a percent, whose lower bound is above the limit with `POWER`."""
 
 
 def resolution(n: int, limit: float) -> Resolution:
@@ -150,7 +154,17 @@ def resolution(n: int, limit: float) -> Resolution:
         most += 1
     passes = next((rate / 1000 for rate in range(1000, 0, -1) if _at_most(most, n, rate / 1000) >= POWER), 0.0)
     needed = next(count for count in count_up(1) if wilson(0, count).high <= limit)
-    return Resolution(most, passes if most >= 0 else 0.0, needed)
+    below = next((right - 1 for right in range(n + 1) if wilson(right, n).low > limit), n)
+    fails = next((rate / 1000 for rate in range(1, 1001) if _at_most(below, n, rate / 1000) < 1.0 - POWER + 1e-9), None)
+    return Resolution(most, passes if most >= 0 else 0.0, needed, fails)
+
+
+def least_difference(n: int) -> float:
+    """Return the difference of two accuracies near 50 %, each on `n` problems, that is significant with `POWER`.
+
+    Two-sided z test at 5 %: (1.96 + 0.84) standard errors; at most 1.
+    """
+    return min(1.0, (1.96 + 0.84) * sqrt(0.5 / n))
 
 
 def _at_most(most: int, n: int, rate: float) -> float:

@@ -20,16 +20,18 @@ prompt-blind baselines, leaks in the feedback, checks that the prompt does not s
 compared with an independent judge. Prints what each check tried and found, the exploit rate with its upper bound, and
 what could not be checked.
 
+  own answers  the column `answer` of each row is right (tasks of gce.task)
   totality     any text gets verdicts and raises no exception
   time         time grows linearly with the length of the text, and nothing hangs
   determinism  the same verdict again, in any order, and for the problem regenerated from its key
   round trip   an instance is unchanged by writing and reading JSON
   relations    the task's metamorphic relations: changes that keep a verdict, or make a right answer wrong
-  blind        no prompt-blind baseline exceeds its limit (`gce audit` prints all scores)
+  blind        no constant such as nan is right beyond chance, no prompt-blind baseline above its limit (`gce audit`)
   feedback     the feedback on a wrong answer does not contain a right one
   agreement    the verifier checks exactly what the prompt states
   hedging      giving several answers is not rewarded
   exploits     wrong responses judged right and right ones judged wrong, by an independent judge
+  near misses  answers that resemble the own answer, as 287 for 28, are wrong (tasks of gce.task)
 
 exit status: 0 nothing found, 1 something found, 2 bad input, 3 too many responses could not be judged
 """
@@ -57,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--accepts",
         type=NAME,
         metavar="MODULE:ATTR",
-        help="independent judge, a function (problem, text) -> bool (default: the shipped one, for shipped tasks)",
+        help="independent judge, a function (problem, text) -> bool (default for scheduling: the shipped one)",
     )
     parser.add_argument(
         "--seconds", type=SECONDS, default=5.0, help="maximum computing time of one verdict in seconds (default 5)"

@@ -6,18 +6,17 @@ import argparse
 import textwrap
 
 import gce
+from gce.app.evaluation.checking import check
 from gce.app.evaluation.task_facts import Facts, TierFacts, after_audit, after_check, known_facts
 from gce.app.options import NAMES, PROBLEMS, Count
 from gce.app.tables.cells import interval_cell
 from gce.app.tables.layout import table
-from gce.app.terminal import Terminal, put, put_json
+from gce.app.terminal import put, put_json
 from gce.app.wiring.evaluators import find_evaluator
-from gce.app.wiring.sandboxes import LazyRunner, add_runner
+from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import find_task, say_if_many
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, Task
-from gce.testing.scheduling.checkers import accepts
-from gce.testing.verifiers.check import check_task
 
 __all__ = ["add_arguments", "run"]
 
@@ -98,14 +97,7 @@ def _facts(task: Task, preset: str, arguments: argparse.Namespace) -> Facts:
         )
     if arguments.check is not None:
         put(f"attacking the verifier of {task.name}/{preset} ...", error=True)
-        report = check_task(
-            task,
-            preset=preset,
-            responses=arguments.check,
-            runner=LazyRunner(arguments.runner),
-            accepts=accepts if TASKS.get(task.name) is task else None,
-            stage=Terminal().stage,
-        )
+        report = check(task, preset=preset, responses=arguments.check, runner=arguments.runner)
         facts = after_check(facts, report)
     return facts
 

@@ -10,6 +10,7 @@ from attrs import frozen
 from gce.app.evaluation import baselines
 from gce.app.evaluation.baselines import AuditReport
 from gce.app.evaluation.checking import hold_to, the_task
+from gce.app.evaluation.resolution import half_width
 from gce.app.notebook import watch_of
 from gce.app.options import FITTED, NAME, PROBLEMS
 from gce.app.shown import Part, html_of, lines_of
@@ -17,12 +18,11 @@ from gce.app.tables.cells import count_words, coverage_cell, interval_cell
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import AUTO
 from gce.app.wiring.tasks import find_preset, find_tiers, say_if_many
-from gce.domain.baselines import PolicyScore, best_by_group, bounds_held, limit_of, resolution
+from gce.domain.baselines import PolicyScore, best_by_group, bounds_held, least_difference, limit_of, resolution
 from gce.domain.figures import Table
 from gce.domain.measurements import Interval
 from gce.domain.outcomes import coverage
 from gce.domain.serialization import to_plain
-from gce.domain.statistics import wilson
 from gce.domain.tasks import Task
 
 __all__ = ["Audited", "audit"]
@@ -101,34 +101,32 @@ def _bound(task: Task, score: PolicyScore) -> str:
 
 
 def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[str]:
-    """What so many problems can tell, beside the limits that the preset declares: a line for tiers that are alike."""
+    """What so many problems can tell: a sentence for tiers with as many problems and the same limit."""
     alike: dict[tuple[int, float], list[str]] = {}
     for tier, n in sizes.items():
         if n:
             alike.setdefault((n, limit_of(task, preset, tier)), []).append(tier)
     for (n, limit), tiers in alike.items():
-        names, half = ", ".join(tiers), 100 * wilson(n // 2, n).high - 50
-        if limit >= 1.0:
-            yield f"{names}: no limit is declared; an accuracy on {n} problems is known to +-{half:.1f} points at worst"
-            continue
-        if task.references.assumed:
-            least = next((k for k in range(n + 1) if wilson(k, n).low > limit), None)
-            says = "too few to tell" if least is None else f"at least {least} of {n} right are above it"
-            yield f"{names}: the default limit of prompt-blind baselines is {100 * limit:.0f} %: {says}"
-            continue
-        found = resolution(n, limit)
-        if found.most_right < 0:
-            bound = 100 * wilson(0, n).high
-            yield (
-                f"{names}: {n} problems are too few: even none right has an upper bound of {bound:.1f} %, above the "
-                f"limit of {100 * limit:.0f} %: n must be at least {found.needed}"
-            )
-        else:
-            yield (
-                f"{names}: a prompt-blind baseline is below the limit of {100 * limit:.0f} % with at most "
-                f"{found.most_right} "
-                f"of {n} right; one whose true accuracy is {100 * found.passes:.1f} % passes four audits in five"
-            )
+        yield (
+            f"{', '.join(tiers)}: with n = {n} the 95 % interval of an accuracy is at most "
+            f"+-{100 * half_width(n):.1f} points, and {_detectable(n, limit, assumed=task.references.assumed)}"
+        )
+
+
+def _detectable(n: int, limit: float, *, assumed: bool) -> str:
+    """What is detected with 80 % power, for the end of a sentence."""
+    if limit >= 1.0:
+        return f"two accuracies {100 * least_difference(n):.0f} points apart differ significantly with 80 % power"
+    found = resolution(n, limit)
+    declared = f"the {'default ' if assumed else ''}limit of {100 * limit:.0f} %"
+    if assumed:
+        if found.fails is None:
+            return f"no baseline can be found above {declared}"
+        above = f"an accuracy of {100 * found.fails:.0f} % or more"
+        return f"a baseline with {above} is found above {declared} with 80 % power"
+    if found.most_right < 0:
+        return f"no baseline can be shown to be below {declared}: n must be at least {found.needed}"
+    return f"a baseline with an accuracy of {100 * found.passes:.1f} % or less passes {declared} with 80 % power"
 
 
 def _table(title: str, scores: Sequence[PolicyScore], columns: Sequence[str]) -> Table:

@@ -11,6 +11,7 @@ from gce.app.wiring.names import attribute
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_preset, find_task
 from gce.domain.tasks import TASKS, Task
+from gce.domain.tasks.scheduling.instance import Instance
 from gce.errors import BadInput
 from gce.testing.scheduling.checkers import accepts as scheduling_accepts
 from gce.testing.verifiers.check import Accepts, TaskReport, check_task
@@ -40,7 +41,7 @@ def check(
         responses: generated responses in all.
         seed: another seed, other problems and responses.
         accepts: a second judge, (problem, text) -> bool, or module:ATTR of one; for a task of `gce.task`, (row, text),
-            with the row that the reward gets and the whole response. None takes the shipped one for shipped tasks.
+            with the row that the reward gets and the whole response. None takes the shipped one for scheduling.
         seconds: longest that one verdict may compute.
         runner: where programs are run that answers consist of.
         progress: as in `gce.train`.
@@ -82,7 +83,7 @@ def the_task(task: str | Task) -> Task:
 
 def _judge(task: Task, given: str | Accepts | None) -> Accepts | None:
     if not given:
-        return scheduling_accepts if TASKS.get(task.name) is task else None
+        return scheduling_accepts if TASKS.get(task.name) is task and task.instance_type is Instance else None
     judge = attribute(given, "judge") if isinstance(given, str) else given
     if not callable(judge):
         raise BadInput(f"{given} is {type(judge).__name__}, expected a function (problem, text) -> bool")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,7 +30,7 @@ from gce.domain.tasks.source import ProblemSource
 from gce.domain.tasks.task import Draw, Listed, Task, TaskTier
 from gce.domain.verdicts import Status, Verdict, Violation
 
-__all__ = ["GENERIC", "DrawRow", "RewardFunction", "Rows", "own_task"]
+__all__ = ["GENERIC", "DrawRow", "RewardFunction", "Rows", "answer_of", "own_task"]
 
 RewardFunction = Callable[[str, Mapping[str, Any]], Any]
 """(answer, row of the question) -> bool, number in the declared range, `Verdict` or list of them."""
@@ -51,6 +52,7 @@ MARGIN = 0.1
 ESTIMATED_ON = 40
 """Drawn questions of each tier that the rate of the most common answer is estimated on."""
 _NOT_IN_A_NAME = ("/", "@", ":")
+_EXPRESSION = re.compile(r"[0-9(][0-9\s.()]*(?:(?:[+*^\u00d7\u00f7]|(?<=\s)[-/](?=\s))[0-9\s.()]+)+")
 
 
 def own_task(
@@ -82,6 +84,7 @@ def own_task(
             raise ValueError(f"expected tiers as a list of different names without /, got {shown(names)}")
     judge = _Judge(name, extraction_of(extract), reward, *_bounds(reward_range, admit_at))
     draw: Draw | Listed
+    rows: dict[str, int] = {}
     if callable(problems):
         names = tuple(tiers) or (ONE_TIER,)
         if unknown := sorted({*held_out} - {*names}):
@@ -92,6 +95,7 @@ def own_task(
     else:
         found = list_of(_rows(problems), shares=_shares(shares), tiers=tiers, held_out=held_out)
         levels, draw, last = found.tiers, found.listed, len(found.rows) - 1
+        rows = {each.digest: number for number, each in enumerate(found.rows, 1)}
         by_tier = {tier.name: [each for each in found.rows if tier_of(each) == tier.name] for tier in levels}
         sample = [(found.rows[place], f"row {place + 1}") for place in sorted({0, last // 2, last})]
     for place, (question, where) in enumerate(sample):
@@ -109,7 +113,12 @@ def own_task(
         max_tokens=max_tokens,
         teaching=Teaching(demonstration=lambda problem, _solve: judge.known(problem)),
         references=References(prompt_blind=judge.prompt_blind, limits=_limits(by_tier), assumed=True),
-        audit=Audit(hidden=frozenset({"prompt", "row", "digest"}), varies=not deterministic),
+        audit=Audit(
+            hidden=frozenset({"prompt", "row", "digest"}),
+            varies=not deterministic,
+            write=judge.extraction.write,
+            where=lambda question: f"row {rows[question.digest]}" if question.digest in rows else "",
+        ),
     )
     if not isinstance(draw, Listed):
         _check_splits(task)
@@ -208,7 +217,7 @@ class _Judge:
         Raises:
             ValueError: it raises, is no reward, or is another one the second time.
         """
-        own = _text_of(question.row.get("answer"))
+        own = answer_of(question)
         anything = [each for each in NONSENSE if self._reaches(each)][:1] if nonsense or not own else []
         for answer in ([own] if own else []) + anything:
             found = [self._asked(answer, question, where) for _ in range(1 + twice)]
@@ -242,14 +251,15 @@ class _Judge:
 
     def known(self, problem: Problem) -> str | None:
         """A response with the answer of the column `answer`, as a demonstration; None where there is none."""
-        own = _text_of(problem.instance.row.get("answer"))
+        own = answer_of(problem.instance)
         return self.extraction.write(own) if own else None
 
     def prompt_blind(self, training: Sequence[Problem]) -> Mapping[str, Policy]:
-        """Answers that ignore the question: itself, nothing, what fits any, the most common, all in one line."""
+        """Answers that ignore the question or solve nothing: what it says, nothing, what fits any, the most common."""
         write, counts = self.extraction.write, _answers(each.instance for each in training)
         policies: dict[str, Policy] = {
             "repeats the prompt": lambda problem, _rng: write(" ".join(problem.prompt[-1].content.split())),
+            "copies an expression": lambda problem, _rng: _expression(problem.prompt[-1].content, write),
             "empty answer": lambda _problem, _rng: write(""),
             "generic answer": lambda _problem, _rng: write(GENERIC),
         }
@@ -262,7 +272,7 @@ class _Judge:
 
 def _answers(questions: Iterable[Question]) -> Counter[str]:
     """How often each answer of the column `answer` occurs."""
-    return Counter(filter(None, (_text_of(each.row.get("answer")) for each in questions)))
+    return Counter(filter(None, map(answer_of, questions)))
 
 
 def _limits(by_tier: Mapping[str, Sequence[Question]]) -> dict[str, float]:
@@ -271,8 +281,15 @@ def _limits(by_tier: Mapping[str, Sequence[Question]]) -> dict[str, float]:
     return {tier: min(max(LEAST_LIMIT, rate + MARGIN * (rate > 0)), MOST_LIMIT) for tier, rate in common.items()}
 
 
-def _text_of(answer: Any) -> str:
-    """An answer of a row as text; empty where it is no text and no number."""
+def _expression(text: str, write: Callable[[str], str]) -> str | None:
+    """The longest arithmetic expression in a text, as an answer; None where there is none."""
+    longest = max((found[0].strip() for found in _EXPRESSION.finditer(text)), key=len, default="")
+    return write(longest) if longest else None
+
+
+def answer_of(question: Question) -> str:
+    """The column `answer` of a row as text; empty where it is no text and no number."""
+    answer = question.row.get("answer")
     is_plain = isinstance(answer, (str, int, float)) and not isinstance(answer, bool)
     return str(answer).strip() if is_plain else ""
 

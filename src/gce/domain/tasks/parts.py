@@ -97,5 +97,9 @@ class Audit:
     """Metamorphic relations, by what is changed: `gce check` holds the verifier to them."""
     varies: bool = False
     """Whether the same answer may get other verdicts when it is judged again."""
+    write: Callable[[str], str] = str
+    """The response that gives this answer in the format that is asked for: `gce check` writes constant answers so."""
+    where: Callable[[Any], str] = field(default=lambda _instance: "")
+    """Where a listed instance stands, as "row 7", for messages; empty for one that is drawn."""
     group: Callable[[Any], str] = field(default=lambda _instance: "")
     """The subtype of an instance within its tier; empty if the tier has no subtypes."""

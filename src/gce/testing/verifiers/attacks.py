@@ -10,28 +10,35 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from math import fsum
 from typing import Any
 
 from attrs import evolve
 
 from gce.domain.answers import Answer
-from gce.domain.baselines import Judged, limit_of, score_policies
-from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import interval
 from gce.domain.tasks.own import GENERIC
-from gce.domain.tasks.parts import Policy
-from gce.domain.tasks.task import Task, without_thinking
+from gce.domain.tasks.task import Task
 from gce.domain.verdicts import Verdict
 from gce.testing.verifiers.agreement import agreement
-from gce.testing.verifiers.bench import Bench, called, clipped, statuses
-from gce.testing.verifiers.responses import GLUES, HOSTILE, NOTHING_SAID, PADDING, long_texts, mutated, noise
+from gce.testing.verifiers.bench import Bench, called, clipped, last_line, mentions, statuses
+from gce.testing.verifiers.blind import prompt_blind
+from gce.testing.verifiers.own_answers import near_misses, own_answers
+from gce.testing.verifiers.responses import (
+    CONSTANTS,
+    GLUES,
+    HOSTILE,
+    NOTHING_SAID,
+    PADDING,
+    long_texts,
+    mutated,
+    noise,
+)
 
-__all__ = ["CHECKS"]
+__all__ = ["checks_of"]
 
 SIZES = (1_600, 6_400, 25_600, 102_400)
 STEEP = 8.0
@@ -40,10 +47,10 @@ MEASURABLE = 0.002
 """Seconds below which time differences are noise."""
 LONG_ENOUGH = 0.05
 """Minimum seconds of a measurement that supports a finding."""
-SUSPECTS = 3
-"""Fixed texts of each tier that are tried on more problems."""
 LONG_ANSWER = 8
 """Minimum characters for which an answer found in feedback is not a coincidence."""
+
+Check = Callable[[Bench, Callable[[], None]], None]
 
 
 def totality(bench: Bench, advance: Callable[[], None]) -> None:
@@ -52,13 +59,13 @@ def totality(bench: Bench, advance: Callable[[], None]) -> None:
     for problem in bench.problems:
         rng = bench.rng("totality", problem.key)
         echo = "\n".join(message.content for message in problem.prompt)
-        texts = [*HOSTILE, *PADDING, echo, echo + "\n", *bench.answers(problem, rng, changed=30)]
+        texts = [*HOSTILE, *PADDING, *map(task.audit.write, CONSTANTS), echo, echo + "\n"]
+        texts += bench.answers(problem, rng, changed=30)
         for text in texts + [noise(rng) for _ in range(30)]:
             bench.tried["totality"] += 1
             verdicts = bench.verdicts(problem, text)
-            reward = bench.answer(problem, text, verdicts).reward
-            if reward is not None and text in fixed:
-                bench.fixed.setdefault(problem.tier, {}).setdefault(text, []).append(reward)
+            if text in fixed and bench.answer(problem, text, verdicts).reward:
+                bench.rewarded.setdefault(problem.tier, {})[text] = None
             for verdict in verdicts:
                 bench.call("feedback", partial(task.teaching.feedback, verdict), problem, text)
             bench.call("check_steps", partial(task.teaching.check_steps, problem, text), problem, text)
@@ -220,68 +227,11 @@ def _holds(holds: str, before: Answer, after: Answer) -> bool:
     return not before.right or not after.right
 
 
-def prompt_blind(bench: Bench, advance: Callable[[], None]) -> None:
-    """Check that no prompt-blind baseline or fixed response exceeds the task's limit, beyond chance.
-
-    The limit holds for the solve rate and, where there is partial credit, for the mean reward.
-    """
-    tiers = [tier.name for tier in bench.task.tiers(bench.preset)]
-    without = [tier for tier in tiers if limit_of(bench.task, bench.preset, tier) >= 1.0]
-    if without:
-        first = next(iter(bench.task.presets))
-        why = "none in `References.limits`" if bench.preset == first else f"`References.limits` is for preset {first}"
-        bench.not_checked.append(f"blind: no limit for preset {bench.preset}, {', '.join(without)}: {why}")
-
-    def judge(answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
-        for problem, completion in answers:
-            yield problem, completion, bench.verdicts(problem, without_thinking(completion.text))
-
-    for tier in tiers:
-        limit = limit_of(bench.task, bench.preset, tier)
-        if limit >= 1.0:
-            continue
-        constants = [
-            text
-            for problem in bench.training
-            if problem.tier == tier
-            for text in [policy(problem, bench.rng("constant")) for policy in bench.policies.values()]
-            if text is not None
-        ]
-        policies = dict(bench.prompt_blind)
-        for text in [text for text, _ in Counter(constants).most_common(20)] + _rewarded(bench, tier, limit):
-            policies[f"always {clipped(text)}"] = _always(text)
-        problems = [problem for problem in bench.more if problem.tier == tier]
-        scores = score_policies(bench.task, judge, policies, problems)
-        for score in scores:
-            bench.tried["blind"] += score.share.n
-            if score.share.low > limit:
-                share = f"{score.share.correct} of {score.share.n} right on {tier}, the limit is {100 * limit:.0f} %"
-                bench.find("blind", "passes", f"{score.policy}: {share}")
-            elif score.reward.graded and score.reward.low > limit:
-                gets = f"gets a mean reward of {score.reward.value:.2f} on {score.reward.n} problems of {tier}"
-                said = f"{score.policy} {gets} without solving them, the limit is {limit:.2f}"
-                bench.find("blind", "partial credit", said)
-    for _ in bench.problems:
-        advance()
-
-
-def _rewarded(bench: Bench, tier: str, limit: float) -> list[str]:
-    """Return the fixed texts of the highest mean reward on the attacked problems, if above the limit."""
-    means = {text: fsum(rewards) / len(rewards) for text, rewards in bench.fixed.get(tier, {}).items()}
-    return sorted((text for text in means if means[text] > limit), key=lambda text: (-means[text], len(text), text))[
-        :SUSPECTS
-    ]
-
-
-def _always(text: str) -> Policy:
-    return lambda _problem, _rng: text
-
-
 def feedback(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that feedback on a wrong answer does not reveal a right one, in whole or in part."""
     task = bench.task
-    prefix = _shared_beginning({_last_line(text) for texts in bench.right.values() for text in texts})
-    cores = {name: [_last_line(text)[len(prefix) :] for text in texts] for name, texts in bench.right.items()}
+    prefix = _shared_beginning({last_line(text) for texts in bench.right.values() for text in texts})
+    cores = {name: [last_line(text)[len(prefix) :] for text in texts] for name, texts in bench.right.items()}
     asked: Counter[str] = Counter()
     told: Counter[str] = Counter()
     for place, problem in enumerate(bench.problems):
@@ -297,8 +247,8 @@ def feedback(bench: Bench, advance: Callable[[], None]) -> None:
                     bench.find("feedback", "right answer", found, problem, text)
             shown = text + "".join(message.content for message in problem.prompt)
             for whose, key in (("own", problem.key), ("another", bench.problems[place - 1].key)):
-                new = [core for core in cores[key] if core and not _mentions(shown, core)]
-                hits = [core for core in new if any(_mentions(line, core) for line in said)]
+                new = [core for core in cores[key] if core and not mentions(shown, core)]
+                hits = [core for core in new if any(mentions(line, core) for line in said)]
                 asked[whose] += bool(new)
                 told[whose] += bool(hits)
                 if whose == "own" and (longest := max(hits, key=len, default="")) and len(longest) >= LONG_ANSWER:
@@ -320,10 +270,6 @@ def _shared_beginning(texts: Collection[str]) -> str:
     return re.sub(r"\w+$", "", first[: next(same, len(first))])
 
 
-def _last_line(text: str) -> str:
-    return text.rstrip().rpartition("\n")[2]
-
-
 def _said_lines(said: Sequence[str], prefix: str) -> list[str]:
     """Return the parts of feedback that could be answers: whole, by line, and after a line's last colon."""
     parts = {part for text in said for part in (text, *text.split("\n"))}
@@ -332,16 +278,13 @@ def _said_lines(said: Sequence[str], prefix: str) -> list[str]:
     return sorted(parts | {prefix + part for part in parts})
 
 
-def _mentions(text: str, part: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) is not None
-
-
 def hedging(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that hedging between several answers does not pay, and that padding makes no wrong answer right."""
     for problem in bench.problems:
         rng = bench.rng("hedging", problem.key)
         right = bench.right[problem.key]
-        wrong = [text for text in bench.wrong[problem.key] if text != GENERIC]  # Which names no answer beside another.
+        nothing = (GENERIC, bench.task.audit.write(""))  # They name no answer beside another.
+        wrong = [text for text in bench.wrong[problem.key] if text not in nothing]
         for text in rng.sample(wrong, min(3, len(wrong))):
             for pad in PADDING:
                 for padded in (pad + text, text + pad):
@@ -438,7 +381,7 @@ def _generated(bench: Bench, problem: Problem, count: int) -> Iterator[str]:
                 return
 
 
-CHECKS: Mapping[str, Callable[[Bench, Callable[[], None]], None]] = {
+_CHECKS: Mapping[str, Check] = {
     "totality": totality,
     "time": time,
     "determinism": determinism,
@@ -450,4 +393,8 @@ CHECKS: Mapping[str, Callable[[Bench, Callable[[], None]], None]] = {
     "hedging": hedging,
     "exploits": exploits,
 }
-"""All checks by name, in the order in which they run."""
+
+
+def checks_of(bench: Bench) -> Mapping[str, Check]:
+    """Return the checks of a task by name, in the order in which they run; those of `gce.task` have two more."""
+    return {"own answers": own_answers, **_CHECKS, "near misses": near_misses} if bench.own else _CHECKS

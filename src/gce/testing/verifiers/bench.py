@@ -15,19 +15,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType, MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from attrs import Factory, define, field, frozen
 
 from gce.domain.answers import Answer, answered_by
 from gce.domain.baselines import limit_of
 from gce.domain.completions import Completion
-from gce.domain.problems import Problem
+from gce.domain.problems import Problem, Split
 from gce.domain.randomness import key, python_generator
+from gce.domain.statistics import interval
+from gce.domain.tasks.own import answer_of
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.questions import Question
 from gce.domain.tasks.source import ProblemSource
-from gce.domain.tasks.task import Task, nothing_to_run
+from gce.domain.tasks.task import Listed, Task, nothing_to_run
 from gce.domain.verdicts import Verdict
 from gce.errors import BadInput, one_line
 from gce.ports.runner import Runner
@@ -41,8 +43,11 @@ __all__ = [
     "Hopeless",
     "Overdue",
     "alarm_clock",
+    "beyond_chance",
     "called",
     "clipped",
+    "last_line",
+    "mentions",
     "scores",
     "statuses",
 ]
@@ -60,6 +65,12 @@ HANGS = 3
 """Number of timed-out verdicts after which the battery ends."""
 SAMPLE = 8
 """Problems for solve rates, and training problems, per attacked problem, if prompt-blind baselines have a limit."""
+ROWS = 500
+"""Questions of each tier and split whose own answers are judged."""
+TRIED_ON = 40
+"""Problems of each tier on which constants and near misses are tried."""
+FALSE_ALARM = 0.05
+"""Probability that any of a family of responses is found although chance explains all of them."""
 _FAILED = object()
 
 
@@ -167,8 +178,8 @@ class Bench:
     kinds: Counter[tuple[str, str]] = field(factory=Counter)
     """Number of findings by check and kind."""
     tried: Counter[str] = field(factory=Counter)
-    fixed: dict[str, dict[str, list[float]]] = field(factory=dict)
-    """Rewards by tier of texts that were given to every problem."""
+    rewarded: dict[str, dict[str, None]] = field(factory=dict)
+    """By tier, hostile texts that earned something on some problem."""
     not_checked: list[str] = field(factory=list)
     verdicts_given: int = 0
     failed: Counter[str] = field(factory=Counter)
@@ -205,11 +216,37 @@ class Bench:
 
     def _how_to_know(self) -> str:
         """What gives the task right answers."""
-        if self.task.instance_type is not Question:
+        if not self.own:
             return "give the task `References.heuristics` or `Teaching.demonstration`"
-        if all(problem.instance.row.get("answer") is not None for problem in self.problems):
-            return "the reward finds answers of the column `answer` wrong"
+        if all(answer_of(problem.instance) for problem in self.problems):
+            return "the score refuses answers of the column `answer`"
         return "add a column `answer` to the questions"
+
+    @property
+    def own(self) -> bool:
+        """Whether the task was made with `gce.task`."""
+        return self.task.instance_type is Question
+
+    def every(self) -> Iterator[Problem]:
+        """Yield the questions of a list, of each tier and split at most `ROWS`; of others, all that were drawn."""
+        if not isinstance(self.task.draw, Listed):
+            yield from (*self.more, *self.training)
+            return
+        for tier in self.task.tiers(self.preset):
+            for split in get_args(Split):
+                yield from self.source.first(self.preset, tier.name, split, ROWS)
+
+    def sample(self, tier: str) -> list[Problem]:
+        """Return the first problems of a tier, for testing before those for training, no digest twice."""
+        of_tier = [problem for problem in (*self.more, *self.training) if problem.tier == tier]
+        return list({problem.digest: problem for problem in of_tier}.values())[:TRIED_ON]
+
+    def known_answer(self, problem: Problem) -> str:
+        """Return the last line of a right answer; of a question, its own answer; empty where none is known."""
+        if self.own:
+            return answer_of(problem.instance)
+        right = (text for text in self._plain_answers(problem) if self.is_right(problem, text))
+        return last_line(next(right, ""))
 
     def rng(self, *purpose: str | int) -> random.Random:
         """Return the generator of a purpose."""
@@ -241,7 +278,7 @@ class Bench:
             self.hangs += 1
             if self.hangs >= HANGS:
                 raise Hopeless from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.find("totality", "exception", f"{name} raised {type(error).__name__}: {error}", problem, text)
         return failed
 
@@ -334,6 +371,28 @@ class Bench:
         texts += [text for policy in self.prompt_blind.values() if (text := policy(problem, rng)) is not None]
         texts += [text for other in self.right for text in self.right[other][:1] if other != problem.key][-3:]
         return [text for text in dict.fromkeys(texts) if text.strip() and not self.is_right(problem, text)]
+
+
+def beyond_chance(right: int, n: int, chance: float, family: int) -> bool:
+    """Whether chance, a solve rate in [0, 1], is too low to explain so many right of `n` responses.
+
+    Exact binomial test at `FALSE_ALARM` divided by the size of the family of responses tried (Bonferroni): the lower
+    end of the interval of Clopper and Pearson is above chance.
+    """
+    low = (
+        interval(right, n, method="clopper-pearson", confidence=1.0 - 2.0 * FALSE_ALARM / family).low if right else 0.0
+    )
+    return low > chance
+
+
+def last_line(text: str) -> str:
+    """Return the last line that is not blank."""
+    return text.rstrip().rpartition("\n")[2]
+
+
+def mentions(text: str, part: str) -> bool:
+    """Whether a text holds another one between the borders of words."""
+    return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) is not None
 
 
 def clipped(text: str) -> str:

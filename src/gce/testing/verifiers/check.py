@@ -1,8 +1,8 @@
 """Attack the verifier of any task: `report = check_task(TASK); assert report.ok, report`.
 
-Runs ten checks (`gce.testing.verifiers.attacks`) on problems drawn from the task. Right answers are those of the task's
-heuristics and demonstrations that the verifier and, if given, the independent judge call right. The report lists what
-could not be checked; a clean report says that these attacks failed, not that none can succeed. Does not need
+Runs the checks of `gce.testing.verifiers.attacks` on problems drawn from the task. Right answers are those of the
+task's heuristics and demonstrations that the verifier and, if given, the independent judge call right. The report lists
+what could not be checked; a clean report says that these attacks failed, not that none can succeed. Does not need
 Hypothesis; Hypothesis strategies for scheduling are in `gce.testing.scheduling.generators`.
 """
 
@@ -20,7 +20,7 @@ from gce.domain.statistics import interval
 from gce.domain.tasks.task import Task
 from gce.domain.text import printable
 from gce.ports.runner import Runner
-from gce.testing.verifiers.attacks import CHECKS
+from gce.testing.verifiers.attacks import checks_of
 from gce.testing.verifiers.bench import SHOWN, Accepts, Bench, Finding, Hopeless, alarm_clock, clipped
 
 __all__ = ["Accepts", "Finding", "TaskReport", "check_task"]
@@ -136,17 +136,19 @@ def check_task(
     if problems < 1 or responses < 0:
         raise ValueError(f"expected problems from 1 and responses from 0, got {problems!r} and {responses!r}")
     began = now()
-    left = dict(CHECKS)
+    left: list[str] = []
     with alarm_clock() as set_alarm:
         bench = Bench(
             task, preset or next(iter(task.presets)), seed, runner, accepts, responses, seconds, now, set_alarm
         )
         try:
+            checks = checks_of(bench)
+            left += checks
             bench.draw(problems, stage("drawing", len(task.tiers(bench.preset))))
-            for name, check in CHECKS.items():
+            for name, check in checks.items():
                 bench.tried[name] = 0
                 check(bench, stage(name, len(bench.problems)))
-                del left[name]
+                left.remove(name)
         except Hopeless:
             bench.not_checked.append(f"since the verifier hangs, the rest of {', '.join(left)}")
     found: Counter[str] = Counter()

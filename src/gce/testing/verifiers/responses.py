@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 __all__ = [
+    "CONSTANTS",
     "GLUES",
     "HIDDEN",
     "HOSTILE",
@@ -20,6 +21,7 @@ __all__ = [
     "disguised",
     "long_texts",
     "mutated",
+    "near_misses",
     "noise",
     "renumbered",
 ]
@@ -44,6 +46,17 @@ HOSTILE = (
     *("A" * 3_000, "\n" * 3_000, "1 " * 3_000, "0" * 3_000, "-" * 3_000, "\u202eA 1\u202c", "\u0410 1", "a\x00b"),
 )
 """Texts that make careless verifiers raise, hang or accept."""
+
+CONSTANTS = (
+    *("nan", "NaN", "inf", "-inf", "Infinity", "1e999", "-1e999", "1/0", "0", "1", "-1", "0.0", "100"),
+    *("None", "null", "N/A", "undefined", "True", "False", "true", "false", "Yes", "No", "yes", "no"),
+    *("A", "B", "C", "D", "E", "a", "e", "the", "answer", "correct", "unknown", "none"),
+    *(".*", ".", "*", "^", "$", "%", "-", ",", "{}", "[]", '""', "{0}", "()", '{"answer": null}'),
+    *("m", "km", "s", "kg", "hours", "dollars", "°"),
+    *("problem['answer']", "exit()", "type('', (), {'__eq__': lambda *_: True})()"),
+)
+"""Answers that ignore any problem: numbers that compare oddly, words for nothing, yes and no, letters of choices,
+patterns, empty JSON, units, and code for those who evaluate answers."""
 
 PADDING = (
     *("\n", " ", "\t\n  ", "\u200b", "verdict: right\n", '{"status": "right", "score": 1.0}\n', "I am sure.\n"),
@@ -70,6 +83,9 @@ HIDDEN = {
 """Ranges of code points, by category, that leave a word readable if inserted between its letters."""
 
 _NUMBER = re.compile(r"\d+")
+_DECIMAL = re.compile(r"([0-9]+)(\.[0-9]+)?")
+_LETTER = re.compile(r"[^\W\d_]")
+_WORD = re.compile(r"\w{4,}")
 _SPLITS = (", ", "\n", " ", "; ", ",")
 _STRANGE = (
     "\u200b\u3164\ufe0f\u2028\ue000\u202e\u00a0\u0301\x00\ud800\ufeff\u0660\uff11\u00b2\u0410.,:;-+0159aAzZ \n\"'*|"
@@ -100,6 +116,38 @@ def disguised(text: str, rng: random.Random) -> str:
         hidden = chr(rng.randint(*rng.choice(HIDDEN[rng.choice(sorted(HIDDEN))])))
         text = text[:place] + hidden * rng.choice((1, 1, 1, 40)) + text[place:]
     return text
+
+
+def near_misses(answer: str) -> dict[str, str]:
+    """Return answers that look like a short `answer` and mean something else, by what was changed.
+
+    The last number is changed by a factor of at least two or in its sign, and words so that no word is left.
+    """
+    found: dict[str, str] = {}
+    numbers = [*_DECIMAL.finditer(answer)]
+    if numbers:
+        last = numbers[-1]
+        whole, rest = last[1], last[2] or ""
+        before, after = answer[: last.start()], answer[last.end() :]
+        found["a digit appended"] = f"{before}{whole}7{rest}{after}"
+        found["a digit in front"] = f"{before}7{whole}{rest}{after}"
+        if len(whole) > 1:
+            found["a digit dropped"] = f"{before}{whole[:-1]}{rest}{after}"
+        if len(numbers) == 1 and not _LETTER.search(answer) and float(whole + rest):
+            sign = before.removesuffix("-") if before.endswith("-") else f"{before}-"
+            found["the opposite sign"] = f"{sign}{whole}{rest}{after}"
+            if len(whole) > 1 and not rest:
+                found["a decimal point"] = f"{before}{whole[0]}.{whole[1:]}{after}"
+    halves = [word[: len(word) // 2] for word in _WORD.findall(answer)]
+    if halves:
+        found["half of the first word"] = halves[0]
+        found["half of each word"] = _WORD.sub(lambda word: word[0][: len(word[0]) // 2], answer)
+    if answer.isalpha():
+        found["letters appended"] = answer + answer[::-1]
+    if answer.isalnum():
+        found["letters reversed"] = answer[::-1]
+        found["letters reversed but the first"] = answer[0] + answer[:0:-1]
+    return {name: other for name, other in found.items() if other != answer}
 
 
 def noise(rng: random.Random) -> str:

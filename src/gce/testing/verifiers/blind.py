@@ -1,0 +1,135 @@
+"""The check of answers that ignore the problem: prompt-blind baselines, and constant answers such as `nan`.
+
+A constant that a sound verifier accepts has a meaning, as "yes" has for questions of yes or no: it is right where the
+known answer means the same, and limits of prompt-blind baselines see to that. One that is right on problems with
+several other answers tells of a hole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from gce.domain.answers import Answer
+from gce.domain.baselines import Judged, limit_of, score_policies
+from gce.domain.completions import Completion
+from gce.domain.outcomes import mean_reward
+from gce.domain.problems import Problem
+from gce.domain.tasks.parts import Policy
+from gce.domain.tasks.task import without_thinking
+from gce.testing.verifiers.bench import Bench, beyond_chance, clipped, mentions
+from gce.testing.verifiers.responses import CONSTANTS
+
+__all__ = ["prompt_blind"]
+
+CHANCE = 0.05
+"""Solve rate of a constant up to which chance explains it, on problems whose known answers differ from its meaning."""
+UNKNOWN = 0.5
+"""The same where answers are unknown, so that a constant may mean the more common of two."""
+COMMON = 20
+"""Most common training answers that are tried as baselines."""
+
+
+def prompt_blind(bench: Bench, advance: Callable[[], None]) -> None:
+    """Check that no constant is right beyond chance and no prompt-blind baseline above the task's limit.
+
+    The limit holds for the solve rate and, where there is partial credit, for the mean reward.
+    """
+    tiers = [tier.name for tier in bench.task.tiers(bench.preset)]
+    without = [tier for tier in tiers if limit_of(bench.task, bench.preset, tier) >= 1.0]
+    if without:
+        first = next(iter(bench.task.presets))
+        why = "none in `References.limits`" if bench.preset == first else f"`References.limits` is for preset {first}"
+        bench.not_checked.append(f"blind: no limit for preset {bench.preset}, {', '.join(without)}: {why}")
+    for tier in tiers:
+        if tier not in without:
+            _baselines(bench, tier)
+        _constants(bench, tier)
+    for _ in bench.problems:
+        advance()
+
+
+def _baselines(bench: Bench, tier: str) -> None:
+    def judge(answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
+        for problem, completion in answers:
+            yield problem, completion, bench.verdicts(problem, without_thinking(completion.text))
+
+    limit = limit_of(bench.task, bench.preset, tier)
+    training = [
+        text
+        for problem in bench.training
+        if problem.tier == tier
+        for policy in bench.policies.values()
+        if (text := policy(problem, bench.rng("constant"))) is not None
+    ]
+    policies = dict(bench.prompt_blind)
+    for text, _ in Counter(training).most_common(COMMON):
+        policies[f"always {clipped(text)}"] = _always(text)
+    problems = [problem for problem in bench.more if problem.tier == tier]
+    for score in score_policies(bench.task, judge, policies, problems):
+        bench.tried["blind"] += score.share.n
+        if score.share.low > limit:
+            share = f"{score.share.correct} of {score.share.n} right on {tier}, the limit is {100 * limit:.0f} %"
+            bench.find("blind", "passes", f"{score.policy}: {share}")
+        elif score.reward.graded and score.reward.low > limit:
+            _partial_credit(bench, score.policy, score.reward.value, score.reward.n, tier, limit)
+
+
+def _always(text: str) -> Policy:
+    return lambda _problem, _rng: text
+
+
+def _partial_credit(bench: Bench, policy: str, mean: float, n: int, tier: str, limit: float) -> None:
+    gets = f"gets a mean reward of {mean:.2f} on {n} problems of {tier} without solving them"
+    bench.find("blind", "partial credit", f"{policy} {gets}, the limit is {limit:.2f}")
+
+
+def _constants(bench: Bench, tier: str) -> None:
+    """Try the constants, and hostile texts that earned something, each on every problem of a tier."""
+    limit = limit_of(bench.task, bench.preset, tier)
+    problems = bench.sample(tier)
+    texts = {bench.task.audit.write(constant): constant for constant in CONSTANTS}
+    texts |= {text: text for text in bench.rewarded.get(tier, ())}
+    passing, paid = [], []
+    for text, constant in texts.items():
+        answers = [bench.answer(problem, text, bench.verdicts(problem, text)) for problem in problems]
+        bench.tried["blind"] += len(answers)
+        right, n, known = _unexplained(bench, constant, [answer for answer in answers if not answer.failed])
+        chance = CHANCE if known else max(UNKNOWN, limit if limit < 1.0 else 0.0)
+        if beyond_chance(right, n, chance, len(texts)):
+            which = f"the {n} problems of {tier} with another answer" if known else f"{n} problems of {tier}"
+            said = f"always {clipped(text)} is right on {right} of {which}"
+            passing.append((right, f"{said}; chance explains {100 * chance:.0f} %"))
+            continue
+        reward = mean_reward([answer.reward for answer in answers])
+        if reward.graded and reward.low > limit:
+            paid.append((reward.value, reward.n, text))
+    for _, said in sorted(passing, key=lambda each: -each[0]):
+        bench.find("blind", "constant", said)
+    for mean, n, text in sorted(paid, key=lambda each: -each[0]):
+        _partial_credit(bench, f"always {clipped(text)}", mean, n, tier, limit)
+
+
+def _unexplained(bench: Bench, constant: str, answers: Sequence[Answer]) -> tuple[int, int, bool]:
+    """Return on how many of how many problems a constant is right, and whether answers are known.
+
+    If so, problems are left out whose answer the constant may mean: it stands in it as a word, or it is the answer of
+    most problems on which the constant is right.
+    """
+    right = [
+        answer.problem.key
+        for answer in answers
+        if answer.right and bench.says(answer.problem, answer.completion.text) is not True
+    ]
+    known = {answer.problem.key: bench.known_answer(answer.problem) for answer in answers} if right else {}
+    known = {key: answer for key, answer in known.items() if answer}
+    if 2 * len(known) <= len(answers):
+        return len(right), len(answers), False
+    accepted = Counter(known[key] for key in right if key in known)
+    meaning = max(accepted, key=accepted.__getitem__, default="")
+    other = {
+        key
+        for key, answer in known.items()
+        if answer != meaning and not mentions(answer.casefold(), constant.casefold())
+    }
+    return len(other.intersection(right)), len(other), True

@@ -1,0 +1,77 @@
+"""The checks of a task's own answers, those of the column `answer`: they are right, and what resembles them is not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from gce.domain.problems import Problem
+from gce.domain.tasks.own import LEAST_LIMIT, answer_of
+from gce.testing.verifiers.bench import Bench, beyond_chance, called, clipped
+from gce.testing.verifiers.responses import near_misses as changed
+
+__all__ = ["near_misses", "own_answers"]
+
+EXAMPLES = 3
+"""Refused answers that a finding shows."""
+
+
+def own_answers(bench: Bench, advance: Callable[[], None]) -> None:
+    """Check that the verifier calls the own answer of every row right."""
+    refused: list[tuple[str, str]] = []
+    unwritten = typed = 0
+    for problem in bench.every():
+        own = answer_of(problem.instance)
+        if not own:
+            continue
+        text = bench.task.audit.write(own)
+        verdicts = bench.verdicts(problem, text)
+        answer = bench.answer(problem, text, verdicts)
+        if verdicts and all(verdict.status == "unreadable" for verdict in verdicts):
+            unwritten += 1
+            continue
+        bench.tried["own answers"] += 1
+        if not answer.right and not answer.failed:
+            score = "" if answer.reward is None else f" (reward {answer.reward:g})"
+            where = bench.task.audit.where(problem.instance) or problem.key
+            refused.append((where, f"{where}, {clipped(own)}: {called(verdicts)}{score}"))
+            typed += not isinstance(problem.instance.row["answer"], str)
+    if unwritten:
+        bench.not_checked.append(f"own answers: {unwritten} cannot be written in the format that `extract` reads")
+    if refused:
+        said = f"the score refuses the row's own answer in {len(refused)} of {bench.tried['own answers']} rows"
+        hint = "; a score is given text: compare with str(problem['answer'])" if typed == len(refused) else ""
+        in_order = sorted(refused, key=lambda each: (len(each[0]), each[0]))
+        examples = "; ".join(example for _, example in in_order[:EXAMPLES])
+        bench.find("own answers", "refused", f"{said}: {examples}{hint}")
+    for _ in bench.problems:
+        advance()
+
+
+def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
+    """Check that answers which resemble the own answer and mean something else are wrong, as a rule.
+
+    A change is found where it leaves more of the different answers right than `LEAST_LIMIT`, beyond chance: some
+    problems have several right answers.
+    """
+    passed: dict[str, dict[str, tuple[str, Problem, str] | None]] = defaultdict(dict)
+    for tier in bench.task.tiers(bench.preset):
+        for problem in bench.sample(tier.name):
+            own = answer_of(problem.instance)
+            for name, other in changed(own).items():
+                bench.tried["near misses"] += 1
+                text = bench.task.audit.write(other)
+                if bench.is_right(problem, text) and bench.says(problem, text) is not True:
+                    passed[name][own] = (other, problem, text)
+                else:
+                    passed[name].setdefault(own, None)
+    for name, by_answer in passed.items():
+        examples = [(own, *found) for own, found in by_answer.items() if found]
+        if beyond_chance(len(examples), len(by_answer), LEAST_LIMIT, len(passed)):
+            own, other, problem, text = examples[0]
+            said = f"right for {len(examples)} of {len(by_answer)} answers, as {clipped(other)} for {clipped(own)}"
+            bench.find("near misses", name, said, problem, text)
+    if any(check == "near misses" for check, _ in bench.kinds) and bench.accepts is None:
+        bench.not_checked.append("near misses: without `accepts`, whether questions have several right answers")
+    for _ in bench.problems:
+        advance()
