@@ -49,12 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds", type=SEED_COUNT, default=1, help="training seeds that are averaged; speaks of these only (default 1)"
     )
-    parser.add_argument(
-        "--seed-correlation",
-        type=SHARE,
-        default=0.5,
-        help="correlation of a problem's differences under two seeds (default 0.5)",
-    )
     parser.add_argument("--power", type=SHARE_INSIDE, default=0.8, help="wanted power (default 0.8)")
     parser.add_argument(
         "--comparisons",
@@ -66,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    names = ("n", "tiers", "gain", "base", "discordant", "correlation", "seeds", "seed_correlation", "power")
-    found = power(arguments.run, comparisons=arguments.comparisons, **{each: vars(arguments)[each] for each in names})
+    names = ("n", "tiers", "gain", "base", "discordant", "correlation", "seeds", "power", "comparisons")
+    found = power(arguments.run, **{each: vars(arguments)[each] for each in names})
     if arguments.json:
         put_json(to_plain(found), indent=1)
     else:
