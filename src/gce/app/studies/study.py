@@ -32,7 +32,7 @@ __all__ = [
 
 INTERVALS_IN_WORDS = (
     "differences have 95 % bootstrap intervals over test problems, for these seeds only; the column "
-    '"with other seeds" also draws the seeds anew (hierarchical bootstrap), and is too narrow with few seeds'
+    '"with other seeds" also draws the seeds anew (hierarchical bootstrap), and is too narrow where few seeds differ much'
 )
 
 
