@@ -121,7 +121,7 @@ def power(
     compared = {} if run is None else _stored_pairs(str(run))
     p_values = {what: each.adjusted for what, each in paired_gains(compared).items()}
     level = LEVEL / (comparisons or max(1, len(compared)))
-    chosen = {"base": base, "discordant": discordant, "tiers": tiers}
+    chosen: dict[str, Any] = {"base": base, "discordant": discordant, "tiers": tiers}
     rows: list[PowerRow] = []
     for what, pairs in (compared or {"": []}).items():
         size, gains, pairing = _observed(pairs) if pairs else (200, GAINS, Pairing())
@@ -149,9 +149,10 @@ def power(
 def _observed(pairs: Sequence[Pair]) -> tuple[int, tuple[float, ...], Pairing]:
     """Problems per tier, gain, and base rate, discordance and tiers."""
     count, tiers = len(pairs), len({tier for tier, *_ in pairs})
-    base, after = (sum(pair[place] for pair in pairs) / count for place in (1, 2))
+    base = sum(before for _, before, _ in pairs) / count
+    gain = sum(after for _, _, after in pairs) / count - base
     discordant = sum(before != after for _, before, after in pairs) / count
-    return count // tiers, (after - base,), Pairing(base=base, discordant=discordant, tiers=tiers)
+    return count // tiers, (gain,), Pairing(base=base, discordant=discordant, tiers=tiers)
 
 
 def gain_found(problems: int, comparisons: int = 1) -> Iterator[str]:
