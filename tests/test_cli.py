@@ -589,7 +589,7 @@ def test_a_blind_answer_above_its_limit_is_named_and_exits_with_1(gce: Gce) -> N
     ran = gce("audit", *TOY, "--n", "1", "--fit", "1", "--tiers", "T2")
     assert ran.status == 1
     assert "above the limit of 50 %: always 0 on T2, upper bound" in ran.out
-    assert "points, and no baseline can be shown to be below the limit of 50 %: use --n 4 or more" in ran.out
+    assert "points, and no baseline can be shown to be below the limit of 50 %: n must be at least 4" in ran.out
 
 
 def test_the_audit_says_what_so_many_problems_can_tell(gce: Gce) -> None:

@@ -183,12 +183,15 @@ def test_a_run_and_its_report_show_mean_rewards_before_and_after(
     pytest.importorskip("safetensors")  # Runs are kept in directories.
     monkeypatch.setenv("COLUMNS", "200")
     result = gce.train(task="test_graded:GRADED", run=tmp_path / "run", **CASES, **SMALL, test=20)
-    rows = rows_of(str(result), "mean reward")
+    rows = rows_of(str(result).replace("\nmean reward, after", "\n\nmean reward, after"), "mean reward")
     assert list(rows) == ["before", "after", "best prompt-blind", "adds"]
     for moment in ("before", "after"):
         rewards = [each["reward"] for each in result.answers(moment)]
         assert rows[moment][-1] == pytest.approx(sum(rewards) / 60, abs=5e-4)
-    assert set(result.summary["mean_reward"]) == {"before", "after", "floors", "heuristics"}
+    assert set(result.summary["mean_reward"]) == {"before", "after", "floors", "heuristics", "gain"}
+    gain = result.summary["mean_reward"]["gain"]["mean"]["value"]
+    assert gain == pytest.approx(rows["after"][-1] - rows["before"][-1], abs=1e-3)
+    assert f"mean reward, after - before: {gain:+.3f} (" in str(result)
     text = str(gce.report(tmp_path / "run"))
     line = next(line for line in text.splitlines() if line.startswith("| mean reward"))
     assert [cell.strip() for cell in line.split("|")[1:-1]] == ["mean reward", "T0", "T1", "T2", "mean"]

@@ -154,6 +154,8 @@ def test_a_name_that_names_nothing_is_one_line_and_nothing_is_written(
         arguments += ["--task", "nothing"]
     if command in ("generate", "audit") and action.dest != "preset":
         arguments += ["--preset", "nothing"]
+    if command == "power":
+        arguments += ["--base", "1", "--gain", "1"]
     assert refuses(capsys, arguments)
     assert os.listdir(tmp_path) == []
 

@@ -136,7 +136,7 @@ def test_from_assumptions() -> None:
     (row,) = found.rows
     assert row.power == pytest.approx(Pairing(tiers=6).power(100, 0.05)) and row.p is None
     assert row.needed == problems_needed(Pairing(tiers=6), 0.05)
-    assert "100 problems in each of 6 tiers, base rate 50 %, correlation 0.5" in str(found)
+    assert str(found).startswith("assumed: 6 tiers, McNemar's exact test at 5 %, correlation 0.5\nn ")
     assert [each.gain for each in gce.power(base=0.97).rows] == [0.01, 0.02]
     with pytest.raises(gce.BadInput, match="base rate plus gain"):
         gce.power(base=0.9, gain=0.2)

@@ -297,6 +297,7 @@ def test_the_validity_card_of_a_toy_run(ended: Path, capsys: pytest.CaptureFixtu
     assert lines["process: right answers that cannot be judged"]["value"] == 1.0
     assert {f"shortcut margin, points: T{n}" for n in (0, 1, 2)} <= set(lines)
     assert card["words"][0].startswith("Temporal: ") and "First iteration with a significant gain" in card["words"][1]
+    assert card["words"][2].startswith("Shortcuts: accuracy is significantly above the best prompt-blind baseline in ")
     (ended / "validity.json").unlink()
 
 

@@ -19,7 +19,6 @@ from attrs import frozen
 __all__ = [
     "ADAPTED_BLOCKS",
     "BATCH",
-    "CHANGE",
     "COMPARISONS",
     "DECIMAL",
     "DECIMAL_FROM_0",
@@ -431,8 +430,6 @@ SHARE = Number(0.0, 1.0)
 SHARE_ABOVE_0 = Number(0.0, 1.0, above=True)
 SHARE_BELOW_1 = Number(0.0, 1.0, below=True)
 SHARE_INSIDE = Number(0.0, 1.0, above=True, below=True)
-CHANGE = Number(-1.0, 1.0)
-"""A difference of two shares."""
 TEMPERATURE = Number(1e-6, 100.0, or_0=True)
 """0 is greedy. Logits divided by less than a millionth overflow float32; above 100, tokens are drawn at random."""
 LEARNING_RATE = Number(1e-12, 1e6, above=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count as count_up
-from math import exp, lgamma, log, log1p, sqrt
+from math import sqrt
 
 from attrs import frozen
 
@@ -17,6 +17,7 @@ from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import Completion
 from gce.domain.measurements import Interval, MeanReward
 from gce.domain.outcomes import mean_reward, rate
+from gce.domain.power import binomial_tail
 from gce.domain.problems import Problem
 from gce.domain.randomness import python_generator
 from gce.domain.statistics import DEFAULT_INTERVAL, wilson
@@ -152,7 +153,7 @@ def resolution(n: int, limit: float) -> Resolution:
     most = -1
     while most < n and wilson(most + 1, n).high <= limit:
         most += 1
-    passes = next((rate / 1000 for rate in range(1000, 0, -1) if _at_most(most, n, rate / 1000) >= POWER), 0.0)
+    passes = next((rate / 1000 for rate in range(1000, 0, -1) if binomial_tail(most, n, rate / 1000) >= POWER), 0.0)
     needed = next(count for count in count_up(1) if wilson(0, count).high <= limit)
     below = next((right - 1 for right in range(n + 1) if wilson(right, n).low > limit), n)
     fails = next((rate / 1000 for rate in range(1, 1001) if _at_most(below, n, rate / 1000) < 1.0 - POWER + 1e-9), None)
@@ -165,19 +166,6 @@ def least_difference(n: int) -> float:
     Two-sided z test at 5 %: (1.96 + 0.84) standard errors; at most 1.
     """
     return min(1.0, (1.96 + 0.84) * sqrt(0.5 / n))
-
-
-def _at_most(most: int, n: int, rate: float) -> float:
-    """The chance of at most so many right answers of `n`."""
-    if most >= n:
-        return 1.0
-    if rate >= 1.0 or most < 0:
-        return 0.0
-    logs = (
-        lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(rate) + (n - k) * log1p(-rate)
-        for k in range(most + 1)
-    )
-    return sum(map(exp, logs))
 
 
 def best_by_group(scores: Sequence[PolicyScore]) -> dict[str, PolicyScore]:

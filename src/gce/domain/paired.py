@@ -92,8 +92,9 @@ def hierarchical_bootstrap(
     A repetition draws seeds with replacement, then problems within each tier; all seeds answer the same problems, so
     they share the draw of problems.
 
-    With few seeds the interval is too narrow: of S seeds, the variance between seeds is underestimated by the factor
-    (S - 1) / S, and its uncertainty is ignored. See docs/explanation/statistics.md for measured coverage.
+    With few seeds that differ much the interval is too narrow: of S seeds, the variance between seeds is underestimated
+    by the factor (S - 1) / S, and its uncertainty is ignored. Where seeds hardly differ it is too wide: noise that is
+    particular to a seed and a problem counts up to three times. docs/explanation/statistics.md has measured coverage.
 
     Source: Davison and Hinkley (1997), Bootstrap Methods and Their Application, section 3.8; Owen (2007), The
     pigeonhole bootstrap, Annals of Applied Statistics 1, for crossed factors.

@@ -11,7 +11,7 @@ from math import ceil, exp, floor, lgamma, log, log1p, sqrt
 
 from attrs import field, frozen, validators
 
-__all__ = ["MOST_PAIRS", "Pairing", "discordance", "mcnemar_power", "minimal_gain", "problems_needed"]
+__all__ = ["MOST_PAIRS", "Pairing", "binomial_tail", "discordance", "mcnemar_power", "minimal_gain", "problems_needed"]
 
 MOST_PAIRS = 1_000_000
 """Pairs up to which `problems_needed` searches."""
@@ -98,7 +98,7 @@ def mcnemar_power(n: int, gained: float, lost: float, *, level: float = 0.05) ->
     chances = (0.5, up, 1 - up)
     # The edge only grows with the number of discordant problems, by at most 1; -1 if no count rejects.
     edge = _likely(counts.start, 0.5).start - 1
-    tails = [_tail(edge, counts.start, chance) for chance in chances]
+    tails = [binomial_tail(edge, counts.start, chance) for chance in chances]
     power = 0.0
     for m in counts:
         while 2 * (tails[0] + _probability(edge + 1, m, 0.5)) <= level:
@@ -151,7 +151,7 @@ def _likely(n: int, chance: float) -> range:
     return range(max(0, floor(n * chance - reach)), min(n, ceil(n * chance + reach)) + 1)
 
 
-def _tail(most: int, n: int, chance: float) -> float:
+def binomial_tail(most: int, n: int, chance: float) -> float:
     """Return the probability of at most so many successes."""
     return sum(_probability(k, n, chance) for k in _likely(n, chance) if k <= most)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from gce.app.evaluation.power import power
-from gce.app.options import CHANGE, COMPARISONS, PROBLEMS, RUN, SEED_COUNT, SHARE, SHARE_INSIDE, TIERS
+from gce.app.options import COMPARISONS, PROBLEMS, RUN, SEED_COUNT, SHARE, SHARE_ABOVE_0, SHARE_INSIDE, TIERS
 from gce.app.terminal import put, put_json
 from gce.domain.serialization import to_plain
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=RUN, nargs="?", metavar="RUN", help="a run, or a file of gce evaluate --answers")
     parser.add_argument("--n", type=PROBLEMS, help="problems per tier (default 200, or the stored ones)")
     parser.add_argument("--tiers", type=TIERS, help="number of tiers (default 1, or the stored ones)")
-    parser.add_argument("--gain", type=CHANGE, help="expected difference of solve rates (default: several)")
+    parser.add_argument("--gain", type=SHARE_ABOVE_0, help="expected difference of solve rates (default: several)")
     parser.add_argument("--base", type=SHARE, help="solve rate of the first (default 0.5, or the stored one)")
     parser.add_argument("--discordant", type=SHARE, help="share of discordant problems (default: by --correlation)")
     parser.add_argument(
@@ -48,12 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seeds", type=SEED_COUNT, default=1, help="training seeds that are averaged; speaks of these only (default 1)"
-    )
-    parser.add_argument(
-        "--seed-correlation",
-        type=SHARE,
-        default=0.5,
-        help="correlation of a problem's differences under two seeds (default 0.5)",
     )
     parser.add_argument("--power", type=SHARE_INSIDE, default=0.8, help="wanted power (default 0.8)")
     parser.add_argument(
@@ -66,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    names = ("n", "tiers", "gain", "base", "discordant", "correlation", "seeds", "seed_correlation", "power")
-    found = power(arguments.run, comparisons=arguments.comparisons, **{each: vars(arguments)[each] for each in names})
+    names = ("n", "tiers", "gain", "base", "discordant", "correlation", "seeds", "power", "comparisons")
+    found = power(arguments.run, **{each: vars(arguments)[each] for each in names})
     if arguments.json:
         put_json(to_plain(found), indent=1)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,10 @@ class PowerRow:
     """What a number of problems can tell about one gain."""
 
     what: str
-    """The names of the two that are compared; empty where nothing stored is."""
+    """The names of the two that are compared; empty for assumptions."""
     n: int
     """Problems per tier; of unequal tiers the mean, rounded down."""
+    base: float
     gain: float
     discordant: float
     """Share of problems that exactly one of the two solves."""
@@ -46,7 +46,7 @@ class PowerRow:
     needed: int | None
     """Problems per tier that find `gain` with the wanted power; None above 1,000,000 pairs, or for no gain."""
     p: float | None = None
-    """Of the stored answers, the p value of the comparison, with Holm's correction over the rows."""
+    """For stored answers, the p value of the comparison, with Holm's correction over the rows."""
 
 
 @frozen
@@ -60,27 +60,30 @@ class Power:
 
     def __str__(self) -> str:
         """The table."""
-        stored = any(row.p is not None for row in self.rows)
-        head: tuple[str, ...] = ("gain", "discordant", "power", "smallest", "needed")
-        rows: list[tuple[str, ...]] = [
+        head = ("", "n", "base", "gain", "discordant", "power", "smallest", "needed", "p (Holm)")
+        rows = [
             (
+                row.what,
+                f"{row.n:,}",
+                f"{100 * row.base:.1f} %",
                 f"{100 * row.gain:+.3g}",
                 f"{100 * row.discordant:.1f} %",
                 f"{100 * row.power:.1f} %",
                 "-" if row.minimal_gain is None else f"{100 * row.minimal_gain:+.1f}",
                 "-" if not row.gain else "more" if row.needed is None else f"{row.needed:,}",
+                p_cell(row.p),
             )
             for row in self.rows
         ]
-        if stored:
-            head = ("", "n", *head, "p (Holm)")
-            rows = [(row.what, f"{row.n:,}", *cells, p_cell(row.p)) for row, cells in zip(self.rows, rows, strict=True)]
-        wanted = f"with {100 * self.wanted:g} % power"
-        last = (
-            f"gain, smallest: in points; smallest: the smallest gain found {wanted};",
-            f"needed: problems per tier that find the gain {wanted}, up to {MOST_PAIRS:,} pairs",
+        shown = slice(0, 9) if any(row.what for row in self.rows) else slice(1, 8)
+        return "\n".join(
+            [
+                self.assumed,
+                table(head[shown], [row[shown] for row in rows]),
+                f"smallest: the smallest gain found with {100 * self.wanted:g} % power, in points;",
+                f"needed: problems per tier that find the gain with it, in at most {MOST_PAIRS:,} pairs",
+            ]
         )
-        return "\n".join([self.assumed, table(head, rows), *last])
 
 
 def power(
@@ -93,7 +96,6 @@ def power(
     correlation: float = 0.5,
     tiers: int | None = None,
     seeds: int = 1,
-    seed_correlation: float = 0.5,
     power: float = 0.8,
     comparisons: int | None = None,
 ) -> Power:
@@ -101,48 +103,56 @@ def power(
 
     Args:
         run: a run, compared before and after training, or a file of answers of `gce evaluate`, whose strategies are
-            compared with zero-shot or the first one. They set `n`, `tiers`, `base`, `discordant` and `gain` where these
-            are not given.
+            compared with zero-shot or the first one. Values that are not given are taken from there.
         n: problems per tier; by default 200.
         gain: the expected difference of solve rates, in [-1, 1]; by default several.
         base: solve rate of the first policy; by default 0.5.
         discordant: share of problems that exactly one of the two solves; by default from `correlation`.
-        correlation: of the two outcomes on a problem.
+        correlation: of the two outcomes on a problem, in [0, 1].
         tiers: number of tiers with n problems each; by default 1.
         seeds: training seeds whose differences are averaged; see `gce.domain.power.Pairing`.
-        seed_correlation: correlation of a problem's differences under two seeds.
         power: the wanted power.
-        comparisons: how many rows are compared with one: the 5 % are divided by it, which is Holm's first step. By
-            default 1, or the number of strategies in the file.
+        comparisons: rows that are compared with one: the 5 % are divided by it, which is Holm's first step. By default
+            1, or those stored.
 
     Raises:
         BadInput: values that do not go together, or a run or file without pairs of answers.
     """
-    given = Pairing(
-        base=0.5 if base is None else base,
-        correlation=correlation,
-        discordant=discordant,
-        tiers=1 if tiers is None else tiers,
-        seeds=seeds,
-        seed_correlation=seed_correlation,
-    )
-    if run is None:
-        level = LEVEL / (comparisons or 1)
-        size = 200 if n is None else n
-        gains = [each for each in GAINS if given.base + each <= 1] if gain is None else [gain]
-        rows = [_row("", given, size, each, power, level) for each in gains]
-        return Power(_assumed(given, size, comparisons or 1), power, tuple(rows))
-    pairs = _stored_pairs(str(run))
-    level = LEVEL / (comparisons or len(pairs))
-    found = []
-    for what, each in paired_gains(pairs).items():
-        own = _observed(given, pairs[what], base=base, discordant=discordant, tiers=tiers)
-        size = len(pairs[what]) // len({tier for tier, *_ in pairs[what]}) if n is None else n
-        observed = (each.gained - each.lost) / len(pairs[what])
-        row = _row(what, own, size, observed if gain is None else gain, power, level)
-        found.append(evolve(row, p=each.adjusted))
-    said = f"{run}: power if the true gain and discordance are those observed, two-sided at {100 * level:g} %"
-    return Power(said, power, tuple(found))
+    compared = {} if run is None else _stored_pairs(str(run))
+    p_values = {what: each.adjusted for what, each in paired_gains(compared).items()}
+    level = LEVEL / (comparisons or max(1, len(compared)))
+    chosen: dict[str, Any] = {"base": base, "discordant": discordant, "tiers": tiers}
+    rows: list[PowerRow] = []
+    for what, pairs in (compared or {"": []}).items():
+        size, gains, pairing = _observed(pairs) if pairs else (200, GAINS, Pairing())
+        pairing = evolve(pairing, **{name: value for name, value in chosen.items() if value is not None})
+        pairing = evolve(pairing, correlation=correlation, seeds=seeds)
+        size, gains = size if n is None else n, gains if gain is None else (gain,)
+        if gains is GAINS:
+            gains = tuple(each for each in GAINS if pairing.base + each <= 1.0)
+        smallest = minimal_gain(pairing, size, power=power, level=level)
+        for each in gains:
+            try:
+                share = sum(pairing.changes(each))
+            except ValueError as error:
+                raise BadInput(str(error)) from error
+            found = pairing.power(size, each, level=level)
+            needed = problems_needed(pairing, each, power=power, level=level) if each else None
+            rows.append(PowerRow(what, size, pairing.base, each, share, found, smallest, needed, p_values.get(what)))
+    where = f"{run}, if the true gain and discordance are those observed" if compared else "assumed"
+    said = [f"{where}: {pairing.tiers} tier{'s' * (pairing.tiers > 1)}, McNemar's exact test at {100 * level:g} %"]
+    said += [f"correlation {correlation:g}"] if pairing.discordant is None else []
+    said += [f"{seeds} seeds, worth {pairing.pairs(size):,} independent pairs"] if seeds > 1 else []
+    return Power(", ".join(said), power, tuple(rows))
+
+
+def _observed(pairs: Sequence[Pair]) -> tuple[int, tuple[float, ...], Pairing]:
+    """Problems per tier, gain, and base rate, discordance and tiers."""
+    count, tiers = len(pairs), len({tier for tier, *_ in pairs})
+    base = sum(before for _, before, _ in pairs) / count
+    gain = sum(after for _, _, after in pairs) / count - base
+    discordant = sum(before != after for _, before, after in pairs) / count
+    return count // tiers, (gain,), Pairing(base=base, discordant=discordant, tiers=tiers)
 
 
 def gain_found(problems: int, comparisons: int = 1) -> Iterator[str]:
@@ -152,47 +162,6 @@ def gain_found(problems: int, comparisons: int = 1) -> Iterator[str]:
             f"smallest gain found with 80 % power: {100 * found:.1f} points, paired on {problems:,} problems "
             "(base rate 50 %, correlation 0.5; other assumptions: gce power)"
         )
-
-
-@cache
-def _smallest(pairing: Pairing, n: int, power: float, level: float) -> float | None:
-    return minimal_gain(pairing, n, power=power, level=level)
-
-
-def _row(what: str, pairing: Pairing, n: int, gain: float, power: float, level: float) -> PowerRow:
-    try:
-        discordant = sum(pairing.changes(gain))
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-    needed = problems_needed(pairing, gain, power=power, level=level) if gain else None
-    smallest = _smallest(pairing, n, power, level)
-    return PowerRow(what, n, gain, discordant, pairing.power(n, gain, level=level), smallest, needed)
-
-
-def _assumed(given: Pairing, n: int, comparisons: int) -> str:
-    share = "" if given.discordant is None else f"discordant {100 * given.discordant:g} %"
-    words = [
-        f"{n:,} problems" + (f" in each of {given.tiers} tiers" if given.tiers > 1 else ""),
-        f"base rate {100 * given.base:g} %",
-        share or f"correlation {given.correlation:g}",
-    ]
-    if given.seeds > 1:
-        words.append(f"{given.seeds} seeds (as much as {given.pairs(n):,} independent pairs)")
-    return f"{', '.join(words)}; McNemar's exact test, two-sided at {100 * LEVEL / comparisons:g} %"
-
-
-def _observed(
-    given: Pairing, pairs: Sequence[Pair], *, base: float | None, discordant: float | None, tiers: int | None
-) -> Pairing:
-    """The assumptions, completed by what the pairs show."""
-    return evolve(
-        given,
-        base=sum(before for _, before, _ in pairs) / len(pairs) if base is None else base,
-        discordant=sum(before != after for _, before, after in pairs) / len(pairs)
-        if discordant is None
-        else discordant,
-        tiers=len({tier for tier, *_ in pairs}) if tiers is None else tiers,
-    )
 
 
 def _stored_pairs(place: str) -> dict[str, list[Pair]]:

@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 INTERVALS_IN_WORDS = (
-    "differences have 95 % bootstrap intervals over test problems, for these seeds only; the column "
-    '"with other seeds" also draws the seeds anew (hierarchical bootstrap), and is too narrow with few seeds'
+    "differences have 95 % bootstrap intervals over test problems, for these seeds only; those "
+    'in the column "with other seeds" also draw the seeds anew (hierarchical bootstrap), and need more than a few seeds'
 )
 
 
