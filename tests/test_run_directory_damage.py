@@ -438,9 +438,7 @@ def test_what_is_held_survives_and_damage_to_it_is_found(copy: Path) -> None:
         "DELETE FROM held WHERE sequence = 0",
     ):
         alter(copy, statement)
-        with pytest.raises(
-            DamagedStore, match=r"what is held .* does not match .* with discard_after 2"
-        ):
+        with pytest.raises(DamagedStore, match=r"what is held .* does not match .* with discard_after 2"):
             RunDirectory.open(copy)
         with RunDirectory.open(copy, discard_after=2) as run:
             assert list(run.held()) == []
