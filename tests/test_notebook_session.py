@@ -214,11 +214,15 @@ def test_the_table_at_the_end_has_the_paired_comparison() -> None:
 
 
 def test_loading_is_said_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(*_: Any) -> ScriptedModel:
+        time.sleep(0.3)
+        return toy_task.careless(None, None)
+
     quick, slow, evaluated = Listening(), Listening(), Listening()
     gce.train(**TOY, **SMALL, watch=lambda _last: quick)
     assert not [line for line in quick.said if line.startswith("loading")]
     monkeypatch.setattr("gce.app.interruption.SLOW", 0.0)
-    monkeypatch.setattr(toy_task, "slow", lambda *_: time.sleep(0.3) or toy_task.careless(None, None), raising=False)
+    monkeypatch.setattr(toy_task, "slow", made, raising=False)
     given: dict[str, Any] = {**TOY, "model": "toy_task:slow"}
     gce.train(**given, **SMALL, watch=lambda _last: slow)
     gce.evaluate(**given, n=1, watcher=evaluated)
