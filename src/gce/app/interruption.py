@@ -1,15 +1,19 @@
-"""Say of what was interrupted in Python what it was, and how a run continues."""
+"""Say of what was interrupted in Python what it was, and how a run continues; and of what is slow what it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 
 from gce.app.settings.records import TrainSettings
 from gce.app.wiring.names import plain_name
 
-__all__ = ["Interrupted", "resume_call", "saying_if_interrupted"]
+__all__ = ["Interrupted", "resume_call", "saying_if_interrupted", "saying_if_slow"]
+
+SLOW = 1.0
+"""Seconds."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -27,6 +31,18 @@ def saying_if_interrupted(words: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt as interrupt:
         raise (interrupt if interrupt.args else Interrupted(words)) from None
+
+
+@contextmanager
+def saying_if_slow(say: Callable[[str], None], words: str) -> Iterator[None]:
+    """Say these words where what is done inside takes longer than `SLOW`."""
+    timer = Timer(SLOW, say, [words])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def resume_call(name: str, settings: TrainSettings, changes: Mapping[str, Any], *, own_runs: bool = False) -> str:

@@ -156,7 +156,7 @@ def resolution(n: int, limit: float) -> Resolution:
     passes = next((rate / 1000 for rate in range(1000, 0, -1) if binomial_tail(most, n, rate / 1000) >= POWER), 0.0)
     needed = next(count for count in count_up(1) if wilson(0, count).high <= limit)
     below = next((right - 1 for right in range(n + 1) if wilson(right, n).low > limit), n)
-    fails = next((rate / 1000 for rate in range(1, 1001) if _at_most(below, n, rate / 1000) < 1.0 - POWER + 1e-9), None)
+    fails = next((rate / 1000 for rate in range(1, 1001) if binomial_tail(below, n, rate / 1000) <= 1.0 - POWER), None)
     return Resolution(most, passes if most >= 0 else 0.0, needed, fails)
 
 

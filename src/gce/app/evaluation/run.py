@@ -23,7 +23,7 @@ from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.results import shown
 from gce.app.evaluation.scoring import answer_record
 from gce.app.evaluation.settings import EvaluateKeywords, EvaluateSettings, evaluate_settings
-from gce.app.interruption import saying_if_interrupted
+from gce.app.interruption import saying_if_interrupted, saying_if_slow
 from gce.app.loaded_model import model_of
 from gce.app.notebook import watch_of
 from gce.app.options import MOST_ANSWERS
@@ -230,7 +230,6 @@ def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState
     """The model, without what it learned."""
     model = model_of(given.model)
     if isinstance(model, str):
-        watcher.say(f"loading {model}")
         chosen = ("device", "threads", "concurrency", "timeout")
         settings = TrainSettings(
             task=given.task_name,
@@ -240,7 +239,8 @@ def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState
             lora=LoraSettings(**shape_of(learned)),
             rollouts=RolloutSettings(temperature=given.temperature, max_tokens=given.max_tokens),
         )
-        model = find_model(settings, task)
+        with saying_if_slow(watcher.say, f"loading {model}"):
+            model = find_model(settings, task)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {given.model_name} cannot be evaluated: it has no sample method")
     if learned is not None and not isinstance(model, Adaptable):

@@ -17,7 +17,7 @@ from gce.app.evaluation.demonstrations import texts_digest
 from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.evaluation.stored_runs import iteration_records
-from gce.app.interruption import resume_call, saying_if_interrupted
+from gce.app.interruption import resume_call, saying_if_interrupted, saying_if_slow
 from gce.app.loaded_model import LoadedModel, trained_model
 from gce.app.notebook import watch_of
 from gce.app.settings.checks import check_variants
@@ -294,9 +294,8 @@ def _prepared_again(run: RunReader, settings: TrainSettings, given: Given, watch
 
 
 def _model(settings: TrainSettings, task: Task, given: Any, watcher: Watcher) -> LearningModel:
-    if given is None:
-        watcher.say(f"loading {settings.model.name}")
-    return find_learning_model(settings, task, given)
+    with saying_if_slow(watcher.say, f"loading {_called(settings)}"):
+        return find_learning_model(settings, task, given)
 
 
 def _learned(settings: TrainSettings) -> ModelState | None:
