@@ -9,7 +9,10 @@ import pytest
 
 from gce.adapters import matplotlib_figures
 from gce.adapters.matplotlib_figures import INK, png, svg
-from gce.domain.figures import Bars, Effects, Grid, Lines, Stacks, Timeline
+from gce.app.reports.page import html_page
+from gce.app.reports.section import Section
+from gce.domain.figures import Bars, Effects, Grid, Lines, Stacks, Table, Timeline
+from gce.domain.measurements import MeanReward
 from gce.domain.statistics import wilson
 from gce.domain.tasks import TASKS, draw_problem
 from gce.domain.timelines import Bar, Chart
@@ -140,3 +143,29 @@ class TestScheduleChart:
         assert found is not None and found.bars[0].start == 999999
         figure = Timeline("c", "far", found)
         assert figure.table.rows[0][1] == "999999" and "<svg" in svg(figure)
+
+
+def test_long_names_of_panels_do_not_overlap() -> None:
+    tiers = [f"a tier whose name is as long as a sentence, {number}" for number in range(6)]
+    looks = {tier: {tier: [(1.0, SHARE), (2.0, SHARE)]} for tier in tiers}
+    with matplotlib_figures._drawn(Lines("l", "a", {}, shares=tiers, intervals=looks)) as canvas:
+        canvas.draw_without_rendering()
+        assert not overlaps([axis.title.get_window_extent() for axis in canvas.axes])
+
+
+def test_a_mean_reward_is_drawn_and_listed_as_a_number_up_to_1() -> None:
+    reward = MeanReward(4, 2.0, 0.25, 0.75, graded=True)
+    bars = Bars("b", "x", {"after": {"T0": reward}}, unit="mean reward")
+    assert bars.table.head[2] == "mean reward (95 %)" and bars.table.rows[0][2:] == ("0.500 (0.250-0.750)", "4")
+    with matplotlib_figures._drawn(bars) as canvas:
+        (axis,) = canvas.axes
+        assert axis.get_ylim() == (0, 1.05) and axis.patches[0].get_height() == 0.5
+        assert axis.get_ylabel() == "mean reward"
+
+
+def test_a_chart_stands_beside_its_table_and_an_interval_may_stand_below_its_value() -> None:
+    table = Table(("", "T0"), (("after", "7 (1-<b>)"),))
+    both = Section("x", (), (table,), (Bars("b", "x", {"after": {"T0": wilson(1, 2)}}),))
+    page = html_page("x", [both, Section("y", (), (table,))], lambda _figure: "")
+    assert page.count('<div class="content both">') == 1 == page.count('<div class="content">')
+    assert page.count('<td class="measured">7 <span>(1-&lt;b&gt;)</span></td>') == 2

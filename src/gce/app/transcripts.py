@@ -7,7 +7,7 @@ reasoning steps to be judged. Knows neither pages nor terminals.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -200,20 +200,20 @@ def find_answers(run: AnswerReader, name: str, moment: str | None = None) -> lis
 
 def _named(answers: Iterable[StoredAnswer], name: str) -> dict[str, list[StoredAnswer]]:
     """Answers by problem: of those whose key it is; else of those whose tier and index; else of those it is part of."""
-    ways: tuple[Callable[[StoredAnswer], bool], ...] = (
-        lambda answer: name in (answer.problem, _within_task(answer.problem), answer.record.get("key")),
-        lambda answer: name == f"{answer.tier}/{answer.problem.rpartition('/')[2]}",
-        lambda answer: f"/{name.strip('/')}/" in f"/{answer.problem}/",
-    )
     found: tuple[dict[str, list[StoredAnswer]], ...] = ({}, {}, {})
     for answer in answers:
-        for way, fitting in zip(ways, found, strict=True):
-            if way(answer):
-                same = fitting.setdefault(answer.problem, [])
-                # Where several problems fit, they are named and no more.
-                if len(fitting) == 1 and len(same) < MOST_OF_A_PROBLEM:
-                    same.append(answer)
-                break
+        key = answer.problem
+        fits = (
+            name in (key, _within_task(key), answer.record.get("key")),
+            name == f"{answer.tier}/{key.rpartition('/')[2]}",
+            f"/{name.strip('/')}/" in f"/{key}/",
+        )
+        if any(fits):
+            fitting = found[fits.index(True)]
+            same = fitting.setdefault(key, [])
+            # Where several problems fit, they are named and no more.
+            if len(fitting) == 1 and len(same) < MOST_OF_A_PROBLEM:
+                same.append(answer)
     return next(filter(None, found), {})
 
 

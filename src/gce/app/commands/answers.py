@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         with new_output(out) as file:
             count = write_rows(arguments.to, COLUMNS, rows, file)
     if arguments.json:
-        put_json({"path": str(out), "format": arguments.to, "answers": count, "verified": verified})
+        said = {"path": str(out), "format": arguments.to, "answers": count}
+        put_json(said | {"verified": verified and not given.is_file()})
         return 0
     put(f"{out}: {count:,} answers", *(() if verified else (UNVERIFIED,)))
     put(f"read them with {_how_to_read(arguments.to, str(out))}")

@@ -222,7 +222,7 @@ class _Reader:
     def each_answer(self, name: str) -> Iterator[dict[str, Any]]:
         for number, record in _lines(Path(self.name)):
             if number > 1 and record["mode"] == name and self.last.get((name, record["name"])) == number:
-                yield {"digest": record["digest"], **record["attempts"][-1], "key": record["name"]}
+                yield {"digest": record.get("digest"), **record["attempts"][-1], "key": record["name"]}
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Any]]:
@@ -234,7 +234,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
             try:
                 record = json.loads(line)
                 if number == 1:
-                    dict(record["evaluation"])
+                    record["evaluation"].items()
                 else:
                     attempt = record["attempts"][-1]
                     from_plain(tuple[str, str], [record["mode"], record["name"]])
