@@ -12,7 +12,7 @@ from gce.app.wiring.names import plain_name
 
 __all__ = ["Interrupted", "resume_call", "saying_if_interrupted", "saying_if_slow"]
 
-SLOW = 1.0
+SLOW = 3.0
 """Seconds."""
 
 

@@ -36,7 +36,8 @@ def _iteration(run: Run, state: RunState) -> tuple[RunState, IterationRecord]:
     rollouts = without_failed(sampled)
     showed = rewards_by_tier(run.tiers, rollouts)
     if not warming_up and state.iteration == state.warm_ups:
-        run.watcher.say(*first_wave_lines(run, rollouts))
+        for line in first_wave_lines(run, rollouts):
+            run.watcher.say(line)
     buffer, admitted = admit_traces(run, state.buffer, number, rollouts)
     reports = warm_up(run, state) if warming_up else learn(run, number, buffer, rollouts, showed)
     updates = state.updates + len(reports)
