@@ -25,7 +25,7 @@ from gce.app import cli
 from gce.app.evaluation.stored_runs import base_of, stored_settings
 from gce.app.settings.records import all_settings
 from gce.app.settings.stored import from_stored
-from gce.app.settings.values import with_recipe
+from gce.app.settings.values import changed, with_recipe
 from gce.app.wiring.runs import open_run
 from gce.domain.serialization import to_plain
 from gce.domain.traces import trace_of_record, trace_record
@@ -103,8 +103,11 @@ def test_flat_settings_of_0_1_0_are_read_as_nested_ones() -> None:
     )
     assert settings == expected
     newer = {"evaluator", "rollouts.strategy", "executor.judges", "executor.kind"}
+    newer |= {"objective.clip_high", "objective.importance_cap"}
     assert len(flat) == len(all_settings().keys() - newer), "none that there was is left out"
     assert from_stored(to_plain(settings)) == settings
+    explicit = changed(settings, {"objective.clip": 0.2})
+    assert from_stored(to_plain(explicit)) == explicit, "the former default is kept where it is given now"
 
 
 def test_every_command_that_reads_a_run_opens_one_of_0_1_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

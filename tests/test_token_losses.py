@@ -25,9 +25,9 @@ def several(
     objective: Any, found: Any, weights: Any, sampled: Any, base: Any, sizes: Any = (1,), scales: Any = 1.0
 ) -> tuple[list[float], list[float]]:
     """Losses and pushes of the tokens of sequences of these sizes."""
-    arrays = [np.array(each, np.float64) for each in (found, weights, sampled, base)]
     members = np.repeat(np.eye(len(sizes)), sizes, axis=0)
-    losses, pushes = token_losses(objective, *arrays, np.full(len(members), scales), members)
+    values = (found, weights, sampled, base, [scales] * len(members), members)
+    losses, pushes = token_losses(objective, *(np.array(each, np.float64) for each in values))
     return losses.tolist(), pushes.tolist()
 
 
@@ -74,7 +74,7 @@ def test_what_it_pushes_by_is_minus_the_slope(
 def test_no_log_probability_overflows() -> None:
     objective = Objective(clip=0.2, kl=0.1)
     arrays = [np.array(values, np.float32) for values in ([0, -1e4], [-1, -1], [-1e4, 0], [-1e4, 0], [1, 1])]
-    losses, pushes = token_losses(objective, *arrays, np.eye(2, dtype=np.float32))
+    losses, pushes = token_losses(objective, *[*arrays, np.eye(2, dtype=np.float32)])
     assert np.isfinite(losses).all()
     assert np.isfinite(pushes).all()
 

@@ -35,7 +35,7 @@ class Case:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.model = load_torch_model(
+        self.model: Any = load_torch_model(
             directory,
             device="cpu",
             lora=LoraSettings(rank=4, layers=(0, 2)),
@@ -48,7 +48,7 @@ class Case:
         rng = np.random.Generator(np.random.Philox(3))
         traces = []
         for trace in drawn.traces:
-            said = trace.completion
+            said: Any = trace.completion
             moved = self.model.engine.scores(
                 (*said.prompt_token_ids, *said.token_ids), len(said.prompt_token_ids), adapter=True
             )
@@ -63,7 +63,7 @@ class Case:
 
     def inputs(self) -> dict[str, Any]:
         """The batch padded: prompts on the left, completions on the right."""
-        said = [trace.completion for trace in self.batch.traces]
+        said: list[Any] = [trace.completion for trace in self.batch.traces]
         start = max(len(each.prompt_token_ids) for each in said)
         end = max(len(each.token_ids) for each in said)
 
@@ -152,13 +152,18 @@ def assert_alike(found: Any, expected: Any) -> None:
         assert report.kl == pytest.approx(metrics["kl"], abs=1e-5)
 
 
-SAME = {
+SAME: dict[str, dict[str, Any]] = {
     "grpo": {"normalization": "sequence"},
     "bnpo": {"normalization": "token"},
     "dapo": {"normalization": "token"},
     "dr_grpo": {"normalization": "constant", "length": LONGEST},
 }
 """What TRL's kinds of loss are here."""
+
+
+def with_kl(trainer: Any, kl: float) -> None:
+    """Turn on the KL term without the reference model that `beta` would load, and without weights of its tokens."""
+    trainer.beta, trainer.args.use_bias_correction_kl = kl, False
 
 
 @pytest.mark.parametrize("kl", [0.0, 0.1])
@@ -169,14 +174,15 @@ def test_a_loss_of_grpo_is_that_of_trl(case: Case, tmp_path: Path, loss: str, le
     trainer = case.trainer(
         "GRPO", tmp_path, loss_type=loss, importance_sampling_level=level, epsilon=low, epsilon_high=high
     )
-    trainer.beta = kl  # Given to it, it would load a reference model.
+    with_kl(trainer, kl)
     more: dict[str, Any] = {"clip": low, "clip_high": high, "ratio": level, "kl": kl, **SAME[loss]}
     assert_alike(case.ours(evolve(case.batch, **more)), case.theirs(trainer))
 
 
 def test_truncated_importance_sampling_is_that_of_trl(case: Case, tmp_path: Path) -> None:
     trainer = case.trainer("GRPO", tmp_path, loss_type="dapo", epsilon=0.1, epsilon_high=0.15)
-    trainer.use_vllm, trainer.beta = True, 0.1
+    with_kl(trainer, 0.1)
+    trainer.use_vllm = True
 
     def corrected(turn: Turn) -> Turn:
         if (said := turn.completion) is None:
@@ -193,5 +199,5 @@ def test_truncated_importance_sampling_is_that_of_trl(case: Case, tmp_path: Path
 def test_the_loss_of_rloo_is_that_of_trl(case: Case, tmp_path: Path) -> None:
     algorithm = ALGORITHMS["rloo"]
     trainer = case.trainer("RLOO", tmp_path, epsilon=0.2, epsilon_high=0.2)
-    more = {"clip": 0.2, "ratio": algorithm.ratio, "normalization": algorithm.normalization}
+    more: dict[str, Any] = {"clip": 0.2, "ratio": algorithm.ratio, "normalization": algorithm.normalization}
     assert_alike(case.ours(evolve(case.batch, **more)), case.theirs(trainer))

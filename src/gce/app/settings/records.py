@@ -283,7 +283,6 @@ class ObjectiveSettings:
         DECIMAL,
         "clipping range of importance ratios above 1 (default: --clip, or the algorithm's)",
         flag="--clip-high",
-        omit_default=True,
     )
     importance_cap: float | None = setting(
         None,

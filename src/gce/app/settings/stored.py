@@ -46,6 +46,8 @@ def from_stored(data: Mapping[str, Any]) -> TrainSettings:
         BadInput: a setting that this version does not know, or an invalid value.
     """
     values = _migrated(data) if is_flat(data) else _by_dotted_name(data)
+    if "objective.clip_high" not in values and values.get("objective.clip") == 0.2:
+        del values["objective.clip"]  # Of an earlier version, whose default it was; now the algorithm's range is.
     unknown = sorted(set(values) - set(all_settings()))
     if unknown:
         raise BadInput(f"the run was made by another version: unknown settings {', '.join(unknown)}")

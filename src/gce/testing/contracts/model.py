@@ -15,7 +15,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from gce.domain.completions import Completion, SampleRequest
-from gce.domain.learning import ModelState, Trace, TrainingBatch, single_turn
+from gce.domain.learning import ModelState, Normalization, Ratio, Trace, TrainingBatch, single_turn
 from gce.domain.problems import Message
 from gce.errors import ModelError
 from gce.ports.model import Caching, Learner, Model, Probe, Sampler, Scorer
@@ -429,7 +429,7 @@ def _check_ratios_and_normalization(case: _Case) -> None:
     if any(trace.completion.log_probabilities is None for trace in batch.traces):
         return
     weights, counts = batch.weights, [len(trace.completion.token_ids or ()) for trace in batch.traces]
-    sums = {
+    sums: dict[Normalization, float] = {
         "token": sum(weight * count for weight, count in zip(weights, counts, strict=True)) / sum(counts),
         "sequence": sum(weights) / len(weights),
         "constant": sum(weight * count for weight, count in zip(weights, counts, strict=True)) / (7 * len(weights)),
@@ -441,8 +441,9 @@ def _check_ratios_and_normalization(case: _Case) -> None:
         )
     first.update(batch)
     middle = first.state()
-    losses = {}
-    for ratio in ("token", "sequence", "product"):
+    losses: dict[Ratio, float] = {}
+    ratios: tuple[Ratio, ...] = ("token", "sequence", "product")
+    for ratio in ratios:
         first.restore(middle)
         report = first.update(evolve(batch, ratio=ratio, normalization="sequence"))
         losses[ratio] = report.loss
