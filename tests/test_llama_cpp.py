@@ -111,6 +111,22 @@ def test_texts_are_as_likely_as_with_mlx(path: Path) -> None:
         other.restore(state)
 
 
+@pytest.mark.parametrize(("family", "facts"), [("qwen2", {}), ("qwen3", {"head_dim": 8})])
+def test_an_adapter_of_another_architecture_is_as_with_mlx(tmp_path: Path, family: str, facts: dict[str, int]) -> None:
+    base = write_tiny_llama(tmp_path / "base", layers=2, words=len(TOKENS) - 5, family=family, eos_token_id=2, **facts)
+    path = write_gguf(tmp_path / "tiny.gguf", base, architecture=family, tokens=TOKENS, template=TEMPLATE)
+    other = load_mlx_model(
+        base, device="cpu", lora=LoraSettings(rank=4, layers=(1,)), optimizer=OptimizerSettings(learning_rate=0.1)
+    )
+    for _ in range(3):
+        other.update(batch_of(other))
+    one, tokens = with_adapter(path, other.state()), (1, 5, 9, 2, 1, 7, 3, 12, 4, 2)
+    for adapter in (True, False):
+        found, expected = (m.engine.scores(tokens, 4, adapter=adapter) for m in (one, other))
+        np.testing.assert_allclose(found, expected, atol=TOLERANCE)
+    assert np.abs(np.subtract(found, one.engine.scores(tokens, 4, adapter=True))).max() > 10 * TOLERANCE
+
+
 def test_the_same_numbers_draw_the_same_tokens_as_with_mlx(path: Path) -> None:
     """Where two tokens are as likely as rounding can tell they may differ."""
     requests = requests_of(24)
