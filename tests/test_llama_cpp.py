@@ -21,6 +21,7 @@ from gce.adapters.models.backends.llama_cpp.model import load_llama_model
 from gce.adapters.models.backends.mlx.model import load_mlx_model
 from gce.adapters.models.formats.gguf_files import directory_of_gguf
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
+from gce.adapters.models.wrappers.other_sampler import WithSampler
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.wiring.models import find_learning_model, find_model
 from gce.domain.completions import SampleRequest
@@ -29,7 +30,7 @@ from gce.domain.problems import Message
 from gce.domain.tasks import TASKS
 from gce.errors import BadInput, ModelError
 from gce.ports.model import Learner, Probe
-from gce.testing.contracts.model import check_model
+from gce.testing.contracts.model import assert_same_arrays, check_model
 
 TOKENS = ["<|pad|>", "<|im_start|>", "<|im_end|>", *"abcdefghijklmnop", "ab"]
 TEMPLATE = (
@@ -195,3 +196,16 @@ def test_it_stands_behind_its_name_but_not_for_training(path: Path) -> None:
     assert find_model(settings, TASKS["scheduling"]).info().capabilities == {"sample", "score"}
     with pytest.raises(BadInput, match="cannot be trained, only evaluated"):
         find_learning_model(settings, TASKS["scheduling"])
+
+
+def test_as_a_sampler_it_follows_the_learner_to_the_byte(path: Path) -> None:
+    """A second pair that takes the first one's state goes on as the first does, and unlike before the update."""
+    one, other = (WithSampler(on_mlx(path, 0, 2), on_llama(path)) for _ in range(2))
+    before = sampled(one, requests_of(6))
+    one.update(batch_of(one))
+    other.restore(one.state())
+    found = sampled(one, requests_of(6))
+    assert sampled(other, requests_of(6)) == found != before
+    reports = [model.update(batch_of(model)) for model in (one, other)]
+    assert reports[0] == reports[1]
+    assert_same_arrays(one.state(), other.state())
