@@ -40,6 +40,8 @@ NAMES = {
     "self_attn.o_proj": "attn_output",
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
@@ -48,11 +50,11 @@ F32 = gguf.GGMLQuantizationType.F32
 
 
 def gguf_name(name: str) -> str:
-    stem = name.removesuffix(".weight")
+    stem, _, last = name.rpartition(".")
     if stem.startswith("model.layers."):
         _, _, block, rest = stem.split(".", 3)
-        return f"blk.{block}.{NAMES[rest]}.weight"
-    return f"{NAMES[stem]}.weight"
+        return f"blk.{block}.{NAMES[rest]}.{last}"
+    return f"{NAMES[stem]}.{last}"
 
 
 def turned(name: str, array: np.ndarray) -> np.ndarray:
@@ -100,7 +102,7 @@ def write_gguf(path: Path, base: Path, kind: Any = F32, *, architecture: str = "
     if "experts" in facts:
         writer.add_expert_count(facts["experts"])
     for name, array in mx.load(str(base / "model.safetensors")).items():
-        array = turned(name, np.array(array))
+        array = turned(name, np.array(array)) if architecture == "llama" else np.array(array)
         if array.ndim == 2 and kind != F32:
             writer.add_tensor(gguf_name(name), gguf.quants.quantize(array, kind), raw_dtype=kind)
         else:

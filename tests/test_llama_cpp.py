@@ -21,6 +21,7 @@ from gce.adapters.models.backends.llama_cpp.model import load_llama_model
 from gce.adapters.models.backends.mlx.model import load_mlx_model
 from gce.adapters.models.formats.gguf_files import directory_of_gguf
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
+from gce.adapters.models.wrappers.other_sampler import WithSampler
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.wiring.models import find_learning_model, find_model
 from gce.domain.completions import SampleRequest
@@ -29,14 +30,16 @@ from gce.domain.problems import Message
 from gce.domain.tasks import TASKS
 from gce.errors import BadInput, ModelError
 from gce.ports.model import Learner, Probe
-from gce.testing.contracts.model import check_model
+from gce.testing.contracts.model import assert_same_arrays, check_model
 
-TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *"abcdefghijklmnop", "ab"]
+TOKENS = ["<|pad|>", "<|im_start|>", "<|im_end|>", *"abcdefghijklmnop", "ab"]
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['content'] }}<|im_end|>{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>{% endif %}"
 )
 PROMPTS = tuple((Message("user", text),) for text in ("abcd", "mnop", "aabbccdd"))
+TOLERANCE = 0.02
+"""Of a log-probability in nats: llama.cpp keeps keys and values in float16."""
 TOO_LONG = (Message("user", "c" * 300),)
 
 
@@ -104,9 +107,25 @@ def test_texts_are_as_likely_as_with_mlx(path: Path) -> None:
             assert one.prompt_tokens(prompt) == other.prompt_tokens(prompt)
             for adapter in (True, False):
                 found, expected = (m.log_probabilities(prompt, "hgfedcba", adapter=adapter) for m in (one, other))
-                np.testing.assert_allclose(found, expected, atol=2e-3)
+                np.testing.assert_allclose(found, expected, atol=TOLERANCE)
         one.restore(state)
         other.restore(state)
+
+
+@pytest.mark.parametrize(("family", "facts"), [("qwen2", {}), ("qwen3", {"head_dim": 8})])
+def test_an_adapter_of_another_architecture_is_as_with_mlx(tmp_path: Path, family: str, facts: dict[str, int]) -> None:
+    base = write_tiny_llama(tmp_path / "base", layers=2, words=len(TOKENS) - 5, family=family, eos_token_id=2, **facts)
+    path = write_gguf(tmp_path / "tiny.gguf", base, architecture=family, tokens=TOKENS, template=TEMPLATE)
+    other = load_mlx_model(
+        base, device="cpu", lora=LoraSettings(rank=4, layers=(1,)), optimizer=OptimizerSettings(learning_rate=0.1)
+    )
+    for _ in range(3):
+        other.update(batch_of(other))
+    one, tokens = with_adapter(path, other.state()), (1, 5, 9, 2, 1, 7, 3, 12, 4, 2)
+    for adapter in (True, False):
+        found, expected = (m.engine.scores(tokens, 4, adapter=adapter) for m in (one, other))
+        np.testing.assert_allclose(found, expected, atol=TOLERANCE)
+    assert np.abs(np.subtract(found, one.engine.scores(tokens, 4, adapter=True))).max() > 10 * TOLERANCE
 
 
 def test_the_same_numbers_draw_the_same_tokens_as_with_mlx(path: Path) -> None:
@@ -114,11 +133,11 @@ def test_the_same_numbers_draw_the_same_tokens_as_with_mlx(path: Path) -> None:
     requests = requests_of(24)
     one, other = (sampled(make(path), requests) for make in (on_llama, on_mlx))
     same = [one[r.key].token_ids == other[r.key].token_ids for r in requests]
-    assert sum(same) >= len(requests) - 1
+    assert sum(same) >= len(requests) - 3
     for r, equal in zip(requests, same, strict=True):
         if equal:
             assert one[r.key].text == other[r.key].text
-            np.testing.assert_allclose(one[r.key].log_probabilities, other[r.key].log_probabilities, atol=2e-3)
+            np.testing.assert_allclose(one[r.key].log_probabilities, other[r.key].log_probabilities, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("max_batch", [1, 4, 9])
@@ -146,11 +165,11 @@ def test_a_long_prompt_is_decoded_in_parts(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "tiny.gguf", base, tokens=TOKENS, template=TEMPLATE, context=1024)
     prompt, text = (Message("user", "cdefghi" * 100),), "hg" * 20
     one, other = on_llama(path), on_mlx(path)
-    np.testing.assert_allclose(one.log_probabilities(prompt, text), other.log_probabilities(prompt, text), atol=5e-3)
-    (completion,) = one.sample([SampleRequest("long", prompt, 1, 1.0, 30)])
-    if completion.finish_reason == "stop":
-        scores = one.log_probabilities(prompt, completion.text)
-        assert sum(scores) == pytest.approx(sum(completion.log_probabilities), abs=5e-3)
+    np.testing.assert_allclose(
+        one.log_probabilities(prompt, text), other.log_probabilities(prompt, text), atol=TOLERANCE
+    )
+    request = [SampleRequest("long", prompt, 1, 1.0, 30)]
+    assert sampled(one, request)["long"].token_ids == sampled(other, request)["long"].token_ids
 
 
 def test_an_adapter_of_another_model_is_refused_and_changes_nothing(path: Path, tmp_path: Path) -> None:
@@ -177,3 +196,16 @@ def test_it_stands_behind_its_name_but_not_for_training(path: Path) -> None:
     assert find_model(settings, TASKS["scheduling"]).info().capabilities == {"sample", "score"}
     with pytest.raises(BadInput, match="cannot be trained, only evaluated"):
         find_learning_model(settings, TASKS["scheduling"])
+
+
+def test_as_a_sampler_it_follows_the_learner_to_the_byte(path: Path) -> None:
+    """A second pair that takes the first one's state goes on as the first does, and unlike before the update."""
+    one, other = (WithSampler(on_mlx(path, 0, 2), on_llama(path)) for _ in range(2))
+    before = sampled(one, requests_of(6))
+    one.update(batch_of(one))
+    other.restore(one.state())
+    found = sampled(one, requests_of(6))
+    assert sampled(other, requests_of(6)) == found != before
+    reports = [model.update(batch_of(model)) for model in (one, other)]
+    assert reports[0] == reports[1]
+    assert_same_arrays(one.state(), other.state())

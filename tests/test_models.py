@@ -150,7 +150,7 @@ def test_what_backends_are_said_to_do_they_do(tmp_path: Path) -> None:
 def test_a_sampler_is_put_before_a_model_that_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own completions, under a policy of both; a model without adapters cannot be one, nor have one."""
 
-    def found(**given: str) -> Any:
+    def found(**given: Any) -> Any:
         return find_learning_model(TrainSettings(model=ModelSettings(**given)), toy_task.ADDITION)
 
     for name in ("learner", "sampler"):

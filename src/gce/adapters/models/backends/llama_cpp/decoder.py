@@ -71,7 +71,6 @@ class LlamaDecoder:
         logits = self._context.decode(tokens, positions, np.arange(self.rows), live)
         drawn = draw(logits, uniforms[live], temperatures[live])
         self._lengths[live] += 1
-        found = tuple(np.zeros(self.rows, part.dtype) for part in drawn)
-        for whole, part in zip(found, drawn, strict=True):
-            whole[live] = part
-        return found
+        chosen, own, sampling = (np.zeros(self.rows, part.dtype) for part in drawn)
+        chosen[live], own[live], sampling[live] = drawn
+        return chosen, own, sampling

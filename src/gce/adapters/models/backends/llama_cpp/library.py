@@ -27,7 +27,8 @@ __all__ = ["MAX_TOKENS", "Context", "GgufModel", "LoraFile"]
 
 MAX_TOKENS = 512
 """Maximum tokens per call of `Context.decode`."""
-_ERROR = 3
+_ERROR = 4
+"""GGML_LOG_LEVEL_ERROR of ggml.h."""
 _errors: deque[str] = deque(maxlen=4)
 
 
@@ -112,7 +113,8 @@ class Context:
         settings = api.llama_context_default_params()
         settings.n_seq_max, settings.n_ctx = sequences, sequences * (-(-length // 256) * 256)
         settings.n_batch = settings.n_ubatch = MAX_TOKENS
-        settings.n_outputs_max, settings.n_outputs_max_per_seq = outputs, 0
+        # llama.cpp aborts the process if it is below the number of sequences.
+        settings.n_outputs_max, settings.n_outputs_max_per_seq = max(outputs, sequences), 0
         settings.n_threads = settings.n_threads_batch = threads
         settings.no_perf = True
         self._model, self._adapter = model, adapter

@@ -19,7 +19,7 @@ __all__ = ["adapter_of", "write_adapter"]
 
 _INTERLEAVED = "llama"
 """Of this architecture, GGUF files interleave the two halves of each head in the query and key projections."""
-_ARCHITECTURES = (_INTERLEAVED, "qwen2", "qwen3", "gemma", "gemma2", "gemma3")
+_ARCHITECTURES = (_INTERLEAVED, "qwen2", "qwen3")
 """Those whose linears a GGUF file holds as the Hugging Face layout does, but for that."""
 
 

@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
 
 import numpy as np
 
@@ -33,7 +32,7 @@ _MOST_SEQUENCES = 256
 
 
 def load_llama_model(
-    path: Path, *, device: Literal["cpu"] | None = None, threads: int | None = None, max_batch: int = 64
+    path: Path, *, device: str | None = None, threads: int | None = None, max_batch: int = 64
 ) -> LocalSampler:
     """Load a GGUF file of any architecture that llama.cpp generates text with.
 

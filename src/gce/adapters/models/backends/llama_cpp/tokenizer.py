@@ -41,7 +41,7 @@ class GgufTokenizer:
             found = (api.llama_token * room)()
             count = api.llama_tokenize(self._vocabulary, data, len(data), found, room, add_special_tokens, True)
             if count >= 0:
-                return found[:count]
+                return list(found[:count])
             room = -count
 
     def decode(self, tokens: Sequence[int], *, skip_special_tokens: bool) -> str:
