@@ -159,6 +159,13 @@ def test_settings_that_contradict_are_told_as_data_and_the_command_line_names_op
     )
 
 
+def test_importance_ratios_need_rollouts_without_few_shot_examples() -> None:
+    settings = with_recipe("gce", {"objective.importance_cap": 2.0, "demonstrations.bootstrap": "few-shot"})
+    with pytest.raises(SettingError) as caught:
+        check_variants(settings, ALGORITHMS["raft"])
+    assert caught.value.said(flag_of).endswith("sampled from another prompt: leave out --bootstrap")
+
+
 def test_a_section_is_a_record_of_its_class() -> None:
     with pytest.raises(SettingError, match=r"^lora must be a LoraSettings, got 3"):
         TrainSettings(lora=3)  # type: ignore[arg-type]

@@ -247,6 +247,24 @@ def test_a_report_before_the_first_rollouts_has_no_empty_tables(
     assert [[*row[:2], float(row[2])] for row in rows] == [["loss, nats per token", "loss", n] for n in (1, 2)]
 
 
+def test_metrics_of_a_run_of_an_algorithm_with_ratios_are_drawn(tmp_path: Path, titles: Any) -> None:
+    """All of them, for a model that reports log-probabilities."""
+    more = ("--algorithm", "gspo", "--clip-high", "0.1", "--importance-cap", "2", "--kl", "0.1", "--iterations", "1")
+    assert cli.main(["train", *TOY, *SIZES, *more, "--run-dir", str(tmp_path / "run")]) == 0
+    rows = titles(tmp_path / "run")["Training"]["figures"]["Training metrics"]["rows"]
+    assert {(panel, line) for panel, line, *_ in rows} >= {
+        ("reward", "mean"),
+        ("reward", "standard deviation"),
+        ("learning rate", "last step"),
+        ("KL divergence, nats per token", "from the sampler"),
+        ("KL divergence, nats per token", "from the base"),
+        ("ratios clipped, %", "from below"),
+        ("ratios clipped, %", "from above"),
+        ("log-probability, learner - sampler, nats", "maximum"),
+        ("longest completion, tokens", "maximum"),
+    }
+
+
 def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:
     study = ["ablate", *TOY, *SIZES, "--dir", str(tmp_path), "--seeds", "0,1", "--conditions", "full,shuffled"]
     assert cli.main(study) == 0

@@ -175,6 +175,12 @@ def test_what_was_sampled_lines_up_with_the_trained_tokens() -> None:
     np.testing.assert_equal(found.at_trained(found.sampled), [-1.0, -2.0, -3.0, np.nan, np.nan])
 
 
+def test_what_was_sampled_of_tokens_that_are_not_recorded_is_not_used() -> None:
+    """The text may have other tokens."""
+    (found,) = examples(user("hi"), wrote("ab", prompt="u:hi.a:", logs=(-1.0,)))
+    assert found.trained == 3 and np.isnan(found.at_trained(found.sampled)).all()
+
+
 def test_clipping_needs_all_that_was_sampled_of_every_trained_turn() -> None:
     with pytest.raises(ValueError, match="clip needs log-probabilities of sampled tokens, and k has none"):
         examples(user("hi"), wrote("ab", prompt="u:hi.a:", tokens="ab."), clip=True)

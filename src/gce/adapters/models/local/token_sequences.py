@@ -192,7 +192,8 @@ def _written(trace: Trace, place: int, turn: Turn, tokenizer: Tokenizer, *, clip
     if prompt is None:
         prompt = tokenizer.prompt_tokens(messages[:-1], trace.tools)
     if tokens is None:
-        tokens = _from_text(messages, completion, trace, tokenizer)
+        # What was known of the sampled tokens may not fit those of the text.
+        tokens, sampled = _from_text(messages, completion, trace, tokenizer), None
     return _Written(prompt, tokens, turn.weights, sampled or ())
 
 
@@ -261,8 +262,8 @@ def pooled(objective: Objective, values: Any, members: Any) -> Any:
     """
     if objective.ratio == "token":
         return values
-    sums = values @ members
-    return members @ (sums if objective.ratio == "product" else sums / members.sum(0))
+    sums = members @ (values @ members)
+    return sums if objective.ratio == "product" else sums / (members @ members.sum(0))
 
 
 def token_losses(
