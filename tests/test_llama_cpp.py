@@ -113,7 +113,7 @@ def test_texts_are_as_likely_as_with_mlx(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("family", "facts"), [("qwen2", {}), ("qwen3", {"head_dim": 8})])
-def test_an_adapter_of_another_architecture_is_as_with_mlx(tmp_path: Path, family: str, facts: dict[str, int]) -> None:
+def test_an_adapter_of_another_architecture_is_as_with_mlx(tmp_path: Path, family: str, facts: dict[str, Any]) -> None:
     base = write_tiny_llama(tmp_path / "base", layers=2, words=len(TOKENS) - 5, family=family, eos_token_id=2, **facts)
     path = write_gguf(tmp_path / "tiny.gguf", base, architecture=family, tokens=TOKENS, template=TEMPLATE)
     other = load_mlx_model(
