@@ -453,7 +453,7 @@ def test_folds_are_pooled_and_go_on_after_an_interruption(own: str, capsys: pyte
     pytest.importorskip("safetensors")
     command = ("train", "--task", f"{own}:TASK", "--model", f"{own}:MAKE", *LITTLE, "--run-dir", "out")
     status, out, err = run(capsys, *command, "--folds", "2")
-    assert status == 0 and "40 questions in 2 folds" in out and "paired by problem; 0 gained, 0 lost" in out
+    assert status == 0 and "40 questions in 2 folds" in out and "paired by question; 0 gained, 0 lost" in out
     assert err.startswith("40 questions in 2 folds: 95 % interval about +-15 points") and "[2/2] fold-2" in err
     done = Path("out/fold-1/summary.json").stat().st_mtime_ns
     shutil.rmtree("out/fold-2")

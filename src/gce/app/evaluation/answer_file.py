@@ -244,6 +244,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
                     from_plain(_Attempt, attempt)
             except _NOT_OURS as error:
                 raise BadInput(
-                    f"line {number} of {path} is no answer of gce evaluate: expected a run, or a file of its --answers"
+                    f"line {number} of {path} is no answer of an evaluation",
+                    hint="expected a run, or a file of {answers} of gce evaluate",
                 ) from error
             yield number, record

@@ -175,8 +175,8 @@ def _stored_pairs(place: str) -> dict[str, list[Pair]]:
     compared = {name: pairs for name, pairs in compared.items() if pairs}
     if not compared:
         raise BadInput(
-            f"{place} has no two sets of answers to the same problems: give a run with a test before and "
-            "after, or answers of gce evaluate with several --strategies"
+            f"{place} has no two sets of answers to the same problems",
+            hint="give a run with a test before and after, or a file of {answers} with several {strategies}",
         )
     return compared
 

@@ -209,8 +209,8 @@ def _corrected_turn(turn: Turn, cap: float) -> Turn:
     said = turn.completion
     if said is None or said.log_probabilities is None or said.sampling_log_probabilities is None:
         raise ModelError(
-            "truncated importance sampling needs log-probabilities of sampled tokens, and the model gives none: leave "
-            "out --importance-cap"
+            "truncated importance sampling needs log-probabilities of sampled tokens, and the model gives none",
+            hint="leave out {objective.importance_cap}",
         )
     ratios = truncated_ratios(said.log_probabilities, said.sampling_log_probabilities, cap=cap)
     own = turn.weights or (1.0,) * len(ratios)

@@ -166,7 +166,7 @@ def _with_sampler(model: LearningModel, settings: TrainSettings, task: Task) -> 
     if not isinstance(sampler, Sampler) or not isinstance(sampler, Adaptable):
         raise BadInput(f"sampler {name} takes no adapter: give one of the same base, such as {LLAMA}FILE.gguf")
     if not isinstance(model, Scorer) or not isinstance(model, Probe):
-        raise BadInput(f"model {settings.model.name} takes no sampler: leave out --sampler")
+        raise BadInput(f"model {settings.model.name} takes no sampler", hint="leave out {model.sampler}")
     return WithSampler(model, sampler)
 
 
