@@ -200,7 +200,7 @@ def test_another_file_is_one_line(line: int, content: str, evaluated: Path, caps
     for command in ("answers", "transcript"):
         assert cli.main([command, "answers.jsonl"]) == 2
         said = f"gce {command}: line {line} of answers.jsonl is no answer of an evaluation: expected a run, or a file of"
-        assert capsys.readouterr().err == f"{said} its --answers\n"
+        assert capsys.readouterr().err == f"{said} answers of gce evaluate\n"
     assert not Path("export/answers.csv").exists()
 
 

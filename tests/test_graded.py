@@ -229,7 +229,8 @@ def test_binary_tasks_show_none_of_it() -> None:
     result = trained(own)
     assert "mean reward" not in str(gce.report(result)).lower()
     with result.run() as run:
-        assert not any("reward" in text for text in map(str, run.read("iterations")))
+        for record in run.read("iterations"):
+            assert "dev_reward" not in record and not any("reward" in count for count in record["tiers"].values())
     both = gce.evaluate(task=own, n=4, strategies=["zero-shot", "multi-turn"], **CASES)
     assert "reward" not in str(both) and "against_reward" not in summary(both)[0]["modes"]["multi-turn"]
     assert "reward" not in str(gce.audit(toy_task.ADDITION, n=5).plain)
