@@ -15,10 +15,12 @@ import pytest
 from attrs import evolve
 from toy_task import ADDITION
 
+import gce
 from gce.adapters.datasets.row_files import ROW_FORMATS, write_rows
 from gce.adapters.runs.memory_store import MemoryRuns
 from gce.app import cli
 from gce.app.exports.answer_rows import COLUMNS, answer_rows
+from gce.app.terminal import Silent
 from gce.app.wiring import runs as wiring
 from gce.domain.tasks import ProblemSource
 
@@ -199,7 +201,9 @@ def test_another_file_is_one_line(line: int, content: str, evaluated: Path, caps
     capsys.readouterr()
     for command in ("answers", "transcript"):
         assert cli.main([command, "answers.jsonl"]) == 2
-        said = f"gce {command}: line {line} of answers.jsonl is no answer of an evaluation: expected a run, or a file of"
+        said = (
+            f"gce {command}: line {line} of answers.jsonl is no answer of an evaluation: expected a run, or a file of"
+        )
         assert capsys.readouterr().err == f"{said} answers of gce evaluate\n"
     assert not Path("export/answers.csv").exists()
 
@@ -221,3 +225,31 @@ def test_graded_rewards_of_rollouts_are_kept(monkeypatch: pytest.MonkeyPatch) ->
     with wiring.open_run("memory:run") as reader:
         found = {(row["moment"] == "rollouts", row["correct"]): row["reward"] for row in answer_rows(reader)}
     assert found == {(True, True): 1.0, (True, False): 0.25, (False, True): 1.0, (False, False): 0.25}
+
+
+class Listening(Silent):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, *lines: str) -> None:
+        self.said += lines
+
+
+def test_reused_answers_are_judged_again(tmp_path: Path) -> None:
+    """The score was mended between two evaluations of one file: the second table is that of the new score."""
+    rows = [{"prompt": f"{a} + 1?", "answer": a + 1} for a in range(40)]
+
+    def measured(reward: Any, **more: Any) -> tuple[list[bool], list[str]]:
+        listening = Listening()
+        task = gce.task(rows, reward, name="sums")
+        keywords: dict[str, Any] = {"model": lambda _messages: "nothing", "n": 5, "split": "test", **more}
+        found = gce.evaluate(task=task, answers=tmp_path / "kept.jsonl", watcher=listening, **keywords)
+        return [answer["right"] for answer in found.answers()], listening.said
+
+    right, said = measured(lambda answer, problem: answer == str(problem["answer"]))
+    assert not any(right) and not any("reused" in line for line in said)
+    right, said = measured(lambda answer, problem: answer == "nothing")
+    assert len(right) == 5 and all(right)
+    assert f"zero-shot: 5 answers reused from {tmp_path / 'kept.jsonl'}, judged again; 5 verdicts changed" in said
+    right, said = measured(lambda answer, problem: answer == "nothing")
+    assert all(right) and f"zero-shot: 5 answers reused from {tmp_path / 'kept.jsonl'}, judged again" in said

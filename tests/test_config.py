@@ -163,7 +163,9 @@ def test_importance_ratios_need_rollouts_without_few_shot_examples() -> None:
     settings = with_recipe("gce", {"objective.importance_cap": 2.0, "demonstrations.bootstrap": "few-shot"})
     with pytest.raises(SettingError) as caught:
         check_variants(settings, ALGORITHMS["raft"])
-    assert caught.value.said(command_parser("train").option).endswith("sampled from another prompt: leave out --bootstrap")
+    assert caught.value.said(command_parser("train").option).endswith(
+        "sampled from another prompt: leave out --bootstrap"
+    )
 
 
 def test_a_section_is_a_record_of_its_class() -> None:

@@ -124,3 +124,24 @@ def test_a_demonstration_that_raises_does_not_end_the_run() -> None:
 
     task = evolve(toy_task.ADDITION, teaching=evolve(toy_task.ADDITION.teaching, demonstration=broken))
     assert "give the task demonstrations" in said_by(task, wrong())[-1]
+
+
+def test_a_known_answer_that_is_refused_points_to_the_extraction() -> None:
+    """A model that chats: the score gets the last line, which is a whole sentence."""
+    rows = [{"prompt": f"What is {a} + 1?", "answer": a + 1} for a in range(40)]
+    task = gce.task(rows, lambda answer, problem: answer == str(problem["answer"]), name="sums")
+    said = listening_to(lambda messages: f"It is {int(messages[0]['content'].split()[2]) + 1}.", task)
+    assert [line for line in said if "the known answer stands in 5 of 5 responses that count as wrong" in line]
+    said = listening_to(lambda messages: "No.", task)
+    assert said and not [line for line in said if "known answer" in line]
+
+
+def listening_to(model: Any, task: Any) -> list[str]:
+    lines: list[str] = []
+
+    class Listening(Silent):
+        def say(self, *said: str) -> None:
+            lines.extend(said)
+
+    gce.evaluate(task=task, model=model, n=5, watcher=Listening())
+    return lines

@@ -6,14 +6,20 @@ All functions accept any `str`, lone surrogates included, in time linear in its 
 
 from __future__ import annotations
 
+import re
 import string
 import unicodedata
 
-__all__ = ["plain", "printable"]
+__all__ = ["mentions", "plain", "printable"]
 
 _ORDINARY = frozenset(string.printable)
 _BLANK = frozenset("\u115f\u1160\U00013441\U00013442")
 """Letters by category that are drawn as nothing. U+3164 and U+FFA0 are compatibility forms of U+1160."""
+
+
+def mentions(text: str, part: str) -> bool:
+    """Return whether `text` holds `part` between the borders of words."""
+    return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) is not None
 
 
 def plain(text: str) -> str:

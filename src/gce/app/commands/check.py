@@ -85,4 +85,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         put(*str(report).split("\n"))
     check_coverage("verdicts", sum(report.failed.values()), report.verdicts, MIN_COVERAGE, report.failed)
+    if not report.ok:
+        arguments.following = None
     return 0 if report.ok else 1

@@ -15,8 +15,10 @@ from gce.app.wiring.names import is_given
 from gce.domain.answers import Answer
 from gce.domain.diagnosis import diagnose_first_wave
 from gce.domain.measurements import Counted, count_tier
+from gce.domain.tasks.own import answer_of
+from gce.domain.tasks.questions import Question
 from gce.domain.tasks.task import Task, without_thinking
-from gce.domain.text import printable
+from gce.domain.text import mentions, printable
 
 __all__ = ["Asked", "one_outcome_lines"]
 
@@ -65,7 +67,8 @@ def one_outcome_lines(
     proposals = {"all right": _harder, "none right": _easier, "cut off": _longer}.get(found.kind, _look)
     places = sorted({0, len(answers) // 2, len(answers) - 1})[:SHOWN]
     samples = [_sample(answers[place]) for place in places]
-    return [f"warning: {head}: {found.words}", *samples, *(f"  try: {each}" for each in proposals(asked, answers))]
+    tries = [*_extraction(answers), *proposals(asked, answers)]
+    return [f"warning: {head}: {found.words}", *samples, *(f"  try: {each}" for each in tries)]
 
 
 def _sample(answer: Answer) -> str:
@@ -78,6 +81,19 @@ def _sample(answer: Answer) -> str:
 def _clipped(text: str, length: int) -> str:
     """The beginning of a text, on one line."""
     return printable(text[:length]) + (f" ... and {len(text) - length:,} more characters" if len(text) > length else "")
+
+
+def _extraction(answers: Sequence[Answer]) -> Iterator[str]:
+    """A proposal where responses hold the known answer and the score refuses them."""
+    known = [
+        (answer_of(each.problem.instance), each) for each in answers if isinstance(each.problem.instance, Question)
+    ]
+    holding = [right for right, each in known if right and not each.right and mentions(each.completion.text, right)]
+    if holding:
+        yield (
+            f"the known answer stands in {len(holding)} of {len(answers)} responses that count as wrong, as "
+            f"{_clipped(holding[0], MOST_OF_AN_ANSWER)!r}: look at what extract= gives the score"
+        )
 
 
 def _harder(asked: Asked, _answers: Sequence[Answer]) -> Iterator[str]:

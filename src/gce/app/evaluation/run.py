@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
+from itertools import islice
 from typing import Any, Unpack
 
 from attrs import evolve, frozen
@@ -21,7 +22,7 @@ from gce.app.evaluation.demonstrations import few_shot_turns
 from gce.app.evaluation.one_outcome import Asked, one_outcome_lines
 from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.results import shown
-from gce.app.evaluation.scoring import answer_record
+from gce.app.evaluation.scoring import answer_record, judge_each
 from gce.app.evaluation.settings import EvaluateKeywords, EvaluateSettings, evaluate_settings
 from gce.app.interruption import saying_if_interrupted, saying_if_slow
 from gce.app.loaded_model import model_of
@@ -319,9 +320,33 @@ class _Holding:
         answers = [answer for answer in judged if not answer.failed]
         return one_outcome_lines(name, asked, answers, what="answers", credited=0)
 
-    def _measured(self, name: str, strategy: Strategy) -> Measured:
+    def _reused(self, name: str) -> dict[str, Conversation]:
+        """Stored conversations, judged again: since they were written, the verifier may have changed.
+
+        A single attempt gets its new verdict. Where a verdict on one of several attempts changed, the conversation is
+        held again, because later turns depend on it.
+        """
         kept = self.kept
-        done = {} if kept is None else kept.done(name)
+        found = {} if kept is None else dict(kept.done(name))
+        if kept is None or not found or not self.evaluator.deterministic:
+            return found
+        attempts = [(each.problem, each.completion) for held in found.values() for each in held.attempts]
+        judged, stored, changed = judge_each(self.task, self.evaluator, attempts), len(found), 0
+        for which, held in list(found.items()):
+            again = tuple(islice(judged, len(held.attempts)))
+            pairs = list(zip(held.attempts, again, strict=True))
+            if any((old.outcome, old.reward) != (new.outcome, new.reward) and not new.failed for old, new in pairs):
+                changed += 1
+                del found[which]
+                if len(again) == 1:
+                    found[which] = evolve(held, attempts=again)
+                    kept.add(name, which, found[which], 0.0)
+        said = f"; {changed} verdicts changed" if changed else ""
+        self.watcher.say(f"{name}: {stored} answers reused from {self.given.answers}, judged again{said}")
+        return found
+
+    def _measured(self, name: str, strategy: Strategy) -> Measured:
+        kept, done = self.kept, self._reused(name)
         advance = self.watcher.stage(name, len(self.problems) * self.given.samples - len(done))
         before, began = 0.0 if kept is None else kept.seconds(name), time.perf_counter()
         last = began

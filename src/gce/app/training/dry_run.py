@@ -29,6 +29,7 @@ from gce.domain.answers import Answer
 from gce.domain.learning import TrainingBatch
 from gce.domain.problems import Split
 from gce.domain.tasks import Task, draw_problems
+from gce.domain.tasks.task import Listed
 from gce.domain.traces import trace_of
 from gce.errors import BadInput
 from gce.ports.model import Learner, Sampler
@@ -115,12 +116,13 @@ def _step(settings: TrainSettings, model: Learner, answers: Sequence[Answer]) ->
 def work_of(settings: TrainSettings, task: Task) -> Work:
     """The steps of each stage of a run, at most: a young buffer has too few traces for all updates."""
     preset = find_preset(task, settings.preset)
-    tiers, rollouts, optimizer = len(task.tiers(preset)), settings.rollouts, settings.optimizer
+    rollouts, optimizer = settings.rollouts, settings.optimizer
     sampled = sum((rollouts.problems_by_tier or {"": rollouts.problems}).values()) * rollouts.samples
     updates = float(optimizer.updates)
     if optimizer.epochs is not None:
         updates = optimizer.epochs * ceil(sampled / optimizer.batch)
-    test, dev = settings.evaluation.test * tiers, settings.evaluation.dev * tiers / settings.evaluation.dev_every
+    test = _asked(task, preset, "test", settings.evaluation.test)
+    dev = _asked(task, preset, "dev", settings.evaluation.dev) / settings.evaluation.dev_every
     return Work(
         settings.last_iteration,
         before={"test before": test},
@@ -129,6 +131,14 @@ def work_of(settings: TrainSettings, task: Task) -> Work:
         warm_ups=parts_of_warm_up(settings.demonstrations.warm_up),
         warm_up={"train": WARM_UP_PART},
     )
+
+
+def _asked(task: Task, preset: str, split: Split, most: int) -> int:
+    """The problems of a split in all tiers, at most so many in each, and no more than a list of questions has."""
+    tiers = [tier.name for tier in task.tiers(preset)]
+    if not isinstance(task.draw, Listed):
+        return most * len(tiers)
+    return sum(min(most, listed(task, preset, tier, split)) for tier in tiers)
 
 
 def training_lines(settings: TrainSettings) -> list[str]:

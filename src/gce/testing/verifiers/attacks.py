@@ -22,9 +22,10 @@ from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import interval
 from gce.domain.tasks.own import GENERIC
 from gce.domain.tasks.task import Task
+from gce.domain.text import mentions
 from gce.domain.verdicts import Verdict
 from gce.testing.verifiers.agreement import agreement
-from gce.testing.verifiers.bench import Bench, called, clipped, last_line, mentions, statuses
+from gce.testing.verifiers.bench import Bench, called, clipped, last_line, statuses
 from gce.testing.verifiers.blind import prompt_blind
 from gce.testing.verifiers.own_answers import near_misses, own_answers
 from gce.testing.verifiers.responses import (

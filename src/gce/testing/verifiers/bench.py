@@ -47,7 +47,6 @@ __all__ = [
     "called",
     "clipped",
     "last_line",
-    "mentions",
     "scores",
     "statuses",
 ]
@@ -388,11 +387,6 @@ def beyond_chance(right: int, n: int, chance: float, family: int) -> bool:
 def last_line(text: str) -> str:
     """Return the last line that is not blank."""
     return text.rstrip().rpartition("\n")[2]
-
-
-def mentions(text: str, part: str) -> bool:
-    """Whether a text holds another one between the borders of words."""
-    return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) is not None
 
 
 def clipped(text: str) -> str:

@@ -17,7 +17,8 @@ from gce.domain.outcomes import mean_reward
 from gce.domain.problems import Problem
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.task import without_thinking
-from gce.testing.verifiers.bench import Bench, beyond_chance, clipped, mentions
+from gce.domain.text import mentions
+from gce.testing.verifiers.bench import Bench, beyond_chance, clipped
 from gce.testing.verifiers.responses import CONSTANTS
 
 __all__ = ["prompt_blind"]
