@@ -160,7 +160,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--answers",
         type=PATH,
-        help="keep answers and verdicts in this JSON Lines file; answers already in it are reused",
+        help="keep answers and verdicts in this JSON Lines file; answers already in it are reused, and judged again",
     )
     add_runner(parser)
     parser.add_argument(
