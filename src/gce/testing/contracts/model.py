@@ -489,9 +489,7 @@ def _check_probe(case: _Case) -> None:
     model = case.make()
     found = model.activation_statistics(case.prompts)
     assert len(found) == model.info().layers, "as many records as the model says it has blocks"
-    assert [record.layer for record in found] == list(range(len(found))) and found, (
-        "one record for each block, in order"
-    )
+    assert found and [each.layer for each in found] == list(range(len(found))), "one record for each block, in order"
     assert all(r.mean_square >= 0 and r.update_mean_square >= 0 for r in found), found
     twice = model.activation_statistics([*case.prompts, *case.prompts])
     for once, again in zip(found, twice, strict=True):
