@@ -71,6 +71,13 @@ def test_each_cause_has_its_words(count: TierCount, said: str) -> None:
     assert said in diagnose([recorded(T0=count)] * PATIENCE)[""]
 
 
+def test_right_rollouts_of_different_rewards_leave_something_to_learn() -> None:
+    """All eight are right from 0.5 on; in one of two problems rewards differ, or in none."""
+    graded = evolve(counted(8), reward=6.0)
+    assert diagnose([recorded(T0=evolve(graded, all_right=1))] * PATIENCE) == {}
+    assert "nothing left to learn" in diagnose([recorded(T0=graded)] * PATIENCE)[""]
+
+
 def test_one_tier_of_several_is_named() -> None:
     found = diagnose([recorded(T0=counted(4), T1=counted(0), T2=counted(8))] * PATIENCE)
     assert set(found) == {"T1", "T2"}

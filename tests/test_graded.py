@@ -208,7 +208,8 @@ def test_a_run_and_its_report_show_mean_rewards_before_and_after(
             rewards = [answer_reward(each) for each in stored.read("rollouts") if each["tier"] == tier]
             assert mean == pytest.approx(sum(rewards) / len(rewards))
     assert figures["dev-reward"].intervals["T0"]["T0"][0][1].n == 1  # type: ignore[union-attr]
-    assert "mean reward" in next(line for line in text.splitlines() if line.startswith("|  | rollouts | right"))
+    head = next(line for line in text.splitlines() if line.startswith("|  | rollouts | right"))
+    assert "| mean reward | problems | equal rewards | cut off |" in head and "raft learns from admitted" in text
     gce.train(task="test_graded:GRADED", run=tmp_path / "other", seed=1, **CASES, **SMALL, test=20)
     compared = gce.report(tmp_path / "run", tmp_path / "other").sections[0].tables[1]
     assert gce.report(tmp_path / "run", tmp_path / "other").sections[0].figures[1].table.head[2] == "mean reward (95 %)"

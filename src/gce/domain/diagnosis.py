@@ -32,7 +32,8 @@ PATIENCE = 3
 def diagnose(records: Sequence[IterationRecord]) -> dict[str, str]:
     """What keeps the last `PATIENCE` iterations from teaching anything, by tier ("" stands for all of them).
 
-    Empty while there are fewer iterations, or where each tier has both right and wrong rollouts.
+    Empty while there are fewer iterations, or where each tier has both right and wrong rollouts, or right ones whose
+    rewards differ within a problem.
     """
     last = [record for record in records if record.tiers][-PATIENCE:]
     if len(last) < PATIENCE:
@@ -51,6 +52,8 @@ def _words(count: TierCount) -> str:
         return ""
     seen = f"{count.correct} of {count.rollouts} rollouts right in {PATIENCE} iterations"
     if count.correct:
+        if count.reward is not None and count.equal_rewards < count.problems:
+            return ""  # Right answers have different rewards.
         return f"{seen}: there is nothing left to learn; use harder problems"
     if 2 * count.truncated >= count.rollouts:
         return f"{seen}, {count.truncated} truncated at the maximum tokens: allow more tokens"
