@@ -236,9 +236,9 @@ def test_partial_credit_of_a_fixed_text_is_found() -> None:
     assert any(each.startswith("generic answer gets a mean reward of 0.90 on 10 problems of all") for each in said)
     assert any(each.startswith("always ") for each in said), "a hostile text too"
     low = mean_of_problems([0.9] * 10).low
-    lines = [line for line in str(audited).splitlines() if "above the limit" in line]
-    said = f"mean reward above the limit of 0.25: generic answer on all, 0.90 by partial credit, lower bound {low:.3f}"
-    assert not audited.ok and lines == [f"{said}; and 1 other"]
+    lines = [each for each in str(audited).splitlines() if "above the limit" in each]
+    line = f"mean reward above the limit of 0.25: generic answer on all, 0.90 by partial credit, lower bound {low:.3f}"
+    assert not audited.ok and lines == [f"{line}; and 1 other"]
     assert audited.plain["above_limit"][0]["reward"]["total"] == pytest.approx(9.0)
 
 
