@@ -62,13 +62,20 @@ def test_only_the_last_iterations_count() -> None:
     [
         (counted(0), "0 of 24 rollouts right in 3 iterations: try more rollouts per problem"),
         (counted(0, truncated=4), "12 truncated at the maximum tokens: allow more tokens"),
-        (counted(0, unparsed=4), "12 without a parsable answer: use a model that knows the answer format"),
+        (counted(0, unparsed=4), "12 without one readable answer: use a model that knows the answer format"),
         (counted(0, truncated=3, unparsed=3), "try more rollouts"),
         (counted(8), "24 of 24 rollouts right in 3 iterations: there is nothing left to learn"),
     ],
 )
 def test_each_cause_has_its_words(count: TierCount, said: str) -> None:
     assert said in diagnose([recorded(T0=count)] * PATIENCE)[""]
+
+
+def test_right_rollouts_of_different_rewards_leave_something_to_learn() -> None:
+    """All eight are right from 0.5 on; in one of two problems rewards differ, or in none."""
+    graded = evolve(counted(8), reward=6.0)
+    assert diagnose([recorded(T0=evolve(graded, all_right=1))] * PATIENCE) == {}
+    assert "nothing left to learn" in diagnose([recorded(T0=graded)] * PATIENCE)[""]
 
 
 def test_one_tier_of_several_is_named() -> None:
@@ -128,8 +135,8 @@ def test_many_looks_at_nothing_seldom_find_a_gain() -> None:
             [counted(0, unparsed=8)],
             7,
             0.0,
-            "unparsable",
-            "no answer could be parsed: the extraction is probably broken",
+            "unreadable",
+            "no answer is readable: the extraction is probably broken",
         ),
         ([counted(0, unparsed=8, truncated=4)], 0, 0.0, "cut off", "; 4 were truncated at the maximum tokens"),
         ([counted(0, unparsed=7, truncated=3)], 0, 0.0, "none right", "there is nothing to learn from"),

@@ -101,7 +101,7 @@ def test_answers_that_are_all_right_ask_for_harder_problems() -> None:
     assert "a harder preset (preset: other)" in proposals
 
 
-@pytest.mark.parametrize(("answer", "said"), [(" \n", "every answer is empty"), ("hm", "no answer could be parsed")])
+@pytest.mark.parametrize(("answer", "said"), [(" \n", "every answer is empty"), ("hm", "no answer is readable")])
 def test_answers_that_cannot_be_read_point_at_the_extraction(answer: str, said: str) -> None:
     head, *_, proposals = said_by(toy_task.ADDITION, answer)
     assert said in head and "the extraction is probably broken" in head

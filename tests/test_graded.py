@@ -18,6 +18,7 @@ from gce.adapters.models.scripted import ScriptedModel
 from gce.app.evaluation.results import summary
 from gce.app.evaluation.scoring import answer_record
 from gce.app.evaluation.scoring import stored_reward as answer_reward
+from gce.app.tables.cells import and_others
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.result import Result
 from gce.domain.completions import SampleRequest
@@ -208,7 +209,8 @@ def test_a_run_and_its_report_show_mean_rewards_before_and_after(
             rewards = [answer_reward(each) for each in stored.read("rollouts") if each["tier"] == tier]
             assert mean == pytest.approx(sum(rewards) / len(rewards))
     assert figures["dev-reward"].intervals["T0"]["T0"][0][1].n == 1  # type: ignore[union-attr]
-    assert "mean reward" in next(line for line in text.splitlines() if line.startswith("|  | rollouts | right"))
+    head = next(line for line in text.splitlines() if line.startswith("|  | rollouts | right"))
+    assert "| mean reward | problems | equal rewards | cut off |" in head and "raft learns from admitted" in text
     gce.train(task="test_graded:GRADED", run=tmp_path / "other", seed=1, **CASES, **SMALL, test=20)
     compared = gce.report(tmp_path / "run", tmp_path / "other").sections[0].tables[1]
     assert gce.report(tmp_path / "run", tmp_path / "other").sections[0].figures[1].table.head[2] == "mean reward (95 %)"
@@ -235,6 +237,66 @@ def test_binary_tasks_show_none_of_it() -> None:
     assert "reward" not in str(both) and "against_reward" not in summary(both)[0]["modes"]["multi-turn"]
     assert "reward" not in str(gce.audit(toy_task.ADDITION, n=5).plain)
     assert "reward" in str(gce.audit(GRADED, n=20).plain)
+
+
+def test_an_audit_shows_mean_rewards_and_names_each_limit_that_is_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`wrong` gets 0.25 on each of 20 problems, `nothing` 0, whose upper bound of 0.161 is below the limit of 0.2."""
+    monkeypatch.setenv("COLUMNS", "200")
+    policies = {"nothing": lambda *_: "?", "wrong": lambda *_: "w999", "adds": lambda problem, _: right(problem)}
+    references = evolve(ONE_TIER.references, prompt_blind=lambda _: policies, limits={"T0": 0.2})
+    strict = evolve(ONE_TIER, verify=exactly, references=references)
+    audited = gce.audit(strict, n=20, progress=False)
+    quarter, sure = mean_of_problems([0.25] * 20), wilson(20, 20)
+    rows = rows_of(str(audited), "mean reward")
+    assert {name: rows[name] for name in (*policies, "best prompt-blind")} == {
+        "nothing": [0.0, 0.0],
+        "wrong": [0.25, 0.25],
+        "adds": [1.0, 1.0],
+        "best prompt-blind": [1.0, 1.0],
+    }
+    lines = [line for line in str(audited).splitlines() if "above the limit" in line]
+    assert lines == [
+        f"above the limit of 20 %: adds on T0, upper bound {100 * sure.high:.1f} %",
+        f"mean reward above the limit of 0.20: wrong on T0, 0.25 by partial credit, upper bound {quarter.high:.3f}",
+    ]
+    assert "best prompt-blind baseline of each group, by accuracy:" in str(audited)
+    binary = str(gce.audit(toy_task.ADDITION, n=5, progress=False))
+    assert "mean reward" not in binary and "best prompt-blind baseline of each group:" in binary
+
+
+def exactly(problem: Any, completion: Any, _evidence: Any = None) -> tuple[Verdict, ...]:
+    """Right where it is the sum itself, so that 999 never is."""
+    return toy_task.verify(evolve(problem, instance=evolve(problem.instance, modulus=1000)), completion)
+
+
+def right(problem: Any) -> str:
+    return f"w{problem.instance.a + problem.instance.b}"
+
+
+def test_the_best_baseline_of_mean_rewards_is_the_best_by_mean_reward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`half` is right on every other problem, else unreadable: 0.5 and 0.5; `near` is always wrong: 0 and 0.75."""
+    monkeypatch.setenv("COLUMNS", "200")
+    policies = {
+        "half": lambda problem, _: "?" if problem.id.index % 2 else right(problem),
+        "near": lambda *_: "w999",
+    }
+    task = evolve(
+        ONE_TIER,
+        verify=exactly,
+        reward=lambda verdicts: {0.25: 0.75}.get(partly(verdicts), partly(verdicts)),
+        references=evolve(ONE_TIER.references, prompt_blind=lambda _: policies),
+    )
+    result = trained(task)
+    for text in (str(gce.evaluate(task=task, n=20, **CASES)), str(result)):
+        lines = [line.split() for line in text.splitlines() if line.startswith("best prompt-blind")]
+        assert [line[2] for line in lines] == ["50", "0.75"]
+    rows = [line for line in str(gce.report(result)).splitlines() if line.startswith("| best prompt-blind")]
+    assert rows[0].split("|")[2].split()[0] == "50" and rows[1].split("|")[2].split()[0] == "0.75"
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, ""), (1, "; and 1 other"), (2, "; and 2 others")])
+def test_others_are_counted_in_plain_english(count: int, said: str) -> None:
+    assert and_others(count) == said
 
 
 # One interval a number

@@ -15,6 +15,7 @@ from attrs import evolve
 
 import gce
 from gce.app import cli
+from gce.domain.statistics import mean_of_problems
 from gce.errors import BadInput
 from gce.testing.verifiers.bench import beyond_chance
 from gce.testing.verifiers.check import check_task
@@ -234,7 +235,10 @@ def test_partial_credit_of_a_fixed_text_is_found() -> None:
     said = [each.message for each in report.findings]
     assert any(each.startswith("generic answer gets a mean reward of 0.90 on 10 problems of all") for each in said)
     assert any(each.startswith("always ") for each in said), "a hostile text too"
-    assert not audited.ok and "a mean reward of 0.90 by partial credit" in str(audited)
+    low = mean_of_problems([0.9] * 10).low
+    lines = [each for each in str(audited).splitlines() if "above the limit" in each]
+    line = f"mean reward above the limit of 0.25: generic answer on all, 0.90 by partial credit, lower bound {low:.3f}"
+    assert not audited.ok and lines == [f"{line}; and 1 other"]
     assert audited.plain["above_limit"][0]["reward"]["total"] == pytest.approx(9.0)
 
 

@@ -18,10 +18,15 @@ from hypothesis import strategies as st
 from gce.app.progress import Work
 from gce.app.tables.cells import interval_cell, percent, share_cell
 from gce.app.tables.layout import table
-from gce.app.tables.summary import accuracy_rows, rollout_rows
+from gce.app.tables.summary import accuracy_rows, rollout_rows, what_teaches
 from gce.app.terminal import Silent, Terminal, put, put_json, put_result, shown_as
-from gce.domain.measurements import Interval, IterationRecord, TierCount
+from gce.domain.algorithms import ALGORITHMS
+from gce.domain.answers import Answer
+from gce.domain.completions import Completion
+from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, count_tier
+from gce.domain.problems import Problem, ProblemId
 from gce.domain.statistics import wilson
+from gce.domain.verdicts import Verdict
 
 
 def counted(rollouts: int, correct: int) -> TierCount:
@@ -323,6 +328,40 @@ def test_the_rollouts_of_a_run_are_a_row_a_tier() -> None:
     assert " ".join(head.split()) == "rollouts right problems all wrong all right cut off unreadable distinct coverage"
     assert first.split() == ["T0", "16", "25%", "8", "50%", "25%", "12%", "38%", "4", "100", "%"]
     assert second.split()[:4] == ["T1", "16", "100%", "2"]
+
+
+def judged(problem: str, reward: float) -> Counted:
+    """A rollout with that reward, right from 0.5 on."""
+    verdicts = (Verdict("right" if reward >= 0.5 else "wrong", reward, "v", "1"),)
+    drawn = Problem(ProblemId("sum", "tiny", "train", "T0", 0, ord(problem)), None, (), problem)
+    answer = Answer(drawn, Completion(problem, "", "stop", policy="m"), verdicts, reward, right=reward >= 0.5)
+    return Counted(answer, f"{problem} {reward}", 1)
+
+
+def test_graded_rollouts_count_problems_of_equal_rewards_in_one_column() -> None:
+    """None of `a` is right, and its rewards differ; `b` and `c` have equal ones, a wrong and a right one: 2 of 4."""
+    rewards = {"a": (0.0, 0.25), "b": (0.25, 0.25), "c": (0.75, 0.75), "d": (0.0, 1.0)}
+    count = count_tier([judged(each, reward) for each in rewards for reward in rewards[each]], admit_at=0.5)
+    assert (count.all_wrong, count.all_right, count.equal_rewards) == (1, 1, 2)
+    record = evolve(RECORD, tiers={"T0": count, "T1": counted(8, 8)})
+    head, (first, second) = rollout_rows([record])
+    assert head[:6] == ("", "rollouts", "right", "mean reward", "problems", "equal rewards") and head[6] == "cut off"
+    assert first[:7] == ("T0", "8", "38%", "0.406", "4", "50%", "0%") and second[5] == "0%"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "said"),
+    [
+        ("grpo", "Problems whose rollouts all have the same reward (equal rewards) teach nothing"),
+        ("reinforce-rej", "Problems whose rollouts all have the same reward (equal rewards) teach nothing"),
+        ("raft", "raft learns from admitted rollouts, by default the right ones, whatever the others' rewards"),
+        ("raft++", "raft++ learns from admitted rollouts, by default the right ones, whatever the others' rewards"),
+    ],
+)
+def test_what_teaches_depends_on_rewards_and_algorithm(algorithm: str, said: str) -> None:
+    graded = evolve(RECORD, tiers={"T0": evolve(counted(8, 2), reward=2.5)})
+    assert what_teaches([RECORD, graded], ALGORITHMS[algorithm]) == said
+    assert what_teaches([RECORD], ALGORITHMS[algorithm]) == "Only problems with mixed outcomes teach anything"
 
 
 def test_json_has_no_number_without_limit(capsys: pytest.CaptureFixture[str]) -> None:

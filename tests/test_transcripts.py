@@ -67,7 +67,7 @@ def answers(count: int = 40) -> list[StoredAnswer]:
 
 def test_a_sample_has_some_of_each_outcome_and_counts_what_failed_apart() -> None:
     found = sample_answers(answers(), seed=0, each=2)
-    outcomes = ("right", "wrong", "unparsable", "truncated", "failed")
+    outcomes = ("right", "wrong", "unreadable", "truncated", "failed")
     assert found.counts == {("after", tier): dict.fromkeys(outcomes, 4) for tier in ("T0", "T1")}
     assert [(each.tier, each.outcome) for each in found.chosen[:10]] == [
         (tier, outcome) for outcome in outcomes for tier in ("T0", "T1")
@@ -85,7 +85,7 @@ def test_a_sample_is_the_same_whatever_the_order_and_another_for_another_seed() 
 
 def test_violations_of_a_grammar_and_cut_off_answers_are_told_from_wrong_ones() -> None:
     grammar = [{"status": "wrong", "evaluator": "e", "violations": [{"kind": "grammar", "message": "m"}]}]
-    assert StoredAnswer("after", 0, record("t/p/test/T0/0/0", verdicts=grammar)).outcome == "unparsable"
+    assert StoredAnswer("after", 0, record("t/p/test/T0/0/0", verdicts=grammar)).outcome == "unreadable"
     cut = record("t/p/test/T0/0/0", verdicts=grammar, finish_reason="length")
     assert StoredAnswer("after", 0, cut).outcome == "truncated"
     assert StoredAnswer("after", 0, cut | {"right": True, "outcome": "right"}).outcome == "right"
@@ -274,7 +274,7 @@ def test_a_report_shows_the_sample_and_says_what_failed(
 ) -> None:
     assert cli.main(["report", "memory:hostile", "--format", "md"]) == 0
     shown = blocks(capsys.readouterr().out)
-    assert {block[0].split(": ")[1].split(",")[0] for block in shown} == {"right", "wrong", "unparsable"}
+    assert {block[0].split(": ")[1].split(",")[0] for block in shown} == {"right", "wrong", "unreadable"}
     assert cli.main(["report", "memory:hostile", "--json"]) == 0
     section = next(each for each in json.loads(capsys.readouterr().out) if each["title"] == "Transcripts")
     assert [table["head"][0] for table in section["tables"]] == ["after", "before", "rollouts"]

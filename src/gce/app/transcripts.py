@@ -45,7 +45,7 @@ __all__ = [
 
 MOMENTS = ("after", "before", "rollouts")
 """Of a run: answers to test problems after and before training, and training rollouts."""
-OUTCOMES = ("right", "wrong", "unparsable", "truncated", "failed")
+OUTCOMES = ("right", "wrong", "unreadable", "truncated", "failed")
 """Those that failed (a server, a sandbox or the verifier could not do its part) are in no rate."""
 MOST_NAMED = 8
 """Candidates that are listed where a name fits several problems."""
@@ -81,7 +81,7 @@ class StoredAnswer:
         if self.record["finish_reason"] == "length":
             return "truncated"
         unparsed = any(fault.kind in UNPARSED for fault in _faults(self.record))
-        return "unparsable" if found == "unreadable" or unparsed else "wrong"
+        return "unreadable" if found == "unreadable" or unparsed else "wrong"
 
 
 @frozen

@@ -32,7 +32,8 @@ PATIENCE = 3
 def diagnose(records: Sequence[IterationRecord]) -> dict[str, str]:
     """What keeps the last `PATIENCE` iterations from teaching anything, by tier ("" stands for all of them).
 
-    Empty while there are fewer iterations, or where each tier has both right and wrong rollouts.
+    Empty while there are fewer iterations, or where each tier has both right and wrong rollouts, or right ones whose
+    rewards differ within a problem.
     """
     last = [record for record in records if record.tiers][-PATIENCE:]
     if len(last) < PATIENCE:
@@ -51,12 +52,14 @@ def _words(count: TierCount) -> str:
         return ""
     seen = f"{count.correct} of {count.rollouts} rollouts right in {PATIENCE} iterations"
     if count.correct:
+        if count.reward is not None and count.equal_rewards < count.problems:
+            return ""  # Right answers have different rewards.
         return f"{seen}: there is nothing left to learn; use harder problems"
     if 2 * count.truncated >= count.rollouts:
         return f"{seen}, {count.truncated} truncated at the maximum tokens: allow more tokens"
     if 2 * count.unparsed >= count.rollouts:
         return (
-            f"{seen}, {count.unparsed} without a parsable answer: use a model that knows the answer format, few-shot "
+            f"{seen}, {count.unparsed} without one readable answer: use a model that knows the answer format, few-shot "
             "examples or an SFT warm-up"
         )
     return f"{seen}: try more rollouts per problem, a higher temperature, or easier problems first"
@@ -66,7 +69,7 @@ def _words(count: TierCount) -> str:
 class FirstWave:
     """Why the first rollouts of a run teach nothing, or the answers of an evaluation tell no models apart."""
 
-    kind: Literal["none right", "all right", "cut off", "empty", "unparsable"]
+    kind: Literal["none right", "all right", "cut off", "empty", "unreadable"]
     words: str
     """What was seen, with the 95 % interval of the solve rate."""
 
@@ -104,7 +107,7 @@ def diagnose_first_wave(
     if 2 * count.truncated >= count.rollouts:
         return FirstWave("cut off", f"{seen}; {count.truncated} were truncated at the maximum tokens")
     if count.unparsed == count.rollouts:
-        return FirstWave("unparsable", f"{seen}, and no answer could be parsed: the extraction is probably broken")
+        return FirstWave("unreadable", f"{seen}, and no answer is readable: the extraction is probably broken")
     graded = f"; the best reward is {best:.3g}, and {needed:g} is needed" if best > 0 else ""
     return FirstWave("none right", f"{seen}{graded}: {nothing}{' from' if what == 'rollouts' else ''}")
 

@@ -90,9 +90,10 @@ class TierCount:
     """Those that were right: positives, whose reward is at least the task's `admit_at`."""
     problems: int
     all_right: int
-    """Problems whose rollouts all had the same reward, and were right: nothing to learn."""
+    """Problems whose rollouts all had the same reward, at least the task's `admit_at`."""
     all_wrong: int
-    """Problems whose rollouts all had the same reward, and were not."""
+    """Problems whose rollouts all had the same reward, below that. A problem none of whose rollouts was right is not
+    among them where partial rewards differ."""
     truncated: int
     """Rollouts that hit the token limit."""
     unparsed: int
@@ -105,6 +106,11 @@ class TierCount:
     shown_correct: int = 0
     reward: float | None = field(default=None, metadata=OMIT_DEFAULT)
     """Sum of the rewards; None where each is 0 or 1, so that it is `correct`."""
+
+    @property
+    def equal_rewards(self) -> int:
+        """Problems whose rollouts all had the same reward."""
+        return self.all_right + self.all_wrong
 
     @property
     def total_reward(self) -> float:
@@ -137,7 +143,7 @@ class Counted:
 
 
 def count_tier(rollouts: Sequence[Counted], *, admit_at: float = 1.0) -> TierCount:
-    """The counts of one tier's rollouts, at least one; a problem's are all right where the rewards are `admit_at`."""
+    """The counts of one tier's rollouts, at least one; equal rewards of a problem are all right from `admit_at` on."""
     groups: dict[str, list[float]] = defaultdict(list)
     for each in rollouts:
         groups[each.answer.problem.key].append(each.answer.reward or 0.0)

@@ -111,7 +111,7 @@ def _rollout_values(count: TierCount) -> dict[str, float]:
         "train/unparsed_ratio": count.unparsed / count.rollouts,
         "train/completions/mean_length": count.mean_tokens,
         "train/completions/clipped_ratio": count.truncated / count.rollouts,
-        "train/frac_reward_zero_std": (count.all_right + count.all_wrong) / count.problems,
+        "train/frac_reward_zero_std": count.equal_rewards / count.problems,
     }
 
 

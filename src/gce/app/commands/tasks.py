@@ -154,8 +154,9 @@ def _print_tiers(name: str, facts: Facts) -> None:
     if battery is None:
         put(f"verifier battery: no result is recorded (gce check --task {name} --preset {facts.preset})")
     else:
+        findings = f"{battery.findings} finding{'s' * (battery.findings != 1)}"
         put(
-            f"verifier battery: {battery.verdicts:,} verdicts, {battery.findings} findings; wrong responses judged "
+            f"verifier battery: {battery.verdicts:,} verdicts, {findings}; wrong responses judged "
             f"right: at most {100 * battery.exploit_rate_high:.3f} % of {battery.responses:,} (95 %)"
         )
     put("")

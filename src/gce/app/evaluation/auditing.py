@@ -8,13 +8,15 @@ from typing import Any
 from attrs import frozen
 
 from gce.app.evaluation import baselines
-from gce.app.evaluation.baselines import AuditReport
+from gce.app.evaluation.baselines import AuditReport, best_of
 from gce.app.evaluation.checking import hold_to, the_task
 from gce.app.evaluation.resolution import half_width
+from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards
 from gce.app.notebook import watch_of
 from gce.app.options import FITTED, NAME, PROBLEMS
 from gce.app.shown import Part, html_of, lines_of
-from gce.app.tables.cells import count_words, coverage_cell, interval_cell
+from gce.app.tables.cells import and_others, count_words, coverage_cell, interval_cell
+from gce.app.tables.summary import reward_rows
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import AUTO
 from gce.app.wiring.tasks import find_preset, find_tiers, say_if_many
@@ -71,33 +73,50 @@ class Audited:
         tiers = [group for group in groups if " " not in group]
         parts += ["", _table("prompt-blind baselines", found.prompt_blind, groups)]
         parts += ["", _table("heuristics", found.heuristics, tiers)]
+        rewards = _rewards(found, tiers)
+        parts += rewards
         best = best_by_group(found.prompt_blind)
         if not best:
             return parts
-        parts += ["", "best prompt-blind baseline of each group:"]
+        parts += ["", f"best prompt-blind baseline of each group{', by accuracy' * bool(rewards)}:"]
         parts += [f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}" for group, score in best.items()]
         shares = [score.share.share for group, score in best.items() if " " not in group]
         parts.append(f"  {'mean of tiers':<28} {100 * sum(shares) / len(shares):>6.1f}")
         parts += ["", *_power_lines(self.task, self.preset, found.problems)]
-        above: dict[str, list[PolicyScore]] = {}
-        for score in sorted(found.above_limit, key=lambda score: -score.share.high):
-            above.setdefault(score.group, []).append(score)
-        for group, (first, *others) in above.items():
-            limit = 100 * limit_of(self.task, self.preset, first.tier)
-            parts.append(
-                f"above the limit of {limit:.0f} %: {first.policy} on {group}, {_bound(self.task, first)}"
-                + (f"; and {len(others)} others" if others else "")
-            )
-        return parts
+        return [*parts, *_above_limit(self.task, self.preset, found.above_limit)]
 
 
-def _bound(task: Task, score: PolicyScore) -> str:
-    """The bound that is above the limit, that of the mean reward where it is the higher one."""
+def _rewards(found: AuditReport, tiers: Sequence[str]) -> list[Part]:
+    """Mean rewards of whole tiers, and the best of prompt-blind baselines; nothing where all rewards are 0 or 1."""
+    blind, heuristics = (
+        reference_rewards(score for score in scores if score.group == score.tier)
+        for scores in (found.prompt_blind, found.heuristics)
+    )
+    if not is_graded([*blind.values(), *heuristics.values()]):
+        return []
+    rows: dict[str, Rewards] = {**blind, **({"best prompt-blind": best_of(blind)} if blind else {}), **heuristics}
+    return ["", Table(*reward_rows(rows, tiers))]
+
+
+def _above_limit(task: Task, preset: str, scores: Sequence[PolicyScore]) -> Iterator[str]:
+    """A line for each group with solve rates above its limit, then one for each with mean rewards above it."""
     side = "lower" if task.references.assumed else "upper"
-    share, reward = bounds_held(task, score)
-    if reward <= share:
-        return f"{side} bound {100 * share:.1f} %"
-    return f"a mean reward of {score.reward.value:.2f} by partial credit, {side} bound {100 * reward:.1f} %"
+    shares: dict[str, list[PolicyScore]] = {}
+    rewards: dict[str, list[PolicyScore]] = {}
+    for score in sorted(scores, key=lambda score: -score.share.high):
+        if bounds_held(task, score)[0] > limit_of(task, preset, score.tier):
+            shares.setdefault(score.group, []).append(score)
+    for score in sorted(scores, key=lambda score: -score.reward.high):
+        if bounds_held(task, score)[1] > limit_of(task, preset, score.tier):
+            rewards.setdefault(score.group, []).append(score)
+    for group, (first, *others) in shares.items():
+        limit, bound = 100 * limit_of(task, preset, first.tier), 100 * bounds_held(task, first)[0]
+        said = f"above the limit of {limit:.0f} %: {first.policy} on {group}, {side} bound {bound:.1f} %"
+        yield f"{said}{and_others(len(others))}"
+    for group, (first, *others) in rewards.items():
+        limit, bound = limit_of(task, preset, first.tier), bounds_held(task, first)[1]
+        said = f"{first.policy} on {group}, {first.reward.value:.2f} by partial credit, {side} bound {bound:.3f}"
+        yield f"mean reward above the limit of {limit:.2f}: {said}{and_others(len(others))}"
 
 
 def _power_lines(task: Task, preset: str, sizes: Mapping[str, int]) -> Iterator[str]:

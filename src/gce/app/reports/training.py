@@ -10,7 +10,7 @@ from gce.app.evaluation.demonstrations import EXAMPLES_DRAWN, also_from
 from gce.app.reports.run import ReportedRun
 from gce.app.reports.section import Section
 from gce.app.settings.values import flat_values
-from gce.app.tables.summary import rollout_rows
+from gce.app.tables.summary import rollout_rows, what_teaches
 from gce.app.wiring.names import plain_name
 from gce.domain.algorithms import ALGORITHMS
 from gce.domain.figures import Grid, Lines, Points, Stacks, Table
@@ -53,7 +53,10 @@ def training_section(run: ReportedRun) -> Section:
         return Section(
             "Training", ("The SFT warm-up on demonstrations has begun; there are no rollouts yet.",), (), drawn
         )
-    return Section("Training", (), (Table(*rollout_rows(run.records)),), drawn)
+    known = ALGORITHMS.get(run.settings.objective.algorithm)  # One's own is not looked for: a report imports nothing.
+    graded = any(record.graded for record in run.records)
+    words = (f"{what_teaches(run.records, known)}.",) if graded and known is not None else ()
+    return Section("Training", words, (Table(*rollout_rows(run.records)),), drawn)
 
 
 def _metrics(run: ReportedRun) -> list[Lines]:

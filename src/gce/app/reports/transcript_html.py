@@ -31,7 +31,7 @@ TRANSCRIPT_STYLE = """\
 .transcript[open] > summary { border-bottom: 1px solid var(--line) }
 .outcome { display: inline-block; min-width: 6.2rem; font-weight: 600 }
 .right .outcome { color: var(--right) } .wrong .outcome { color: var(--wrong) }
-.unparsable .outcome, .truncated .outcome { color: var(--odd) } .failed .outcome { color: var(--faint) }
+.unreadable .outcome, .truncated .outcome { color: var(--odd) } .failed .outcome { color: var(--faint) }
 .sides { display: grid; gap: 0 1.5rem; padding: 0 .7rem .7rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)) }
 .sides > div { min-width: 0 } .sides h3 { font-size: .95rem; margin: .6rem 0 .2rem }

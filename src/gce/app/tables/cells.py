@@ -10,6 +10,7 @@ from gce.domain.paired import Gain
 from gce.domain.statistics import Estimate
 
 __all__ = [
+    "and_others",
     "count_words",
     "coverage_cell",
     "difference_cell",
@@ -19,6 +20,11 @@ __all__ = [
     "percent",
     "share_cell",
 ]
+
+
+def and_others(count: int) -> str:
+    """How many more there are, for the end of a sentence: "; and 1 other", and nothing where there are none."""
+    return f"; and {count} other{'s' * (count > 1)}" if count else ""
 
 
 def percent(share: float) -> str:

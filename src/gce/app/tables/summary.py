@@ -7,21 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from gce.app.tables.cells import coverage_cell, interval_cell, percent, share_cell
+from gce.domain.algorithms import Algorithm
 from gce.domain.diagnosis import run_counts
-from gce.domain.measurements import Interval, IterationRecord, MeanReward
+from gce.domain.measurements import Interval, IterationRecord, MeanReward, TierCount
 from gce.domain.outcomes import coverage
 from gce.domain.statistics import mean_over_tiers
 
-__all__ = ["accuracy_rows", "reward_rows", "rollout_rows"]
+__all__ = ["accuracy_rows", "reward_rows", "rollout_rows", "what_teaches"]
 
 Measured = TypeVar("Measured", Interval, MeanReward)
 
 
 def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """What the training rollouts of a run were like, a row a tier: head and rows."""
+    """What the training rollouts of a run were like, a row a tier: head and rows.
+
+    Where rewards are graded, problems whose rollouts all had the same reward are one column, as this reward need not be
+    that of a wrong or of a perfect answer.
+    """
     counts = run_counts(records)
-    graded = any(count.reward is not None for count in counts.values())
-    shares = ("problems", "all wrong", "all right", "cut off", "unreadable", "distinct", "coverage")
+    graded = any(record.graded for record in records)
+    equal = ("equal rewards",) if graded else ("all wrong", "all right")
+    shares = ("problems", *equal, "cut off", "unreadable", "distinct", "coverage")
     head = ("", "rollouts", "right", *(("mean reward",) if graded else ()), *shares)
     failed: Counter[str] = Counter()
     for record in records:
@@ -33,8 +39,7 @@ def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], t
             percent(count.correct / count.rollouts),
             *((f"{count.total_reward / count.rollouts:.3f}",) if graded else ()),
             f"{count.problems}",
-            percent(count.all_wrong / count.problems),
-            percent(count.all_right / count.problems),
+            *(percent(problems / count.problems) for problems in _equal(count, graded)),
             percent(count.truncated / count.rollouts),
             percent(count.unparsed / count.rollouts),
             f"{count.distinct}",
@@ -43,6 +48,20 @@ def rollout_rows(records: Sequence[IterationRecord]) -> tuple[tuple[str, ...], t
         for tier, count in counts.items()
     )
     return head, rows
+
+
+def _equal(count: TierCount, graded: bool) -> tuple[int, ...]:
+    """Problems whose rollouts all had the same reward: together, or those of wrong and of right rollouts."""
+    return (count.equal_rewards,) if graded else (count.all_wrong, count.all_right)
+
+
+def what_teaches(records: Sequence[IterationRecord], algorithm: Algorithm) -> str:
+    """Which problems or rollouts of a run teach anything, in words."""
+    if not any(record.graded for record in records):
+        return "Only problems with mixed outcomes teach anything"
+    if algorithm.graded or algorithm.drops_decided:
+        return "Problems whose rollouts all have the same reward (equal rewards) teach nothing"
+    return f"{algorithm.name} learns from admitted rollouts, by default the right ones, whatever the others' rewards"
 
 
 def accuracy_rows(

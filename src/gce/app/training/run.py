@@ -26,7 +26,7 @@ from gce.app.settings.records import TrainSettings
 from gce.app.settings.stored import from_stored, is_flat
 from gce.app.settings.values import changed, full_names, settings_from
 from gce.app.tables.layout import table
-from gce.app.tables.summary import rollout_rows
+from gce.app.tables.summary import rollout_rows, what_teaches
 from gce.app.training.given import Given, algorithm_of, evaluator_of, with_model, with_names
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.preparation import (
@@ -381,8 +381,7 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     summary["seconds"] = round(earlier + clock.now() - began, 1)
     watcher.say(
         "",
-        "Training rollouts. Only problems with mixed outcomes teach anything; distinct: number of distinct right "
-        "traces.",
+        f"Training rollouts. {what_teaches(records, prepared.algorithm)}; distinct: number of distinct right traces.",
     )
     watcher.say(*table(*rollout_rows(records)).split("\n"))
     store.write_summary(summary)

@@ -59,7 +59,8 @@ class TaskReport:
         return not self.found
 
     def __repr__(self) -> str:
-        return f"<check of {self.task}/{self.preset}: {'ok' if self.ok else f'{sum(self.found.values()):,} findings'}>"
+        count = sum(self.found.values())
+        return f"<check of {self.task}/{self.preset}: {'ok' if self.ok else f'{count:,} finding' + 's' * (count > 1)}>"
 
     def __str__(self) -> str:
         """The counts as a table, the findings, and what was not checked."""

@@ -1,6 +1,6 @@
 """Metamorphic relations of schedules: how verdicts must change with an instance or answer, whatever is right.
 
-Source: Chen et al. (1998). Each change reads the answer by the grammar and leaves unparsable answers alone. Independent
+Source: Chen et al. (1998). Each change reads the answer by the grammar and leaves unreadable answers alone. Independent
 of solver and verifier: tight constraints of a right schedule are found here.
 """
 
