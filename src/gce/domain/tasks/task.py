@@ -108,8 +108,7 @@ class Task:
         if isinstance(self.draw, Listed) and len(self.presets) == 1:
             [(preset, tiers)] = self.presets.items()
             sizes = {
-                split: sum(len(self.draw.instances(preset, tier.name, split)) for tier in tiers)
-                for split in _SPLITS
+                split: sum(len(self.draw.instances(preset, tier.name, split)) for tier in tiers) for split in _SPLITS
             }
             by_split = ", ".join(f"{size:,} {split}" for split, size in sizes.items())
             return f"Task {self.name}: {sum(sizes.values()):,} questions ({by_split}){admitted}"
