@@ -134,6 +134,7 @@ def evaluate(
         samples         conversations about each problem, for pass@k (default 1)
         temperature     of sampling; 0 is greedy (default 0.0)
         max_tokens      of a reply (tokens, default None: the task's)
+        seed            of sampling (default 0)
         answers         file that keeps the answers: the same call then continues (default None)
 
     `help(gce.EvaluateSettings)` has all of them.
