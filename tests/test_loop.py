@@ -551,7 +551,7 @@ def test_a_run_stops_before_its_time_is_over() -> None:
 
 def test_all_iterations_are_a_reason_to_stop() -> None:
     run, found = learning(iterations=2)
-    assert why_stop(run, found.state) == "all 2 iterations are done"
+    assert why_stop(run, found.state) == "all iterations done"
 
 
 def test_a_resumed_run_stops_where_it_would_have() -> None:
@@ -927,7 +927,7 @@ def test_a_long_warm_up_is_several_iterations_and_is_looked_at_once() -> None:
     found = finish(warmed_up(model, iterations=1, warm_up=130, learning_rate=0.002, warm_up_rate=0.02))
     assert [record.updates for record in found.records[:3]] == [60, 60, 10]
     assert why_stop(a_run(with_fields(SMALL, iterations=1, warm_up=130), model), found.state) == (
-        "all 1 iterations after the warm-up are done"
+        "all iterations after the warm-up done"
     )
     assert [bool(record.dev) for record in found.records] == [False, False, True, True]
     assert [batch.rate for batch in model.batches[:130]] == pytest.approx([10 - 9 * step / 129 for step in range(130)])
@@ -970,7 +970,7 @@ def test_a_run_of_before_whose_warm_up_was_one_iteration_has_no_more_than_it_was
     """200 steps in iteration 1, and it counted as one of three."""
     run = warmed_up(Listening(six_kinds), iterations=3, warm_up=200)
     old = evolve(begin(run.settings), iteration=3, updates=230)
-    assert why_stop(run, old) == "all 3 iterations are done"
+    assert why_stop(run, old) == "all iterations done"
     assert why_stop(run, evolve(old, iteration=2, updates=215)) == ""
 
 

@@ -373,12 +373,18 @@ def test_the_default_model_knows_the_task(monkeypatch: pytest.MonkeyPatch) -> No
         default_model(sums())
 
 
+def test_a_task_prints_as_one_line() -> None:
+    assert repr(sums()) == "Task sums: 40 questions (24 train, 6 dev, 10 test)"
+    half = gce.task([{"prompt": str(n), "answer": n} for n in range(10)], lambda *_: 0.5, name="half", admit_at=0.5)
+    assert str(half).endswith("right from a reward of 0.5")
+
+
 def test_a_list_says_what_it_resolves() -> None:
     """By hand for n = 25: 1.96 sqrt(0.25 / 25 + 1.96^2 / (4 25^2)) / (1 + 1.96^2 / 25) = 0.1825."""
     assert half_width(25) == pytest.approx(0.1825, abs=0.001)
     (said,) = resolution(sums(), "questions", 200)
     assert said == (
-        "10 test questions: 95 % interval about +-26 points; cross-validation, as in 5 folds, tests on all questions"
+        "10 test questions: 95 % interval about +-26 points; gce.cross_fit(task, folds=5) tests on all questions"
     )
     (said,) = resolution(sums(), "questions", 9)
     assert said == "9 test questions: 95 % interval about +-27 points", "fewer were wanted, so no more are proposed"

@@ -6,6 +6,7 @@ import builtins
 import sys
 import types
 from collections.abc import Iterator, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -99,7 +100,8 @@ def test_the_types_of_the_keywords_of_train_are_those_of_the_settings() -> None:
 
 
 def test_the_keywords_of_evaluate_are_its_settings() -> None:
-    assert list(get_type_hints(EvaluateKeywords)) == [each.name for each in fields(EvaluateSettings)]
+    assert {"task", "model", *get_type_hints(EvaluateKeywords)} == {each.name for each in fields(EvaluateSettings)}
+    assert list(signature(gce.evaluate).parameters)[:2] == ["task", "model"]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +125,22 @@ def test_evaluate_refuses_values_at_once(given: Any, said: str) -> None:
     with pytest.raises(SettingError) as caught:
         gce.evaluate(**{"task": "nowhere:TASK", **given})
     assert one_line(caught.value).startswith(said)
+
+
+def test_task_and_model_may_be_given_by_position() -> None:
+    found = gce.evaluate(toy_task.TWO_PRESETS, lambda _messages: "0", n=1, progress=False)
+    assert found.task is toy_task.TWO_PRESETS
+
+
+@pytest.mark.parametrize("given", [toy_task.TWO_PRESETS, "scheduling"])
+def test_train_says_that_a_task_is_given_by_name(given: Any) -> None:
+    with pytest.raises(BadInput, match="give a task by name, as task="):
+        gce.train(given)
+
+
+def test_a_name_that_no_task_has_proposes_the_task_itself() -> None:
+    with pytest.raises(BadInput, match="module:ATTR, or pass the task itself without quotes"):
+        gce.check("story")
 
 
 @pytest.mark.parametrize("given", [{"task": 3}, {"run": 3}])
@@ -460,6 +478,8 @@ def test_a_notebook_gets_one_bar_and_lines(shown: list[str], capsys: pytest.Capt
     assert shown and all(each.count("<progress") == 1 for each in shown) and "6/6, 0 s left" in shown[-1]
     Notebook().stage("<b>", 1)()
     assert shown[-1].startswith("&lt;b&gt; <progress")
+    gce.audit("scheduling", tiers="T0", n=1, fit=1)
+    assert capsys.readouterr().out == "" and shown[-1] == "auditing T0 ..."
 
 
 class Interrupted(ScriptedModel):

@@ -50,7 +50,11 @@ class Notebook:
 
     def say(self, *lines: str) -> None:
         """See `gce.app.training.state.Watcher`."""
-        put(*lines)
+        for line in lines:
+            if line.endswith(" ..."):  # It names what is under way, as the bar does.
+                self._handle.update(self._html(escape(printable(line))))
+            else:
+                put(line)
 
     def iteration(self, record: IterationRecord) -> None:
         """See `gce.app.training.state.Watcher`."""

@@ -28,7 +28,18 @@ from gce.domain.diagnosis import diagnose
 from gce.domain.measurements import IterationRecord, add_counts
 from gce.domain.text import printable
 
-__all__ = ["Silent", "Terminal", "as_given", "is_verbose", "note", "put", "put_json", "put_result", "shown_as"]
+__all__ = [
+    "Silent",
+    "Terminal",
+    "as_called",
+    "as_given",
+    "is_verbose",
+    "note",
+    "put",
+    "put_json",
+    "put_result",
+    "shown_as",
+]
 
 BAR_WIDTH, NAME_WIDTH = 16, 11
 SECONDS_BETWEEN_PAINTS = 0.1
@@ -68,6 +79,11 @@ def shown_as(
 def is_verbose() -> bool:
     """Whether more is to be told."""
     return _OUTPUT.verbose
+
+
+def as_called(command: str, call: str) -> str:
+    """How a person does something: `command` in a shell, `call` in Python."""
+    return call if _OUTPUT.option is None else command
 
 
 def as_given(setting: str, value: object = None) -> str:

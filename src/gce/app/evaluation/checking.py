@@ -37,15 +37,15 @@ def check(
     Args:
         task: a task, or its name.
         preset: set of tiers; None takes the task's first.
-        problems: of each tier.
-        responses: generated responses in all.
-        seed: another seed, other problems and responses.
+        problems: number of problems of each tier.
+        responses: total number of generated responses.
+        seed: seed of the problems and responses.
         accepts: a second judge, (problem, text) -> bool, or module:ATTR of one; for a task of `gce.task`, (row, text),
             with the row that the reward gets and the whole response. None takes the shipped one for scheduling.
-        seconds: longest that one verdict may compute.
-        runner: where programs are run that answers consist of.
+        seconds: time limit of one verdict (seconds of computing).
+        runner: where answers that are programs are run.
         progress: as in `gce.train`.
-        watcher: who is told of progress, in place of that.
+        watcher: receives progress instead of the screen.
 
     Raises:
         BadInput: a name or a value that cannot be used.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gce.app.terminal import as_called
 from gce.domain.problems import Split
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
 from gce.domain.tasks.task import Listed, Task
@@ -35,5 +36,6 @@ def resolution(task: Task, preset: str, limit: int, split: Split = "test", *, ti
     if n := sum(min(limit, size) for size in sizes):
         among = f" in {len(tiers)} tiers" if len(tiers) > 1 else ""
         few = tip and n == sum(sizes) and half_width(n) > WIDE
-        more = "; cross-validation, as in 5 folds, tests on all questions" if few else ""
+        folds = as_called("gce train --folds 5", "gce.cross_fit(task, folds=5)")
+        more = f"; {folds} tests on all questions" if few else ""
         yield f"{n:,} {split} questions{among}: 95 % interval about +-{100 * half_width(n):.0f} points{more}"

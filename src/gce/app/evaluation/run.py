@@ -116,16 +116,18 @@ class Evaluation:
 
 
 def evaluate(
-    *, progress: bool = True, watcher: Watcher | None = None, **settings: Unpack[EvaluateKeywords]
+    task: Task | str = "scheduling",
+    model: Any = None,
+    *,
+    progress: bool = True,
+    watcher: Watcher | None = None,
+    **settings: Unpack[EvaluateKeywords],
 ) -> Evaluation:
     """Measure a model on problems of a task.
 
-    Settings are keywords, the fields of `gce.EvaluateSettings`. Common ones:
+    Other settings are keywords, the fields of `gce.EvaluateSettings`. Common ones:
 
-        task            a task or its name (default "scheduling")
         preset          set of tiers (default None: the task's first)
-        model           a name, what `gce.load_model` returned, a run's `result.model`, a function of messages or a
-                        model of one's own (default None: the task's)
         adapter         checkpoint of a run, for the strategies trained, trained-few-shot ... (default None)
         strategies      one or several, as ["zero-shot", "few-shot"] (default: zero-shot, with an adapter trained)
         tiers           one or several (default: all)
@@ -133,55 +135,59 @@ def evaluate(
         samples         conversations about each problem, for pass@k (default 1)
         temperature     of sampling; 0 is greedy (default 0.0)
         max_tokens      of a reply (tokens, default None: the task's)
+        seed            of sampling (default 0)
         answers         file that keeps the answers: the same call then continues (default None)
 
     `help(gce.EvaluateSettings)` has all of them.
 
     Args:
+        task: a task, or its name.
+        model: a name, what `gce.load_model` returned, a run's `result.model`, a function of messages or a model of
+            one's own; None takes the task's default.
         progress: whether progress is shown: below the cell of a notebook, else on standard error.
-        watcher: who is told of progress, in place of that.
-        settings: what is measured, and how.
+        watcher: receives progress instead of the screen.
+        settings: further settings by name.
 
     Raises:
         SettingError: no such setting, or a value out of range.
         BadInput: a name or a combination of settings that cannot be used; nothing has been asked then.
         GceError: the model, its adapter or the file of answers cannot be used.
     """
-    given = evaluate_settings(settings)
+    given = evaluate_settings({"task": task, "model": model, **settings})
     watcher = watcher or watch_of(progress)(0)
     strategies, metrics = _strategies(given), _metrics(given)
-    task = find_task(given.task) if isinstance(given.task, str) else given.task
-    given = evolve(given, model=default_model(task) if given.model is None else given.model)
-    evaluator = find_evaluator(task, given.runner, given.evaluator)
-    preset = find_preset(task, given.preset or "")
-    tiers = find_tiers(task, preset, given.tiers)
+    found = find_task(given.task) if isinstance(given.task, str) else given.task
+    given = evolve(given, model=default_model(found) if given.model is None else given.model)
+    evaluator = find_evaluator(found, given.runner, given.evaluator)
+    preset = find_preset(found, given.preset or "")
+    tiers = find_tiers(found, preset, given.tiers)
     drawing = Settings(given.seed, given.temperature, given.samples, given.max_tokens)
     if any(strategy.needs_examples for strategy in strategies.values()):
-        examples = few_shot_turns(task, evaluator, preset, tiers, given.shots, solve=find_solve(given.examples))
+        examples = few_shot_turns(found, evaluator, preset, tiers, given.shots, solve=find_solve(given.examples))
         drawing = evolve(drawing, examples=examples)
     learned = None if given.adapter is None else find_adapter(given.adapter)
     with saying_if_interrupted(f"interrupted while the model {given.model_name} was being loaded: nothing was asked"):
-        model = _model(given, task, preset, learned, watcher)
-    watcher.say(*resolution(task, preset, given.n, given.split))
+        loaded = _model(given, found, preset, learned, watcher)
+    watcher.say(*resolution(found, preset, given.n, given.split))
     for strategy in strategies.values():
-        check_needs(strategy, task, drawing, model, roles=given.roles, environments=given.environments)
+        check_needs(strategy, found, drawing, loaded, roles=given.roles, environments=given.environments)
     problems = tuple(
         problem
         for tier in tiers
-        for problem in draw_problems(task, preset, tier, given.split, given.n, seed=given.problem_seed)
+        for problem in draw_problems(found, preset, tier, given.split, given.n, seed=given.problem_seed)
     )
     if not problems:
-        raise BadInput(f"task {task.name} has no {given.split} problems in preset {preset}")
-    asked = _asked(given, task, preset, model, problems, learned)
+        raise BadInput(f"task {found.name} has no {given.split} problems in preset {preset}")
+    asked = _asked(given, found, preset, loaded, problems, learned)
     kept_in = "the same call goes on: {} has the answers" if given.answers else "answers='{}' keeps answers for that"
     again = kept_in.format(given.answers or "answers.jsonl")
     with (
         saying_if_interrupted(f"the evaluation was interrupted; {again}"),
         nullcontext() if given.answers is None else AnswerFile(given.answers, asked, problems) as kept,
     ):
-        holding = _Holding(given, task, evaluator, problems, model, drawing, kept, watcher)
+        holding = _Holding(given, found, evaluator, problems, loaded, drawing, kept, watcher)
         measured = holding.hold(strategies, learned)
-    return Evaluation(given, task, evaluator, preset, problems, strategies, metrics, measured)
+    return Evaluation(given, found, evaluator, preset, problems, strategies, metrics, measured)
 
 
 def _metrics(given: EvaluateSettings) -> dict[str, Metric[Any]]:

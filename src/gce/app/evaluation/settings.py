@@ -139,11 +139,9 @@ class EvaluateSettings:
 
 
 class EvaluateKeywords(TypedDict, total=False):
-    """The keywords of `gce.evaluate`: fields of `EvaluateSettings`, where one member may stand for several."""
+    """The keywords of `gce.evaluate` besides task and model, where one member may stand for several."""
 
-    task: Task | str
     preset: str | None
-    model: Any
     adapter: Path | str | None
     strategies: Strategy | str | Sequence[Strategy | str]
     shots: int

@@ -40,7 +40,7 @@ __all__ = ["CrossFit", "cross_fit"]
 
 @frozen(repr=False)
 class CrossFit:
-    """What all folds came to together."""
+    """The result of all folds together."""
 
     directory: str
     folds: int

@@ -78,7 +78,7 @@ def why_stop(run: Run, state: RunState) -> str:
     stopping = run.settings.stopping
     warming_up = state.updates < run.settings.demonstrations.warm_up
     if not warming_up and state.iteration - state.warm_ups >= stopping.iterations:
-        return f"all {stopping.iterations} iterations{' after the warm-up' if state.warm_ups else ''} are done"
+        return f"all iterations{' after the warm-up' if state.warm_ups else ''} done"
     if stopping.until is not None and state.best is not None and state.best[1] >= stopping.until:
         return f"dev accuracy reached {stopping.until:.0%} in iteration {state.best[0]}"
     if stopping.patience is not None and state.looks_since_best >= stopping.patience:

@@ -249,7 +249,9 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
         lines.append(f"on dev problems, the last accuracy is below the best: {', '.join(fell)}")
     best = summary["best"]
     if best:
-        lines.append(f"best on dev problems: iteration {best['iteration']}, mean {100 * best['dev']:.1f} %")
+        last = summary["iterations"]
+        other = f"; 'after' is the last iteration, {last}" if after and best["iteration"] != last else ""
+        lines.append(f"best on dev problems: iteration {best['iteration']}, mean {100 * best['dev']:.1f} %{other}")
     lines.append(f"stopped after iteration {summary['iterations']}: {summary['stopped']}")
     lines.append(
         f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} correct, {summary['buffer']:,} in the "

@@ -1,4 +1,4 @@
-"""What a run came to: what `gce.train` and `gce.resume` return."""
+"""The result of a run: what `gce.train` and `gce.resume` return."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["Result"]
 
 @frozen(eq=False, repr=False)
 class Result:
-    """What a run came to. Printed, it is the table at the end of `gce train`, and where the run is kept."""
+    """The result of a run. Printing it shows the table at the end of `gce train` and where the run is kept."""
 
     name: str
-    """What the run is called: the path of its directory, or of a run in memory `memory`."""
+    """The path of the run's directory; `memory` for a run in memory."""
     settings: TrainSettings
     model: LoadedModel
-    """As the last iteration left it: what `gce.load_model` returns, to talk to, to evaluate and to train further."""
+    """The model after the last iteration, as `gce.load_model` returns it: to talk to, evaluate and train further."""
     summary: Mapping[str, Any]
     """What `summary.json` holds: see docs/summary.md."""
     runs: Runs
     """Where the run is kept."""
     task: Task
-    """What it was trained on, also where no name stands for it."""
+    """The task that the model was trained on."""
 
     def __str__(self) -> str:
         return "\n".join(lines_of(result_parts(self._tiers, self.summary))).strip("\n") + f"\nrun: {self.name}"
@@ -52,7 +52,7 @@ class Result:
 
     @property
     def before(self) -> dict[str, Interval]:
-        """Greedy accuracy on test problems by tier, before the first iteration; empty where it was not measured."""
+        """Greedy accuracy on test problems by tier before the first iteration; empty where it was not measured."""
         return stored_shares(self.summary["before"])
 
     @property
@@ -66,7 +66,11 @@ class Result:
         return float(self.summary["seconds"])
 
     def run(self) -> AbstractContextManager[RunReader]:
-        """The run, to be read in a `with` statement: rollouts, traces, iterations."""
+        """Open the run for reading, in a `with` statement.
+
+        `read("rollouts")` yields every rollout, and `each_answer("test-before")` or `each_answer("test-after")` every
+        answer to a test problem.
+        """
         return self.runs.read(self.name)
 
     def answers(self, moment: Literal["before", "after"] = "after") -> Answers:

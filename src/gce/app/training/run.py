@@ -1,6 +1,6 @@
 """A run as a function: from beginning to end (`train`), or from where it was cut off (`resume`).
 
-Picks task, model and the place where the run is kept, and returns what it came to.
+Picks task, model and the place where the run is kept, and returns the result.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def train(
     docs/SETTINGS.md, and `gce train --help-all` in a shell, have all of them.
 
     Args:
-        settings: all settings as one record in place of keywords, but for those that the other arguments say.
+        settings: all settings as one record, instead of keywords; the other arguments replace what it says.
         task: a name or a `Task`, which is taken as it is.
         model: a name, settings of the section `model`, what `gce.load_model` returned, or a model of one's own (a
             Sampler and Learner of `gce.ports.model`). A model that was loaded by name is loaded again for the run, with
@@ -118,7 +118,7 @@ def train(
         runs: where to keep it, where that is one's own.
         measure_before: whether the test is also taken before the first iteration.
         progress: whether progress is shown: below the cell of a notebook, else on standard error.
-        watch: makes what is told of progress, in place of that.
+        watch: (number of the last iteration) -> what receives progress instead of the screen.
         sources: where settings come from that differ from the defaults, by dotted name; kept with the run.
         track: the name of an experiment tracker, or a `gce.ports.tracker.Tracker`, which is told every iteration.
         given: settings.
@@ -128,6 +128,8 @@ def train(
         SettingError: a value out of range, or settings that contradict one another.
         GceError: the task, the model or the place of the run cannot be used; or the run was refused on its way.
     """
+    if not isinstance(settings, TrainSettings | None):
+        raise BadInput(f"settings must be a TrainSettings, got {settings!r:.60}: give a task by name, as task=...")
     if settings is not None and given:
         raise ValueError(f"expected settings as a whole or one by one, got both: {', '.join(sorted(given))}")
     _check_kinds(task=(task, str, Task), run=(run, str, Path))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gce.app.options import ChoiceOrOwn, nearest
+from gce.app.terminal import as_called
 from gce.domain.strategies import STRATEGIES, Strategy
 from gce.errors import BadInput, GceError, one_line
 
@@ -45,7 +46,8 @@ def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -
     if is_given(name):
         raise not_by_name(name, what)
     if ":" not in name:
-        known = f"choose one of {', '.join(table)}, or give your own as module:ATTR"
+        own = as_called("module:ATTR", f"module:ATTR, or pass the {what} itself without quotes")
+        known = f"choose one of {', '.join(table)}, or give your own as {own}"
         file = Path(f"{name.removesuffix('.py')}.py")
         hint = f"; {file} is here: give {file.stem}:ATTR, the {what} in it" if file.is_file() else nearest(name, table)
         raise BadInput(f"no {what} {name!r}: {known}{hint}")

@@ -17,6 +17,7 @@ from gce.domain.verdicts import Step, Verdict, Violation
 
 __all__ = ["Draw", "Drawn", "Listed", "Task", "TaskTier", "nothing_to_run", "without_thinking"]
 
+_SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Draw = Callable[[str, str, random.Random, Any], Any]
 """(preset, tier, generator, solve) -> instance. `solve` is an exact solver for tasks that need one, else None."""
 
@@ -69,7 +70,7 @@ def nothing_to_run(_problem: Problem, _completion: Completion) -> Execution | No
     return None
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class Task:
     """A kind of problem that a program can judge.
 
@@ -100,6 +101,22 @@ class Task:
     teaching: Teaching = field(factory=Teaching)
     references: References = field(factory=References)
     audit: Audit = field(factory=Audit)
+
+    def __repr__(self) -> str:
+        """Name, and the number of questions by split where they are listed, otherwise presets and tiers; one line."""
+        admitted = "" if self.admit_at == 1.0 else f", right from a reward of {self.admit_at:g}"
+        if isinstance(self.draw, Listed) and len(self.presets) == 1:
+            [(preset, tiers)] = self.presets.items()
+            sizes = {
+                split: sum(len(self.draw.instances(preset, tier.name, split)) for tier in tiers) for split in _SPLITS
+            }
+            by_split = ", ".join(f"{size:,} {split}" for split, size in sizes.items())
+            return f"Task {self.name}: {sum(sizes.values()):,} questions ({by_split}){admitted}"
+        presets = "; ".join(
+            f"{preset} ({', '.join(tier.name + ' held out' * tier.held_out for tier in self.tiers(preset))})"
+            for preset in self.presets
+        )
+        return f"Task {self.name}: {presets}{admitted}"
 
     def tiers(self, preset: str) -> tuple[TaskTier, ...]:
         """Tiers of a preset, its curriculum levels left out; KeyError where there is no such preset."""
