@@ -28,7 +28,7 @@ __all__ = [
     "solve_rates",
 ]
 
-CONCLUSION = "Only accuracy above the best prompt-blind baseline is more than guessing: it ignores the problem."
+CONCLUSION = "A prompt-blind baseline does not read the problem: only accuracy above the best one shows more than guessing."
 """What to conclude from a table with the model and its prompt-blind baselines."""
 Rows = dict[str, dict[str, Interval]]
 """Solve rates by policy and tier."""
