@@ -28,7 +28,9 @@ __all__ = [
     "solve_rates",
 ]
 
-CONCLUSION = "A prompt-blind baseline does not read the problem: only accuracy above the best one shows more than guessing."
+CONCLUSION = (
+    "A prompt-blind baseline does not read the problem: only accuracy above the best one shows more than guessing."
+)
 """What to conclude from a table with the model and its prompt-blind baselines."""
 Rows = dict[str, dict[str, Interval]]
 """Solve rates by policy and tier."""
