@@ -721,7 +721,7 @@ def test_truncated_importance_sampling_needs_the_sampler_s_log_probabilities() -
         def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
             return (evolve(found, sampling_log_probabilities=None) for found in super().sample(requests))
 
-    with pytest.raises(ModelError, match="leave out objective.importance_cap"):
+    with pytest.raises(ModelError, match=r"leave out objective\.importance_cap"):
         finish(a_run(with_fields(SMALL, importance_cap=2.0), Untold(six_kinds)))
 
 
