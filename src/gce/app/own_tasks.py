@@ -77,19 +77,21 @@ def task(problems: Problems | None = None, reward: RewardFunction | None = None,
         reward: `reward(answer, problem)` of the extracted answer, text, and the row, a read-only mapping. Returns true
             or false, a number in `reward_range`, a `Verdict` or a list of them, of which the lowest score counts. An
             exception fails the answer: it is counted and shown, and in no rate.
-        name: of the task; the function's or the file's by default.
-        extract: where the answer is in a response: 'last line' (that is not blank; the default), 'text' (all of it),
-            'boxed' (LaTeX), ('json', FIELD), or a regular expression with one group. No answer, or several that differ,
-            are unreadable and get reward 0; the reward is not asked.
-        shares: of train, dev and test questions in each tier of a list, in any unit (default (60, 15, 25)). Which
-            question is in which split follows from the digests alone. A function's problems are split by quarters: two,
-            one, one.
-        tiers: names of all tiers, the easiest first; of a list, sorted by default.
-        held_out: tiers that are evaluated and never trained on (default: none).
-        reward_range: the lowest and the highest number that the reward returns (default (0, 1)).
-        admit_at: the number from which on an answer counts as right (default: the highest).
-        deterministic: whether the same answer always has the same reward (default True).
-        max_tokens: of a response (default 512).
+
+    Keyword Args:
+        name (str): of the task; the function's or the file's by default.
+        extract (Extract): where the answer is in a response: 'last line' (that is not blank; the default), 'text' (all
+            of it), 'boxed' (LaTeX), ('json', FIELD), or a regular expression with one group. No answer, or several that
+            differ, are unreadable and get reward 0; the reward is not asked.
+        shares (Sequence[float]): of train, dev and test questions in each tier of a list, in any unit (default (60, 15,
+            25)). Which question is in which split follows from the digests alone. A function's problems are split by
+            quarters: two, one, one.
+        tiers (Sequence[str]): names of all tiers, the easiest first; of a list, sorted by default.
+        held_out (Sequence[str]): tiers that are evaluated and never trained on (default: none).
+        reward_range (tuple[float, float]): the lowest and the highest number that the reward returns (default (0, 1)).
+        admit_at (float): the number from which on an answer counts as right (default: the highest).
+        deterministic (bool): whether the same answer always has the same reward (default True).
+        max_tokens (int): of a response (default 512).
 
     Raises:
         BadInput: in one line, what was expected, what came, and in which row.

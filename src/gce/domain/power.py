@@ -81,7 +81,7 @@ def mcnemar_power(n: int, gained: float, lost: float, *, level: float = 0.05) ->
     the smaller count is at most an edge that depends on m. Exact but for terms beyond `REACH` standard deviations. Time
     O(sqrt(n)).
 
-    Source: the unconditional power of Duffy (1984), Psychometrika 49, with the test's own two-sided critical region.
+    Source: the unconditional power of Duffy (1984), Biometrics 40, with the test's own two-sided critical region.
 
     Raises:
         ValueError: n or a share is negative, the shares exceed 1 together, or a level outside (0, 1).
