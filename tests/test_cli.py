@@ -740,7 +740,7 @@ def test_evaluate_prints_a_table_beside_blind_answers_and_heuristics(gce: Gce) -
     ran = gce("evaluate", *TOY, *SCRIPTED, "--n", "30")
     assert ran.status == 0
     head, columns, _, model, blind, adds, conclusion = ran.out.splitlines()
-    assert conclusion.startswith("Only accuracy above the best prompt-blind baseline")
+    assert conclusion.startswith("A prompt-blind baseline does not read the problem")
     assert "toy_task:careless on addition/small, test problems" in head and "n = 30 a tier" in head
     assert columns.split()[:2] == ["T0", "T1"] and "T2, held out" in columns
     assert model.startswith("zero-shot  ")

@@ -63,6 +63,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "dev": ("mypy", "ruff"),
     "docs": ("mkdocs", "mkdocs-material", "mkdocstrings", "ruff"),
     "release": ("build", "twine"),
+    "trl": ("trl",),
     "data": ("atif", "datasets", "pandas"),
     "parquet": ("pyarrow",),
     "attack": ("cosmic-ray", "atheris"),
