@@ -93,7 +93,7 @@ def hierarchical_bootstrap(
     they share the draw of problems.
 
     With few seeds that differ much the interval is too narrow: of S seeds, the variance between seeds is underestimated
-    by the factor (S - 1) / S, and its uncertainty is ignored. Where seeds hardly differ it is too wide: noise that is
+    by the factor (S - 1) / S, and its uncertainty is ignored. Where seeds differ little it is too wide: noise that is
     particular to a seed and a problem counts up to three times. docs/explanation/statistics.md has measured coverage.
 
     Source: Davison and Hinkley (1997), Bootstrap Methods and Their Application, section 3.8; Owen (2007), The
