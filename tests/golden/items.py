@@ -278,8 +278,8 @@ def _without_cost(value: Any) -> Any:
 
 
 _MACHINE = re.compile(
-    r"(?:\| |<tr><td>)?(?:peak_bytes|python|machine|system|gce|attrs|cattrs|gguf|mlx|mlx-lm|numpy|ortools|peft"
-    r"|safetensors|scipy-openblas32|tokenizers|torch|transformers)(?: \||</td>|$)"
+    r"(?:\| |<tr><td>)?(?:peak_bytes|tokens generated per second|python|machine|system|gce|attrs|cattrs|gguf|mlx"
+    r"|mlx-lm|numpy|ortools|peft|safetensors|scipy-openblas32|tokenizers|torch|transformers)(?: \||</td>|$)"
 )
 """Begins the row of a report that tells of memory or a version."""
 
