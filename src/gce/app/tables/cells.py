@@ -55,7 +55,8 @@ def gain_line(gain: Gain, paired_by: str = "problem", *, rewards: bool = False) 
         value, low, high = (f"{each:+.3f}" for each in (gain.mean.value, gain.mean.low, gain.mean.high))
         found, what, unit, test = f"{value} ({low} to {high})", "mean reward, ", "in [0, 1]", "sign flips"
     counts = f"{gain.gained} gained, {gain.lost} lost"
-    return f"{what}after - before: {found} {unit}, paired by {paired_by}; {counts}, p = {p_cell(gain.p)} ({test})"
+    p = f"p {p_cell(gain.p)}" if gain.p < 0.001 else f"p = {p_cell(gain.p)}"
+    return f"{what}after - before: {found} {unit}, paired by {paired_by}; {counts}, {p} ({test})"
 
 
 def coverage_cell(share: float) -> str:
