@@ -159,8 +159,7 @@ def training_lines(settings: TrainSettings) -> list[str]:
         f"{left['train']:,.0f}, greedy answers to test and dev problems {answers - left['sample']:,.0f}"
     ]
     settings = evolve(settings, model=evolve(settings.model, name=settings.model.name or default_model(task)))
-    most, tiers = settings.evaluation.test, task.tiers(settings.preset)
-    lines += gain_found(sum(min(most, listed(task, settings.preset, tier.name) or most) for tier in tiers))
+    lines += gain_found(_asked(task, settings.preset, "test", settings.evaluation.test))
     if reason := is_at_hand(settings.model.name):
         return [*lines, *_bounds(answers, settings.rollouts.max_tokens or task.max_tokens, reason)]
     model = find_learning_model(settings, task)
