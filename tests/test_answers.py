@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from listening import Listening
 from toy_task import ADDITION
 
 import gce
@@ -20,7 +21,6 @@ from gce.adapters.datasets.row_files import ROW_FORMATS, write_rows
 from gce.adapters.runs.memory_store import MemoryRuns
 from gce.app import cli
 from gce.app.exports.answer_rows import COLUMNS, answer_rows
-from gce.app.terminal import Silent
 from gce.app.wiring import runs as wiring
 from gce.domain.tasks import ProblemSource
 
@@ -225,14 +225,6 @@ def test_graded_rewards_of_rollouts_are_kept(monkeypatch: pytest.MonkeyPatch) ->
     with wiring.open_run("memory:run") as reader:
         found = {(row["moment"] == "rollouts", row["correct"]): row["reward"] for row in answer_rows(reader)}
     assert found == {(True, True): 1.0, (True, False): 0.25, (False, True): 1.0, (False, False): 0.25}
-
-
-class Listening(Silent):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, *lines: str) -> None:
-        self.said += lines
 
 
 def test_reused_answers_are_judged_again(tmp_path: Path) -> None:

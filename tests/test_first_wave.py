@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import toy_task
 from attrs import evolve
+from listening import Listening
 
 import gce
 from gce.adapters.models.scripted import ScriptedModel
-from gce.app.terminal import Silent
 from gce.domain.tasks import Scored, Task, TaskTier
 from gce.domain.verdicts import Verdict
 
@@ -43,16 +43,6 @@ def wrong(before: str = "") -> Any:
         return f"{before} w{a + b + 1}"
 
     return answer
-
-
-class Listening(Silent):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, *lines: str) -> None:
-        self.said += lines
 
 
 def said_by(task: Task, answer: Any, **settings: Any) -> list[str]:
@@ -137,11 +127,6 @@ def test_a_known_answer_that_is_refused_points_to_the_extraction() -> None:
 
 
 def listening_to(model: Any, task: Any) -> list[str]:
-    lines: list[str] = []
-
-    class Listening(Silent):
-        def say(self, *said: str) -> None:
-            lines.extend(said)
-
-    gce.evaluate(task=task, model=model, n=5, watcher=Listening())
-    return lines
+    listening = Listening()
+    gce.evaluate(task=task, model=model, n=5, watcher=listening)
+    return listening.said

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import toy_task
 from attrs import evolve, fields_dict
+from listening import Listening
 
 import gce
 from gce.adapters.models.scripted import ScriptedModel
@@ -21,20 +22,12 @@ from gce.app import cli
 from gce.app.evaluation.settings import EvaluateSettings
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import full_names
-from gce.app.terminal import Silent, as_given, shown_as
+from gce.app.terminal import as_given, shown_as
 from gce.errors import BadInput, GceError, SettingError
 
 TOY: dict[str, Any] = {"task": "toy_task:ADDITION", "model": "toy_task:careless"}
 SMALL: dict[str, Any] = {"problems": 4, "samples": 2, "updates": 1, "iterations": 1, "dev": 1, "test": 2}
 QUIET: dict[str, Any] = {**TOY, **SMALL, "progress": False}
-
-
-class Listening(Silent):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, *lines: str) -> None:
-        self.said += lines
 
 
 # Help

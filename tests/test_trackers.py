@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import toy_task
 from attrs import evolve
+from listening import Listening
 
 import gce
 from gce.adapters.runs.memory_store import MemoryRuns
@@ -298,16 +299,6 @@ def test_a_run_is_told_with_its_settings_iterations_and_results() -> None:
     assert kept.values["test/accuracy/T0"] == {2: result.after["T0"].share}
     assert kept.values["test/accuracy_before/T0"] == {2: result.before["T0"].share}
     assert "test/prompt_blind/T0" in kept.values and kept.ended == [True]
-
-
-class Listening(Silent):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, *lines: str) -> None:
-        self.said += lines
 
 
 @pytest.mark.parametrize("method", ["begin", "log", "end"])
