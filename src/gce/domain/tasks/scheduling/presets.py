@@ -129,17 +129,20 @@ PAPER = (
 )  # fmt: skip
 
 
-def _with_jobs(jobs: int, tiers: Sequence[Tier], edges: Sequence[int], **options: int) -> tuple[Tier, ...]:
+def _with_jobs(
+    jobs: int, tiers: Sequence[Tier], edges: Sequence[int], *, node_limit: int | None = None
+) -> tuple[Tier, ...]:
     """Return the six tiers, without the levels below them, with so many jobs and these numbers of edges."""
     return tuple(
         evolve(
             tier,
             jobs=jobs,
             edges=count,
+            node_limit=node_limit,
             subtypes=tuple(
-                evolve(pair, jobs=jobs, edges=pair.edges * jobs // pair.jobs, **options) for pair in tier.subtypes
+                evolve(pair, jobs=jobs, edges=pair.edges * jobs // pair.jobs, node_limit=node_limit)
+                for pair in tier.subtypes
             ),
-            **options,
         )
         for tier, count in zip((tier for tier in tiers if not tier.curriculum_level), edges, strict=True)
     )

@@ -181,7 +181,5 @@ REWORDED = evolve(
 RELABELLED = evolve(SCHEDULING, name="scheduling-relabelled", draw=_labelled(LOWER), audit=_WITHOUT_SHIFTS)
 """The same problems with lower-case job labels, which the shipped model was never trained on."""
 
-CODE_WORDED = evolve(
-    SCHEDULING, name="scheduling-code-words", draw=_labelled(CODE_WORDS), audit=_WITHOUT_SHIFTS
-)
+CODE_WORDED = evolve(SCHEDULING, name="scheduling-code-words", draw=_labelled(CODE_WORDS), audit=_WITHOUT_SHIFTS)
 """The same problems with words as job labels (alpha, bravo ...), which the shipped model was never trained on."""
