@@ -314,7 +314,12 @@ def test_the_answer_only_task_asks_for_one_line() -> None:
 
 
 def test_shifts_are_tasks_and_presets_that_exist() -> None:
-    for name, preset in SCHEDULING.audit.shifts.values():
+    shifts = SCHEDULING.audit.shifts
+    assert list(shifts) == [
+        *("eleven jobs", "sixteen jobs", "other sentences", "small letters", "code words", "the tiers of paper")
+    ]
+    assert len(set(shifts.values())) == len(shifts)
+    for name, preset in shifts.values():
         assert TASKS[name].tiers(preset or "paper")
     assert [name for name, task in TASKS.items() if task.audit.shifts] == ["scheduling"]
 

@@ -115,7 +115,7 @@ def _best_blind(result: Evaluation) -> dict[str, Interval]:
 
 
 def _table(found: Mapping[str, _Distribution]) -> Table:
-    """Tiers are columns; the mean is over the tiers that the distribution has."""
+    """Tiers are columns; means, also of the best prompt-blind baselines, are over the tiers of the distribution."""
     tiers = list(dict.fromkeys(tier for each in found.values() for tier in each.shares))
     held_out = {tier.name for each in found.values() for tier in each.task.tiers(each.preset) if tier.held_out}
     heads = (f"{tier}, held out" if tier in held_out else tier for tier in tiers)
@@ -129,7 +129,7 @@ def _table(found: Mapping[str, _Distribution]) -> Table:
         )
         for what, each in found.items()
     )
-    return Table(("distribution", *heads, "mean", "best prompt-blind, mean", "coverage"), rows)
+    return Table(("distribution", *heads, "mean", "best prompt-blind", "coverage"), rows)
 
 
 def _tier_cell(share: Interval | None) -> str:
