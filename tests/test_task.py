@@ -351,6 +351,9 @@ def test_a_rung_has_less_room_and_nobody_more_than_was_asked_for() -> None:
     large, rung = (draw_problem(SCHEDULING, "paper", tier, "train", 0) for tier in ("T0", "L2"))
     assert SCHEDULING.token_budget(large) == 640
     assert SCHEDULING.token_budget(large, 900) == 900
+    sixteen = draw_problem(SCHEDULING, "sixteen", "T0", "train", 0)
+    assert SCHEDULING.token_budget(sixteen) == SCHEDULING.token_budget(sixteen, 2000) == 16 * 80, "above the task's"
+    assert SCHEDULING.token_budget(sixteen, 640) == 640
     assert SCHEDULING.token_budget(rung) == SCHEDULING.token_budget(rung, 900) == 160
     assert SCHEDULING.token_budget(rung, 50) == 50
     assert SCHEDULING.token_budget(evolve(rung, id=evolve(rung.id, preset="by hand"))) == 640, (

@@ -36,7 +36,10 @@ __all__ = ["ANSWER_ONLY", "BRIEF", "CODE_WORDED", "RELABELLED", "REWORDED", "SCH
 
 
 TOKENS_A_JOB = 80
-"""Maximum tokens per job on a level below the six tiers, where a confused weak model would otherwise not stop."""
+"""Maximum tokens per job on a level below the six tiers, where a confused weak model would otherwise not stop, and with
+more jobs than 640 tokens have room for."""
+MOST_IN_640 = 11
+"""Jobs whose written steps fit into the maximum tokens of the task."""
 
 
 def _draw(preset: str, tier: str, rng: random.Random, solve: Any) -> Instance:
@@ -110,7 +113,7 @@ SCHEDULING = Task(
                 tier.name,
                 tier.held_out,
                 tier.curriculum_level,
-                TOKENS_A_JOB * tier.jobs if tier.curriculum_level else None,
+                TOKENS_A_JOB * tier.jobs if tier.curriculum_level or tier.jobs > MOST_IN_640 else None,
             )
             for tier in tiers
         )
