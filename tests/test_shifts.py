@@ -17,6 +17,7 @@ from gce.app import cli
 from gce.app.evaluation.shifts import answers_of_shift, shift_parts, shifts_of
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.figures import Table
+from gce.domain.metrics import point
 from gce.domain.tasks import TASKS, Audit, draw_problems
 from gce.errors import LowCoverage, SettingError
 
@@ -73,10 +74,10 @@ def test_a_model_that_fails_on_some_shifts_is_told_by_its_rows() -> None:
     result = gce.evaluate(model=model, shifts=True, tiers=["T0", "T1"], n=3, progress=False)
     found = {what: each.estimates()["zero-shot"] for what, each in result.shifts.items()}
     assert set(found) == set(SCHEDULING.audit.shifts)
-    assert [share.share for share in result.estimates()["zero-shot"].values()] == [1.0, 1.0]
+    assert [point(share) for share in result.estimates()["zero-shot"].values()] == [1.0, 1.0]
     for what, shares in found.items():
         assert list(shares) == ["T0", "T1"]
-        assert [share.share for share in shares.values()] == [float(what == "code words")] * 2
+        assert [point(share) for share in shares.values()] == [float(what == "code words")] * 2
     (table,) = [part for part in shift_parts(result)[1] if isinstance(part, Table)]
     assert table.head == ("distribution", "T0", "T1", "mean", "best prompt-blind", "coverage")
     rows = {what: cells for what, *cells in table.rows}

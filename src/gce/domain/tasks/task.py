@@ -129,7 +129,7 @@ class Task:
         )
 
     def token_budget(self, problem: Problem, limit: int | None = None) -> int:
-        """Maximum tokens of a response to a problem: `limit`, by default its tier's or the task's; at most its tier's."""
+        """Maximum tokens of a response: `limit`, by default its tier's or the task's; never above its tier's."""
         tiers = self.presets.get(problem.id.preset, ())
         own = next((tier.max_tokens for tier in tiers if tier.name == problem.tier), None)
         if own is None:
