@@ -22,8 +22,9 @@ from gce.adapters.runs.memory_store import MemoryRun
 from gce.adapters.runs.run_directory import RunDirectory
 from gce.adapters.system.clocks import FakeClock
 from gce.app.evaluation.demonstrations import Demonstration, demonstrations
-from gce.app.settings.records import TrainSettings
+from gce.app.settings.records import ADMISSION, TrainSettings
 from gce.app.terminal import Silent
+from gce.app.training.changed_rewards import CHANGED_REWARDS
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.state import Run, RunState, begin, resume
 from gce.domain.algorithms import ALGORITHMS, Algorithm
@@ -588,6 +589,34 @@ def test_a_control_admits_as_many_as_were_right_but_not_those() -> None:
     other = finish(a_run(with_fields(config, seed=1), Listening(six_kinds)))
     numbers = [[trace.key.rpartition("/")[2] for trace in each.state.buffer] for each in (found, other)]
     assert numbers[0] != numbers[1]
+
+
+def test_a_format_reward_admits_what_can_be_read_whatever_it_says() -> None:
+    """Of four answers a problem, one is right, two are wrong, and one has no number at its end."""
+    said = ("w{right}", "w999", "w998", "no number")
+
+    def answer(request: SampleRequest) -> str:
+        return said[number_of(request) % 4].format(right=add(request))
+
+    config = with_fields(SMALL, iterations=1, samples=4, admission="format", per_problem=None, deduplicate=False)
+    records = list(finish(a_run(config, ScriptedModel(answer))).store.read("rollouts"))
+    assert {record["text"] for record in records if not record["admitted"]} == {"no number"}
+
+
+def test_a_random_reward_knows_only_its_rate() -> None:
+    """With rate 0 nothing is admitted, with rate 1 everything; by default as often as answers are right."""
+    fields = {"iterations": 1, "admission": "random", "per_problem": None, "deduplicate": False}
+    config = with_fields(SMALL, random_rates={"T0": 0.0, "T1": 1.0}, **fields)
+    found = finish(a_run(config, Listening(six_kinds)))
+    assert found.records[0].buffer == {"T1": 12}
+    own = [finish(a_run(with_fields(SMALL, **fields), Listening(six_kinds))) for _ in range(2)]
+    assert own[0].records[0].buffer == own[1].records[0].buffer
+    right = [trace.verdicts[0].right for trace in own[0].state.buffer]
+    assert 8 <= len(right) <= 23 and 0 < sum(right) < len(right), "16 of 24 expected"
+
+
+def test_every_admission_is_known_to_settings_and_to_learning() -> None:
+    assert set(CHANGED_REWARDS) == set(ADMISSION.names) - {"verified"}
 
 
 def test_only_right_answers_with_true_steps_are_learned_from() -> None:

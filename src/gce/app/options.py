@@ -46,6 +46,7 @@ __all__ = [
     "SEEDS",
     "SEED_COUNT",
     "SHARE",
+    "SHARES_BY_TIER",
     "SHARE_ABOVE_0",
     "SHARE_BELOW_1",
     "SHARE_INSIDE",
@@ -430,6 +431,7 @@ SHARE = Number(0.0, 1.0)
 SHARE_ABOVE_0 = Number(0.0, 1.0, above=True)
 SHARE_BELOW_1 = Number(0.0, 1.0, below=True)
 SHARE_INSIDE = Number(0.0, 1.0, above=True, below=True)
+SHARES_BY_TIER = ByName(SHARE)
 TEMPERATURE = Number(1e-6, 100.0, or_0=True)
 """0 is greedy. Logits divided by less than a millionth overflow float32; above 100, tokens are drawn at random."""
 LEARNING_RATE = Number(1e-12, 1e6, above=True)

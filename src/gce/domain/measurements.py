@@ -26,6 +26,7 @@ __all__ = [
     "TrainingMetrics",
     "add_counts",
     "count_tier",
+    "is_unparsed",
 ]
 
 UNPARSED = frozenset({"grammar", "missing-answer", "several-answers"})
@@ -157,7 +158,7 @@ def count_tier(rollouts: Sequence[Counted], *, admit_at: float = 1.0) -> TierCou
         all_right=decided.count(True),
         all_wrong=decided.count(False),
         truncated=sum(each.answer.completion.finish_reason == "length" for each in rollouts),
-        unparsed=sum(_unparsed(each.answer) for each in rollouts),
+        unparsed=sum(is_unparsed(each.answer) for each in rollouts),
         distinct=len({each.digest for each in right}),
         mean_tokens=sum(each.tokens for each in rollouts) / len(rollouts),
         shown=sum(each.shown for each in rollouts),
@@ -166,7 +167,8 @@ def count_tier(rollouts: Sequence[Counted], *, admit_at: float = 1.0) -> TierCou
     )
 
 
-def _unparsed(answer: Answer) -> bool:
+def is_unparsed(answer: Answer) -> bool:
+    """Whether an answer could not be read: its format is wrong, whatever it says."""
     kinds = (violation.kind for verdict in answer.verdicts for violation in verdict.violations)
     return answer.outcome == "unreadable" or any(kind in UNPARSED for kind in kinds)
 

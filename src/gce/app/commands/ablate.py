@@ -38,7 +38,7 @@ work on one study at once. Settings of gce train apply to all runs; the defaults
 """
 EXAMPLES = """\
 examples:
-  gce ablate --seeds 42,123,456                      eleven conditions, each without one part of the loop
+  gce ablate --seeds 42,123,456                      thirteen conditions, each without one part of the loop
   gce ablate --study algorithms --seeds 0,1,2        raft, raft++, grpo, reinforce-rej, weighted
   gce ablate --seeds 0 --conditions full,shuffled    only these two
   gce ablate --seeds 42,123,456 --table              the table of the finished runs; runs nothing

@@ -87,6 +87,7 @@ class TrainKeywords(StoppingKeywords, total=False):
 
     buffer: BufferSettings | Mapping[str, Any]
     admission: str
+    random_rates: Mapping[str, float] | None
     drop_solved: bool
     per_problem: int | None
     deduplicate: bool

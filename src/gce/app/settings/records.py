@@ -35,6 +35,7 @@ from gce.app.options import (
     SEED,
     SHARE,
     SHARE_BELOW_1,
+    SHARES_BY_TIER,
     SHOTS,
     SWITCH,
     TEMPERATURE,
@@ -77,7 +78,7 @@ __all__ = [
     "parts_of_warm_up",
 ]
 
-ADMISSION = ChoiceOrShare(("verified", "reasoned", "all", "shuffled"), "top:")
+ADMISSION = ChoiceOrShare(("verified", "reasoned", "all", "shuffled", "format", "random"), "top:")
 """What `buffer.admission` may be."""
 Bootstrap = Literal["none", "few-shot"]
 ExampleMaker = Literal["heuristic", "solver"]
@@ -242,9 +243,17 @@ class BufferSettings:
         "(verified, "
         "and all written steps are true), top:0.25 (the best quarter of each problem's rollouts by reward), or a "
         "control: "
-        "all (every rollout), shuffled (verified, after permuting rewards within each tier)",
+        "all (every rollout), shuffled (verified, after permuting rewards within each tier), format (every rollout "
+        "whose answer can be read), random (rewards 0 or 1 by chance, as often as rollouts of the tier are right)",
         flag="--admission",
         metavar="NAME",
+    )
+    random_rates: Mapping[str, float] | None = setting(
+        None,
+        SHARES_BY_TIER,
+        "share of rollouts that --admission random rewards, by tier (default: the pass rate of each wave)",
+        unit="share",
+        omit_default=True,
     )
     drop_solved: bool = setting(
         False, SWITCH, "do not admit traces of problems whose rollouts were all right", flag="--drop-solved"

@@ -47,6 +47,14 @@ STUDIES: Mapping[str, Mapping[str, Condition]] = {
         "full": Condition("the settings of gce train"),
         "accept-all": Condition("control: every rollout is admitted", {"buffer.admission": "all"}, "full"),
         "shuffled": Condition("control: verdicts permuted within each tier", {"buffer.admission": "shuffled"}, "full"),
+        "format-only": Condition(
+            "control: every rollout whose answer can be read is admitted", {"buffer.admission": "format"}, "full"
+        ),
+        "random-reward": Condition(
+            "control: rewards by chance, as often as rollouts of the tier are right",
+            {"buffer.admission": "random"},
+            "full",
+        ),
         "no-reasoning": Condition("the prompt asks only for the answer line", {}, "full", variant="answer-only"),
         "no-accumulation": Condition(
             "the buffer keeps only the traces of the current iteration", {"buffer.accumulate": False}, "full"

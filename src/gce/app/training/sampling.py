@@ -17,6 +17,7 @@ from gce.app.evaluation.conversations import Opening, hold
 from gce.app.evaluation.demonstrations import Turns, digests_of, turns_before
 from gce.app.evaluation.scoring import RESUME, check_answers
 from gce.app.settings.records import ADMISSION
+from gce.app.training.changed_rewards import CHANGED_REWARDS
 from gce.app.training.preparation import nothing_to_draw
 from gce.app.training.state import Run, RunState
 from gce.domain.admission import positives
@@ -26,11 +27,10 @@ from gce.domain.conversations import Conversation
 from gce.domain.curriculum import TierRewards, needs_demonstrations, open_levels, plan, second_wave, tier_rewards
 from gce.domain.learning import Turn
 from gce.domain.problems import Problem
-from gce.domain.randomness import generator, key
+from gce.domain.randomness import key
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.strategies.requests import MODEL, Settings
 from gce.domain.strategies.single_turn import FEW_SHOT, ZERO_SHOT
-from gce.domain.tasks import Task
 from gce.domain.traces import turns_of
 from gce.domain.verdicts import Verdict
 from gce.errors import BadInput
@@ -306,29 +306,9 @@ def _without_demonstrations(completion: Completion) -> Completion:
 
 
 def _as_learning_takes(run: Run, wave: str, rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """What learning may know of the rewards: all, or steps too, or, in a control, how many there are, or nothing."""
-    judged = [rollout.judged for rollout in rollouts]
-    rewards = [rollout.reward for rollout in rollouts]
-    match run.settings.buffer.admission:
-        case "all":
-            rewards = [1.0] * len(judged)
-        case "shuffled":
-            for tier in run.tiers:
-                places = [
-                    place for place, answer in enumerate(judged) if answer.problem.tier == tier and not answer.failed
-                ]
-                order = generator(run.settings.seed, "shuffled", wave, tier).permutation(len(places))
-                for place, other in zip(places, order, strict=True):
-                    rewards[place] = judged[places[other]].reward or 0.0
-        case "reasoned":
-            rewards = [
-                reward if answer.right and _reasoned(run.task, answer) else 0.0
-                for answer, reward in zip(judged, rewards, strict=True)
-            ]
+    """What learning may know of the rewards: as they are, or as the admission changes them."""
+    change = CHANGED_REWARDS.get(run.settings.buffer.admission)
+    if change is None:
+        return list(rollouts)
+    rewards = change(run, wave, [rollout.judged for rollout in rollouts])
     return [evolve(rollout, reward=reward) for rollout, reward in zip(rollouts, rewards, strict=True)]
-
-
-def _reasoned(task: Task, answer: Answer) -> bool:
-    """Whether it has steps, and all of them are true."""
-    steps = task.judge_steps(answer.problem, answer.completion.text)
-    return bool(steps) and all(step.status == "true" for step in steps)
