@@ -17,7 +17,7 @@ one wins. "Answer: 1" is certainty, "Answer: 1 %" one percent, and "Answer: 35" 
 Signs, exponents, NaN, other scripts' digits, ranges, two numbers, and a word or full stop behind the number are no
 probability either. An answer that breaks the grammar is unreadable, which is not the same as a wrong one.
 
-On request `parse` also reads `\finalBeliefProb{X}`, X being a decimal or percent as above, anywhere in the response. The
+On request `parse` also reads `\finalBeliefProb{X}` anywhere in the response, X being a decimal or percent as above. The
 last of these counts, but an answer line at the end of the response comes after them all.
 
 All functions accept any `str`, lone surrogates and NULs included, in time linear in its length.

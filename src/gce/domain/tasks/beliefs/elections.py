@@ -18,7 +18,7 @@ from math import erfc, prod, sqrt
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 __all__ = ["CountNight", "House", "Poll", "Polls", "draw_count_night", "draw_polls", "normal_tail"]
 
@@ -95,9 +95,9 @@ class CountNight:
 class House:
     """A polling house."""
 
-    bias: float
+    bias: float = field(converter=float)
     """Expected bias towards the party, in points."""
-    bias_sd: float
+    bias_sd: float = field(converter=float)
     """Standard deviation of the bias, in points; the bias is the same in all polls of the house."""
 
 
@@ -108,9 +108,9 @@ class Poll:
     day: int
     house: int
     """Index of the house."""
-    sd: float
+    sd: float = field(converter=float)
     """Standard deviation of its sampling error, in points."""
-    share: float
+    share: float = field(converter=float)
     """Percent for the party, to one decimal place."""
 
 
@@ -118,11 +118,11 @@ class Poll:
 class Polls:
     """Polls before a vote; one party, the claim's, needs more than 50 percent, or most of the seats."""
 
-    start: float
+    start: float = field(converter=float)
     """Expected support of the party on day 0, in percent."""
-    start_sd: float
+    start_sd: float = field(converter=float)
     """Standard deviation of this support, in points."""
-    drift_sd: float
+    drift_sd: float = field(converter=float)
     """Standard deviation of the change from a day to the next, in points."""
     days: int
     """The day of the vote."""
@@ -131,7 +131,7 @@ class Polls:
     """In the order of days."""
     leans: tuple[int, ...] = ()
     """Points by which each seat's expected vote is above the national one; an odd number of seats, or none."""
-    seat_sd: float = 0.0
+    seat_sd: float = field(default=0.0, converter=float)
     """Standard deviation of a seat's own deviation, in points."""
 
     @property

@@ -101,8 +101,9 @@ BELIEFS = Task(
     references=References(
         prompt_blind=prompt_blind_baselines,
         heuristics=heuristic_policies,
-        # Of the solve rate and of the mean reward 1 - (b - p)^2: a constant 0.2 off on average has 0.96.
-        limits={"*": 0.96},
+        # Solve rates are below 0.1, but the limit holds for the mean reward 1 - (b - p)^2 as well, which is 0.94 for the
+        # base rate on some tiers.
+        limits={"*": 0.97},
     ),
     audit=Audit(
         hidden=frozenset(
@@ -113,7 +114,6 @@ BELIEFS = Task(
         ),
         relations=RELATIONS,
         write="Answer: {}".format,
-        group=lambda question: question.subtype,
     ),
 )
 
