@@ -21,6 +21,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from attrs import field, frozen, validators
 
+from gce.domain.tasks.beliefs.log_odds import share_of
 from gce.domain.tasks.drawing import first_that_fits
 
 __all__ = ["Finish", "Statement", "Urn", "draw_finish", "draw_urn"]
@@ -59,7 +60,7 @@ class Urn:
             likelihood = weight * self._chance(of_red, red, blue)
             total += likelihood
             found += weight * self._chance(of_red, red + self.next_red, blue)
-        return found / total
+        return share_of(found, total)
 
     def compositions(self, seen: Collection[int]) -> tuple[float, ...]:
         """Return the probability of each kind given the colours of these balls."""
@@ -137,7 +138,7 @@ class Finish:
         left = np.ones(len(_places(self.runners)), np.bool_)
         for at in seen:
             left &= self.orders(self.answers[at])
-        return int(np.count_nonzero(left & self.orders(claim))) / int(np.count_nonzero(left))
+        return share_of(int(np.count_nonzero(left & self.orders(claim))), int(np.count_nonzero(left)))
 
     def places(self, runner: int, seen: Collection[int]) -> tuple[float, ...]:
         """Return the probability of each place of a runner, the first one first, given these answers."""

@@ -1,10 +1,10 @@
-"""Probabilities and their log-odds, finite also at 0 and 1."""
+"""Arithmetic of probabilities: conditioning, and log-odds that are finite also at 0 and 1."""
 
 from __future__ import annotations
 
 from math import exp, log
 
-__all__ = ["MOST_EXTREME", "from_log_odds", "log_odds", "shifted"]
+__all__ = ["MOST_EXTREME", "from_log_odds", "log_odds", "share_of", "shifted"]
 
 MOST_EXTREME = 1e-15
 """Probabilities nearer to 0 or 1 than this count as this far away, so that their log-odds are finite."""
@@ -27,3 +27,14 @@ def from_log_odds(value: float) -> float:
 def shifted(probability: float, by: float) -> float:
     """Return the probability after its log-odds moved `by`; 0 and 1, which no evidence moves, stay."""
     return probability if probability in (0.0, 1.0) else from_log_odds(log_odds(probability) + by)
+
+
+def share_of(found: float, total: float) -> float:
+    """Return found / total, the probability of a claim given evidence of probability `total`.
+
+    Raises:
+        ValueError: the evidence is impossible.
+    """
+    if total <= 0.0:
+        raise ValueError("the evidence is impossible in this world: nothing follows from it")
+    return min(found / total, 1.0)

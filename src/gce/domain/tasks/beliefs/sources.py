@@ -14,6 +14,8 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
+from gce.domain.tasks.beliefs.log_odds import share_of
+
 __all__ = ["Machine", "Source", "Witnesses", "draw_machine", "draw_witnesses"]
 
 _percent = validators.and_(validators.ge(0), validators.le(100))
@@ -68,11 +70,11 @@ class Witnesses:
     def posterior(self, seen: Collection[int]) -> float:
         """Return the probability of the claim given the reports of these sources, by index.
 
-        A report that may be copied and was not seen is summed over.
+        A report that may be copied and was not seen is summed over. ValueError if the reports are impossible.
         """
         true = self.base_rate / 100 * self._likelihood(seen, True)
         false = (1.0 - self.base_rate / 100) * self._likelihood(seen, False)
-        return true / (true + false)
+        return share_of(true, true + false)
 
     def _likelihood(self, seen: Collection[int], true: bool) -> float:
         alone = prod(self.sources[at].likelihood(true) for at in seen if self.sources[at].copies < 0)
@@ -142,7 +144,8 @@ class Machine:
             if day in seen:
                 hit, alarm = self.hit / 100, self.false_alarm / 100
                 if_faulty = faulty * (hit if warns else 1.0 - hit)
-                faulty = if_faulty / (if_faulty + (1.0 - faulty) * (alarm if warns else 1.0 - alarm))
+                in_order = (1.0 - faulty) * (alarm if warns else 1.0 - alarm)
+                faulty = share_of(if_faulty, if_faulty + in_order)
         return faulty
 
     @property

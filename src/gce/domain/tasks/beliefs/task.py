@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve
 
 from gce.domain.problems import Message, Problem, Split
-from gce.domain.tasks.beliefs.answer import render_percent
+from gce.domain.tasks.beliefs.answer import render, render_percent
 from gce.domain.tasks.beliefs.baselines import heuristic_policies, prompt_blind_baselines
 from gce.domain.tasks.beliefs.generate import FAMILIES, LEVELS, draw_question
 from gce.domain.tasks.beliefs.metamorphic_relations import RELATIONS
@@ -51,15 +51,20 @@ def _digest(question: BeliefQuestion) -> str:
 
 
 def _demonstration(problem: Problem, _solve: Any) -> str | None:
-    """Demonstrate the probability before the evidence and after each piece of it, in whole percents."""
+    """Demonstrate the probability before the evidence and after each piece of it, in whole percents.
+
+    None where the posterior is unknown: an outcome is no belief to learn from.
+    """
     question: BeliefQuestion = problem.instance
-    if question.target is None:
+    if question.posterior is None or question.target is None:
         return None
     lines = [] if question.prior is None else [f"Before the evidence: {100 * question.prior:.0f} %."]
     lines += [f"After {number}: {100 * belief:.0f} %." for number, belief in enumerate(question.path, 1)]
     if question.opinion is not None and question.opinion.shift:
         lines.append(f"With what the user says: {100 * question.target:.0f} %.")
-    return "\n".join([*lines, render_percent(question.target)])
+    percent = problem.prompt[-1].content.endswith("%") if problem.prompt else True
+    answer = render_percent(question.target) if percent else render(round(question.target, 2))
+    return "\n".join([*lines, answer])
 
 
 def _of_records(task: Task, preset: str, records: Sequence[Any]) -> Task:
@@ -101,8 +106,8 @@ BELIEFS = Task(
     references=References(
         prompt_blind=prompt_blind_baselines,
         heuristics=heuristic_policies,
-        # Solve rates are below 0.1, but the limit holds for the mean reward 1 - (b - p)^2 as well, which is 0.94 for the
-        # base rate on some tiers.
+        # Solve rates are below 0.1, but the limit also holds for the mean reward 1 - (b - p)^2, which is up to 0.94 for
+        # the base rate.
         limits={"*": 0.97},
     ),
     audit=Audit(
