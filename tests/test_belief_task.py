@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +96,16 @@ def test_a_problem_is_the_same_again_and_survives_plain_data() -> None:
         assert one == again != draw_problem(BELIEFS, preset, tier, "train", 4, seed=7)
         back = from_plain(BeliefQuestion, json.loads(json.dumps(to_plain(one.instance))))
         assert back == one.instance and BELIEFS.digest(back) == one.digest
+
+
+def test_what_is_withheld_does_not_make_another_problem() -> None:
+    """Else the same prompt could be in two splits; another report, or another base rate, does."""
+    shown = (Source(80, 20, 1), Source(70, 30, 0))
+    one, other = (by_hand(*shown, Source(60, 40, said)) for said in (0, 1))
+    assert BELIEFS.digest(one) == BELIEFS.digest(other)
+    assert BELIEFS.digest(one) == BELIEFS.digest(by_hand(*shown[::-1], Source(60, 40, 1)))
+    assert BELIEFS.digest(one) != BELIEFS.digest(by_hand(Source(80, 20, 0), *shown[1:], Source(60, 40, 1)))
+    assert BELIEFS.digest(one) != BELIEFS.digest(by_hand(*shown, Source(60, 40, 1), base_rate=21))
 
 
 def test_a_prompt_states_the_evidence_and_the_answer_format_and_nothing_that_is_hidden() -> None:
@@ -216,7 +225,7 @@ def test_naive_agents_by_hand() -> None:
     assert last_evidence(evolve(question, evidence=(), path=(), posterior=0.2)) is None
 
 
-def excesses(family: str, count: int) -> Mapping[str, Any]:
+def excesses(family: str, count: int) -> dict[str, Any]:
     """(b - p)^2 of each policy on as many problems of each tier."""
     found: dict[str, list[float]] = {}
     for tier in TIERS:

@@ -15,18 +15,15 @@ import random
 from collections.abc import Collection, Sequence
 from functools import cache
 from itertools import pairwise, permutations
-from math import prod
+from math import factorial, prod
 from typing import Any, Literal, get_args
 
-import numpy as np
 from attrs import field, frozen, validators
 
 from gce.domain.tasks.beliefs.log_odds import share_of
 from gce.domain.tasks.drawing import first_that_fits
 
 __all__ = ["Finish", "Statement", "Urn", "draw_finish", "draw_urn"]
-
-Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @frozen
@@ -98,21 +95,17 @@ class Statement:
 
 
 @cache
-def _places(runners: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The place, from 0, of each runner in each order: an array of shape (orders, runners)."""
-    return np.array(list(permutations(range(runners))))
-
-
-@cache
-def _fits(runners: int, relation: Relation, runner: int, other: int) -> Booleans:
-    """In which orders a statement is true."""
-    places = _places(runners)
-    if relation == "within":
-        found: Booleans = places[:, runner] < other
-    elif relation == "before":
-        found = places[:, runner] < places[:, other]
-    else:
-        found = places[:, runner] + 1 == places[:, other]
+def _fits(runners: int, relation: Relation, runner: int, other: int) -> int:
+    """In which orders a statement is true: bit k for order k, as `permutations` counts the places of the runners."""
+    found = 0
+    for order, places in enumerate(permutations(range(runners))):
+        if relation == "within":
+            true = places[runner] < other
+        elif relation == "before":
+            true = places[runner] < places[other]
+        else:
+            true = places[runner] + 1 == places[other]
+        found |= true << order
     return found
 
 
@@ -135,20 +128,25 @@ class Finish:
 
     def share(self, claim: Statement, seen: Collection[int]) -> float:
         """Return the share of the orders that fit these answers in which `claim` is true."""
-        left = np.ones(len(_places(self.runners)), np.bool_)
+        left = self.left(seen)
+        return share_of((left & self.orders(claim)).bit_count(), left.bit_count())
+
+    def left(self, seen: Collection[int]) -> int:
+        """Return the orders that fit these answers, a bit for each."""
+        left = (1 << factorial(self.runners)) - 1
         for at in seen:
             left &= self.orders(self.answers[at])
-        return share_of(int(np.count_nonzero(left & self.orders(claim))), int(np.count_nonzero(left)))
+        return left
 
     def places(self, runner: int, seen: Collection[int]) -> tuple[float, ...]:
         """Return the probability of each place of a runner, the first one first, given these answers."""
         among = [self.share(Statement("within", runner, last), seen) for last in range(self.runners + 1)]
         return tuple(last - before for before, last in pairwise(among))
 
-    def orders(self, said: Statement) -> Booleans:
-        """Return in which orders this statement has this answer."""
+    def orders(self, said: Statement) -> int:
+        """Return in which orders this statement has this answer, a bit for each."""
         fits = _fits(self.runners, said.relation, said.runner, said.other)
-        return fits if said.true else ~fits
+        return fits if said.true else ~fits & ((1 << factorial(self.runners)) - 1)
 
     @property
     def canonical(self) -> tuple[Any, ...]:
@@ -194,31 +192,30 @@ def draw_finish(runners: int, answers: int, rng: random.Random) -> tuple[Finish,
     What is asked depends only on what is known by then, never on the true order: an answer tells no more than it says.
     Rarely there are fewer answers, where no further question would leave the claim open.
     """
-    order = rng.sample(range(runners), runners)
-    index = int(np.flatnonzero((_places(runners) == order).all(axis=1))[0])
+    order = 1 << rng.randrange(factorial(runners))
     claim = _draw_statement(runners, rng)
     finish = Finish(runners, claim, ())
     claimed = finish.orders(claim)
     about = (claim.runner,) if claim.relation == "within" else (claim.runner, claim.other)
-    left = np.ones(len(_places(runners)), np.bool_)
+    left = finish.left(())
     found: list[Statement] = []
 
-    def worth_asking() -> tuple[Statement, Booleans] | None:
+    def worth_asking() -> tuple[Statement, int] | None:
         """A question both of whose answers are possible and leave the claim open."""
         asked = _draw_statement(runners, rng, about=about)
         fits = finish.orders(asked)
         parts = (left & fits & claimed, left & fits & ~claimed, left & ~fits & claimed, left & ~fits & ~claimed)
-        return (asked, fits) if all(np.count_nonzero(part) for part in parts) else None
+        return (asked, fits) if all(parts) else None
 
     for _ in range(answers + 1):
         question = first_that_fits(worth_asking, tries=200)
         if question is None:
             break
         asked, fits = question
-        true = bool(fits[index])
+        true = bool(fits & order)
         left = left & (fits if true else ~fits)
         found.append(Statement(asked.relation, asked.runner, asked.other, true))
-    return Finish(runners, claim, tuple(found)), bool(claimed[index])
+    return Finish(runners, claim, tuple(found)), bool(claimed & order)
 
 
 def _draw_statement(runners: int, rng: random.Random, *, about: Sequence[int] = ()) -> Statement:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 
-from gce.domain.tasks.beliefs.counting import draw_finish, draw_urn
-from gce.domain.tasks.beliefs.elections import draw_count_night, draw_polls
+from attrs import evolve
+
+from gce.domain.tasks.beliefs.counting import Finish, Urn, draw_finish, draw_urn
+from gce.domain.tasks.beliefs.elections import CountNight, Polls, draw_count_night, draw_polls
 from gce.domain.tasks.beliefs.question import BeliefQuestion, World
-from gce.domain.tasks.beliefs.sources import draw_machine, draw_witnesses
+from gce.domain.tasks.beliefs.sources import Machine, Witnesses, draw_machine, draw_witnesses
 from gce.domain.tasks.beliefs.stories import story_of
 
-__all__ = ["FAMILIES", "LEVELS", "draw_question", "draw_world", "question_of_world"]
+__all__ = ["FAMILIES", "LEVELS", "digest_of_world", "draw_question", "draw_world", "question_of_world"]
 
 LEVELS = 5
-_SUBTYPES = {
-    "Witnesses": "witnesses",
-    "Machine": "hidden Markov chain",
-    "CountNight": "election night",
-    "Polls": "polls",
-    "Urn": "urn",
-    "Finish": "order",
+_KINDS: Mapping[type, tuple[str, str]] = {
+    Witnesses: ("witnesses", "sources"),
+    Machine: ("hidden Markov chain", "warns"),
+    CountNight: ("election night", "called"),
+    Polls: ("polls", "polls"),
+    Urn: ("urn", "draws"),
+    Finish: ("order", "answers"),
 }
+"""The name of each kind of world, and its field that holds the evidence."""
 
 
 def _sources(level: int, rng: random.Random) -> tuple[World, bool]:
@@ -80,6 +84,13 @@ def question_of_world(family: str, world: World, true: bool, rng: random.Random)
         withheld=story.evidence[shown],
         posterior_with_withheld=path[shown + 1],
         related=story.related,
-        subtype=_SUBTYPES[type(world).__name__],
+        subtype=_KINDS[type(world)][0],
         world=world,
     )
+
+
+def digest_of_world(world: World, shown: int) -> str:
+    """Return 32 hexadecimal digits that name what a world shows: equal where only names or what is withheld differ."""
+    field = _KINDS[type(world)][1]
+    seen = evolve(world, **{field: getattr(world, field)[:shown]})
+    return blake2b(repr((seen.canonical, world.pieces)).encode(), digest_size=16).hexdigest()

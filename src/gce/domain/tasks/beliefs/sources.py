@@ -103,7 +103,7 @@ class Witnesses:
 
         def numbers(source: Source) -> tuple[Any, ...]:
             own = (source.false_alarm, source.hit) if flipped else (source.hit, source.false_alarm)
-            other = numbers(self.sources[source.copies]) if source.copies >= 0 else ()
+            other = numbers(self.sources[source.copies]) if 0 <= source.copies < self.pieces else ()
             return (*own, source.yes, source.runs, source.copying, other)
 
         base_rate = 100 - self.base_rate if flipped else self.base_rate

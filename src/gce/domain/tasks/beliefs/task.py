@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 
 from attrs import evolve
@@ -17,7 +16,7 @@ from attrs import evolve
 from gce.domain.problems import Message, Problem, Split
 from gce.domain.tasks.beliefs.answer import render, render_percent
 from gce.domain.tasks.beliefs.baselines import heuristic_policies, prompt_blind_baselines
-from gce.domain.tasks.beliefs.generate import FAMILIES, LEVELS, draw_question
+from gce.domain.tasks.beliefs.generate import FAMILIES, LEVELS, digest_of_world, draw_question
 from gce.domain.tasks.beliefs.metamorphic_relations import RELATIONS
 from gce.domain.tasks.beliefs.question import BeliefQuestion
 from gce.domain.tasks.beliefs.records import questions_of
@@ -43,11 +42,8 @@ def _prompt(question: BeliefQuestion, rng: random.Random) -> tuple[Message, ...]
 
 
 def _digest(question: BeliefQuestion) -> str:
-    """Name the world and how much of it is shown; for a question from a file, its words."""
-    if question.world is None:
-        return question.digest
-    named = repr((question.world.canonical, len(question.evidence)))
-    return blake2b(named.encode(), digest_size=16).hexdigest()
+    """Name the world as far as it is shown; for a question from a file, its words."""
+    return question.digest if question.world is None else digest_of_world(question.world, len(question.evidence))
 
 
 def _demonstration(problem: Problem, _solve: Any) -> str | None:
