@@ -39,7 +39,7 @@ def verify_by_outcome(
 ) -> tuple[Verdict, ...]:
     """Judge a belief as `verify` does, but by the outcome alone: the score is 1 minus the Brier score."""
     outcome = problem.instance.outcome
-    return (_verdict("beliefs-outcomes", problem.instance, completion.text, None if outcome is None else outcome),)
+    return (_verdict("beliefs-by-outcome", problem.instance, completion.text, None if outcome is None else outcome),)
 
 
 def _verdict(evaluator: str, question: BeliefQuestion, text: str, target: float | None) -> Verdict:
