@@ -12,7 +12,7 @@ from gce.adapters.datasets.record_files import MOST_BYTES, read_records
 from gce.adapters.system.input_files import parse_json, read_input
 from gce.errors import BadInput, MissingExtra, one_line
 
-__all__ = ["read_rows"]
+__all__ = ["read_problem_records", "read_rows"]
 
 
 def read_rows(path: Path) -> list[Any]:
@@ -27,6 +27,35 @@ def read_rows(path: Path) -> list[Any]:
         if name.endswith(end):
             return read(path)
     raise BadInput(f"{path}: expected a file that ends in {', '.join(_READERS)}")
+
+
+def read_problem_records(path: Path) -> list[Any]:
+    """The records of a file of problems, in order: a list or an object of them in one JSON text, CSV, or JSON lines.
+
+    Records of an object, {id: record}, are given their key as `id` where they have none.
+
+    Raises:
+        BadInput: there is no such file, it is as none of these formats wants it, or it holds no records.
+    """
+    name = path.name.lower()
+    if name.endswith((".csv", ".tsv")):
+        return read_rows(path)
+    if not name.endswith(".json"):
+        return read_records(path)
+    try:
+        found = parse_json(read_input(path, MOST_BYTES), str(path))
+    except BadInput as error:
+        try:
+            return read_records(path)  # A JSON object a line, under another name.
+        except BadInput:
+            raise error from None
+    if isinstance(found, dict) and found and all(isinstance(each, dict) for each in found.values()):
+        found = [{"id": key, **record} for key, record in found.items()]
+    elif isinstance(found, dict):
+        found = [found]
+    if not isinstance(found, list) or not found:
+        raise BadInput(f"{path}: expected a list of records, or an object {{id: record}}, got {found!r:.60}")
+    return found
 
 
 def _json(path: Path) -> list[Any]:

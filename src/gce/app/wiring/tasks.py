@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve
 
-from gce.adapters.datasets.question_files import read_rows
-from gce.adapters.datasets.record_files import HUMAN_EVAL, MOST_BYTES, human_eval_path, read_records
+from gce.adapters.datasets.question_files import read_problem_records, read_rows
+from gce.adapters.datasets.record_files import (
+    HUMAN_EVAL,
+    MOST_BYTES,
+    SEATTLE_WEATHER,
+    human_eval_path,
+    seattle_weather_path,
+)
 from gce.adapters.system.input_files import read_input
 from gce.app.options import nearest
 from gce.app.terminal import note
@@ -43,11 +49,14 @@ __all__ = [
 MANY = 1000
 """Problems a tier; drawing more than that is announced."""
 
+_PACKAGED: Mapping[str, Callable[[], Path]] = {HUMAN_EVAL: human_eval_path, SEATTLE_WEATHER: seattle_weather_path}
+"""Files of problems that packages bring, by the name behind @."""
+
 _FOLD = re.compile(r"(?s)(.+)@fold-([0-9]{1,6})-of-([0-9]{1,6})")
 
 TASK_HELP = (
     f"task: {', '.join(TASKS)}, or your own as module:ATTR; programming problems from a file: programs@FILE, "
-    "programs@human-eval"
+    f"programs@{HUMAN_EVAL}; questions of belief from a file: beliefs@FILE, beliefs@{SEATTLE_WEATHER}"
 )
 
 
@@ -129,18 +138,18 @@ def same_problems(name: str, task: Task, digest: str) -> None:
 
 
 def _path(source: str) -> Path:
-    return human_eval_path() if source == HUMAN_EVAL else Path(source)
+    return _PACKAGED[source]() if source in _PACKAGED else Path(source)
 
 
 def _of_file(task: Task, source: str) -> Task:
-    """The task over the problems of a file, or of `HUMAN_EVAL`."""
+    """The task over the problems of a file, or of one that a package brings."""
     of_records = task.draw.of_records if isinstance(task.draw, Drawn) else None
     if of_records is None:
         raise BadInput(f"task {task.name} takes no problems from a file: leave out @{source}")
     path = _path(source)
     try:
         preset = path.name.partition(".")[0]
-        return of_records(evolve(task, name=f"{task.name}@{source}"), preset, read_records(path))
+        return of_records(evolve(task, name=f"{task.name}@{source}"), preset, read_problem_records(path))
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from error
 

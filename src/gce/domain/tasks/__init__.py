@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem
+from gce.domain.tasks.beliefs.task import BELIEFS, BELIEFS_BY_OUTCOME
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.parts import Audit, Policy, References, Relation, Teaching
 from gce.domain.tasks.programs.task import PROGRAMS
@@ -35,7 +36,18 @@ __all__ = [
 ]
 
 TASKS: Mapping[str, Task] = {
-    task.name: task for task in (SCHEDULING, ANSWER_ONLY, BRIEF, REWORDED, RELABELLED, CODE_WORDED, PROGRAMS)
+    task.name: task
+    for task in (
+        SCHEDULING,
+        ANSWER_ONLY,
+        BRIEF,
+        REWORDED,
+        RELABELLED,
+        CODE_WORDED,
+        PROGRAMS,
+        BELIEFS,
+        BELIEFS_BY_OUTCOME,
+    )
 }
 
 
