@@ -116,14 +116,14 @@ class FinalTests:
         Raises:
             LowCoverage: too many answers to one of them failed.
         """
-        drawn = {what: () if _name(what) in self._held else each.problems() for what, each in shifts.items()}
+        drawn = {what: each.problems() for what, each in shifts.items() if _name(what) not in self._held}
         left = sum(map(len, drawn.values()))
         advance = self._run.watcher.stage("shifts", left) if left else lambda: None
-        found = {
-            what: self.result(_name(what), partial(_measured, self._run, what, each, drawn[what], advance))
+        return {
+            what: self.result(_name(what), partial(_measured, self._run, what, each, drawn.get(what, ()), advance))
             for what, each in shifts.items()
+            if what not in drawn or drawn[what]
         }
-        return {what: each for what, each in found.items() if each["tiers"]}
 
     def end(self) -> None:
         """Forget what was held, once the run has its summary: a run that is resumed then is tested again."""
@@ -132,7 +132,7 @@ class FinalTests:
 
 
 def _name(what: str) -> str:
-    return f"shift-{shift_slug(what)}"
+    return f"shift: {what}"
 
 
 def _measured(
@@ -142,7 +142,7 @@ def _measured(
     settings, task = run.settings, shift.task
     seed, max_tokens = settings.seed, settings.rollouts.max_tokens
     answers = ask(run.model, task, shift.evaluator, problems, seed=seed, max_tokens=max_tokens, on_answer=advance)
-    run.store.write_answers(_name(what), map(answer_record, answers))
+    run.store.write_answers(f"shift-{shift_slug(what)}", map(answer_record, answers))
     check_answers(f"test problems of the shift {what!r}", answers, settings.stopping.min_coverage, hint=RESUME)
     found = Distribution(
         task.name,
