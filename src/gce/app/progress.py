@@ -17,7 +17,7 @@ LEAST_SHARE, LEAST_SECONDS = 0.1, 3.0
 """Of a stage that is the first of its kind, before its pace is taken for known."""
 SMOOTHING = 20.0
 """Seconds in which an estimate goes two thirds of the way to a new one."""
-GREEDY = {"test before": "answer", "test after": "answer", "evaluate": "answer"}
+GREEDY = {"test before": "answer", "test after": "answer", "shifts": "answer", "evaluate": "answer"}
 """Stages whose steps are alike: one greedy answer."""
 
 
@@ -135,6 +135,9 @@ class Forecast:
     def _left(self, work: Work, iteration: int) -> Counter[str]:
         if self.name in work.after:
             left: Counter[str] = Counter()
+            stages = list(work.after)
+            for name in stages[stages.index(self.name) + 1 :]:
+                left[GREEDY.get(name, name)] += work.after[name]  # type: ignore[assignment]
         else:
             present = iteration < work.last
             left = work.left(iteration + present)

@@ -32,7 +32,8 @@ Train a model on its own answers that a verifier judged right (rejection samplin
 
 Each iteration draws fresh problems, samples K answers to each, judges them, keeps the right ones in a replay buffer
 and takes optimizer steps on a LoRA adapter. Before and after training, greedy accuracy is measured on test problems
-that were never trained on, beside prompt-blind baselines and heuristics on the same problems.
+that were never trained on, beside prompt-blind baselines and heuristics on the same problems; after training also on
+the distribution shifts that the task declares.
 """
 EXAMPLES = f"""\
 Precedence of settings given in several places: {PRECEDENCE}.

@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 from gce.app.evaluation.baselines import CONCLUSION, shortcut_margins
 from gce.app.evaluation.rewards import MOMENTS
 from gce.app.evaluation.scoring import stored_shares
+from gce.app.evaluation.shifts import distribution_parts
 from gce.app.reports.run import ReportedRun, Shares
 from gce.app.reports.section import Section
 from gce.app.settings.records import parts_of_warm_up
 from gce.app.tables.cells import count_words, coverage_cell, difference_cell, share_cell
 from gce.app.tables.summary import accuracy_rows, reward_rows
+from gce.app.training.records import SHIFTS, shift_rows
 from gce.domain.figures import Bars, Lines, Measured, Table
 from gce.errors import BadInput
 
-__all__ = ["compared_sections", "dev_section", "result_section", "validity_sections"]
+__all__ = ["compared_sections", "dev_section", "result_section", "shift_sections", "validity_sections"]
 
 
 def result_section(run: ReportedRun) -> Section:
@@ -73,6 +75,19 @@ def _bars(name: str, title: str, rows: Mapping[str, Mapping[str, Measured]], **u
         if row in ("before", "after", "best prompt-blind")
     }
     return Bars(name, title, shown, **unit)
+
+
+def shift_sections(run: ReportedRun) -> list[Section]:
+    """Accuracy on distribution shifts beside that on the task as asked; nothing where none was measured."""
+    held_out = [tier for tier in run.tiers if tier not in run.trained]
+    found = {} if run.summary is None else shift_rows(run.summary, held_out)
+    if not found:
+        return []
+    parts = distribution_parts(found)
+    words = tuple(part for part in parts if isinstance(part, str))
+    return [
+        Section("Distribution shifts", (f"{SHIFTS}.", *words), tuple(each for each in parts if isinstance(each, Table)))
+    ]
 
 
 def dev_section(run: ReportedRun) -> Section:

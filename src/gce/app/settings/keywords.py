@@ -115,6 +115,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     dev: int
     dev_every: int
     test: int
+    shifts: int | None
 
     executor: ExecutorSettings | Mapping[str, Any]
     runner: str

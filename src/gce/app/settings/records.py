@@ -26,7 +26,6 @@ from gce.app.options import (
     NAMES,
     PROBLEMS,
     PROBLEMS_BY_TIER,
-    PROBLEMS_FROM_0,
     RANK,
     REQUESTS,
     SAMPLES,
@@ -46,6 +45,7 @@ from gce.app.options import (
     ChoiceOrOwn,
     ChoiceOrShare,
 )
+from gce.app.settings.evaluation import EvaluationSettings
 from gce.app.settings.fields import Setting, section_of, setting, settings_in
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
 from gce.app.wiring.executors import EXECUTORS, LOCAL
@@ -394,31 +394,6 @@ class StoppingSettings:
         None, ITERATIONS, "stop after this many evaluations on dev without improvement", flag="--patience"
     )
     min_coverage: float = setting(MIN_COVERAGE, SHARE, COVERAGE_HELP, flag="--min-coverage", unit="share")
-
-
-@frozen(kw_only=True)
-class EvaluationSettings:
-    """Greedy accuracy during the run, and before and after it."""
-
-    section: ClassVar = "evaluation"
-    dev: int = setting(
-        40,
-        PROBLEMS_FROM_0,
-        "dev problems per tier, evaluated during the run; 0 for none",
-        flag="--dev",
-        unit="problems",
-    )
-    dev_every: int = setting(
-        1, ITERATIONS, "iterations between evaluations on dev", flag="--dev-every", unit="iterations"
-    )
-    test: int = setting(
-        200,
-        PROBLEMS_FROM_0,
-        "test problems per tier, evaluated before and after training; 0 for none",
-        flag="--test",
-        common=True,
-        unit="problems",
-    )
 
 
 @frozen(kw_only=True)

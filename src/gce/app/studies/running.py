@@ -95,11 +95,16 @@ def _settings(values: Mapping[str, Any]) -> TrainSettings:
 
 
 def resolved(settings: TrainSettings, task: Task) -> TrainSettings:
-    """The settings as a run of this task stores them: with its model and preset named; SettingError for an adapter."""
+    """The settings as a run of this task stores them: with its model and preset named; SettingError for an adapter.
+
+    Distribution shifts, which no table of a study shows, are measured only where that is asked for.
+    """
     if settings.model.adapter:
         message = "the runs of a study start from the base model: leave out {model.adapter}"
         raise SettingError("model.adapter", "none", settings.model.adapter, message)
     settings = changed(settings, {"model.name": settings.model.name or default_model(task)})
+    if settings.evaluation.shifts is None and settings.evaluation.shift_problems:
+        settings = changed(settings, {"evaluation.shifts": 0})
     return evolve(settings, preset=find_preset(task, settings.preset))
 
 

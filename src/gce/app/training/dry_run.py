@@ -18,6 +18,7 @@ from gce.app.evaluation.scoring import ask
 from gce.app.progress import Work, duration
 from gce.app.settings.checks import check_variants
 from gce.app.settings.records import WARM_UP_PART, TrainSettings, parts_of_warm_up
+from gce.app.training.final_tests import shifts_to_measure
 from gce.app.training.preparation import check_task, place_adapter
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import default_model, find_learning_model, find_model, is_at_hand
@@ -123,11 +124,13 @@ def work_of(settings: TrainSettings, task: Task) -> Work:
         updates = optimizer.epochs * ceil(sampled / optimizer.batch)
     test = _asked(task, preset, "test", settings.evaluation.test)
     dev = _asked(task, preset, "dev", settings.evaluation.dev) / settings.evaluation.dev_every
+    n, shifts = settings.evaluation.shift_problems, shifts_to_measure(evolve(settings, preset=preset), task)
+    shifted = sum(_asked(other, its_preset, "test", n) for other, its_preset in shifts.values())
     return Work(
         settings.last_iteration,
         before={"test before": test},
         each={"sample": sampled + rollouts.second_wave, "train": updates, "evaluate": dev},
-        after={"test after": test},
+        after={"test after": test, **({"shifts": shifted} if shifted else {})},
         warm_ups=parts_of_warm_up(settings.demonstrations.warm_up),
         warm_up={"train": WARM_UP_PART},
     )

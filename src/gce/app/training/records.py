@@ -23,6 +23,7 @@ from gce.app.evaluation.rewards import (
     rewards_of_run,
 )
 from gce.app.evaluation.scoring import accuracy, answer_record, stored_shares
+from gce.app.evaluation.shifts import AS_ASKED, Distribution, distribution_parts, stored_distribution
 from gce.app.shown import Part
 from gce.app.tables.cells import count_words, gain_line
 from gce.app.tables.summary import accuracy_rows, reward_rows
@@ -41,17 +42,20 @@ from gce.domain.traces import trace_digest, trace_record
 from gce.ports.runs import RunReader
 
 __all__ = [
+    "SHIFTS",
     "commit",
     "gain_between_tests",
     "iteration_record",
     "mean_rewards",
     "moved_arrays",
     "result_parts",
+    "shift_rows",
     "stored_rewards",
     "summary_of",
     "versions",
 ]
 
+SHIFTS = "Distribution shifts: greedy accuracy on test problems after training, % (95 % Wilson interval)"
 VERSIONED = (*("gguf", "mlx", "mlx-lm", "numpy", "ortools", "peft", "scipy-openblas32", "torch", "transformers"),)
 """Packages whose versions a run keeps."""
 
@@ -224,6 +228,7 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
     """The table at the end: before and after beside prompt-blind baselines and heuristics, on the same problems."""
     lines: list[Part] = [""]
     after = stored_shares(summary["after"])
+    held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
     if after:
         floors, heuristics = (_stored_rows(summary[name]) for name in ("floors", "heuristics"))
         before = {"before": stored_shares(summary["before"])} if summary["before"] else {}
@@ -232,7 +237,6 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
             {tier: found.n + found.failed for tier, found in after.items()}, summary["config"]["evaluation"]["test"]
         )
         lines.append(f"Greedy accuracy on test problems, % (95 % Wilson interval), {n}")
-        held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
         lines.append(Table(*accuracy_rows(rows, tiers, held_out)))
         if "gain" in summary:
             lines.append(gain_line(from_plain(Gain, summary["gain"])))
@@ -241,6 +245,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
             lines += ["", Table(*reward_rows(rewards, tiers, held_out))]
             if "gain" in summary["mean_reward"]:
                 lines.append(gain_line(from_plain(Gain, summary["mean_reward"]["gain"]), rewards=True))
+    if found := shift_rows(summary, held_out):
+        lines += ["", SHIFTS, *distribution_parts(found), ""]
     if summary["falls"]:
         fell = [
             f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"
@@ -259,6 +265,23 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
         f"{summary['seconds']:,.0f} s"
     )
     return lines
+
+
+def shift_rows(summary: Mapping[str, Any], held_out: Sequence[str]) -> dict[str, Distribution]:
+    """The distributions whose accuracy a summary holds: the task as asked, where it was tested, and its shifts.
+
+    Args:
+        summary: of a run; nothing is returned where it measured no shifts.
+        held_out: tiers of the run's preset that training did not sample.
+    """
+    shifts = {what: stored_distribution(plain) for what, plain in summary.get("shifts", {}).items()}
+    after, config = stored_shares(summary["after"]), summary["config"]
+    if not (shifts and after):
+        return shifts
+    problems = {tier: found.n + found.failed for tier, found in after.items()}
+    blind = best_of(_stored_rows(summary["floors"]))
+    task, preset, asked = config["task"], config["preset"], config["evaluation"]["test"]
+    return {AS_ASKED: Distribution(task, preset, after, blind, problems, asked, tuple(held_out)), **shifts}
 
 
 def stored_rewards(summary: Mapping[str, Any]) -> dict[str, Rewards]:

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from gce.app.answers import Answers
 from gce.app.evaluation.scoring import stored_shares
+from gce.app.evaluation.shifts import Distribution, stored_distribution
 from gce.app.loaded_model import LoadedModel
 from gce.app.settings.records import TrainSettings
 from gce.app.shown import html_of, lines_of
@@ -61,6 +62,11 @@ class Result:
         return stored_shares(self.summary["after"])
 
     @property
+    def shifts(self) -> dict[str, Distribution]:
+        """Greedy accuracy on the task's distribution shifts after training, by what differs; empty if not measured."""
+        return {what: stored_distribution(plain) for what, plain in self.summary.get("shifts", {}).items()}
+
+    @property
     def seconds(self) -> float:
         """Wall-clock seconds of all parts of the run."""
         return float(self.summary["seconds"])
@@ -69,7 +75,7 @@ class Result:
         """Open the run for reading, in a `with` statement.
 
         `read("rollouts")` yields every rollout, and `each_answer("test-before")` or `each_answer("test-after")` every
-        answer to a test problem.
+        answer to a test problem; `each_answer("shift-eleven-jobs")` those to the distribution shift of this name.
         """
         return self.runs.read(self.name)
 

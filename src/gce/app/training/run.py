@@ -27,6 +27,7 @@ from gce.app.settings.stored import from_stored, is_flat
 from gce.app.settings.values import changed, full_names, settings_from
 from gce.app.tables.layout import table
 from gce.app.tables.summary import rollout_rows, what_teaches
+from gce.app.training.final_tests import FinalTests, Shift, planned_shifts
 from gce.app.training.given import Given, algorithm_of, evaluator_of, with_model, with_names
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.preparation import (
@@ -102,6 +103,7 @@ def train(
         learning_rate   of AdamW (default 0.001)
         updates         optimizer steps of an iteration (default 8)
         test            test problems a tier, before and after training (default 200)
+        shifts          test problems a tier of each distribution shift, after training (default 40, with test of 40 up)
         seed            of problems, rollouts, batches and the adapter (default 0)
 
     docs/SETTINGS.md, and `gce train --help-all` in a shell, have all of them.
@@ -234,6 +236,8 @@ class _Prepared:
     """Its adapter placed."""
     worked: Examples
     strategy: Strategy
+    shifts: Mapping[str, Shift]
+    """Measured after training, by what differs."""
 
 
 def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[_Prepared, dict[str, Any]]:
@@ -250,6 +254,7 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
     except SettingError as error:
         raise BadInput(f"the checkpoint {settings.model.adapter} is damaged: {error}") from error
     evaluator = evaluator_of(settings, task, given)
+    shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
     check_pool(settings, task, worked)
@@ -268,7 +273,7 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
         stored["problems"] = digest
     if worked:
         stored["examples"] = texts_digest(worked)
-    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy), stored
+    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts), stored
 
 
 def _prepared_again(run: RunReader, settings: TrainSettings, given: Given, watcher: Watcher) -> _Prepared:
@@ -276,6 +281,7 @@ def _prepared_again(run: RunReader, settings: TrainSettings, given: Given, watch
     task = given.task or find_task(settings.task)
     same_problems(settings.task, task, run.config.get("problems", ""))
     evaluator = evaluator_of(settings, task, given)
+    shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
     if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
@@ -292,7 +298,7 @@ def _prepared_again(run: RunReader, settings: TrainSettings, given: Given, watch
     if run.config["policy"] != model.info().identity:
         raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights differ")
     algorithm = algorithm_of(settings, given)
-    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy)
+    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts)
 
 
 def _model(settings: TrainSettings, task: Task, given: Any, watcher: Watcher) -> LearningModel:
@@ -364,12 +370,18 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     measured, anew = _measured_before(run, test if timed else (), began)
     earlier += 0.0 if anew else measured["seconds"]
     untrained, minutes = model.state(), settings.stopping.minutes
-    # The test at the end takes about as long as the one before.
-    limit = None if minutes is None else 60 * minutes - 2 * measured["seconds"]
+    shifted = sum(each.most for each in prepared.shifts.values())
+    # The test at the end takes about as long as the one before, and shifts in proportion.
+    tests = 2 + shifted / max(len(test), 1)
+    limit = None if minutes is None else 60 * minutes - tests * measured["seconds"]
     run = evolve(run, start=untrained, seconds=limit, dev=_problems(prepared, "dev", settings.evaluation.dev))
     state = _iterated(run)
     stopped = why_stop(run, state)
-    first, after = stored_shares(measured["tiers"]), _measured(run, test, "after")
+    final = FinalTests(run, state.iteration)
+    earlier += final.seconds
+    first = stored_shares(measured["tiers"])
+    after = stored_shares(final.result("after", lambda: {"tiers": to_plain(_measured(run, test, "after"))})["tiers"])
+    shifts = final.shifts(prepared.shifts)
     references = reference_scores(task, evaluator, settings.preset, test, fitted_to=FITTED_TO) if test else ((), ())
     check_references([score.share for row in references for score in row], settings.stopping.min_coverage)
     records = iteration_records(store)
@@ -378,6 +390,7 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
         summary |= gain_between_tests(reader)
         if task.reward is not all_right:
             summary |= mean_rewards(reader, *references)
+    summary |= {"shifts": shifts} if shifts else {}
     summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": moved_arrays(untrained, model.state())}
     summary |= {"updates": sum(record.updates for record in records)}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
@@ -387,6 +400,7 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     )
     watcher.say(*table(*rollout_rows(records)).split("\n"))
     store.write_summary(summary)
+    final.end()
     return Result(store.name, settings, trained_model(model, _called(settings)), summary, runs, task)
 
 
