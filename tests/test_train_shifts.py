@@ -66,7 +66,7 @@ COMMAND = (
 )
 
 
-def train(*arguments: str | Path) -> int:
+def train(*arguments: str | int | Path) -> int:
     return cli.main(["train", *map(str, arguments)])
 
 
