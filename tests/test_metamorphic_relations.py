@@ -177,5 +177,5 @@ def test_reasoning_stays_as_it_is() -> None:
 
 def test_every_scheduling_task_declares_them() -> None:
     tasks = [task for task in TASKS.values() if task.instance_type is Instance]
-    assert len(tasks) == 5
+    assert len(tasks) == 6
     assert all(task.audit.relations == RELATIONS for task in tasks)

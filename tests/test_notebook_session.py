@@ -44,7 +44,7 @@ def common(function: Any) -> dict[str, str]:
 def test_the_common_settings_that_help_lists_have_the_defaults_that_it_names() -> None:
     plain = TrainSettings()
     found = common(gce.train)
-    assert len(found) == 10
+    assert len(found) == 11
     for name, said in found.items():
         ((full, _),) = full_names({name: None}).items()
         section, _, field = full.rpartition(".")

@@ -128,7 +128,7 @@ def test_a_run_cut_off_during_the_shifts_goes_on_there(tmp_path: Path, monkeypat
 
     ASKED.clear()
     assert train("--run-dir", cut, "--resume") == 0
-    assert {key.partition("/")[0] for key in ASKED} == {"addition", "far", "minus"}, "it had ended: it is tested again"
+    assert not ASKED, "it had ended, with all of its tests"
     assert repeated(cut) == repeated(whole)
 
 

@@ -189,7 +189,7 @@ def what_is_left(run: Path) -> dict[str, Any]:
         left: dict[str, Any] = {name: list(store.read(name)) for name in streams}
         last = store.last()
         left |= {"config": store.config, "held": list(store.held()), "loop": last and last[2]}
-    for record in left["iterations"] + left["evaluations"]:
+    for record in left["iterations"] + left["evaluations"] + left["held"]:
         record["seconds"] = None
     for path in sorted((run / "checkpoints" / "last").iterdir()):
         left[path.name] = path.read_bytes()

@@ -79,8 +79,9 @@ def _bars(name: str, title: str, rows: Mapping[str, Mapping[str, Measured]], **u
 
 def shift_sections(run: ReportedRun) -> list[Section]:
     """Accuracy on distribution shifts beside that on the task as asked; nothing where none was measured."""
-    held_out = [tier for tier in run.tiers if tier not in run.trained]
-    found = {} if run.summary is None else shift_rows(run.summary, held_out)
+    if run.summary is None:
+        return []
+    found = shift_rows(run.summary, [tier for tier in run.tiers if tier not in run.trained])
     if not found:
         return []
     parts = distribution_parts(found)

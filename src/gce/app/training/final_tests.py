@@ -1,7 +1,7 @@
 """The tests at the end of a run: which distribution shifts are measured, and each test once, whatever interrupts it.
 
-What a test found is held by the store as soon as it is complete, so that a run that was killed goes on with the next
-one. A run that ended and is resumed takes all of them again.
+What a test found is held by the store as soon as it is complete, so that a run that was killed, or that ended, goes on
+with what is left. A test of another number of problems is another test.
 """
 
 from __future__ import annotations
@@ -80,34 +80,34 @@ def planned_shifts(settings: TrainSettings, task: Task, evaluator: str | Evaluat
 
 
 class FinalTests:
-    """The tests after the last iteration; those of an earlier part of the run that did not end are not taken again."""
+    """The tests after the last iteration; those of an earlier part of the run are not taken again."""
 
     def __init__(self, run: Run, iteration: int) -> None:
         self._run, self._iteration = run, iteration
-        self._held: dict[str, dict[str, Any]] = {}
-        for record in run.store.held():
-            if record.get("iteration") == iteration and "final" in record:
-                self._held[record["final"]] = record
-            elif "ended" in record:
-                self._held = {}
+        self._held = {
+            (record["final"], record["n"]): record
+            for record in run.store.held()
+            if "final" in record and record["iteration"] == iteration
+        }
         self.seconds: float = sum(record["seconds"] for record in self._held.values())
         """What those of earlier parts took."""
 
-    def result(self, name: str, take: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def result(self, name: str, n: int, take: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what the test of this name found, as plain data whose `tiers` are intervals: held, or taken now.
 
-        It is held unless answers failed: they are asked again when the run is resumed.
+        It is held, by name and number of problems a tier, unless answers failed: they are asked again when the run is
+        resumed.
         """
-        if name in self._held:
-            found: dict[str, Any] = self._held[name]["found"]
+        if (name, n) in self._held:
+            found: dict[str, Any] = self._held[name, n]["found"]
             return found
         began = self._run.clock.now()
         found = take()
         if found["tiers"] and not any(share["failed"] for share in found["tiers"].values()):
             seconds = self._run.clock.now() - began
-            record = {"final": name, "iteration": self._iteration, "found": found, "seconds": seconds}
+            record = {"final": name, "n": n, "iteration": self._iteration, "found": found, "seconds": seconds}
             self._run.store.hold(record)
-            self._held[name] = record
+            self._held[name, n] = record
         return found
 
     def shifts(self, shifts: Mapping[str, Shift]) -> dict[str, dict[str, Any]]:
@@ -116,19 +116,16 @@ class FinalTests:
         Raises:
             LowCoverage: too many answers to one of them failed.
         """
-        drawn = {what: each.problems() for what, each in shifts.items() if _name(what) not in self._held}
+        drawn = {what: each.problems() for what, each in shifts.items() if (_name(what), each.n) not in self._held}
         left = sum(map(len, drawn.values()))
         advance = self._run.watcher.stage("shifts", left) if left else lambda: None
         return {
-            what: self.result(_name(what), partial(_measured, self._run, what, each, drawn.get(what, ()), advance))
+            what: self.result(
+                _name(what), each.n, partial(_measured, self._run, what, each, drawn.get(what, ()), advance)
+            )
             for what, each in shifts.items()
             if what not in drawn or drawn[what]
         }
-
-    def end(self) -> None:
-        """Forget what was held, once the run has its summary: a run that is resumed then is tested again."""
-        if self._held:
-            self._run.store.hold({"ended": self._iteration})
 
 
 def _name(what: str) -> str:

@@ -103,7 +103,7 @@ def train(
         learning_rate   of AdamW (default 0.001)
         updates         optimizer steps of an iteration (default 8)
         test            test problems a tier, before and after training (default 200)
-        shifts          test problems a tier of each distribution shift, after training (default 40, with test of 40 up)
+        shifts          test problems a tier of each shift after training (default None: 40, with test of 40 up)
         seed            of problems, rollouts, batches and the adapter (default 0)
 
     docs/SETTINGS.md, and `gce train --help-all` in a shell, have all of them.
@@ -380,7 +380,9 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     final = FinalTests(run, state.iteration)
     earlier += final.seconds
     first = stored_shares(measured["tiers"])
-    after = stored_shares(final.result("after", lambda: {"tiers": to_plain(_measured(run, test, "after"))})["tiers"])
+    n = settings.evaluation.test
+    tested = final.result("after", n, lambda: {"tiers": to_plain(_measured(run, test, "after"))})
+    after = stored_shares(tested["tiers"])
     shifts = final.shifts(prepared.shifts)
     references = reference_scores(task, evaluator, settings.preset, test, fitted_to=FITTED_TO) if test else ((), ())
     check_references([score.share for row in references for score in row], settings.stopping.min_coverage)
@@ -400,7 +402,6 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     )
     watcher.say(*table(*rollout_rows(records)).split("\n"))
     store.write_summary(summary)
-    final.end()
     return Result(store.name, settings, trained_model(model, _called(settings)), summary, runs, task)
 
 
