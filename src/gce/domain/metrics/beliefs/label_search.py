@@ -47,8 +47,8 @@ class LabelSearch:
 def labels_utility(labels: Labels, predict: Predict, inconsistent: Inconsistent, *, alpha: float = 50.0) -> float:
     """Return alpha * (mean over labelled examples of log p(label | the others)) - number of inconsistent pairs.
 
-    The mean, where the paper's formula has a sum, makes labelled sets of different sizes comparable, as the paper's
-    own code does; without it every new label would lower the utility. 0 for no labels.
+    The paper's formula has a sum. The mean is the same for a fixed set of labelled examples, up to the scale of alpha,
+    and makes sets of different sizes comparable: with the sum every new label lowers the utility. 0 for no labels.
     """
     if not labels:
         return 0.0
