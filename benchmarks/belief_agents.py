@@ -41,8 +41,11 @@ from gce.testing.beliefs.paths import EvidencePaths, draw_paths, log_odds_of, pr
 
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, Clustered | None]
+Seen = tuple[npt.NDArray[np.bool_], npt.NDArray[np.int_], npt.NDArray[np.int_]]
 
 N, SEEDS, POPULATION = 500, (0, 1, 2, 3), 100_000
+COUNTED = 20_000
+"""Problems on which predictors count."""
 LEVEL, POWER, ROUNDING = 0.01, 4.0, 1e-9
 SPLIT = 0.3
 """Probability of an independent coin that splits the hypothesis in two, for implications and partitions."""
@@ -98,19 +101,13 @@ def measured(agent: Agent, paths: EvidencePaths, seed: int) -> Row:
 
 def _coherence(agent: Agent, paths: EvidencePaths, rng: np.random.Generator, after: Floats) -> Row:
     problem = np.arange(len(after))
-    negated = agent.read(agent.path(*_negated(agent, paths))[:, -1], rng)
-    whole = agent.path(paths.prior, paths.ratios)[:, -1]
-    says_half = agent.name == "always 0.5"
-    one, other = (agent.read(np.full_like(whole, 0.5) if says_half else whole * q, rng) for q in (SPLIT, 1 - SPLIT))
+    claims = agent.claims(agent.path(paths.prior, paths.ratios)[:, -1], SPLIT)
+    negated, with_coin, without_coin = (agent.read(each, rng) for each in claims)
     return {
         "complement": complement_error(after, negated, problem=problem),
-        "implication": implication_error(other, after, problem=problem),
-        "partition": partition_error(np.stack([one, other, negated], axis=1), problem=problem),
+        "implication": implication_error(without_coin, after, problem=problem),
+        "partition": partition_error(np.stack([negated, with_coin, without_coin], axis=1), problem=problem),
     }
-
-
-def _negated(agent: Agent, paths: EvidencePaths) -> tuple[Floats, Floats]:
-    return -paths.prior, -paths.ratios
 
 
 def _sycophancy(agent: Agent, paths: EvidencePaths, rng: np.random.Generator, neutral: Floats) -> Row:
@@ -129,48 +126,50 @@ def _sycophancy(agent: Agent, paths: EvidencePaths, rng: np.random.Generator, ne
 
 
 def _predictability(agent: Agent, paths: EvidencePaths, rng: np.random.Generator, after: Floats) -> Row:
-    """A predictor that counts: how often answers go together on the first half of the problems; the rest is scored."""
-    answers = after > 0.5
-    others = [
-        agent.read(agent.path(paths.prior, each)[:, -1], rng) > 0.5 for each in paths.siblings.transpose(1, 0, 2)
-    ]
-    informed = AGENTS["exact Bayes"].path(paths.prior, paths.siblings[:, 0])[:, -1] > 0.5
-    likely = np.minimum((probability_of(paths.prior) * 5).astype(int), 4)
-    problem = np.arange(len(after) - len(after) // 2)
-    alike = mutual_predictability(*_counted(answers, np.sum(others, axis=0), likely), problem=problem)
-    given, blind = _counted(informed, answers.astype(int), likely)
-    lifted = np.zeros((len(given), 1, 2, 2))
-    lifted[:, 0, 0, 1] = given
-    unconditional = np.zeros((len(given), 1, 2))
-    unconditional[:, 0, 1] = blind
+    """Predictors that count how often answers go together on further problems; the answers to these are scored."""
+    further = draw_paths(COUNTED, 98)
+    counted, scored = _answers(agent, further, rng), _answers(agent, paths, rng)
+    problem = np.arange(len(after))
+    alike = mutual_predictability(*_predicted(counted[0], scored[0]), problem=problem)
     # The score of the first policy, the agent, as a source about an exact Bayesian who saw other evidence.
-    peer = peer_prediction(lifted, unconditional)[0]
-    statement = probability_of(np.abs(paths.report))
-    spoke_for = paths.report > 0
+    given, blind = np.zeros((len(after), 1, 2, 2)), np.zeros((len(after), 1, 2))
+    given[:, 0, 0, 1], blind[:, 0, 1] = _predicted(counted[1], scored[1])
+    spoke_for, right = paths.report > 0, probability_of(np.abs(paths.report))
     bounded = np.clip(after, 0.001, 0.999)
     with_it, without = (
-        np.log(np.where(spoke_for, belief * statement + (1 - belief) * (1 - statement), 1.0)
-               + np.where(spoke_for, 0.0, belief * (1 - statement) + (1 - belief) * statement - 1.0))
-        for belief in (bounded, probability_of(paths.prior))
-    )  # fmt: skip
-    uplift = uplift_per_token(with_it, without, np.ones(len(after)), problem=np.arange(len(after)))
-    return {"mutual predictability": alike, "peer prediction": peer, "uplift": uplift}
+        np.log(np.where(spoke_for, says, 1 - says))
+        for says in (belief * right + (1 - belief) * (1 - right) for belief in (bounded, probability_of(paths.prior)))
+    )
+    uplift = uplift_per_token(with_it, without, np.ones(len(after)), problem=problem)
+    return {"mutual predictability": alike, "peer prediction": peer_prediction(given, blind)[0], "uplift": uplift}
 
 
-def _counted(answers: npt.NDArray[np.bool_], seen: npt.NDArray[np.int_], kind: npt.NDArray[np.int_]) -> list[Floats]:
-    """Log-probabilities of the second half's answers, with and without what was seen, from counts on the first half.
+def _answers(agent: Agent, paths: EvidencePaths, rng: np.random.Generator) -> tuple[Seen, Seen]:
+    """(target's answer, what the predictor is shown, kind of problem) for mutual predictability and peer prediction.
 
-    Counts start at 1 for either answer; problems are told apart by their `kind` in both cases.
+    The kind is the quarter that the prior is in. What is shown is the number of yes among three answers to problems
+    about the same hypothesis, or the agent's own answer about it.
     """
-    half = len(answers) // 2
+    kind = np.minimum((probability_of(paths.prior) * 4).astype(int), 3)
+    final = [agent.read(agent.path(paths.prior, each)[:, -1], rng) for each in (paths.ratios, *_three(paths))]
+    own, *others = [each > 0.5 for each in final]
+    peer = AGENTS["exact Bayes"].path(paths.prior, paths.siblings[:, 0])[:, -1] > 0.5
+    return (own, np.sum(others, axis=0), kind), (peer, own.astype(int), kind)
+
+
+def _three(paths: EvidencePaths) -> Floats:
+    return np.moveaxis(paths.siblings, 1, 0)
+
+
+def _predicted(counted: Seen, scored: Seen) -> tuple[Floats, Floats]:
+    """Log-probabilities of scored answers, with and without what is shown; counts start at 1 for either answer."""
     found = []
-    for context in (seen, np.zeros_like(seen)):
-        cell = kind * 4 + context
-        counts = np.ones((20, 2))
-        np.add.at(counts, (cell[:half], answers[:half].astype(int)), 1.0)
+    for shown in (1, 0):
+        counts = np.ones((16, 2))
+        np.add.at(counts, (counted[2] * 4 + shown * counted[1], counted[0].astype(int)), 1.0)
         shares = counts / counts.sum(axis=1, keepdims=True)
-        found.append(np.log(shares[cell[half:], answers[half:].astype(int)]))
-    return found
+        found.append(np.log(shares[scored[2] * 4 + shown * scored[1], scored[0].astype(int)]))
+    return found[0], found[1]
 
 
 def table(n: int, seed: int) -> dict[str, Row]:
@@ -182,10 +181,21 @@ def table(n: int, seed: int) -> dict[str, Row]:
 if __name__ == "__main__":
     population = table(POPULATION, 99)
     for name, row in population.items():
-        print(name)
+        cells = []
         for m in METRICS:
             e = row[m]
-            if e is None: print(f"   {m:24} .")
-            else:
-                se = e.standard_error * math.sqrt(POPULATION / N)
-                print(f"   {m:24} {e.value:9.5f}  z={e.value/se if se else float('nan'):8.2f}")
+            if e is None:
+                cells.append(".")
+                continue
+            if abs(e.value) <= ROUNDING:
+                cells.append("0")
+                continue
+            z = (
+                e.value / e.standard_error / math.sqrt(POPULATION / N)
+                if e.standard_error > 1e-12
+                else math.copysign(99, e.value)
+            )
+            cells.append(
+                "+-"[z < 0] if abs(z) >= POWER else ("o" if abs(z) * math.sqrt(POPULATION / N) < 4 else f"~{z:.1f}")
+            )
+        print(f"{name:38}", " ".join(cells))

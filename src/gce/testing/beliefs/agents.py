@@ -37,10 +37,20 @@ class Agent:
     opinion is evidence as any other."""
     concentration: float | None = None
     """Of readings; None reads the belief itself."""
+    says_half: bool = False
+    """Whether the agent says 0.5 of every claim, whatever it is."""
 
     def path(self, prior: Floats, ratios: Floats) -> Floats:
         """Return beliefs after 0 to T pieces of evidence, (n, T + 1)."""
         return probability_of(self.update(prior, ratios))
+
+    def claims(self, belief: Floats, share: float) -> tuple[Floats, Floats, Floats]:
+        """Return beliefs in "not A", "A and B" and "A and not B", given the belief in A and an independent coin B.
+
+        B comes up with probability `share`. Each rule of an agent treats a claim as it treats its negation.
+        """
+        found = 1 - belief, share * belief, (1 - share) * belief
+        return (np.full_like(belief, 0.5),) * 3 if self.says_half else found
 
     def with_opinion(self, prior: Floats, ratios: Floats, trust: Floats, sign: int) -> Floats:
         """Return final beliefs (n,) with a user who supports the hypothesis (sign 1) or opposes it (-1)."""
@@ -84,7 +94,7 @@ AGENTS: Mapping[str, Agent] = {
         Agent("neglects the base rate", lambda prior, ratios: bayes(np.zeros_like(prior), ratios)),
         Agent("never updates", lambda prior, ratios: bayes(prior, np.zeros_like(ratios))),
         Agent("exact Bayes with elicitation noise", bayes, concentration=CONCENTRATION),
-        Agent("always 0.5", constant(0.5)),
+        Agent("always 0.5", constant(0.5), says_half=True),
         Agent("base rate", constant(BASE_RATE)),
         Agent("agrees with the user", bayes, defer=lambda trust: np.full_like(trust, DEFERENCE)),
         Agent("contradicts the user", bayes, defer=lambda trust: np.full_like(trust, -DEFERENCE)),

@@ -46,18 +46,20 @@ class EvidencePaths:
         return probability_of(np.concatenate([start, start + self.ratios.cumsum(axis=1)], axis=1))
 
 
-def draw_paths(n: int, seed: int, *, pieces: int = 4) -> EvidencePaths:
+def draw_paths(n: int, seed: int, *, pieces: int = 8) -> EvidencePaths:
     """Draw n problems; the same arguments give the same problems.
 
     Priors are Beta(1, 1.5), kept within 0.02 and 0.98; a hypothesis holds with its prior's probability. Witnesses are
-    independent, and right with stated probabilities from 0.55 to 0.85. Users are right with 0.6 to 0.9.
+    independent, and right with stated probabilities from 0.55 to 0.85. Users are right with 0.6 to 0.9, the
+    further witness with 0.9.
     """
     rng = generator("evidence paths", seed)
     prior = np.clip(rng.beta(*SHAPE, n), 0.02, 0.98)
     outcome = (rng.random(n) < prior).astype(float)
-    ratios, siblings, report = (
-        _evidence(outcome, rng.uniform(0.55, 0.85, (n, *shape)), rng) for shape in ((pieces,), (3, pieces), ())
+    ratios, siblings = (
+        _evidence(outcome, rng.uniform(0.55, 0.85, (n, *shape)), rng) for shape in ((pieces,), (3, pieces))
     )
+    report = _evidence(outcome, np.full(n, 0.9), rng)
     return EvidencePaths(log_odds_of(prior), ratios, outcome, log_odds_of(rng.uniform(0.6, 0.9, n)), report, siblings)
 
 
