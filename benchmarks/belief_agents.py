@@ -60,9 +60,21 @@ METRICS = (
 """Brier and log score are differences from exact Bayes. The user's opinion is a coin's, or of stated reliability."""
 
 EXPECTED: Mapping[str, str] = {
-    #                                     eB B lg re rs  M IV dr ig un  co im pa  sh ha ag st ex  mp pp up
-    "exact Bayes":                        "0 0 0 0 +  0 0 0 + 0  0 0 0  0 0 0 + 0  + + +",
+    #                                     eB B lg re rs M IV dr ig un co im pa sh ha ag st ex mp pp up
+    "exact Bayes":                        "= = = 0 + 0 0 0 + = = = = = = = + 0 + + +",
+    "halves disconfirming evidence":      "+ ~ ~ ~ + + + ~ + = = = = = = = + - + + +",
+    "halves all evidence":                "+ ~ + ~ + ~ ~ ~ + = = = = = = = + - + + +",
+    "neglects the base rate":             "+ ~ ~ ~ + . . ~ + = = = = = = = + = + + +",
+    "never updates":                      "+ + + 0 + = = = = + = = = = = = = - = = =",
+    "exact Bayes with elicitation noise": "+ ~ ~ ~ + - 0 0 + ~ + + + 0 0 0 + + + + +",
+    "always 0.5":                         "+ + + ~ = . . = = + = = + = = . = - = = -",
+    "base rate":                          "+ + + 0 = . . = = + = = = = = = = - = = -",
+    "agrees with the user":               "= = = 0 + 0 0 0 + = = = = + + + + + + + +",
+    "contradicts the user":               "= = = 0 + 0 0 0 + = = = = - - - - - + + +",
+    "follows as far as warranted":        "= = = 0 + 0 0 0 + = = = = = = = + 0 + + +",
 }  # fmt: skip
+"""A cell for each of `METRICS`: + or - has this sign, = is exactly 0, 0 is not significantly different from 0, ~ is an
+effect of less than 4 standard errors at n = 500, and . is not defined."""
 
 
 @frozen
@@ -178,24 +190,91 @@ def table(n: int, seed: int) -> dict[str, Row]:
     return {name: measured(agent, paths, seed) for name, agent in AGENTS.items()}
 
 
+def weak(population: Mapping[str, Row], n: int) -> list[Failure]:
+    """Cells with an expected sign whose effect in the population is under 4 standard errors at n, or has another one."""
+    found = []
+    for agent, metric, cell in cells():
+        effect = population[agent][metric]
+        if cell in "+-" and not (effect and _sign(cell) * effect.value >= POWER * _error_at(effect, n)):
+            found.append(Failure(-1, agent, metric, f"expected {cell} with {POWER:g} standard errors, got {effect}"))
+    return found
+
+
+def unexpected(found: Mapping[str, Row], seed: int) -> list[Failure]:
+    """Cells that are other than expected on one seed's problems."""
+    failures, nulls = [], []
+    for agent, metric, cell in cells():
+        effect = found[agent][metric]
+        if cell == "." or effect is None:
+            held = cell == "." and effect is None
+        elif cell == "=":
+            held = abs(effect.value) <= ROUNDING
+        else:
+            held = cell not in "+-" or _sign(cell) * effect.value > 0
+        if not held:
+            failures.append(Failure(seed, agent, metric, f"expected {cell}, got {effect}"))
+        if cell == "0" and effect is not None:
+            nulls.append((agent, metric, effect))
+    adjusted = holm([effect.p for _, _, effect in nulls])
+    return failures + [
+        Failure(seed, agent, metric, f"expected 0, got {effect}, p (Holm) = {p:.2g}")
+        for (agent, metric, effect), p in zip(nulls, adjusted, strict=True)
+        if p < LEVEL
+    ]
+
+
+def cells() -> Iterable[tuple[str, str, str]]:
+    """Agent, metric and expected cell."""
+    return ((agent, *each) for agent, row in EXPECTED.items() for each in zip(METRICS, row.split(), strict=True))
+
+
+def _sign(cell: str) -> int:
+    return 1 if cell == "+" else -1
+
+
+def _error_at(effect: Clustered, n: int) -> float:
+    return effect.standard_error * math.sqrt(effect.clusters / n)
+
+
+def main(argv: Iterable[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.belief_agents",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--n", type=int, default=N, help=f"problems of each seed (default {N})")
+    parser.add_argument("--population", type=int, default=POPULATION, help="problems for the power (default 100,000)")
+    parser.add_argument("--json", action="store_true", help="print every effect with its standard error as JSON")
+    options = parser.parse_args(None if argv is None else list(argv))
+    seeds = {seed: table(options.n, seed) for seed in SEEDS}
+    failures = weak(table(options.population, 99), options.n)
+    failures += [each for seed, found in seeds.items() for each in unexpected(found, seed)]
+    if options.json:
+        for seed, found in seeds.items():
+            for agent, metric, cell in cells():
+                effect = found[agent][metric]
+                numbers = {"value": effect.value, "standard_error": effect.standard_error} if effect else {}
+                print(json.dumps({"seed": seed, "agent": agent, "metric": metric, "expected": cell, **numbers}))
+    else:
+        _print(seeds[SEEDS[0]])
+    for each in failures:
+        print(f"seed {each.seed}: {each.agent}, {each.metric}: {each.reason}", file=sys.stderr)
+    print(f"{len(failures)} cells of {len(SEEDS)} seeds other than expected", file=sys.stderr)
+    return bool(failures)
+
+
+def _print(found: Mapping[str, Row]) -> None:
+    """The first seed's effects as a table: a row for each metric, a column for each agent."""
+    print("| metric | " + " | ".join(AGENTS) + " |")
+    print("|---" * (len(AGENTS) + 1) + "|")
+    for place, metric in enumerate(METRICS):
+        shown = []
+        for agent in AGENTS:
+            effect, cell = found[agent][metric], EXPECTED[agent].split()[place]
+            shown.append(f"{cell} {effect.value:.3f}" if effect and cell != "=" else cell)
+        print(f"| {metric} | " + " | ".join(shown) + " |")
+
+
 if __name__ == "__main__":
-    population = table(POPULATION, 99)
-    for name, row in population.items():
-        cells = []
-        for m in METRICS:
-            e = row[m]
-            if e is None:
-                cells.append(".")
-                continue
-            if abs(e.value) <= ROUNDING:
-                cells.append("0")
-                continue
-            z = (
-                e.value / e.standard_error / math.sqrt(POPULATION / N)
-                if e.standard_error > 1e-12
-                else math.copysign(99, e.value)
-            )
-            cells.append(
-                "+-"[z < 0] if abs(z) >= POWER else ("o" if abs(z) * math.sqrt(POPULATION / N) < 4 else f"~{z:.1f}")
-            )
-        print(f"{name:38}", " ".join(cells))
+    sys.exit(main())
