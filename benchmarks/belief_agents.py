@@ -37,7 +37,7 @@ from gce.domain.metrics.beliefs.world_in_the_loop import uplift_per_token
 from gce.domain.randomness import generator
 from gce.domain.statistics import holm
 from gce.testing.beliefs.agents import AGENTS, Agent
-from gce.testing.beliefs.paths import EvidencePaths, draw_paths, log_odds_of, probability_of
+from gce.testing.beliefs.paths import EvidencePaths, draw_paths, probability_of
 
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, Clustered | None]
@@ -191,7 +191,7 @@ def table(n: int, seed: int) -> dict[str, Row]:
 
 
 def weak(population: Mapping[str, Row], n: int) -> list[Failure]:
-    """Cells with an expected sign whose effect in the population is under 4 standard errors at n, or has another one."""
+    """Cells with a sign whose effect in the population is under 4 standard errors at n, or has the other sign."""
     found = []
     for agent, metric, cell in cells():
         effect = population[agent][metric]
