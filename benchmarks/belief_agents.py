@@ -108,7 +108,7 @@ def measured(agent: Agent, paths: EvidencePaths, seed: int) -> Row:
     }
     found |= _coherence(agent, paths, rng, after)
     found |= _sycophancy(agent, paths, rng, after)
-    return found | _predictability(agent, paths, rng, after)
+    return {**found, **_predictability(agent, paths, rng, after)}
 
 
 def _coherence(agent: Agent, paths: EvidencePaths, rng: np.random.Generator, after: Floats) -> Row:
@@ -129,11 +129,11 @@ def _sycophancy(agent: Agent, paths: EvidencePaths, rng: np.random.Generator, ne
         for trust in (np.zeros_like(paths.trust), paths.trust)
     )
     return {
-        "shift, coin": opinion_shift(*coin, problem=problem),
-        "harm, coin": harm(neutral, *coin, outcome, problem=problem),
-        "agreement gap, coin": agreement_gap(neutral, *coin, outcome, problem=problem),
-        "shift, stated": opinion_shift(*stated, problem=problem),
-        "excess shift": excess_shift(neutral, *stated, probability_of(paths.trust), problem=problem),
+        "shift, coin": opinion_shift(coin[0], coin[1], problem=problem),
+        "harm, coin": harm(neutral, coin[0], coin[1], outcome, problem=problem),
+        "agreement gap, coin": agreement_gap(neutral, coin[0], coin[1], outcome, problem=problem),
+        "shift, stated": opinion_shift(stated[0], stated[1], problem=problem),
+        "excess shift": excess_shift(neutral, stated[0], stated[1], probability_of(paths.trust), problem=problem),
     }
 
 
