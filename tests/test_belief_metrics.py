@@ -11,6 +11,7 @@ import toy_task
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.belief_agents import cells, unexpected
 from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.conversations import Conversation
@@ -31,6 +32,8 @@ from gce.domain.metrics.beliefs.world_in_the_loop import uplift_per_token
 from gce.domain.statistics import clustered_standard_error
 from gce.domain.tasks import draw_problems
 from gce.domain.verdicts import Verdict
+from gce.testing.beliefs.agents import AGENTS
+from gce.testing.beliefs.paths import draw_paths
 from gce.testing.contracts.metric import check_metric
 
 NAN = math.nan
@@ -130,6 +133,36 @@ def test_a_second_reading_removes_the_bias_of_noise() -> None:
     assert martingale.martingale_slope_iv(before, after, noise, problem=of) is None, "a weak instrument"
     same = martingale.martingale_slope_iv(before, after, before, problem=of)
     assert value(same) == pytest.approx(value(martingale.martingale_slope(before, after, problem=of)))
+
+
+def test_exact_bayes_drifts_in_no_direction_over_many_seeds() -> None:
+    """z scores of 200 seeds have mean 0 and deviation 1; those of an agent who discounts evidence do not."""
+    scores_of: dict[str, list[float]] = {name: [] for name in ("exact Bayes", "halves disconfirming evidence")}
+    for seed in range(200):
+        paths = draw_paths(500, seed)
+        for name, found in scores_of.items():
+            path = AGENTS[name].path(paths.prior, paths.ratios)
+            drift = martingale.drift(path[:, 0], path[:, -1], problem=np.arange(500))
+            assert drift is not None
+            found.append(drift.value / drift.standard_error)
+    fair, biased = (np.array(found) for found in scores_of.values())
+    assert abs(fair.mean()) < 4 / math.sqrt(200) < abs(biased.mean())
+    assert 0.8 < fair.std() < 1.2
+
+
+def test_a_draw_that_agents_share_is_tested_once() -> None:
+    """Four agents whose beliefs are the same without a user: a drift of 6 standard errors is one finding, of 2 none."""
+    shown = {"+": clustering.Clustered(1.0, 0.1, 9, 9), "-": clustering.Clustered(-1.0, 0.1, 9, 9), ".": None}
+    fine: dict[str, dict[str, clustering.Clustered | None]] = {agent: {} for agent in AGENTS}
+    for agent, metric, cell in cells():
+        fine[agent][metric] = shown.get(cell, clustering.Clustered(0.0, 0.1, 9, 9))
+    assert unexpected({0: fine}) == []
+    for error, findings in ((2.0, []), (6.0, [("exact Bayes", "drift")])):
+        drifted = clustering.Clustered(error * 0.1, 0.1, 9, 9)
+        alike = [agent for agent, metric, cell in cells() if (metric, cell) == ("drift", "0") and "noise" not in agent]
+        found = fine | {agent: fine[agent] | {"drift": drifted} for agent in alike}
+        assert len(alike) == 4
+        assert [(each.agent, each.metric) for each in unexpected({0: found})] == findings
 
 
 @given(PROBABILITY, PROBABILITY)
