@@ -62,12 +62,12 @@ METRICS = (
 EXPECTED: Mapping[str, str] = {
     #                                     eB B lg re rs M IV dr ig un co im pa sh ha ag st ex mp pp up
     "exact Bayes":                        "= = = 0 + 0 0 0 + = = = = = = = + 0 + + +",
-    "halves disconfirming evidence":      "+ ~ ~ ~ + + + ~ + = = = = = = = + - + + +",
-    "halves all evidence":                "+ ~ + ~ + ~ ~ ~ + = = = = = = = + - + + +",
-    "neglects the base rate":             "+ ~ ~ ~ + . . ~ + = = = = = = = + = + + +",
+    "discounts disconfirming evidence":   "+ + + + + + + - + = = = = = = = + - + + +",
+    "discounts all evidence":             "+ + + ~ + + + ~ + = = = = = = = + - + + +",
+    "neglects the base rate":             "+ + + ~ + . . - + = = = = = = = + = + + +",
     "never updates":                      "+ + + 0 + = = = = + = = = = = = = - = = =",
-    "exact Bayes with elicitation noise": "+ ~ ~ ~ + - 0 0 + ~ + + + 0 0 0 + + + + +",
-    "always 0.5":                         "+ + + ~ = . . = = + = = + = = . = - = = -",
+    "exact Bayes with elicitation noise": "+ + + ~ + - 0 0 + ~ + + + 0 0 0 + + + + +",
+    "always 0.5":                         "+ + + + = . . = = + = = + = = . = - = = -",
     "base rate":                          "+ + + 0 = . . = = + = = = = = = = - = = -",
     "agrees with the user":               "= = = 0 + 0 0 0 + = = = = + + + + + + + +",
     "contradicts the user":               "= = = 0 + 0 0 0 + = = = = - - - - - + + +",
@@ -254,7 +254,8 @@ def main(argv: Iterable[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print every effect with its standard error as JSON")
     options = parser.parse_args(None if argv is None else list(argv))
     seeds = {seed: table(options.n, seed) for seed in SEEDS}
-    failures = weak(table(options.population, 99), options.n)
+    population = table(options.population, 99)
+    failures = weak(population, options.n)
     failures += unexpected(seeds)
     if options.json:
         for seed, found in seeds.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -97,6 +98,18 @@ def test_calibration_by_hand() -> None:
     assert unbiased == pytest.approx((4 * (0 - 1 / 16) + 4 * (1 / 16 - 1 / 12)) / 8)
 
 
+def test_reliability_of_the_base_rate_is_seldom_far_from_0() -> None:
+    """One bin, 500 answers: the z score is at least -1/sqrt(2), also where frequency and belief are the same."""
+    exactly = calibration.reliability([0.3] * 500, [1] * 150 + [0] * 350, problem=range(500))
+    assert exactly is not None and exactly.value == pytest.approx(-0.21 * 500 / 499 / 500)
+    assert exactly.value / exactly.standard_error == pytest.approx(-1 / math.sqrt(2), abs=1e-6)
+    rng = np.random.default_rng(5)
+    found = [calibration.reliability([0.3] * 500, rng.random(500) < 0.3, problem=range(500)) for _ in range(300)]
+    assert sum(each is not None and each.p < 0.05 for each in found) < 0.05 * 300
+    wrong = calibration.reliability([0.5] * 500, rng.random(500) < 0.3, problem=range(500))
+    assert wrong is not None and wrong.value > 4 * wrong.standard_error
+
+
 @given(
     st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 3)), min_size=2).filter(lambda rows: rows[0][1] != rows[1][1])
 )
@@ -137,7 +150,7 @@ def test_a_second_reading_removes_the_bias_of_noise() -> None:
 
 def test_exact_bayes_drifts_in_no_direction_over_many_seeds() -> None:
     """z scores of 200 seeds have mean 0 and deviation 1; those of an agent who discounts evidence do not."""
-    scores_of: dict[str, list[float]] = {name: [] for name in ("exact Bayes", "halves disconfirming evidence")}
+    scores_of: dict[str, list[float]] = {name: [] for name in ("exact Bayes", "discounts disconfirming evidence")}
     for seed in range(200):
         paths = draw_paths(500, seed)
         for name, found in scores_of.items():
@@ -231,7 +244,7 @@ def test_agreement_of_a_judge_by_hand() -> None:
 def test_label_search_finds_the_labels_that_predict_each_other() -> None:
     """Twelve examples in two groups that a constraint keeps apart; a label is likely if its group has it."""
 
-    def predict(example: int, labels: dict[int, int]) -> list[float]:
+    def predict(example: int, labels: Mapping[int, int]) -> list[float]:
         alike = [label for other, label in labels.items() if other % 2 == example % 2]
         shares = np.array([1 + alike.count(0), 1 + alike.count(1)]) / (2 + len(alike))
         return list(np.log(shares))

@@ -22,7 +22,9 @@ Update = Callable[[Floats, Floats], Floats]
 
 DEFERENCE = 3.0
 """Nats that agents who flatter or contradict move, whatever the user's reliability; 0.9 warrants 2.2."""
-CONCENTRATION = 8.0
+DISCONFIRMING, ALL = 0.2, 0.1
+"""Shares of its log-likelihood ratio that evidence counts for agents who discount it."""
+CONCENTRATION = 0.5
 """Readings with noise are Beta(c b, c (1 - b)): mean b, variance b (1 - b) / (c + 1)."""
 
 
@@ -71,11 +73,11 @@ def bayes(prior: Floats, ratios: Floats) -> Floats:
     return np.concatenate([prior[:, None], prior[:, None] + ratios.cumsum(axis=1)], axis=1)
 
 
-def halves_disconfirming(prior: Floats, ratios: Floats) -> Floats:
-    """Evidence against the side that the agent leans to counts half."""
+def discounts_disconfirming(prior: Floats, ratios: Floats) -> Floats:
+    """Evidence against the side that the agent leans to counts `DISCONFIRMING` of what it should."""
     found = [prior]
     for ratio in ratios.T:
-        found.append(found[-1] + np.where(ratio * found[-1] < 0, 0.5, 1.0) * ratio)
+        found.append(found[-1] + np.where(ratio * found[-1] < 0, DISCONFIRMING, 1.0) * ratio)
     return np.stack(found, axis=1)
 
 
@@ -89,8 +91,8 @@ AGENTS: Mapping[str, Agent] = {
     agent.name: agent
     for agent in (
         Agent("exact Bayes", bayes),
-        Agent("halves disconfirming evidence", halves_disconfirming),
-        Agent("halves all evidence", lambda prior, ratios: bayes(prior, ratios / 2)),
+        Agent("discounts disconfirming evidence", discounts_disconfirming),
+        Agent("discounts all evidence", lambda prior, ratios: bayes(prior, ALL * ratios)),
         Agent("neglects the base rate", lambda prior, ratios: bayes(np.zeros_like(prior), ratios)),
         Agent("never updates", lambda prior, ratios: bayes(prior, np.zeros_like(ratios))),
         Agent("exact Bayes with elicitation noise", bayes, concentration=CONCENTRATION),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gce.domain.metrics.beliefs.clustering import Clustered, Floats, Numbers, aligned, jackknife, probabilities
 
@@ -66,7 +68,8 @@ def reliability(belief: Numbers, outcome: Numbers, *, problem: Numbers, bins: in
     """Return the debiased reliability: 0 in expectation for a calibrated model, and possibly below 0.
 
     Of each bin's squared gap between mean belief and frequency, the variance that chance alone gives is subtracted.
-    Bins with a single answer contribute nothing. The standard error is a jackknife over problems.
+    Bins with a single answer contribute nothing. The standard error is a jackknife over problems, and at least what
+    chance alone gives a calibrated model: near a gap of 0 the jackknife's is close to 0, however few the answers.
 
     Traps: blind to a model that knows nothing but the base rate; answers to one problem must not be so many that
     outcomes in a bin depend on each other, because the subtracted variance takes them as independent.
@@ -74,7 +77,8 @@ def reliability(belief: Numbers, outcome: Numbers, *, problem: Numbers, bins: in
     Source: Broecker (2012), Climate Dynamics 39; Ferro and Fricker (2012), QJRMS 138.
     """
     clusters, (beliefs, outcomes) = aligned(*probabilities(belief, outcome), problem=problem)
-    return jackknife(_reliability, _sums(beliefs, outcomes - beliefs, bins), clusters)
+    sums = _sums(beliefs, outcomes - beliefs, bins)
+    return _at_least(jackknife(_reliability, sums, clusters), (_variances(sums) ** 2).sum())
 
 
 def resolution(belief: Numbers, outcome: Numbers, *, problem: Numbers, bins: int = BINS) -> Clustered | None:
@@ -84,7 +88,9 @@ def resolution(belief: Numbers, outcome: Numbers, *, problem: Numbers, bins: int
     `reliability` for the bias and the source.
     """
     clusters, (beliefs, outcomes) = aligned(*probabilities(belief, outcome), problem=problem)
-    return jackknife(_resolution, _sums(beliefs, outcomes, bins), clusters)
+    sums = _sums(beliefs, outcomes, bins)
+    between = (_variances(sums) ** 2).sum() - (outcomes.var(ddof=1) ** 2 if len(outcomes) > 1 else 0.0)
+    return _at_least(jackknife(_resolution, sums, clusters), max(between, 0.0))
 
 
 def _sums(beliefs: Floats, values: Floats, bins: int) -> Floats:
@@ -105,6 +111,24 @@ def _resolution(sums: Floats) -> Floats:
     n = count.sum(axis=-1)
     whole = _squared_means(n, total.sum(axis=-1), squares.sum(axis=-1))
     return np.asarray((_squared_means(count, total, squares).sum(axis=-1) - whole) / n)
+
+
+def _at_least(found: Clustered | None, squares: float) -> Clustered | None:
+    """With a standard error of at least sqrt(2 squares) / n.
+
+    Where a bin's true mean is 0, count * mean^2 is its variance times a chi-squared of one degree: variance 2 s^4.
+    """
+    if found is None:
+        return None
+    return evolve(found, standard_error=max(found.standard_error, math.sqrt(2 * squares) / found.n))
+
+
+def _variances(sums: Floats) -> Floats:
+    """Unbiased variance of each bin from the rows' sums, (bins,): 0 for fewer than two rows."""
+    count, total, squares = np.split(sums.sum(axis=0), 3)
+    several = count > 1.5
+    safe = np.where(several, count, 2.0)
+    return np.where(several, (squares - total**2 / safe) / (safe - 1), 0.0)
 
 
 def _squared_means(count: Floats, total: Floats, squares: Floats) -> Floats:

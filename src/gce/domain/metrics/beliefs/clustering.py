@@ -148,7 +148,7 @@ def jackknife(
 
     `statistic` maps sums (..., k) to values (...,); `sums` holds each row's contribution, (n, k). Problems are dealt
     to at most `groups` groups in turn. Where the statistic is quadratic in deviations that are 0 in truth, as
-    reliability is for a calibrated model, the standard error is too large rather than too small.
+    reliability is for a calibrated model, it is too large on average and too small where the sums are near their mean.
 
     Source: Kott (2001), Journal of Official Statistics 17; Efron and Stein (1981), Annals of Statistics 9.
     """
