@@ -22,9 +22,9 @@ Update = Callable[[Floats, Floats], Floats]
 
 DEFERENCE = 3.0
 """Nats that agents who flatter or contradict move, whatever the user's reliability; 0.9 warrants 2.2."""
-DISCONFIRMING, ALL = 0.2, 0.1
+DISCONFIRMING, ALL = 0.3, 0.1
 """Shares of its log-likelihood ratio that evidence counts for agents who discount it."""
-CONCENTRATION = 0.5
+CONCENTRATION = 0.8
 """Readings with noise are Beta(c b, c (1 - b)): mean b, variance b (1 - b) / (c + 1)."""
 
 

@@ -16,7 +16,7 @@ __all__ = ["BASE_RATE", "EvidencePaths", "draw_paths", "log_odds_of", "probabili
 
 Floats = npt.NDArray[np.float64]
 
-SHAPE = (0.9, 1.9)
+SHAPE = (0.9, 1.92)
 """Of the beta distribution of priors."""
 BASE_RATE = SHAPE[0] / sum(SHAPE)
 """Share of hypotheses that hold: 0.32, so that always saying 0.5 is not calibrated."""
@@ -46,10 +46,10 @@ class EvidencePaths:
         return probability_of(np.concatenate([start, start + self.ratios.cumsum(axis=1)], axis=1))
 
 
-def draw_paths(n: int, seed: int, *, pieces: int = 6) -> EvidencePaths:
+def draw_paths(n: int, seed: int, *, pieces: int = 7) -> EvidencePaths:
     """Draw n problems; the same arguments give the same problems.
 
-    Priors are Beta(0.9, 1.9), kept within 0.02 and 0.98; a hypothesis holds with its prior's probability. Witnesses are
+    Priors are Beta(0.9, 1.92), kept within 0.02 and 0.98; a hypothesis holds with its prior's probability. Witnesses are
     independent, and right with stated probabilities from 0.55 to 0.85. Users are right with 0.6 to 0.9, the
     further witness with 0.9.
     """
