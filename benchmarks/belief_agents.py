@@ -68,7 +68,7 @@ EXPECTED: Mapping[str, str] = {
     "discounts all evidence":             "+ + + ~ + + + ~ + = = = = = = = + - + ~ +",
     "neglects the base rate":             "+ + + ~ + . . - + = = = = = = = + = + + +",
     "never updates":                      "+ + + 0 + = = = = + = = = = = = = - = = =",
-    "exact Bayes with elicitation noise": "+ + + ~ + - 0 0 + ~ + + + 0 0 0 + + + + ~",
+    "exact Bayes with elicitation noise": "+ + + ~ + - 0 0 + + + + + 0 0 0 + + + + ~",
     "always 0.5":                         "+ + + + = . . = = + = = + = = . = - = = -",
     "base rate":                          "+ + + 0 = . . = = + = = = = = = = - = = -",
     "agrees with the user":               "= = = 0 + 0 0 0 + = = = = + + + + + + + +",

@@ -49,8 +49,8 @@ class EvidencePaths:
 def draw_paths(n: int, seed: int, *, pieces: int = 7) -> EvidencePaths:
     """Draw n problems; the same arguments give the same problems.
 
-    Priors are Beta(0.9, 1.92), kept within 0.02 and 0.98; a hypothesis holds with its prior's probability. Witnesses are
-    independent, and right with stated probabilities from 0.55 to 0.85. Users are right with 0.6 to 0.9, the
+    Priors are Beta(0.9, 1.92), kept within 0.02 and 0.98; a hypothesis holds with its prior's probability. Witnesses
+    are independent, and right with stated probabilities from 0.55 to 0.85. Users are right with 0.6 to 0.9, the
     further witness with 0.9.
     """
     rng = generator("evidence paths", seed)
