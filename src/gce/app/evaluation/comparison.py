@@ -57,7 +57,8 @@ class Measured:
 
 def _mean(metric: Metric[Any], conversations: Sequence[Conversation]) -> float | None:
     found = list(by_unit(metric, conversations).values())
-    return None if None in found else point(metric.estimate(found, MetricSettings()))
+    estimate = None if None in found else metric.estimate(found, MetricSettings())
+    return None if estimate is None else point(estimate)
 
 
 @frozen

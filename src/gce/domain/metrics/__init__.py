@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gce.domain.metrics.beliefs.entries import BELIEF_METRICS
 from gce.domain.metrics.means import PROMPT_TOKENS, REPLIES, REWARD, TOKENS
 from gce.domain.metrics.metric import Metric, MetricSettings, by_tier, by_unit, overall, point
 from gce.domain.metrics.pass_at_k import pass_at
@@ -22,5 +23,6 @@ _ALL: tuple[Metric[Any], ...] = (
     TOKENS,
     TRUNCATED,
     NO_ROOM,
+    *BELIEF_METRICS,
 )
 METRICS: Mapping[str, Metric[Any]] = {metric.name: metric for metric in _ALL}

@@ -35,8 +35,9 @@ class Metric(Generic[Estimated]):
     """The unit that makes one contribution: a conversation, all conversations about a problem, or all of a run."""
     contribution: Callable[[Sequence[Conversation]], Any]
     """Returns the contribution of one unit; None if the unit has none."""
-    estimate: Callable[[Sequence[Any], MetricSettings], Estimated]
-    """Makes the estimate from at least one contribution; contributions are independent of each other."""
+    estimate: Callable[[Sequence[Any], MetricSettings], Estimated | None]
+    """Makes the estimate from at least one contribution; contributions are independent of each other. None where it
+    is not defined, as a slope on what does not vary."""
     unit: str
     """Unit of the estimate: share, tokens, replies, ..."""
     higher_is_better: bool | None
@@ -64,7 +65,7 @@ def by_unit(metric: Metric[Any], conversations: Sequence[Conversation]) -> dict[
 def overall(
     metric: Metric[Estimated], conversations: Sequence[Conversation], settings: MetricSettings | None = None
 ) -> Estimated | None:
-    """Return the estimate over all conversations; None if no unit contributes."""
+    """Return the estimate over all conversations; None if no unit contributes, or if it is not defined."""
     found = [each for each in by_unit(metric, conversations).values() if each is not None]
     return metric.estimate(found, settings or MetricSettings()) if found else None
 
@@ -72,7 +73,7 @@ def overall(
 def by_tier(
     metric: Metric[Estimated], conversations: Sequence[Conversation], settings: MetricSettings | None = None
 ) -> dict[str, Estimated]:
-    """Return the estimate of each tier, in order of first appearance; tiers without contributions are left out."""
+    """Return the estimate of each tier, in order of first appearance; tiers without one are left out."""
     tiers: dict[str, list[Conversation]] = {}
     for conversation in conversations:
         tiers.setdefault(conversation.last.problem.tier, []).append(conversation)
