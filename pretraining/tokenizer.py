@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,8 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
 
     def with_numbers() -> Iterator[str]:
         yield from texts
-        everything = [f" {number}" for number in range(100)] + [f" {chr(code)}" for code in range(65, 91)]
+        everything = [f"{space}{number}" for number in range(100) for space in (" ", "")]
+        everything += [f" {letter}" for letter in string.ascii_letters]
         for _ in range(NUMBERS_REPEATED):
             yield from everything
 
