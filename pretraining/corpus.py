@@ -26,7 +26,7 @@ from gce.domain.tasks.scheduling.solution import Solution
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, prompt_text
 from pretraining.forms import CAPITALS, composed_phrases, disturbed, names, renamed
-from pretraining.words import FILLERS, LABEL_WORDS
+from pretraining.words import CODE_WORDS, FILLERS, LABEL_WORDS
 
 __all__ = ["FORMATS", "STAGES", "Conversation", "Stage", "careless_response", "conversation", "texts_for_tokens"]
 
@@ -341,5 +341,5 @@ def texts_for_tokens(seed: int) -> Iterator[str]:
     for tier in TASKS["programs"].training_tiers("pipelines"):
         for problem in draw_problems(TASKS["programs"], "pipelines", tier, "train", 20, seed=seed):
             yield from (turn.content for turn in problem.prompt)
-    for word in (*FILLERS, *LABEL_WORDS):
+    for word in (*FILLERS, *LABEL_WORDS, *CODE_WORDS, *LABEL_WORDS, *CODE_WORDS):
         yield f" {word}" * WORD_REPEATED
