@@ -1,7 +1,7 @@
 """Pretrains `gce-tiny`: `python -m pretraining train --directory DIR`, then `... install --directory DIR`.
 
 `export` writes the weights of the last checkpoint into DIR, also while training goes on; `install` puts them into the
-package and writes the card.
+package and writes the card. `train --stop-at 0.25` stops after a quarter of the tokens, with a weak model in DIR.
 
 Resumes from its own checkpoints to the same weights on the same machine: example i of a stage depends on (seed, stage,
 i) alone. Needs the extra `pretrain` (torch, transformers, tokenizers).
@@ -27,7 +27,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pretraining.card import write_card
 from pretraining.corpus import STAGES, Conversation, Stage, conversation, texts_for_tokens
 from pretraining.start import give_look_ups, order_numbers
-from pretraining.tokenizer import train_tokenizer, write_tokenizer
+from pretraining.tokenizer import VOCABULARY, train_tokenizer, write_tokenizer
 
 SHAPE = {
     "hidden_size": 128,
@@ -42,7 +42,6 @@ SHAPE = {
     "initializer_range": 0.08,
     "rope_theta": 1000000.0,
 }
-VOCABULARY = 2048
 PEAK_RATE = 1.5e-3
 LAST_RATE = 1e-4
 WARM_UP_STEPS = 100
@@ -136,8 +135,8 @@ class StepAccuracy:
         return {name: round(right[name] / total[name], 4) for name in sorted(total)}
 
 
-def train(directory: Path, seed: int, scale: float, threads: int) -> None:
-    """All stages, from the last checkpoint in `directory` or from nothing."""
+def train(directory: Path, seed: int, scale: float, threads: int, stop_at: float = 1.0) -> None:
+    """All stages, or their first `stop_at` of the tokens, from the last checkpoint in `directory` or from nothing."""
     torch.set_num_threads(threads)
     directory.mkdir(parents=True, exist_ok=True)
     stages = [evolve(stage, tokens=int(stage.tokens * scale)) for stage in STAGES]
@@ -179,6 +178,9 @@ def train(directory: Path, seed: int, scale: float, threads: int) -> None:
                 print(json.dumps(line), flush=True)
                 losses = []
                 _save(checkpoint, model, optimizer, progress)
+                if stop_at < 1 and progress["tokens"] >= stop_at * total:
+                    export(directory, model)
+                    return
                 if progress["stage_tokens"] >= stage.tokens:
                     break
             now_rate = rate(int(progress["tokens"]), total, int(progress["step"]))
@@ -231,10 +233,11 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, required=True, help="checkpoints, log and results")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full number of tokens")
+    parser.add_argument("--stop-at", type=float, default=1.0, help="stop after this share of the tokens: a weak model")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
     if options.command == "train":
-        train(options.directory, options.seed, options.scale, options.threads)
+        train(options.directory, options.seed, options.scale, options.threads, options.stop_at)
         return
     weights = torch.load(options.directory / "checkpoint.pt", weights_only=True)["model"]
     model = LlamaForCausalLM(LlamaConfig(**SHAPE, vocab_size=len(weights["model.embed_tokens.weight"])))

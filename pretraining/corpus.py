@@ -68,7 +68,9 @@ STAGES = (
     Stage("traces", 13_000_000, (3, 10), (0.9, 0.9), drills=0.03, plans=0.25, other_formats=0.04),
     Stage("deadlines", 2_500_000, (3, 12), (0.9, 0.9), drills=0.03, plans=0.1, deadlines=0.7, batch=2048),
     Stage("long traces", 12_000_000, (4, 14), (0.95, 0.95), drills=0.02, plans=0.15, other_formats=0.03, pairs=0.75),
-    Stage("careless", 1_000_000, (3, 12), (0.7, 0.3), drills=0.02, plans=0.1, other_formats=0.1, slips=0.02, batch=6144),
+    Stage(
+        "careless", 1_000_000, (3, 12), (0.7, 0.3), drills=0.02, plans=0.1, other_formats=0.1, slips=0.02, batch=6144
+    ),
 )
 
 TRIES_PER_TIER = 20
@@ -85,6 +87,7 @@ WORD_REPEATED = 300
 """Times that the tokenizer sees each word, beside those in the texts."""
 TIES = 0.2
 """Share of drills of order lines in which jobs may be due at the same hour."""
+
 
 def _first_plan(instance: Instance) -> Solution:
     """A horizon without a solver: the shortest of three list schedules in fixed rotations of the prompt order."""

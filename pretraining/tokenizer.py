@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CHAT_TEMPLATE", "SPECIAL_TOKENS", "train_tokenizer", "write_tokenizer"]
+__all__ = ["CHAT_TEMPLATE", "SPECIAL_TOKENS", "VOCABULARY", "train_tokenizer", "write_tokenizer"]
 
+VOCABULARY = 2048
+"""Entries of the shipped tokenizer."""
 SPECIAL_TOKENS = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>"
