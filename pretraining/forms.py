@@ -38,14 +38,14 @@ INTRO = (
 DURATIONS = (
     ("Each task lasts so many hours", "Work and its length", "In hours", "Tasks", "Length of the work", "Hours of work",
      "Duration of each task", "The jobs and their hours", "Running times", "How long it all takes", "Work"),
-    (" ", " ", " ", " takes ", " lasts ", " for ", " : ", " = ", " runs ", " with "),
+    (" ", " ", " ", " ", " takes ", " lasts ", " = "),
 )  # fmt: skip
 SEQUENCE_LEADS = ("", "", "First things first: ", "Dependencies: ", "Order of work: ", "Note: ", "What comes when: ")
 SEQUENCE_LINKS = (
     "follows {}", "after {}", "waits for {}", "needs the results of {}", "comes after {}", "depends on {}",
-    "builds on {}", "is blocked by {}", "requires {}", "starts after {}", "begins after the end of {}",
-    "has to wait for {}", "must not start before the end of {}", "may start once {} are over", ": {}", "<- {}",
-    "goes on when {} are through", "is held up by {}", "can start after {} at the earliest", "cannot start before {}",
+    "builds on {}", "is blocked by {}", "requires {}", "starts after {}", "has to wait for {}",
+    "may start once {} are over", ": {}", "<- {}", "goes on when {} are through", "is held up by {}",
+    "can start after {} at the earliest", "cannot start before {}", "runs after {}", "stands behind {}",
 )  # fmt: skip
 SEQUENCE_TAILS = ("", "", " A task starts only when all that it waits for is done.", " No exceptions.")
 RESOURCES = (
@@ -58,7 +58,7 @@ RESOURCES = (
 DEADLINES = (
     ("Due", "Customers wait, so close by these hours", "Deadlines", "Last hours", "To be ready by", "Promised",
      "No task may end past its hour", "Ends at the latest", "Out of the house by", "Final hours", "Over by"),
-    (" ", " ", " ", " by ", " at ", " : ", " due ", " until ", " must be ready by "),
+    (" ", " ", " ", " ", " by ", " due ", " = "),
 )  # fmt: skip
 HORIZON = (
     ("We close at hour {}.", "Be ready with the lot at {}.", "Hour {} is the end of it all."),

@@ -31,10 +31,11 @@ CONSTANT = 3.0
 
 
 def give_look_ups(model: Any) -> None:
-    """Set the heads in place, in a Llama model of `transformers` with four heads a block.
+    """Set the heads in place, in a Llama model of `transformers` with four heads a block, and five blocks or more.
 
-    Heads 0 to 2 of block 0 look 1, 2 and 3 tokens back; those of blocks 1 to 3 find, for the token at hand, what
-    stands 1, 2 and 3 places after its earlier copies.
+    Heads of block 0 look 1 to 4 tokens back. Heads 0 to 2 of blocks 1 to 3, and head 0 of block 4, find for the token
+    at hand what stands 1, 2, 3, and 4 places after its earlier copies. Head 3 of blocks 1 to 3 finds what stands 1, 2,
+    and 3 places before them.
     """
     import torch
 
@@ -48,13 +49,23 @@ def give_look_ups(model: Any) -> None:
     def frame() -> Any:
         return torch.linalg.qr(torch.randn(hidden, size, generator=generator))[0]
 
+    def match(block: int, head: int, asked: Any, found: Any, read: Any, write: Any) -> None:
+        """One head that finds positions by content: frames of the query, the key, the value and the output."""
+        attention = model.model.layers[block].self_attn
+        rows = slice(head * size, (head + 1) * size)
+        for weight, source in ((attention.q_proj.weight, asked), (attention.k_proj.weight, found)):
+            weight[rows] *= 0.1
+            weight[[head * size + index for index in slow]] += MATCH * source.T[: len(slow)]
+        attention.v_proj.weight[rows] = read.T
+        attention.o_proj.weight[:, rows] = write * deviation * 2.0
+
     with torch.no_grad():
         for layer in model.model.layers:
             # What blocks add at first must not drown the embeddings that the heads read.
             layer.mlp.down_proj.weight *= QUIET
             layer.self_attn.o_proj.weight *= QUIET
         model.model.embed_tokens.weight[:, 0] = CONSTANT * deviation
-        for head, back in enumerate((1, 2, 3)):
+        for head, back in enumerate((1, 2, 3, 4)):
             rows = slice(head * size, (head + 1) * size)
             attention = model.model.layers[0].self_attn
             for weight in (attention.q_proj.weight, attention.k_proj.weight):
@@ -69,14 +80,12 @@ def give_look_ups(model: Any) -> None:
             read[0] = 0.0
             attention.v_proj.weight[rows] = read.T
             attention.o_proj.weight[:, rows] = place * deviation * 2.0
-            for block in (1, 2, 3):
-                attention = model.model.layers[block].self_attn
-                for weight, source in ((attention.q_proj.weight, read), (attention.k_proj.weight, place)):
-                    weight[rows] *= 0.1
-                    weight[[head * size + index for index in slow]] += MATCH * source.T[: len(slow)]
+            for block, at in ((4, 0),) if back == 4 else ((1, head), (2, head), (3, head)):
                 copied = frame()
-                attention.v_proj.weight[rows] = copied.T
-                attention.o_proj.weight[:, rows] = copied * deviation * 2.0
+                match(block, at, read, place, copied, copied)
+            if back < 4:
+                own = frame()
+                match(back, 3, own, own, place, read)
 
 
 PERIODS = (200, 80, 40, 20, 10)

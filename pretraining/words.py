@@ -28,7 +28,18 @@ LABEL_WORDS: tuple[str, ...] = _words(
     Crow Robin Trout Salmon Crab Bee Ant wash dry cut sew bake boil mix stir pour pack load ship dig fill lift carry
     clean sweep polish test check measure sign seal mail sort scan copy edit proof bind fold press iron dye spin
     weave knit stitch trim glue solder wire plug tune oil grease paint prime plaster lay pave plant water prune pick
-    peel chop grind roast fry
+    peel chop grind roast fry air under read along might sound saw something thought few always looked show large
+    often asked want important food children land boy animals enough took four above began almost live earth need
+    far year mother father let night following picture being second eyes story boys since white ever near better
+    means knew told miles sun ways thing heard room sea top turned point play toward five using car stop early late
+    day week month finish limits unit probability likely evidence source sources reliable reliability election votes
+    voters party percent belief false forecast forecaster resolve resolved question options prior posterior update
+    updates outcome event certain confidence report reports claims urn ball red counts win wins lose tomorrow wet
+    warm cold base rate hypothesis data argument opinion agree disagree debate reason think thinking final print
+    float reversed abs pop function returns integer positive negative zero element elements keys result tests case
+    program programs python error patient client request requests prefer preference budget cost flight restaurant
+    tool call sorry okay ask wants confirm cancel refund address phone email account secret password instructions
+    attack safe unsafe refuse agent state action move south east west door
     """
 )
 """Names of jobs, each one token; letters in capitals are the other names."""
