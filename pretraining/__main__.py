@@ -138,7 +138,6 @@ class StepAccuracy:
 def train(directory: Path, seed: int, scale: float, threads: int, stop_at: float = 1.0) -> None:
     """All stages, or their first `stop_at` of the tokens, from the last checkpoint in `directory` or from nothing."""
     torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)  # Attention that looks up sharply has many, and they cost ten times the rest.
     directory.mkdir(parents=True, exist_ok=True)
     stages = [evolve(stage, tokens=int(stage.tokens * scale)) for stage in STAGES]
     total = sum(stage.tokens for stage in stages)

@@ -23,7 +23,9 @@ SLOW = 6
 SHARPNESS = 7.0
 """Size of queries and keys at each fast frequency: about 6 nats between the right token and its neighbours."""
 MATCH = 3.0
-"""Size of matching queries and keys: some 7 nats for the right label."""
+"""Size of queries and keys that match what another head wrote: some 7 nats for the right label."""
+OWN_MATCH = 1.4
+"""The same for queries and keys that match embeddings, which are larger."""
 QUIET = 0.1
 """Factor on all other projections into the residual stream."""
 CONSTANT = 3.0
@@ -49,13 +51,13 @@ def give_look_ups(model: Any) -> None:
     def frame() -> Any:
         return torch.linalg.qr(torch.randn(hidden, size, generator=generator))[0]
 
-    def match(block: int, head: int, asked: Any, found: Any, read: Any, write: Any) -> None:
+    def match(block: int, head: int, asked: Any, found: Any, read: Any, write: Any, strength: float) -> None:
         """One head that finds positions by content: frames of the query, the key, the value and the output."""
         attention = model.model.layers[block].self_attn
         rows = slice(head * size, (head + 1) * size)
         for weight, source in ((attention.q_proj.weight, asked), (attention.k_proj.weight, found)):
             weight[rows] *= 0.1
-            weight[[head * size + index for index in slow]] += MATCH * source.T[: len(slow)]
+            weight[[head * size + index for index in slow]] += strength * source.T[: len(slow)]
         attention.v_proj.weight[rows] = read.T
         attention.o_proj.weight[:, rows] = write * deviation * 2.0
 
@@ -82,10 +84,10 @@ def give_look_ups(model: Any) -> None:
             attention.o_proj.weight[:, rows] = place * deviation * 2.0
             for block, at in ((4, 0),) if back == 4 else ((1, head), (2, head), (3, head)):
                 copied = frame()
-                match(block, at, read, place, copied, copied)
+                match(block, at, read, place, copied, copied, MATCH)
             if back < 4:
                 own = frame()
-                match(back, 3, own, own, place, read)
+                match(back, 3, own, own, place, read, OWN_MATCH)
 
 
 PERIODS = (200, 80, 40, 20, 10)
