@@ -162,10 +162,10 @@ def test_seconds_come_from_the_clock_alone() -> None:
 
 
 def test_too_many_jobs_name_the_alternative() -> None:
-    """13 jobs: the message says how many are possible and what to use instead."""
-    labels = "ABCDEFGHIJKLM"
+    """17 jobs: the message says how many are possible and what to use instead."""
+    labels = "ABCDEFGHIJKLMNOPQ"
     assert solve(Instance([Job(label, 1) for label in labels[:MAX_JOBS]])).makespan == 1
-    with pytest.raises(ValueError, match="at most 12 jobs, got 13: use CP-SAT"):
+    with pytest.raises(ValueError, match="at most 16 jobs, got 17: use CP-SAT"):
         solve(Instance([Job(label, 1) for label in labels]))
 
 

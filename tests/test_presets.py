@@ -68,11 +68,17 @@ PAPER_LARGER_TABLE = {
     name: (11, edges, *PAPER_TABLE[name][2:])
     for name, edges in zip(list(PAPER_TABLE)[:8], (5, 4, 0, 0, 5, 0, 5, 7), strict=True)
 }
+SIXTEEN_TABLE = {
+    name: (16, edges, *GROUNDED_TABLE[name][2:])
+    for name, edges in zip(list(GROUNDED_TABLE)[:8], (8, 13, 0, 0, 10, 0, 8, 10), strict=True)
+}
+"""As `grounded`, with sixteen jobs in every tier."""
 TABLES: dict[str, dict[str, Any]] = {
     "grounded": GROUNDED_TABLE,
     "paper": PAPER_TABLE,
     "larger": LARGER_TABLE,
     "paper-larger": PAPER_LARGER_TABLE,
+    "sixteen": SIXTEEN_TABLE,
 }
 
 
@@ -112,10 +118,10 @@ def test_there_are_six_tiers_and_t4_has_the_three_pairs() -> None:
         assert all(sub.families == set(sub.name.split("+")) for tier in every for sub in tier.subtypes)
 
 
-def test_rungs_of_two_and_three_jobs_come_before_the_tiers_but_not_in_larger() -> None:
+def test_rungs_of_two_and_three_jobs_come_before_the_tiers_but_not_in_presets_with_more_jobs() -> None:
     assert [[tier.name for tier in tiers if tier.curriculum_level] for tiers in PRESETS.values()] == [
         ["L2", "L3"]
-    ] * 2 + [[]] * 2
+    ] * 2 + [[]] * 3
     assert [tier.name for tier in PRESETS["grounded"]][:3] == ["L2", "L3", "T0"]
 
 
@@ -127,7 +133,7 @@ def test_the_tier_with_all_families_is_held_out(preset: str) -> None:
 
 
 def test_the_default_preset_comes_first() -> None:
-    assert list(PRESETS) == ["grounded", "paper", "larger", "paper-larger"]
+    assert list(PRESETS) == ["grounded", "paper", "larger", "paper-larger", "sixteen"]
 
 
 @pytest.mark.parametrize(("preset", "table"), TABLES.items())
@@ -318,6 +324,32 @@ def test_problems_do_not_depend_on_which_exact_solver_is_used(preset: str) -> No
                 for how in (solve, by_cp_sat)
             )
             assert exact == cp_sat
+
+
+def test_a_tier_with_a_node_limit_is_solved_by_the_branch_and_bound() -> None:
+    """A solver that is given is not asked: another one would reject other draws."""
+    tier = next(tier for tier in PRESETS["sixteen"] if tier.name == "T2")
+    rng = python_generator("nodes", 0)
+
+    def never(_instance: Instance) -> Solution:
+        raise AssertionError("a tier with a node limit is solved by the branch and bound")
+
+    assert draw_instance(tier, "sixteen", rng, never).horizon is not None
+
+
+def test_the_limit_is_of_nodes_so_that_the_same_draws_are_rejected_everywhere() -> None:
+    """With a limit of 100 nodes, about the median of T5, other draws are left, all of which are solved within it."""
+    tier = next(tier for tier in PRESETS["sixteen"] if tier.name == "T5")
+    first = [draw_instance(tier, "sixteen", python_generator("nodes", index), solve) for index in range(5)]
+    easy = [
+        draw_instance(evolve(tier, node_limit=100), "sixteen", python_generator("nodes", index), solve)
+        for index in range(5)
+    ]
+    assert first != easy
+    for instance in easy:
+        assert solve(evolve(instance, horizon=None), node_limit=100).status == "optimal"
+    for index, instance in enumerate(first):
+        assert draw_instance(tier, "sixteen", python_generator("nodes", index), solve) == instance
 
 
 def test_a_draw_without_a_schedule_is_drawn_again() -> None:

@@ -314,7 +314,12 @@ def test_the_answer_only_task_asks_for_one_line() -> None:
 
 
 def test_shifts_are_tasks_and_presets_that_exist() -> None:
-    for name, preset in SCHEDULING.audit.shifts.values():
+    shifts = SCHEDULING.audit.shifts
+    assert list(shifts) == [
+        *("eleven jobs", "sixteen jobs", "other sentences", "small letters", "code words", "the tiers of paper")
+    ]
+    assert len(set(shifts.values())) == len(shifts)
+    for name, preset in shifts.values():
         assert TASKS[name].tiers(preset or "paper")
     assert [name for name, task in TASKS.items() if task.audit.shifts] == ["scheduling"]
 
@@ -346,6 +351,9 @@ def test_a_rung_has_less_room_and_nobody_more_than_was_asked_for() -> None:
     large, rung = (draw_problem(SCHEDULING, "paper", tier, "train", 0) for tier in ("T0", "L2"))
     assert SCHEDULING.token_budget(large) == 640
     assert SCHEDULING.token_budget(large, 900) == 900
+    sixteen = draw_problem(SCHEDULING, "sixteen", "T0", "train", 0)
+    assert SCHEDULING.token_budget(sixteen) == SCHEDULING.token_budget(sixteen, 2000) == 16 * 80, "above the task's"
+    assert SCHEDULING.token_budget(sixteen, 640) == 640
     assert SCHEDULING.token_budget(rung) == SCHEDULING.token_budget(rung, 900) == 160
     assert SCHEDULING.token_budget(rung, 50) == 50
     assert SCHEDULING.token_budget(evolve(rung, id=evolve(rung.id, preset="by hand"))) == 640, (

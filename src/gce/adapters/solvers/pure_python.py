@@ -13,13 +13,13 @@ __all__ = ["ExactSolver"]
 
 
 class ExactSolver:
-    """A `Solver` for instances of at most 12 jobs; `clock` measures the time and enforces the limit."""
+    """A `Solver` for instances of at most 16 jobs; `clock` measures the time and enforces the limit."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def solve(self, instance: Instance, limit: float = 60.0) -> Solution:
-        """Return the minimum-makespan schedule; ValueError for more than 12 jobs, which need `CpSatSolver`."""
+        """Return the minimum-makespan schedule; ValueError for more than 16 jobs, which need `CpSatSolver`."""
         begun = self._clock.now()
         solution = solve(instance, stop=lambda: self._clock.now() - begun >= limit)
         return evolve(solution, seconds=self._clock.now() - begun)

@@ -11,6 +11,7 @@ from gce.app.evaluation.power import gain_found
 from gce.app.evaluation.results import check_result, summary
 from gce.app.evaluation.run import EvaluateSettings, evaluate
 from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
+from gce.app.evaluation.shifts import shifts_of
 from gce.app.options import (
     NAME,
     NAMES,
@@ -64,6 +65,7 @@ examples:
   gce evaluate --strategies zero-shot,few-shot,multi-turn,simulate,trained --adapter runs/1/checkpoints/last
   gce evaluate --model ./my-model --preset paper --n 100 --json
   gce evaluate --model http://127.0.0.1:8080/v1#qwen --strategies zero-shot,few-shot,multi-turn
+  gce evaluate --shifts --n 400 --adapter runs/1/checkpoints/last    the same on every distribution shift
   gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64
 """
 
@@ -114,6 +116,12 @@ def add_arguments(parser: Parser) -> None:
         help=f"evaluator that judges answers: {', '.join(EVALUATORS)}, or your own as module:ATTR (default {VERIFIER})",
     )
     parser.add_argument("--tiers", type=NAMES, default=(), metavar="TIER,...", help="tiers to evaluate (default: all)")
+    parser.add_argument(
+        "--shifts",
+        action="store_true",
+        help="also measure every distribution shift that the task declares, a row each; with --answers FILE.jsonl each "
+        "keeps its answers in FILE.NAME.jsonl",
+    )
     parser.add_argument(
         "--split",
         type=Choice(("test", "dev")),
@@ -169,8 +177,8 @@ def add_arguments(parser: Parser) -> None:
         help="measure a small sample, and print how much work and time the evaluation would take",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.common += [*("--task", "--preset", "--model", "--adapter", "--strategies", "--tiers", "--n", "--samples")]
-    parser.common += [*("--temperature", "--answers", "--dry-run", "--json")]
+    parser.common += [*("--task", "--preset", "--model", "--adapter", "--strategies", "--tiers", "--shifts", "--n")]
+    parser.common += [*("--samples", "--temperature", "--answers", "--dry-run", "--json")]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -215,13 +223,15 @@ def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:
     if isinstance(task.draw, ListedProblems):
         problems = sum(len(draw_problems(task, preset, tier, given.split, given.n)) for tier in tiers)
     answers = {str(name): problems * given.samples for name in names}
+    for what, (shifted, other) in shifts_of(task, preset).items() if given.shifts else ():
+        answers[what] = given.n * len(find_tiers(shifted, other, given.tiers))
     differing = {
         name: str(value) if isinstance(value, Path) else value
         for name, field in fields_dict(EvaluateSettings).items()
         if name in vars(arguments) and (value := getattr(given, name)) != field.default
     }
     lines = evaluation_lines(settings, task, tiers, given.split, answers)
-    lines += gain_found(problems, max(1, len(answers) - 1)) if given.samples == 1 else []
+    lines += gain_found(problems, max(1, len(names) - 1)) if given.samples == 1 else []
     if arguments.json:
         put_json({"settings": differing, "estimate": lines}, indent=1)
     else:

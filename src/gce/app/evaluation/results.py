@@ -11,6 +11,7 @@ from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, 
 from gce.app.evaluation.comparison import Measured, attempts
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
+from gce.app.evaluation.shifts import shift_parts
 from gce.app.shown import Part, lines_of
 from gce.app.tables.cells import count_words, difference_cell, interval_cell, p_cell, share_cell
 from gce.app.tables.summary import accuracy_rows, reward_rows
@@ -52,13 +53,17 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
         plain.setdefault("metrics", {})[name] = to_plain(found)
         if not (metric is REWARD and "mean_reward" in plain):  # It is shown already.
             parts += ["", _metric_table(metric, found, _tiers(result))]
+    if result.shifts:
+        plain["shifts"], more = shift_parts(result)
+        parts += ["", *more]
     return plain, [f"{where}, % right (95 % interval), {counts}", *parts]
 
 
 def check_result(result: Evaluation, plain: Mapping[str, Any], least: float) -> None:
     """LowCoverage where too few answers of a strategy, or of a reference row, could be given and judged."""
-    for name, measured in result.measured.items():
-        check_answers(name, measured.judged, least, hint=OPTION)
+    for what, each in {"": result, **result.shifts}.items():
+        for name, measured in each.measured.items():
+            check_answers(f"{name}, {what}" if what else name, measured.judged, least, hint=OPTION)
     rows = [*plain.get("floors", {}).values(), *plain.get("heuristics", {}).values()]
     check_references([share for row in rows for share in stored_shares(row).values()], least)
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Unpack
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from gce.app.answers import Answers
 from gce.app.evaluation.answer_file import AnswerFile
@@ -24,6 +24,7 @@ from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.results import shown
 from gce.app.evaluation.scoring import answer_record, judge_each
 from gce.app.evaluation.settings import EvaluateKeywords, EvaluateSettings, evaluate_settings
+from gce.app.evaluation.shifts import AS_ASKED, answers_of_shift, shifts_of
 from gce.app.interruption import saying_if_interrupted, saying_if_slow
 from gce.app.loaded_model import model_of
 from gce.app.notebook import watch_of
@@ -71,6 +72,8 @@ class Evaluation:
     metrics: Mapping[str, Metric[Any]]
     """Those that were asked for, by the name that they were asked for under."""
     measured: Mapping[str, Measured]
+    shifts: Mapping[str, Evaluation] = field(factory=dict)
+    """The same on the task's distribution shifts, by what differs; empty unless they were asked for."""
 
     @property
     def conversations(self) -> dict[str, tuple[Conversation, ...]]:
@@ -133,6 +136,7 @@ def evaluate(
         tiers           one or several (default: all)
         n               problems a tier (default 200)
         samples         conversations about each problem, for pass@k (default 1)
+        shifts          whether to measure the distribution shifts that the task declares, too (default False)
         temperature     of sampling; 0 is greedy (default 0.0)
         max_tokens      of a reply (tokens, default None: the task's)
         seed            of sampling (default 0)
@@ -158,36 +162,96 @@ def evaluate(
     strategies, metrics = _strategies(given), _metrics(given)
     found = find_task(given.task) if isinstance(given.task, str) else given.task
     given = evolve(given, model=default_model(found) if given.model is None else given.model)
-    evaluator = find_evaluator(found, given.runner, given.evaluator)
     preset = find_preset(found, given.preset or "")
-    tiers = find_tiers(found, preset, given.tiers)
-    drawing = Settings(given.seed, given.temperature, given.samples, given.max_tokens)
-    if any(strategy.needs_examples for strategy in strategies.values()):
-        examples = few_shot_turns(found, evaluator, preset, tiers, given.shots, solve=find_solve(given.examples))
-        drawing = evolve(drawing, examples=examples)
+    distributions = {AS_ASKED: _distribution(given, found, preset, strategies)}
+    distributions |= _shifts(given, found, preset, strategies)
     learned = None if given.adapter is None else find_adapter(given.adapter)
     with saying_if_interrupted(f"interrupted while the model {given.model_name} was being loaded: nothing was asked"):
         loaded = _model(given, found, preset, learned, watcher)
-    watcher.say(*resolution(found, preset, given.n, given.split))
-    for strategy in strategies.values():
-        check_needs(strategy, found, drawing, loaded, roles=given.roles, environments=given.environments)
-    problems = tuple(
-        problem
-        for tier in tiers
-        for problem in draw_problems(found, preset, tier, given.split, given.n, seed=given.problem_seed)
-    )
-    if not problems:
-        raise BadInput(f"task {found.name} has no {given.split} problems in preset {preset}")
-    asked = _asked(given, found, preset, loaded, problems, learned)
-    kept_in = "the same call goes on: {} has the answers" if given.answers else "answers='{}' keeps answers for that"
-    again = kept_in.format(given.answers or "answers.jsonl")
-    with (
-        saying_if_interrupted(f"the evaluation was interrupted; {again}"),
-        nullcontext() if given.answers is None else AnswerFile(given.answers, asked, problems) as kept,
-    ):
-        holding = _Holding(given, found, evaluator, problems, loaded, drawing, kept, watcher)
-        measured = holding.hold(strategies, learned)
-    return Evaluation(given, found, evaluator, preset, problems, strategies, metrics, measured)
+    results = {}
+    for what, each in distributions.items():
+        if len(distributions) > 1:
+            watcher.say(f"{what}: {each.task.name}/{each.preset}")
+        results[what] = each.measured(strategies, metrics, loaded, learned, watcher)
+    result = results.pop(AS_ASKED)
+    return evolve(result, shifts=results)
+
+
+@frozen
+class _Distribution:
+    """A task and a preset that are to be measured, and how."""
+
+    given: EvaluateSettings
+    task: Task
+    preset: str
+    tiers: tuple[str, ...]
+    evaluator: Evaluator
+    drawing: Settings
+
+    def measured(
+        self,
+        strategies: Mapping[str, Strategy],
+        metrics: Mapping[str, Metric[Any]],
+        loaded: Sampler,
+        learned: ModelState | None,
+        watcher: Watcher,
+    ) -> Evaluation:
+        """Ask the model, or take what is kept of its answers."""
+        given, task, preset = self.given, self.task, self.preset
+        watcher.say(*resolution(task, preset, given.n, given.split))
+        for strategy in strategies.values():
+            check_needs(strategy, task, self.drawing, loaded, roles=given.roles, environments=given.environments)
+        problems = tuple(
+            problem
+            for tier in self.tiers
+            for problem in draw_problems(task, preset, tier, given.split, given.n, seed=given.problem_seed)
+        )
+        if not problems:
+            raise BadInput(f"task {task.name} has no {given.split} problems in preset {preset}")
+        asked = _asked(given, task, preset, loaded, problems, learned)
+        again = "answers='answers.jsonl' keeps answers for that"
+        if given.answers is not None:
+            again = f"the same call goes on: {given.answers} has the answers"
+        with (
+            saying_if_interrupted(f"the evaluation was interrupted; {again}"),
+            nullcontext() if given.answers is None else AnswerFile(given.answers, asked, problems) as kept,
+        ):
+            holding = _Holding(given, task, self.evaluator, problems, loaded, self.drawing, kept, watcher)
+            measured = holding.hold(strategies, learned)
+        return Evaluation(given, task, self.evaluator, preset, problems, strategies, metrics, measured)
+
+
+def _distribution(
+    given: EvaluateSettings, task: Task, preset: str, strategies: Mapping[str, Strategy]
+) -> _Distribution:
+    evaluator = find_evaluator(task, given.runner, given.evaluator)
+    tiers = find_tiers(task, preset, given.tiers)
+    drawing = Settings(given.seed, given.temperature, given.samples, given.max_tokens)
+    if any(strategy.needs_examples for strategy in strategies.values()):
+        examples = few_shot_turns(task, evaluator, preset, tiers, given.shots, solve=find_solve(given.examples))
+        drawing = evolve(drawing, examples=examples)
+    return _Distribution(given, task, preset, tiers, evaluator, drawing)
+
+
+def _shifts(
+    given: EvaluateSettings, task: Task, preset: str, strategies: Mapping[str, Strategy]
+) -> dict[str, _Distribution]:
+    """The distribution shifts that are asked for, by what differs; each keeps its answers in a file of its own.
+
+    Few-shot examples are those of the shift.
+    """
+    found = {}
+    for what, (shifted, other) in shifts_of(task, preset).items() if given.shifts else ():
+        answers = given.answers and answers_of_shift(given.answers, what)
+        if answers is not None:
+            check_appended(answers, instead="give another {answers}")
+        found[what] = _distribution(
+            evolve(given, task=shifted, preset=other, answers=answers), shifted, other, strategies
+        )
+    if given.shifts and not found:
+        message = f"task {task.name} declares no distribution shifts: leave out {{shifts}}"
+        raise SettingError("shifts", "False", True, message)
+    return found
 
 
 def _metrics(given: EvaluateSettings) -> dict[str, Metric[Any]]:
@@ -229,8 +293,23 @@ def _strategies(given: EvaluateSettings) -> dict[str, Strategy]:
     if given.adapter is not None and not trained:
         message = "{adapter} is used only by the strategies trained, trained-few-shot and so on: add one of them"
         raise SettingError("adapter", "none", given.adapter, message)
+    if given.shifts:
+        _check_shifts(given, strategies)
     say_if_many({given.split: given.n})
     return strategies
+
+
+def _check_shifts(given: EvaluateSettings, strategies: Mapping[str, Strategy]) -> None:
+    """SettingError where a setting does not go with shifts, whose table has one row of accuracy for each."""
+    if len(strategies) > 1:
+        message = f"{{shifts}} needs a single strategy, got {', '.join(strategies)}: evaluate them one by one"
+        raise SettingError("strategies", "a single strategy", tuple(strategies), message)
+    if given.samples > 1:
+        message = "{shifts} needs {samples} of 1: its table has accuracy, not pass@k"
+        raise SettingError("samples", "1", given.samples, message)
+    if given.metrics:
+        message = "{shifts} compares accuracy alone: leave out {metrics}"
+        raise SettingError("metrics", "none", given.metrics, message)
 
 
 def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState | None, watcher: Watcher) -> Sampler:

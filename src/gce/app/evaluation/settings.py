@@ -19,6 +19,7 @@ from gce.app.options import (
     SECONDS,
     SEED,
     SHOTS,
+    SWITCH,
     TEMPERATURE,
     THREADS,
     TOKENS,
@@ -94,6 +95,8 @@ class EvaluateSettings:
     """Who worked them out: heuristic or solver."""
     tiers: tuple[str, ...] = _several(NAME)
     """Empty: all."""
+    shifts: bool = field(default=False, validator=_of(SWITCH))
+    """Whether the distribution shifts that the task declares are measured, too."""
     split: Split = field(default="test", validator=_of(Choice(get_args(Split))))
     n: int = field(default=200, validator=_of(PROBLEMS))
     """Problems a tier."""
@@ -147,6 +150,7 @@ class EvaluateKeywords(TypedDict, total=False):
     shots: int
     examples: str
     tiers: str | Sequence[str]
+    shifts: bool
     split: Split
     n: int
     samples: int

@@ -88,7 +88,7 @@ def known_facts(task: Task, preset: str) -> Facts:
                 tier.name,
                 tier.held_out,
                 tier.curriculum_level,
-                min(task.max_tokens, tier.max_tokens or task.max_tokens),
+                tier.max_tokens or task.max_tokens,
                 None if tier.curriculum_level else limits.get(tier.name, limits.get("*")),
             )
             for tier in task.presets[preset]

@@ -16,6 +16,7 @@ from gce.app.evaluation.checkpoints import restore
 from gce.app.evaluation.comparison import Measured, attempts
 from gce.app.evaluation.conversations import converse
 from gce.app.evaluation.scoring import accuracy, ask, check_coverage, stored_outcome, stored_shares
+from gce.app.evaluation.shifts import shifts_of
 from gce.app.evaluation.stored_runs import iteration_records, stored_settings
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import changed
@@ -210,14 +211,12 @@ def _distributional(measuring: _Measuring, facts: _Facts) -> Iterator[Line]:
         if tier.held_out:
             asked = measuring.ask(tier.name, measuring.tests(preset, [tier.name]))
             yield _mean(f"held out: {tier.name}", accuracy(asked))
-    taught = {(task.name, each) for each in (preset, *facts.settings.demonstrations.warm_up_also)}
-    for what, (name, other) in task.audit.shifts.items():
-        shifted, other = find_task(name), other or preset
-        if (shifted.name, other) not in taught:
-            tiers = [tier for tier in shifted.training_tiers(other) if tier in trained]
-            elsewhere = evolve(measuring, source=ProblemSource(shifted), evaluator=find_evaluator(shifted))
-            asked = elsewhere.ask(what, elsewhere.tests(other, tiers))
-            yield _mean(f"shift: {what}", accuracy(asked))
+    taught = {(task.name, each) for each in facts.settings.demonstrations.warm_up_also}
+    for what, (shifted, other) in shifts_of(task, preset, without=taught).items():
+        tiers = [tier for tier in shifted.training_tiers(other) if tier in trained]
+        elsewhere = evolve(measuring, source=ProblemSource(shifted), evaluator=find_evaluator(shifted))
+        asked = elsewhere.ask(what, elsewhere.tests(other, tiers))
+        yield _mean(f"shift: {what}", accuracy(asked))
 
 
 def _temporal(facts: _Facts) -> list[str]:

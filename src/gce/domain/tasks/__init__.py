@@ -10,7 +10,7 @@ from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.parts import Audit, Policy, References, Relation, Teaching
 from gce.domain.tasks.programs.task import PROGRAMS
 from gce.domain.tasks.reward import Scored
-from gce.domain.tasks.scheduling.task import ANSWER_ONLY, BRIEF, RELABELLED, REWORDED, SCHEDULING
+from gce.domain.tasks.scheduling.task import ANSWER_ONLY, BRIEF, CODE_WORDED, RELABELLED, REWORDED, SCHEDULING
 from gce.domain.tasks.source import ProblemSource, draw_problem, draw_problems
 from gce.domain.tasks.task import Drawn, Listed, Task, TaskTier
 from gce.domain.verdicts import Verdict
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 TASKS: Mapping[str, Task] = {
-    task.name: task for task in (SCHEDULING, ANSWER_ONLY, BRIEF, REWORDED, RELABELLED, PROGRAMS)
+    task.name: task for task in (SCHEDULING, ANSWER_ONLY, BRIEF, REWORDED, RELABELLED, CODE_WORDED, PROGRAMS)
 }
 
 

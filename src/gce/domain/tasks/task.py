@@ -32,7 +32,7 @@ class TaskTier:
     curriculum_level: bool = False
     """Below the preset's tiers: sampled for training where a run asks for a ladder, never evaluated."""
     max_tokens: int | None = None
-    """Maximum tokens of a response; None for no limit of its own."""
+    """Maximum tokens of a response, below or above the task's; None for the task's."""
 
 
 @frozen
@@ -129,11 +129,12 @@ class Task:
         )
 
     def token_budget(self, problem: Problem, limit: int | None = None) -> int:
-        """Maximum tokens of a response to a problem: `limit`, by default the task's, but not above its tier's."""
+        """Maximum tokens of a response: `limit`, by default its tier's or the task's; never above its tier's."""
         tiers = self.presets.get(problem.id.preset, ())
         own = next((tier.max_tokens for tier in tiers if tier.name == problem.tier), None)
-        given = limit or self.max_tokens
-        return given if own is None else min(own, given)
+        if own is None:
+            return limit or self.max_tokens
+        return min(own, limit or own)
 
     def judge(self, problem: Problem, completion: Completion, evidence: Evidence | None = None) -> tuple[Verdict, ...]:
         """What `verify` says of the answer, which is never shown what the model thought first.

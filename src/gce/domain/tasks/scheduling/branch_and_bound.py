@@ -23,8 +23,8 @@ from gce.domain.tasks.scheduling.solution import Solution
 
 __all__ = ["MAX_JOBS", "solve"]
 
-MAX_JOBS = 12
-"""Above this size the worst cases take minutes."""
+MAX_JOBS = 16
+"""Above this size few instances are solved within the node limit; from 13 jobs on, hard ones are not."""
 
 _NODES_BETWEEN_STOPS = 64
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import random
 import string
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from attrs import evolve
 
 from gce.domain.tasks.drawing import TRIES, draw_until_it_fits
+from gce.domain.tasks.scheduling import branch_and_bound
 from gce.domain.tasks.scheduling.dispatch import dispatch, predecessors_first
 from gce.domain.tasks.scheduling.heuristics import critical_path_length
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
@@ -32,16 +34,25 @@ PLANS_COMPARED = 20
 def draw_instance(tier: Tier, preset: str, rng: random.Random, solve: Solve, *, tries: int = TRIES) -> Instance:
     """Draw a feasible instance of `tier`.
 
-    It is the same for every exact `solve`, because only the status and the makespan are used.
+    It is the same for every exact `solve`, because only the status and the makespan are used. A tier with a
+    `node_limit` is always solved by the branch and bound, because another solver would reject other draws.
 
     Raises:
         NoProblem: all `tries` draws were rejected, for example because the tier's precedence leaves a single order.
     """
     if tier.subtypes:
         tier = tier.subtypes[rng.randrange(len(tier.subtypes))]
+    if tier.node_limit is not None:
+        solve = partial(_solve_within, tier.node_limit)
     draw = _draw_paper if preset in ("paper", "paper-larger") else _draw_grounded
     what = f"{preset} instance of {tier.name} with {tier.jobs} jobs and {tier.edges} edges"
     return draw_until_it_fits(lambda: draw(tier, rng, solve), what, tries=tries)
+
+
+def _solve_within(node_limit: int, instance: Instance) -> Solution:
+    """Return the optimum, or `unknown` if it takes the branch and bound more nodes."""
+    found = branch_and_bound.solve(instance, node_limit=node_limit)
+    return found if found.status == "optimal" else Solution("unknown", None, None, found.lower_bound)
 
 
 def _draw_resources(tier: Tier, rng: random.Random, names: tuple[str, ...]) -> tuple[Resource, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from gce.domain.completions import Completion
 from gce.domain.executions import Evidence
 from gce.domain.problems import Message, Problem
 from gce.domain.tasks.parts import Audit, References, Teaching
+from gce.domain.tasks.scheduling.alphabets import CODE_WORDS, LOWER, UPPER, relabelled
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.baselines import families, heuristic_policies, prompt_blind_baselines
 from gce.domain.tasks.scheduling.branch_and_bound import solve as exact_solve
@@ -30,11 +32,14 @@ from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, Phrases, prompt_
 from gce.domain.tasks.task import Drawn, Task, TaskTier
 from gce.domain.verdicts import Step, Verdict
 
-__all__ = ["ANSWER_ONLY", "BRIEF", "RELABELLED", "REWORDED", "SCHEDULING"]
+__all__ = ["ANSWER_ONLY", "BRIEF", "CODE_WORDED", "RELABELLED", "REWORDED", "SCHEDULING"]
 
 
 TOKENS_A_JOB = 80
-"""Maximum tokens per job on a level below the six tiers, where a confused weak model would otherwise not stop."""
+"""Maximum tokens per job on a level below the six tiers, where a confused weak model would otherwise not stop, and with
+more jobs than 640 tokens have room for."""
+MOST_IN_640 = 11
+"""Jobs whose written steps fit into the maximum tokens of the task."""
 
 
 def _draw(preset: str, tier: str, rng: random.Random, solve: Any) -> Instance:
@@ -46,10 +51,12 @@ def _prompt(instance: Instance, rng: random.Random, phrases: Phrases = TAUGHT) -
     return (Message("user", prompt_text(instance, rng, phrases=phrases)),)
 
 
-def _small_letters(instance: Instance) -> Instance:
-    jobs = (evolve(job, label=job.label.lower()) for job in instance.jobs)
-    edges = ((before.lower(), after.lower()) for before, after in instance.precedence)
-    return Instance(jobs, edges, instance.resources, instance.horizon)
+def _labelled(alphabet: Sequence[str]) -> Drawn:
+    """Return how the same problems are drawn with jobs named by the labels of another alphabet."""
+    mapping = dict(zip(UPPER, alphabet, strict=True))
+    return Drawn(
+        lambda preset, tier, rng, solve: relabelled(_draw(preset, tier, rng, solve), mapping), stream="scheduling"
+    )
 
 
 def _verify(problem: Problem, completion: Completion, _evidence: Evidence | None = None) -> tuple[Verdict, ...]:
@@ -106,7 +113,7 @@ SCHEDULING = Task(
                 tier.name,
                 tier.held_out,
                 tier.curriculum_level,
-                TOKENS_A_JOB * tier.jobs if tier.curriculum_level else None,
+                TOKENS_A_JOB * tier.jobs if tier.curriculum_level or tier.jobs > MOST_IN_640 else None,
             )
             for tier in tiers
         )
@@ -131,8 +138,11 @@ SCHEDULING = Task(
     audit=Audit(
         shifts={
             "eleven jobs": ("scheduling", "larger"),
+            "sixteen jobs": ("scheduling", "sixteen"),
             "other sentences": ("scheduling-reworded", ""),
             "small letters": ("scheduling-relabelled", ""),
+            "code words": ("scheduling-code-words", ""),
+            "the tiers of paper": ("scheduling", "paper"),
         },
         relations=RELATIONS,
         group=_group,
@@ -171,10 +181,8 @@ REWORDED = evolve(
 )
 """The same problems in paraphrased prompts that the shipped model was never trained on."""
 
-RELABELLED = evolve(
-    SCHEDULING,
-    name="scheduling-relabelled",
-    draw=Drawn(lambda preset, tier, rng, solve: _small_letters(_draw(preset, tier, rng, solve)), stream="scheduling"),
-    audit=_WITHOUT_SHIFTS,
-)
+RELABELLED = evolve(SCHEDULING, name="scheduling-relabelled", draw=_labelled(LOWER), audit=_WITHOUT_SHIFTS)
 """The same problems with lower-case job labels, which the shipped model was never trained on."""
+
+CODE_WORDED = evolve(SCHEDULING, name="scheduling-code-words", draw=_labelled(CODE_WORDS), audit=_WITHOUT_SHIFTS)
+"""The same problems with words as job labels (alpha, bravo ...), which the shipped model was never trained on."""
