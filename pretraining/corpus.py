@@ -16,6 +16,7 @@ from gce.domain.problems import Message
 from gce.domain.randomness import python_generator
 from gce.domain.tasks import TASKS, NoProblem, draw_problems
 from gce.domain.tasks.drawing import draw_until_it_fits
+from gce.domain.tasks.scheduling.alphabets import CODE_WORDS, UPPER
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, constraint_list, try_again
 from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
 from gce.domain.tasks.scheduling.generate import draw_instance
@@ -25,8 +26,8 @@ from gce.domain.tasks.scheduling.reasoning import order_text, worked_response
 from gce.domain.tasks.scheduling.solution import Solution
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, prompt_text
-from pretraining.forms import CAPITALS, composed_phrases, disturbed, names, renamed
-from pretraining.words import CODE_WORDS, FILLERS, LABEL_WORDS
+from pretraining.forms import composed_phrases, disturbed, names, renamed
+from pretraining.words import FILLERS, LABEL_WORDS
 
 __all__ = ["FORMATS", "STAGES", "Conversation", "Stage", "careless_response", "conversation", "texts_for_tokens"]
 
@@ -201,7 +202,7 @@ def _misread(instance: Instance, rng: random.Random, share: float) -> Instance:
 
 def _copy_drill(rng: random.Random) -> Conversation:
     """Any words, to be written again."""
-    text = " ".join(rng.choices((*FILLERS, *CAPITALS, *LABEL_WORDS), k=rng.randint(4, 16)))
+    text = " ".join(rng.choices((*FILLERS, *UPPER, *LABEL_WORDS), k=rng.randint(4, 16)))
     return Message("user", f"Repeat: {text}"), Message("assistant", f" {text}")
 
 

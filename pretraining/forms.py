@@ -11,15 +11,13 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from attrs import evolve
-
+from gce.domain.tasks.scheduling.alphabets import UPPER, relabelled
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.wording import Phrases, job_pairs
 from pretraining.words import FILLERS, LABEL_WORDS
 
-__all__ = ["CAPITALS", "composed_phrases", "disturbed", "names", "renamed"]
+__all__ = ["composed_phrases", "disturbed", "names", "renamed"]
 
-CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 REPLACED = 0.3
 """Share of the words of a noisy prompt that others replace."""
 KEPT = frozenset(("JOB", "HOUR", "Answer"))
@@ -81,16 +79,13 @@ ASIDES = (
 
 def names(rng: random.Random, count: int) -> list[str]:
     """Names for `count` jobs, all capital letters, all words, or both; each is one token."""
-    pool = rng.choice((tuple(CAPITALS), LABEL_WORDS, (*CAPITALS, *LABEL_WORDS)))
+    pool = rng.choice((UPPER, LABEL_WORDS, (*UPPER, *LABEL_WORDS)))
     return rng.sample(pool, count)
 
 
 def renamed(instance: Instance, rng: random.Random) -> Instance:
     """The same instance with other names of jobs."""
-    new = dict(zip(instance.labels, names(rng, len(instance.labels)), strict=True))
-    jobs = tuple(evolve(job, label=new[job.label]) for job in instance.jobs)
-    edges = tuple((new[before], new[after]) for before, after in instance.precedence)
-    return Instance(jobs, edges, instance.resources, instance.horizon)
+    return relabelled(instance, dict(zip(instance.labels, names(rng, len(instance.labels)), strict=True)))
 
 
 def composed_phrases(rng: random.Random) -> Phrases:

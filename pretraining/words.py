@@ -6,7 +6,9 @@ tasks of these kinds need no other tokenizer.
 
 from __future__ import annotations
 
-__all__ = ["CODE_WORDS", "FILLERS", "LABEL_WORDS", "SMALL_LETTERS", "WORDS"]
+from gce.domain.tasks.scheduling.alphabets import CODE_WORDS, LOWER
+
+__all__ = ["FILLERS", "LABEL_WORDS", "WORDS"]
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -44,8 +46,7 @@ LABEL_WORDS: tuple[str, ...] = _words(
 )
 """Names of jobs, each one token; letters in capitals are the other names."""
 
-SMALL_LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
-CODE_WORDS: tuple[str, ...] = _words(
+WORDS: tuple[str, ...] = _words(
     """
     alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar papa quebec romeo
     sierra tango uniform victor whiskey xray yankee zulu
@@ -89,5 +90,6 @@ WORDS: tuple[str, ...] = _words(
     """
 )
 
-FILLERS: tuple[str, ...] = tuple(dict.fromkeys((*WORDS, *SMALL_LETTERS, *CODE_WORDS)))
-"""Words that stand anywhere in a text without meaning anything for the problem."""
+FILLERS: tuple[str, ...] = tuple(dict.fromkeys((*WORDS, *LOWER, *CODE_WORDS)))
+"""Words that stand anywhere in a text without meaning anything for the problem. Small letters and code words are among
+them, and are never names of jobs: tasks name jobs so, to measure a shift."""

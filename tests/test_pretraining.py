@@ -15,12 +15,12 @@ import pytest
 from gce.app.wiring.models import shipped_model_path
 from gce.domain.randomness import python_generator
 from gce.domain.tasks import TASKS, draw_problems
+from gce.domain.tasks.scheduling.alphabets import CODE_WORDS, LOWER, UPPER
 from gce.domain.tasks.scheduling.generate import CREW, RESOURCE_NAMES
 from pretraining import corpus
 from pretraining.corpus import STAGES, conversation, texts_for_tokens
-from pretraining.forms import CAPITALS
 from pretraining.tokenizer import VOCABULARY, train_tokenizer, write_tokenizer
-from pretraining.words import CODE_WORDS, LABEL_WORDS, SMALL_LETTERS
+from pretraining.words import LABEL_WORDS
 
 ROOT = Path(__file__).parent.parent
 SEED = 7
@@ -128,8 +128,8 @@ def test_no_four_words_in_a_row_of_the_paraphrased_prompts_are_in_the_corpus() -
 
 
 def test_no_job_of_the_corpus_has_a_name_from_the_alphabets_of_the_shifts() -> None:
-    held_out = {*SMALL_LETTERS, *CODE_WORDS}
-    assert not held_out.intersection((*CAPITALS, *LABEL_WORDS))
+    held_out = {*LOWER, *CODE_WORDS}
+    assert not held_out.intersection((*UPPER, *LABEL_WORDS))
     for stage in STAGES:
         rng = python_generator(SEED, "names", stage.name)
         for _ in range(50):
