@@ -66,9 +66,9 @@ class Stage:
 STAGES = (
     Stage("look-ups", 300_000, (2, 4), (0.9, 0.9), drills=0.7, plans=0.2, pairs=0.0, batch=768),
     Stage("steps", 3_500_000, (2, 5), (0.9, 0.9), drills=0.06, plans=0.4, deadlines=0.15, pairs=0.3, batch=2048),
-    Stage("traces", 8_500_000, (3, 10), (0.9, 0.9), drills=0.06, plans=0.2, deadlines=0.1, other_formats=0.04),
-    Stage("deadlines", 1_200_000, (3, 12), (0.9, 0.9), drills=0.06, plans=0.1, deadlines=0.6, batch=2048),
-    Stage("long traces", 8_500_000, (4, 14), (0.95, 0.95), drills=0.04, plans=0.15, other_formats=0.03, pairs=0.75),
+    Stage("traces", 11_500_000, (3, 10), (0.9, 0.9), drills=0.06, plans=0.2, deadlines=0.1, other_formats=0.04),
+    Stage("deadlines", 2_000_000, (3, 12), (0.9, 0.9), drills=0.06, plans=0.1, deadlines=0.6, batch=2048),
+    Stage("long traces", 10_500_000, (4, 14), (0.95, 0.95), drills=0.04, plans=0.15, other_formats=0.03, pairs=0.75),
     Stage(
         "careless", 1_000_000, (3, 12), (0.7, 0.3), drills=0.04, plans=0.1, other_formats=0.1, slips=0.02, batch=6144
     ),

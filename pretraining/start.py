@@ -23,9 +23,7 @@ SLOW = 6
 SHARPNESS = 7.0
 """Size of queries and keys at each fast frequency: about 6 nats between the right token and its neighbours."""
 MATCH = 3.0
-"""Size of queries and keys that match what another head wrote: some 7 nats for the right label."""
-OWN_MATCH = 1.4
-"""The same for queries and keys that match embeddings, which are larger."""
+"""Size of matching queries and keys: some 7 nats for the right label."""
 QUIET = 0.1
 """Factor on all other projections into the residual stream."""
 CONSTANT = 3.0
@@ -33,11 +31,10 @@ CONSTANT = 3.0
 
 
 def give_look_ups(model: Any) -> None:
-    """Set the heads in place, in a Llama model of `transformers` with four heads a block, and five blocks or more.
+    """Set the heads in place, in a Llama model of `transformers` with four heads a block.
 
-    Heads of block 0 look 1 to 4 tokens back. Heads 0 to 2 of blocks 1 to 3, and head 0 of block 4, find for the token
-    at hand what stands 1, 2, 3, and 4 places after its earlier copies. Head 3 of blocks 1 to 3 finds what stands 1, 2,
-    and 3 places before them.
+    Heads 0 to 2 of block 0 look 1, 2 and 3 tokens back; those of blocks 1 to 3 find, for the token at hand, what
+    stands 1, 2 and 3 places after its earlier copies.
     """
     import torch
 
@@ -51,23 +48,13 @@ def give_look_ups(model: Any) -> None:
     def frame() -> Any:
         return torch.linalg.qr(torch.randn(hidden, size, generator=generator))[0]
 
-    def match(block: int, head: int, asked: Any, found: Any, read: Any, write: Any, strength: float) -> None:
-        """One head that finds positions by content: frames of the query, the key, the value and the output."""
-        attention = model.model.layers[block].self_attn
-        rows = slice(head * size, (head + 1) * size)
-        for weight, source in ((attention.q_proj.weight, asked), (attention.k_proj.weight, found)):
-            weight[rows] *= 0.1
-            weight[[head * size + index for index in slow]] += strength * source.T[: len(slow)]
-        attention.v_proj.weight[rows] = read.T
-        attention.o_proj.weight[:, rows] = write * deviation * 2.0
-
     with torch.no_grad():
         for layer in model.model.layers:
             # What blocks add at first must not drown the embeddings that the heads read.
             layer.mlp.down_proj.weight *= QUIET
             layer.self_attn.o_proj.weight *= QUIET
         model.model.embed_tokens.weight[:, 0] = CONSTANT * deviation
-        for head, back in enumerate((1, 2, 3, 4)):
+        for head, back in enumerate((1, 2, 3)):
             rows = slice(head * size, (head + 1) * size)
             attention = model.model.layers[0].self_attn
             for weight in (attention.q_proj.weight, attention.k_proj.weight):
@@ -82,12 +69,14 @@ def give_look_ups(model: Any) -> None:
             read[0] = 0.0
             attention.v_proj.weight[rows] = read.T
             attention.o_proj.weight[:, rows] = place * deviation * 2.0
-            for block, at in ((4, 0),) if back == 4 else ((1, head), (2, head), (3, head)):
+            for block in (1, 2, 3):
+                attention = model.model.layers[block].self_attn
+                for weight, source in ((attention.q_proj.weight, read), (attention.k_proj.weight, place)):
+                    weight[rows] *= 0.1
+                    weight[[head * size + index for index in slow]] += MATCH * source.T[: len(slow)]
                 copied = frame()
-                match(block, at, read, place, copied, copied, MATCH)
-            if back < 4:
-                own = frame()
-                match(back, 3, own, own, place, read, OWN_MATCH)
+                attention.v_proj.weight[rows] = copied.T
+                attention.o_proj.weight[:, rows] = copied * deviation * 2.0
 
 
 PERIODS = (200, 80, 40, 20, 10)
