@@ -255,7 +255,7 @@ def _plan_drill(stage: Stage, rng: random.Random) -> Conversation:
         lines = []
         for label in rng.choices(labels, k=QUESTIONS):
             before = ", ".join(instance.predecessors(label))
-            lines.append(f"Job {label} after {before};" if before else f"Job {label} takes {label}")
+            lines.append(f"Job {label} after {before or '-'};")
         return Message("user", "\n".join([*prompt[1:], PREDECESSORS_ONLY])), Message("assistant", "\n".join(lines))
     order = by_deadline(instance, labels)
     text = worked_response(instance, order, deadlines=True).rpartition("\n")[0]

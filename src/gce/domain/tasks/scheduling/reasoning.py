@@ -4,7 +4,7 @@
     order     = "Order: " item { ", " item }        ; item = [ DEADLINE " " ] LABEL { " " LABEL }, in order of visiting
     free      = "Free" units                        ; units = { " " NUMBER }, one for each resource
     visit     = "Job " LABEL ( " planned" | " later" | [ " for " LABEL ] [ after ] ( before | plan ) )
-    after     = " after " LABEL { ", " LABEL } ";"  ; all that LABEL comes after
+    after     = " after " ( "-" | LABEL { ", " LABEL } ) ";"    ; all that LABEL comes after, "-" if it is nothing
     before    = { hour "," } " " LABEL " before " LABEL
     plan      = [ hour { "," hour } ";" ] " takes " LABEL " " NUMBER [ needs ] " start " LABEL " " NUMBER
                 " end " LABEL " " NUMBER [ running ]
@@ -16,6 +16,7 @@
 DEADLINE and NUMBER are at most six ASCII digits.
 
 - `order` with deadlines lists exactly the jobs that have one; jobs due at the same hour share an item.
+- `after` may be left out of a job that comes after nothing, as it is in problems without precedence.
 - `before` ends a visit if a predecessor is not planned yet: that predecessor is visited next, "for" this job, and then
   this job again.
 - `planned` says that an earlier line planned the job; `later` postpones it.
@@ -107,7 +108,10 @@ def worked_response(
     text = [order_text(instance, order, deadlines=deadlines)]
     if instance.resources and free_line:
         text.append(f"Free{_units([resource.capacity for resource in instance.resources])}")
-    minded = {label: instance.predecessors(label) if minds_sequence(label) else () for label in instance.labels}
+    minded = {
+        label: instance.predecessors(label) if instance.precedence and minds_sequence(label) else None
+        for label in instance.labels
+    }
 
     def written(way: Sequence[Visit]) -> list[str]:
         return [_visit_text(visit, minded[visit.label], plans) for visit in way]
@@ -119,15 +123,16 @@ def worked_response(
     return "\n".join(text)
 
 
-def _visit_text(visit: Visit, predecessors: Sequence[str], plans: Mapping[str, Line]) -> str:
+def _visit_text(visit: Visit, predecessors: Sequence[str] | None, plans: Mapping[str, Line]) -> str:
+    """Return one line; `predecessors` is None where nothing is said of them."""
     line = f"Job {visit.label}"
     if visit.again or visit.later:
         return f"{line} planned" if visit.again else f"{line} later"
     if visit.asked_by is not None:
         line += f" for {visit.asked_by}"
-    if predecessors:
-        line += f" after {', '.join(predecessors)};"
-    if visit.before is None:
+    if predecessors is not None:
+        line += f" after {', '.join(predecessors) or '-'};"
+    if visit.before is None or predecessors is None:
         return line + _plan_text(plans[visit.label])
     known = predecessors[: predecessors.index(visit.before)]
     return line + "".join(f" {other} {plans[other].end}," for other in known) + f" {visit.before} before {visit.label}"
@@ -273,6 +278,8 @@ class _Predecessors:
 def _read_predecessors(reader: _Words, label: str) -> _Predecessors:
     """Read the predecessors, their ends, and the predecessor to plan first, if any."""
     if not reader.accept("after"):
+        return _Predecessors((), (), None)
+    if reader.accept("-;"):
         return _Predecessors((), (), None)
     after: list[str] = []
     last = False
