@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import shutil
 import time
 from collections import Counter
@@ -152,7 +153,8 @@ def train(directory: Path, seed: int, scale: float, threads: int, stop_at: float
     model = LlamaForCausalLM(LlamaConfig(**SHAPE, vocab_size=vocabulary, attn_implementation="sdpa", use_cache=False))
     give_look_ups(model)
     order_numbers(model, encode.tokenizer)
-    optimizer = torch.optim.AdamW(model.parameters(), PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.05, fused=True)
+    optimizer = torch.optim.AdamW(_groups(model), PEAK_RATE, betas=(0.9, 0.98), fused=True)
+    keep_words(model, encode.tokenizer)
     progress = {"stage": 0, "pool": 0, "tokens": 0, "stage_tokens": 0, "step": 0, "seconds": 0.0}
     checkpoint = directory / "checkpoint.pt"
     if checkpoint.exists():
@@ -206,6 +208,21 @@ def train(directory: Path, seed: int, scale: float, threads: int, stop_at: float
         _save(checkpoint, model, optimizer, progress)
         shutil.copyfile(checkpoint, directory / f"{stage.name}.pt")
     export(directory, model)
+
+
+def _groups(model: Any) -> list[dict[str, Any]]:
+    """Parameters with weight decay, and embeddings without."""
+    embeddings = model.model.embed_tokens.weight
+    others = [weight for weight in model.parameters() if weight is not embeddings]
+    return [{"params": others, "weight_decay": 0.05}, {"params": [embeddings], "weight_decay": 0.0}]
+
+
+def keep_words(model: Any, tokenizer: Any) -> None:
+    """Leave the embeddings of all words as they are drawn, so that no word is learned to be a name, or not to be one."""
+    words = [number for token, number in tokenizer.get_vocab().items() if re.fullmatch("\u0120[A-Za-z]+", token)]
+    mask = torch.ones(len(model.model.embed_tokens.weight), 1)
+    mask[words] = 0.0
+    model.model.embed_tokens.weight.register_hook(lambda gradient: gradient * mask)
 
 
 def _save(path: Path, model: Any, optimizer: Any, progress: dict[str, Any]) -> None:
