@@ -32,10 +32,10 @@ HOUSE = Instance(
 WORKED = """\
 Order: 5 M, 9 K, 12 T
 Free 3 2
-Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1 running 1 M
-Job K takes K 3 needs K 2 1 from 0 left 0 0 start K 0 end K 3 running 1 M, 3 K
+Job M after -; takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1 running 1 M
+Job K after -; takes K 3 needs K 2 1 from 0 left 0 0 start K 0 end K 3 running 1 M, 3 K
 Job T after B, K; B before T
-Job B for T takes B 2 needs B 1 1 from 0 wait 1 M 1 1 left 0 0 start B 1 end B 3 running 3 K, 3 B
+Job B for T after -; takes B 2 needs B 1 1 from 0 wait 1 M 1 1 left 0 0 start B 1 end B 3 running 3 K, 3 B
 Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 from 3 out 3 K 2 1 out 3 B 3 2 left 1 0 start T 3 end T 7 running 7 T
 Rest
 Job K planned
@@ -69,10 +69,10 @@ def test_a_trace_worked_by_hand() -> None:
 def test_without_resources_only_the_sequence_is_reasoned_about() -> None:
     assert worked_response(HOUSE.without("resources"), "KBTM") == (
         "Order: K, B, T, M\n"
-        "Job K takes K 3 start K 0 end K 3\n"
-        "Job B takes B 2 start B 0 end B 2\n"
+        "Job K after -; takes K 3 start K 0 end K 3\n"
+        "Job B after -; takes B 2 start B 0 end B 2\n"
         "Job T after B, K; B 2, K 3; takes T 4 start T 3 end T 7\n"
-        "Job M takes M 1 start M 0 end M 1\n"
+        "Job M after -; takes M 1 start M 0 end M 1\n"
         "Answer: K 0, B 0, T 3, M 0"
     )
 
@@ -84,7 +84,7 @@ def test_a_chain_is_visited_from_its_end() -> None:
         "Order: C, B, A\n"
         "Job C after B; B before C\n"
         "Job B for C after A; A before B\n"
-        "Job A for B takes A 3 start A 0 end A 3\n"
+        "Job A for B after -; takes A 3 start A 0 end A 3\n"
         "Job B for C after A; A 3; takes B 2 start B 3 end B 5\n"
         "Job C after B; B 5; takes C 1 start C 5 end C 6\n"
         "Job B planned\n"
@@ -118,15 +118,15 @@ def test_jobs_put_off_follow_in_their_own_order() -> None:
         "Order: D, C, B, A\n"
         "Job D later\n"
         "Job C after A; A before C\n"
-        "Job A for C takes A 1 start A 0 end A 1\n"
+        "Job A for C after -; takes A 1 start A 0 end A 1\n"
         "Job C after A; A 1; takes C 3 start C 1 end C 4\n"
         "Job B later\n"
         "Job A planned\n"
         "Rest\n"
         "Job A planned\n"
-        "Job B takes B 2 start B 0 end B 2\n"
+        "Job B after -; takes B 2 start B 0 end B 2\n"
         "Job C planned\n"
-        "Job D takes D 4 start D 0 end D 4\n"
+        "Job D after -; takes D 4 start D 0 end D 4\n"
         "Answer: A 0, B 0, C 1, D 0"
     )
     assert statuses(instance, text) == ["true"] * 12
@@ -135,8 +135,8 @@ def test_jobs_put_off_follow_in_their_own_order() -> None:
 def test_what_the_order_leaves_out_is_planned_all_the_same() -> None:
     assert worked_response(HOUSE.without("resources"), "M").split("\n")[2:6] == [
         "Rest",
-        "Job K takes K 3 start K 0 end K 3",
-        "Job B takes B 2 start B 0 end B 2",
+        "Job K after -; takes K 3 start K 0 end K 3",
+        "Job B after -; takes B 2 start B 0 end B 2",
         "Job T after B, K; B 2, K 3; takes T 4 start T 3 end T 7",
     ]
 
@@ -152,9 +152,9 @@ def test_care_left_out_is_left_out_of_the_lines() -> None:
     )
     assert text == (
         "Order: M, K, B, T\n"
-        "Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1 running 1 M\n"
-        "Job K takes K 3 start K 0 end K 3\n"
-        "Job B takes B 2 needs B 1 1 from 0 left 1 0 start B 0 end B 2 running 1 M, 2 B\n"
+        "Job M after -; takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1 running 1 M\n"
+        "Job K after -; takes K 3 start K 0 end K 3\n"
+        "Job B after -; takes B 2 needs B 1 1 from 0 left 1 0 start B 0 end B 2 running 1 M, 2 B\n"
         "Job T takes T 4 needs T 2 2 from 0 wait 1 M 2 1 wait 2 B 3 2 left 1 0 start T 2 end T 6 running 6 T\n"
         "Answer: K 0, B 0, T 2, M 0"
     )
@@ -187,7 +187,8 @@ def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.Dat
         if line == f"Job {label} planned":
             assert label in planned
             continue
-        assert (" after " in line) == (bool(instance.predecessors(label)) and label not in no_sequence)
+        assert (" after " in line) == (bool(instance.precedence) and label not in no_sequence)
+        assert (" after -;" in line) <= (not instance.predecessors(label))
         assert (" before " in line) != (" takes " in line)
         if " takes " in line:
             minded = bool(instance.resources) and label not in no_resources
@@ -270,6 +271,7 @@ def test_waiting_longer_than_needed_is_no_falsehood() -> None:
         ("after B, K; B 3,", "after B, K, Z; B 3, Z 1,", "job T does not come after 'Z'"),
         ("B 3, K 3; takes", "B 3, K 3, M 1; takes", "'M' is not among what T comes after"),
         ("after B, K; B before T", "after B; B before T", "job T comes after K, which is overlooked"),
+        ("after B, K; B 3, K 3; takes", "after -; takes", "job T comes after B, which is overlooked"),
         ("B before T\nJob B for T", "K before T\nJob B", "job K is planned already"),
         ("B before T\nJob B for T", "M before T\nJob B", "'M' is not among what T comes after"),
         ("after B, K; B before T", "after B, K; K 2, B before T", "no line says that K ends at 2"),
@@ -286,7 +288,7 @@ def test_waiting_longer_than_needed_is_no_falsehood() -> None:
         ("running 1 M, 3 K", "running 3 K, 1 M", "that is not what is running"),
         ("running 7 T", "running 7 K", "that is not what is running"),
         ("needs T 2 2 from 3", "needs T 2 2 from 1", "1 is not the first hour to look at"),
-        ("\nJob K takes", "\nJob T planned\nJob K takes", "no line has planned 'T'"),
+        ("\nJob K after", "\nJob T planned\nJob K after", "no line has planned 'T'"),
         ("\nAnswer", "\nJob T after B, K; B before T\nAnswer", "job B is planned already"),
         ("wait 1 M 1 1", "wait 2 M 1 1", "job M does not end at 2"),
         ("wait 1 M 1 1", "wait 1 M 1 2", "1 2 is not what is free when M is out"),
@@ -448,6 +450,7 @@ def test_no_number_or_name_changes_unnoticed(data: st.DataObject) -> None:
         ("Job T after B", "expected ',' or ';' after 'B'"),
         ("Job T after B K;", "expected ',' or ';' after 'B'"),
         ("Job T after B, K;", "the line ends too early"),
+        ("Job T after -", "expected ',' or ';' after '-'"),
         ("Job T after B, K; B", "the line ends too early"),
         ("Job T after B, K; B before", "expected 'T', got the end of the line"),
         ("Job T after B, K; B before K", "expected 'T', got 'K'"),
@@ -467,7 +470,7 @@ def test_unreadable_lines_say_what_was_expected(line: str, reason: str) -> None:
 
 def test_unreadable_lines_establish_nothing() -> None:
     """M goes out in a line that breaks off; the next line may still take it out."""
-    broken = WORKED.replace("\nJob B for", "\nJob B for T takes B 2 needs B 1 1 from 0 wait 1 M 1 1 left\nJob B for")
+    broken = WORKED.replace("\nJob B for", "\nJob B for T after -; takes B 2 needs B 1 1 from 0 wait 1 M 1 1 left\nJob B for")
     assert statuses(HOUSE, broken) == ["true"] * 5 + ["unreadable"] + ["true"] * 7
 
 
