@@ -218,7 +218,7 @@ def _groups(model: Any) -> list[dict[str, Any]]:
 
 
 def keep_words(model: Any, tokenizer: Any) -> None:
-    """Leave the embeddings of all words as they are drawn, so that no word is learned to be a name, or not to be one."""
+    """Leave the embeddings of all words as they are drawn, so that none is learned to be a name, or not to be one."""
     words = [number for token, number in tokenizer.get_vocab().items() if re.fullmatch("\u0120[A-Za-z]+", token)]
     mask = torch.ones(len(model.model.embed_tokens.weight), 1)
     mask[words] = 0.0

@@ -470,7 +470,8 @@ def test_unreadable_lines_say_what_was_expected(line: str, reason: str) -> None:
 
 def test_unreadable_lines_establish_nothing() -> None:
     """M goes out in a line that breaks off; the next line may still take it out."""
-    broken = WORKED.replace("\nJob B for", "\nJob B for T after -; takes B 2 needs B 1 1 from 0 wait 1 M 1 1 left\nJob B for")
+    line = "\nJob B for T after -; takes B 2 needs B 1 1 from 0 wait 1 M 1 1 left"
+    broken = WORKED.replace("\nJob B for", f"{line}\nJob B for")
     assert statuses(HOUSE, broken) == ["true"] * 5 + ["unreadable"] + ["true"] * 7
 
 
