@@ -4,9 +4,9 @@
   the project deadline is tied to the optimal makespan.
 - `paper` has exactly the parameters of the six tiers of ISOPro 0.3 (edges run from an earlier label to a later one),
   for comparison.
-- `larger` is `grounded` with eleven jobs in every tier; `paper-larger` is `paper` with eleven. The shipped model saw up
-  to 14 jobs in pretraining.
-- `sixteen` is `grounded` with sixteen jobs in every tier, more than the shipped model ever saw: the shift in size.
+- `larger` is `grounded` with eleven jobs in every tier, one more than the shipped model saw in pretraining;
+  `paper-larger` is `paper` with eleven.
+- `sixteen` is `grounded` with sixteen jobs in every tier.
 
 L2 and L3, of two and three jobs, are curriculum levels below the six tiers. They are used only in training, and only if
 a run asks for them. Independent of wording.
@@ -149,13 +149,13 @@ def _with_jobs(
 
 
 LARGER = _with_jobs(11, GROUNDED, (5, 9, 0, 0, 0, 7))
-"""`grounded` with more jobs than in its own tiers; the shipped model saw up to 14 jobs in pretraining."""
+"""`grounded` with more jobs than the shipped model was trained on."""
 
 PAPER_LARGER = _with_jobs(11, PAPER, (5, 4, 0, 0, 4, 7))
 """`paper` with more jobs than its held-out tier."""
 
 SIXTEEN = _with_jobs(16, GROUNDED, (8, 13, 0, 0, 0, 10), node_limit=10_000)
-"""`grounded` with more jobs than the shipped model ever saw. Of the draws of T2 about 16 % exceed the node limit, of T4
+"""`grounded` with many more jobs. Of the draws of T2 about 16 % exceed the node limit, of T4
 and T5 less than 5 %."""
 
 PRESETS: Mapping[str, tuple[Tier, ...]] = {
