@@ -178,7 +178,7 @@ def test_every_setting_is_said_to_be_something_and_no_two_have_one_flag() -> Non
     assert len(settings) == 67
     assert all(each.help and each.kind.expected for each in settings.values())
     flags = [each.flag for each in settings.values() if each.flag]
-    assert len(flags) == len(set(flags)) == 54
+    assert len(flags) == len(set(flags)) == 55
     sections = sections_in(TrainSettings)
     assert len(sections) == 11 and all(
         len(fields(kind)) <= 25 and vars(kind)["section"] == name for name, kind in sections.items()

@@ -181,6 +181,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 def test_the_command_prints_a_table_and_goes_on_from_its_files(command: Command, tmp_path: Path) -> None:
     """A file for each distribution; the same command asks nothing again, and JSON has the shifts beside the modes."""
+    pytest.importorskip("mlx_lm")
     answers = tmp_path / "answers.jsonl"
     given = ("--shifts", "--n", 2, "--tiers", "T0", "--max-tokens", 20, "--answers", answers)
     status, out, _ = command(*given)
@@ -202,6 +203,7 @@ def test_the_command_prints_a_table_and_goes_on_from_its_files(command: Command,
 
 
 def test_a_dry_run_counts_the_answers_to_shifts(command: Command) -> None:
+    pytest.importorskip("mlx_lm")
     status, out, _ = command("--shifts", "--n", 10, "--tiers", "T0,T1", "--dry-run")
     assert status == 0
     assert "140 answers (zero-shot 20, eleven jobs 20, sixteen jobs 20," in out
