@@ -27,7 +27,7 @@ from gce.domain.tasks.scheduling.solution import Solution
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, prompt_text
 from pretraining.forms import composed_phrases, disturbed, names, renamed
-from pretraining.words import FILLERS, LABEL_WORDS
+from pretraining.words import FILLERS, NAMES
 
 __all__ = ["FORMATS", "STAGES", "Conversation", "Stage", "careless_response", "conversation", "texts_for_tokens"]
 
@@ -202,7 +202,7 @@ def _misread(instance: Instance, rng: random.Random, share: float) -> Instance:
 
 def _copy_drill(rng: random.Random) -> Conversation:
     """Any words, to be written again."""
-    text = " ".join(rng.choices((*FILLERS, *UPPER, *LABEL_WORDS), k=rng.randint(4, 16)))
+    text = " ".join(rng.choices((*FILLERS, *UPPER, *NAMES), k=rng.randint(4, 16)))
     return Message("user", f"Repeat: {text}"), Message("assistant", f" {text}")
 
 
@@ -345,5 +345,5 @@ def texts_for_tokens(seed: int) -> Iterator[str]:
     for tier in TASKS["programs"].training_tiers("pipelines"):
         for problem in draw_problems(TASKS["programs"], "pipelines", tier, "train", 20, seed=seed):
             yield from (turn.content for turn in problem.prompt)
-    for word in (*FILLERS, *LABEL_WORDS, *CODE_WORDS, *LABEL_WORDS, *CODE_WORDS):
+    for word in (*FILLERS, *NAMES, *CODE_WORDS, *NAMES, *CODE_WORDS):
         yield f" {word}" * WORD_REPEATED

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from gce.domain.tasks.scheduling.alphabets import UPPER, relabelled
 from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.wording import Phrases, job_pairs
-from pretraining.words import FILLERS, LABEL_WORDS
+from pretraining.words import FILLERS, NAMES
 
 __all__ = ["composed_phrases", "disturbed", "names", "renamed"]
 
@@ -79,7 +79,7 @@ ASIDES = (
 
 def names(rng: random.Random, count: int) -> list[str]:
     """Names for `count` jobs, all capital letters, all words, or both; each is one token."""
-    pool = rng.choice((UPPER, LABEL_WORDS, (*UPPER, *LABEL_WORDS)))
+    pool = rng.choice((UPPER, NAMES, (*UPPER, *NAMES)))
     return rng.sample(pool, count)
 
 

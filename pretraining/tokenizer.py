@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["CHAT_TEMPLATE", "SPECIAL_TOKENS", "VOCABULARY", "train_tokenizer", "write_tokenizer"]
 
-VOCABULARY = 2048
+VOCABULARY = 2560
 """Entries of the shipped tokenizer."""
 SPECIAL_TOKENS = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 CHAT_TEMPLATE = (

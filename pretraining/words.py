@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gce.domain.tasks.scheduling.alphabets import CODE_WORDS, LOWER
 
-__all__ = ["FILLERS", "LABEL_WORDS", "WORDS"]
+__all__ = ["FILLERS", "LABEL_WORDS", "NAMES", "WORDS"]
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ LABEL_WORDS: tuple[str, ...] = _words(
     attack safe unsafe refuse agent state action move south east west door
     """
 )
-"""Names of jobs, each one token; letters in capitals are the other names."""
+"""Words that are names of jobs."""
 
 WORDS: tuple[str, ...] = _words(
     """
@@ -89,6 +89,10 @@ WORDS: tuple[str, ...] = _words(
     safe unsafe refuse agent node graph state action move north south east west key door lock open grid
     """
 )
+
+_SYLLABLES = (first + vowel + last for first in "BDFGKLMNPRSTVZ" for vowel in "aeiou" for last in ("", *"lnrt"))
+NAMES: tuple[str, ...] = (*LABEL_WORDS, *(name for name in _SYLLABLES if name.lower() not in {*WORDS, *LABEL_WORDS}))
+"""Names of jobs beside capital letters, each one token: so many that no property but their place makes a name."""
 
 FILLERS: tuple[str, ...] = tuple(dict.fromkeys((*WORDS, *LOWER, *CODE_WORDS)))
 """Words that stand anywhere in a text without meaning anything for the problem. Small letters and code words are among

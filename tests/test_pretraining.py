@@ -20,7 +20,7 @@ from gce.domain.tasks.scheduling.generate import CREW, RESOURCE_NAMES
 from pretraining import corpus
 from pretraining.corpus import STAGES, conversation, texts_for_tokens
 from pretraining.tokenizer import VOCABULARY, train_tokenizer, write_tokenizer
-from pretraining.words import LABEL_WORDS
+from pretraining.words import NAMES
 
 ROOT = Path(__file__).parent.parent
 SEED = 7
@@ -129,7 +129,7 @@ def test_no_four_words_in_a_row_of_the_paraphrased_prompts_are_in_the_corpus() -
 
 def test_no_job_of_the_corpus_has_a_name_from_the_alphabets_of_the_shifts() -> None:
     held_out = {*LOWER, *CODE_WORDS}
-    assert not held_out.intersection((*UPPER, *LABEL_WORDS))
+    assert not held_out.intersection((*UPPER, *NAMES))
     for stage in STAGES:
         rng = python_generator(SEED, "names", stage.name)
         for _ in range(50):
