@@ -315,7 +315,7 @@ def test_the_order_of_sources_does_not_matter(world: Witnesses, rng: random.Rand
 
 @given(witnesses())
 def test_claim_and_opposite_add_up_to_one(world: Witnesses) -> None:
-    """The opposite is true where the claim is not, so that hits and false alarms change places."""
+    """The opposite is true where the claim is not, so that hits and false alarms are swapped."""
     opposite = Witnesses(
         100 - world.base_rate,
         tuple(evolve(each, hit=each.false_alarm, false_alarm=each.hit) for each in world.sources),

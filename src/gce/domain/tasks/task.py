@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, field, frozen, validators
@@ -15,7 +16,7 @@ from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.reward import Reward, all_right
 from gce.domain.verdicts import Step, Verdict, Violation
 
-__all__ = ["Draw", "Drawn", "Listed", "Task", "TaskTier", "nothing_to_run", "without_thinking"]
+__all__ = ["Draw", "Drawn", "Listed", "Task", "TaskTier", "nothing_to_run", "of_listed", "without_thinking"]
 
 _SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Draw = Callable[[str, str, random.Random, Any], Any]
@@ -156,3 +157,20 @@ class Task:
 def answer_of(completion: Completion) -> Completion:
     """The completion without what the model thought first."""
     return evolve(completion, text=without_thinking(completion.text))
+
+
+def of_listed(task: Task, preset: str, found: Iterable[tuple[str, Split, Any]]) -> Task:
+    """Return the task over a fixed list of instances, each with its tier and split, under one preset.
+
+    A tier without instances in the training split is held out. Prompt-blind baselines have no limits there.
+    """
+    listed: dict[tuple[str, Split], list[Any]] = defaultdict(list)
+    for tier, split, instance in found:
+        listed[tier, split].append(instance)
+    tiers = dict.fromkeys(tier for tier, _ in listed)
+    return evolve(
+        task,
+        presets={preset: tuple(TaskTier(tier, held_out=(tier, "train") not in listed) for tier in tiers)},
+        draw=Listed(lambda _preset, tier, split: listed.get((tier, split), ())),
+        references=evolve(task.references, limits={}),
+    )

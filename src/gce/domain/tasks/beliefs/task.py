@@ -7,13 +7,12 @@ levels of a family; B5 is held out.
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from attrs import evolve
 
-from gce.domain.problems import Message, Problem, Split
+from gce.domain.problems import Message, Problem
 from gce.domain.tasks.beliefs.answer import render, render_percent
 from gce.domain.tasks.beliefs.baselines import heuristic_policies, prompt_blind_baselines
 from gce.domain.tasks.beliefs.generate import FAMILIES, LEVELS, digest_of_world, draw_question
@@ -23,7 +22,7 @@ from gce.domain.tasks.beliefs.records import questions_of
 from gce.domain.tasks.beliefs.verify import ADMIT_AT, belief_reward, verify, verify_by_outcome
 from gce.domain.tasks.beliefs.wording import belief_prompt
 from gce.domain.tasks.parts import Audit, References, Teaching
-from gce.domain.tasks.task import Drawn, Listed, Task, TaskTier
+from gce.domain.tasks.task import Drawn, Task, TaskTier, of_listed
 
 __all__ = ["BELIEFS", "BELIEFS_BY_OUTCOME"]
 
@@ -65,16 +64,7 @@ def _demonstration(problem: Problem, _solve: Any) -> str | None:
 
 def _of_records(task: Task, preset: str, records: Sequence[Any]) -> Task:
     """Return the task over questions from a file; a tier without training questions is held out."""
-    listed: dict[tuple[str, Split], list[BeliefQuestion]] = defaultdict(list)
-    for found in questions_of(records):
-        listed[found.tier, found.split].append(found.question)
-    tiers = dict.fromkeys(tier for tier, _ in listed)
-    return evolve(
-        task,
-        presets={preset: tuple(TaskTier(tier, held_out=(tier, "train") not in listed) for tier in tiers)},
-        draw=Listed(lambda _preset, tier, split: listed.get((tier, split), ())),
-        references=evolve(task.references, limits={}),
-    )
+    return of_listed(task, preset, ((found.tier, found.split, found.question) for found in questions_of(records)))
 
 
 BELIEFS = Task(

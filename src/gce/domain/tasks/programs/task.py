@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
-
-from attrs import evolve
 
 from gce.domain.problems import Message, Split
 from gce.domain.tasks.parts import Audit, References, Teaching
@@ -18,7 +15,7 @@ from gce.domain.tasks.programs.generate import draw_exercise
 from gce.domain.tasks.programs.metamorphic_relations import RELATIONS
 from gce.domain.tasks.programs.records import exercise_of
 from gce.domain.tasks.programs.verify import feedback, request, verify
-from gce.domain.tasks.task import Drawn, Listed, Task, TaskTier
+from gce.domain.tasks.task import Drawn, Task, TaskTier, of_listed
 
 __all__ = ["PROGRAMS"]
 
@@ -47,25 +44,21 @@ def _digest(exercise: Exercise) -> str:
     return blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _of_records(task: Task, preset: str, records: Sequence[Any]) -> Task:
-    """Return the task over functions from a file, with the tiers that they name.
-
-    All tiers are held out if no function is in the training split.
-    """
-    listed: dict[tuple[str, Split], list[Exercise]] = defaultdict(list)
+def _exercises(records: Sequence[Any]) -> Iterator[tuple[str, Split, Exercise]]:
     for number, record in enumerate(records, 1):
         try:
             found = exercise_of(record)
         except ValueError as error:
             raise ValueError(f"record {number}: {error}") from error
-        listed[found.tier, found.split].append(found.exercise)
-    tiers = dict.fromkeys(tier for tier, _ in listed)
-    return evolve(
-        task,
-        presets={preset: tuple(TaskTier(tier, held_out=(tier, "train") not in listed) for tier in tiers)},
-        draw=Listed(lambda _preset, tier, split: listed.get((tier, split), ())),
-        references=evolve(task.references, limits={}),
-    )
+        yield found.tier, found.split, found.exercise
+
+
+def _of_records(task: Task, preset: str, records: Sequence[Any]) -> Task:
+    """Return the task over functions from a file, with the tiers that they name.
+
+    All tiers are held out if no function is in the training split.
+    """
+    return of_listed(task, preset, _exercises(records))
 
 
 PROGRAMS = Task(
