@@ -17,7 +17,9 @@ LEAST_SHARE, LEAST_SECONDS = 0.1, 3.0
 """Of a stage that is the first of its kind, before its pace is taken for known."""
 SMOOTHING = 20.0
 """Seconds in which an estimate goes two thirds of the way to a new one."""
-GREEDY = {"test before": "answer", "test after": "answer", "shifts": "answer", "evaluate": "answer"}
+GREEDY = dict.fromkeys(
+    ("test before", "other tasks before", "evaluate", "test after", "shifts", "other tasks after"), "answer"
+)
 """Stages whose steps are alike: one greedy answer."""
 
 

@@ -13,7 +13,14 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from gce.app.evaluation.stored_runs import stored_settings
-from gce.app.reports.evaluation import compared_sections, dev_section, result_section, shift_sections, validity_sections
+from gce.app.reports.evaluation import (
+    compared_sections,
+    dev_section,
+    forgetting_sections,
+    result_section,
+    shift_sections,
+    validity_sections,
+)
 from gce.app.reports.run import ReportedRun, read_run
 from gce.app.reports.sample_answers import answers_section
 from gce.app.reports.section import Section
@@ -98,6 +105,7 @@ def _sections_of_run(run: ReportedRun, several: bool) -> Iterator[Section]:
     for section in (
         result_section(run),
         *shift_sections(run),
+        *forgetting_sections(run),
         *validity_sections(run),
         training_section(run),
         dev_section(run),

@@ -14,11 +14,21 @@ from gce.app.reports.section import Section
 from gce.app.settings.records import parts_of_warm_up
 from gce.app.tables.cells import count_words, coverage_cell, difference_cell, share_cell
 from gce.app.tables.summary import accuracy_rows, reward_rows
+from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.records import SHIFTS, shift_rows
 from gce.domain.figures import Bars, Lines, Measured, Table
+from gce.domain.forgetting import Forgetting
+from gce.domain.serialization import from_plain
 from gce.errors import BadInput
 
-__all__ = ["compared_sections", "dev_section", "result_section", "shift_sections", "validity_sections"]
+__all__ = [
+    "compared_sections",
+    "dev_section",
+    "forgetting_sections",
+    "result_section",
+    "shift_sections",
+    "validity_sections",
+]
 
 
 def result_section(run: ReportedRun) -> Section:
@@ -89,6 +99,16 @@ def shift_sections(run: ReportedRun) -> list[Section]:
     return [
         Section("Distribution shifts", (f"{SHIFTS}.", *words), tuple(each for each in parts if isinstance(each, Table)))
     ]
+
+
+def forgetting_sections(run: ReportedRun) -> list[Section]:
+    """What training cost elsewhere; nothing where it was not measured."""
+    plain = (run.summary or {}).get("forgetting")
+    if plain is None:
+        return []
+    parts = forgetting_parts(from_plain(Forgetting, plain))
+    words = tuple(part for part in parts if isinstance(part, str))
+    return [Section("Forgetting", (f"{FORGETTING}.", *words), tuple(each for each in parts if isinstance(each, Table)))]
 
 
 def dev_section(run: ReportedRun) -> Section:

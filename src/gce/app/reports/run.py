@@ -117,7 +117,7 @@ def read_run(run: RunReader, label: str, given: Task | None = None) -> ReportedR
         settings,
         run.config.get("versions", {}),
         iteration_records(run),
-        list(run.read("evaluations")),
+        [each for each in run.read("evaluations") if each["moment"] == "before"],
         run.summary(),
         run.answers("test-after") or list(deque(run.read("rollouts"), maxlen=LAST_ROLLOUTS)),
         run.card(),

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from gce.app.options import ITERATIONS, PROBLEMS_FROM_0
+from gce.app.options import ITERATIONS, NAMES, PROBLEMS_FROM_0
 from gce.app.settings.fields import setting
 
 __all__ = ["SHIFT_PROBLEMS", "EvaluationSettings"]
@@ -46,6 +46,16 @@ class EvaluationSettings:
         flag="--shifts",
         unit="problems",
         omit_default=True,
+    )
+    also_measure: tuple[str, ...] = setting(
+        (),
+        NAMES,
+        "other tasks, each TASK or TASK@PRESET, evaluated on dev problems before and after training: what training on "
+        "this one makes the model forget",
+        flag="--also-measure",
+        metavar="TASK,TASK",
+        omit_default=True,
+        converter=lambda value: tuple(value) if isinstance(value, list) else value,
     )
 
     @property

@@ -116,6 +116,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     dev_every: int
     test: int
     shifts: int | None
+    also_measure: tuple[str, ...]
 
     executor: ExecutorSettings | Mapping[str, Any]
     runner: str

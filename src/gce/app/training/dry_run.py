@@ -19,6 +19,7 @@ from gce.app.progress import Work, duration
 from gce.app.settings.checks import check_variants
 from gce.app.settings.records import WARM_UP_PART, TrainSettings, parts_of_warm_up
 from gce.app.training.final_tests import shifts_to_measure
+from gce.app.training.forgetting import other_tasks
 from gce.app.training.preparation import check_task, place_adapter
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.models import default_model, find_learning_model, find_model, is_at_hand
@@ -126,11 +127,17 @@ def work_of(settings: TrainSettings, task: Task) -> Work:
     dev = _asked(task, preset, "dev", settings.evaluation.dev) / settings.evaluation.dev_every
     n, shifts = settings.evaluation.shift_problems, shifts_to_measure(evolve(settings, preset=preset), task)
     shifted = sum(_asked(other, its_preset, "test", n) for other, its_preset in shifts.values())
+    also = other_tasks(evolve(settings, preset=preset), task).values()
+    elsewhere = sum(_asked(other, its_preset, "dev", settings.evaluation.dev) for other, its_preset in also)
     return Work(
         settings.last_iteration,
-        before={"test before": test},
+        before={"test before": test, **({"other tasks before": elsewhere} if elsewhere else {})},
         each={"sample": sampled + rollouts.second_wave, "train": updates, "evaluate": dev},
-        after={"test after": test, **({"shifts": shifted} if shifted else {})},
+        after={
+            "test after": test,
+            **({"shifts": shifted} if shifted else {}),
+            **({"other tasks after": elsewhere} if elsewhere else {}),
+        },
         warm_ups=parts_of_warm_up(settings.demonstrations.warm_up),
         warm_up={"train": WARM_UP_PART},
     )

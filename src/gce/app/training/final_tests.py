@@ -92,6 +92,10 @@ class FinalTests:
         self.seconds: float = sum(record["seconds"] for record in self._held.values())
         """What those of earlier parts took."""
 
+    def holds(self, name: str, n: int) -> bool:
+        """Return whether an earlier part of the run took the test of this name."""
+        return (name, n) in self._held
+
     def result(self, name: str, n: int, take: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what the test of this name found, as plain data whose `tiers` are intervals: held, or taken now.
 

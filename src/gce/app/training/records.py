@@ -27,6 +27,7 @@ from gce.app.evaluation.shifts import AS_ASKED, Distribution, distribution_parts
 from gce.app.shown import Part
 from gce.app.tables.cells import count_words, gain_line
 from gce.app.tables.summary import accuracy_rows, reward_rows
+from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.sampling import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
 from gce.app.wiring.system import peak_bytes
@@ -34,6 +35,7 @@ from gce.domain.answers import Answer
 from gce.domain.baselines import PolicyScore
 from gce.domain.buffer import Buffer, composition
 from gce.domain.figures import Table
+from gce.domain.forgetting import Forgetting
 from gce.domain.learning import ModelState, Trace, UpdateReport
 from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, TrainingMetrics, count_tier
 from gce.domain.paired import Gain
@@ -247,6 +249,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
                 lines.append(gain_line(from_plain(Gain, summary["mean_reward"]["gain"]), rewards=True))
     if found := shift_rows(summary, held_out):
         lines += ["", SHIFTS, *distribution_parts(found), ""]
+    if "forgetting" in summary:
+        lines += ["", FORGETTING, *forgetting_parts(from_plain(Forgetting, summary["forgetting"])), ""]
     if summary["falls"]:
         fell = [
             f"{tier} {100 * (fall['best'] - fall['last']):.0f} points (iteration {fall['iteration']})"

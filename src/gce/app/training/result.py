@@ -15,7 +15,9 @@ from gce.app.loaded_model import LoadedModel
 from gce.app.settings.records import TrainSettings
 from gce.app.shown import html_of, lines_of
 from gce.app.training.records import result_parts
+from gce.domain.forgetting import Forgetting
 from gce.domain.measurements import Interval
+from gce.domain.serialization import from_plain
 from gce.domain.tasks import Task
 from gce.errors import BadInput
 from gce.ports.runs import RunReader, Runs
@@ -65,6 +67,12 @@ class Result:
     def shifts(self) -> dict[str, Distribution]:
         """Greedy accuracy on the task's distribution shifts after training, by what differs; empty if not measured."""
         return {what: stored_distribution(plain) for what, plain in self.summary.get("shifts", {}).items()}
+
+    @property
+    def forgetting(self) -> Forgetting | None:
+        """Loss on English text and pass rates on `also_measure`, before and after; None if not measured."""
+        plain = self.summary.get("forgetting")
+        return None if plain is None else from_plain(Forgetting, plain)
 
     @property
     def seconds(self) -> float:

@@ -6,6 +6,7 @@ Picks task, model and the place where the run is kept, and returns the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -28,6 +29,8 @@ from gce.app.settings.values import changed, full_names, settings_from
 from gce.app.tables.layout import table
 from gce.app.tables.summary import rollout_rows, what_teaches
 from gce.app.training.final_tests import FinalTests, Shift, planned_shifts
+from gce.app.training.first_tests import taken_once
+from gce.app.training.forgetting import OtherTask, forgetting_after, forgetting_before, planned_other_tasks
 from gce.app.training.given import Given, algorithm_of, evaluator_of, with_model, with_names
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.preparation import (
@@ -52,7 +55,6 @@ from gce.app.wiring.trackers import find_tracker, folder_of, identity_of
 from gce.domain.algorithms import Algorithm
 from gce.domain.diagnosis import falls
 from gce.domain.learning import ModelState
-from gce.domain.measurements import Interval
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.strategies.requests import Strategy
@@ -238,6 +240,8 @@ class _Prepared:
     strategy: Strategy
     shifts: Mapping[str, Shift]
     """Measured after training, by what differs."""
+    others: Sequence[OtherTask]
+    """Measured before and after training."""
 
 
 def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[_Prepared, dict[str, Any]]:
@@ -255,6 +259,7 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
         raise BadInput(f"the checkpoint {settings.model.adapter} is damaged: {error}") from error
     evaluator = evaluator_of(settings, task, given)
     shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
+    others = planned_other_tasks(settings, task)
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
     check_pool(settings, task, worked)
@@ -273,7 +278,7 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
         stored["problems"] = digest
     if worked:
         stored["examples"] = texts_digest(worked)
-    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts), stored
+    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts, others), stored
 
 
 def _prepared_again(run: RunReader, settings: TrainSettings, given: Given, watcher: Watcher) -> _Prepared:
@@ -282,6 +287,7 @@ def _prepared_again(run: RunReader, settings: TrainSettings, given: Given, watch
     same_problems(settings.task, task, run.config.get("problems", ""))
     evaluator = evaluator_of(settings, task, given)
     shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
+    others = planned_other_tasks(settings, task)
     strategy = find_strategy(settings.rollouts.strategy)
     worked = demonstrations_of(settings, strategy, task, evaluator)
     if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
@@ -298,7 +304,7 @@ def _prepared_again(run: RunReader, settings: TrainSettings, given: Given, watch
     if run.config["policy"] != model.info().identity:
         raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights differ")
     algorithm = algorithm_of(settings, given)
-    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts)
+    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts, others)
 
 
 def _model(settings: TrainSettings, task: Task, given: Any, watcher: Watcher) -> LearningModel:
@@ -367,13 +373,17 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     )
     earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))
     timed = measure_before or settings.stopping.minutes is not None
-    measured, anew = _measured_before(run, test if timed else (), began)
+    take = partial(_test, run, test if timed else (), "before")
+    measured, anew = taken_once(run, "before", take, began)
     earlier += 0.0 if anew else measured["seconds"]
+    elsewhere = forgetting_before(run, prepared.others) if measure_before else None
+    earlier += 0.0 if elsewhere is None else elsewhere.earlier
     untrained, minutes = model.state(), settings.stopping.minutes
     shifted = sum(each.most for each in prepared.shifts.values())
     # The test at the end takes about as long as the one before, and shifts in proportion.
     tests = 2 + shifted / max(len(test), 1)
-    limit = None if minutes is None else 60 * minutes - tests * measured["seconds"]
+    spent = tests * measured["seconds"] + (0.0 if elsewhere is None else 2 * elsewhere.seconds)
+    limit = None if minutes is None else 60 * minutes - spent
     run = evolve(run, start=untrained, seconds=limit, dev=_problems(prepared, "dev", settings.evaluation.dev))
     state = _iterated(run)
     stopped = why_stop(run, state)
@@ -381,7 +391,7 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
     earlier += final.seconds
     first = stored_shares(measured["tiers"])
     n = settings.evaluation.test
-    tested = final.result("after", n, lambda: {"tiers": to_plain(_measured(run, test, "after"))})
+    tested = final.result("after", n, partial(_test, run, test, "after"))
     after = stored_shares(tested["tiers"])
     shifts = final.shifts(prepared.shifts)
     references = reference_scores(task, evaluator, settings.preset, test, fitted_to=FITTED_TO) if test else ((), ())
@@ -393,6 +403,8 @@ def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watche
         if task.reward is not all_right:
             summary |= mean_rewards(reader, *references)
     summary |= {"shifts": shifts} if shifts else {}
+    if elsewhere is not None:
+        summary["forgetting"] = to_plain(forgetting_after(run, final, prepared.others, elsewhere, runs))
     summary |= {"stopped": stopped, "falls": to_plain(falls(records)), "moved": moved_arrays(untrained, model.state())}
     summary |= {"updates": sum(record.updates for record in records)}
     summary["seconds"] = round(earlier + clock.now() - began, 1)
@@ -434,22 +446,6 @@ def _problems(prepared: _Prepared, split: Split, count: int) -> tuple[Problem, .
     )
 
 
-def _measured_before(run: Run, test: Sequence[Problem], began: float) -> tuple[dict[str, Any], bool]:
-    """The evaluation before the first iteration, and whether it was taken just now; a run takes it once."""
-    measured = next(run.store.read("evaluations"), None)
-    if measured is not None:
-        return measured, False
-    measured = next((held["evaluation"] for held in run.store.held() if "evaluation" in held), None)
-    anew = measured is None
-    if measured is None:
-        shares = _measured(run, test, "before")
-        measured = {"moment": "before", "tiers": to_plain(shares), "seconds": run.clock.now() - began}
-        if not any(share.failed for share in shares.values()):
-            run.store.hold({"evaluation": measured})
-    run.store.append("evaluations", measured)
-    return measured, anew
-
-
 def _iterated(run: Run) -> RunState:
     """The state after the last iteration, from where the store stands; the best checkpoint is kept all along."""
     try:
@@ -469,12 +465,12 @@ def _keep_best(store: RunWriter, state: RunState) -> None:
         store.pin(state.best[0])
 
 
-def _measured(run: Run, problems: Sequence[Problem], moment: str) -> dict[str, Interval]:
-    """Greedy accuracy on test problems by tier, its answers kept; LowCoverage where too many failed."""
+def _test(run: Run, problems: Sequence[Problem], moment: str) -> dict[str, Any]:
+    """Greedy accuracy on test problems as plain data, its answers kept; LowCoverage where too many failed."""
     seed, max_tokens = run.settings.seed, run.settings.rollouts.max_tokens
     advance = run.watcher.stage(f"test {moment}", len(problems))
     answers = ask(run.model, run.task, run.evaluator, problems, seed=seed, max_tokens=max_tokens, on_answer=advance)
     if problems:
         run.store.write_answers(f"test-{moment}", map(answer_record, answers))
     check_answers(f"test problems {moment} training", answers, run.settings.stopping.min_coverage, hint=RESUME)
-    return accuracy(answers)
+    return {"tiers": to_plain(accuracy(answers))}

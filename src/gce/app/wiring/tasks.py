@@ -33,6 +33,7 @@ __all__ = [
     "TASK_HELP",
     "find_preset",
     "find_task",
+    "find_task_and_preset",
     "find_tiers",
     "fold_name",
     "in_fold",
@@ -163,6 +164,22 @@ def find_preset(task: Task, preset: str) -> str:
         hint = nearest(preset, task.presets)
         raise BadInput(f"task {task.name} has no preset {preset!r}: choose one of {known}{hint}")
     return preset
+
+
+def find_task_and_preset(given: str) -> tuple[Task, str]:
+    """A task and one of its presets, given as TASK or TASK@PRESET; TASK may have an @FILE of its own.
+
+    Raises:
+        BadInput: there is no such task, or it has no such preset.
+    """
+    name, at, preset = given.rpartition("@")
+    if at and _FOLD.fullmatch(given) is None:
+        task = find_task(name)
+        takes_files = isinstance(task.draw, Drawn) and task.draw.of_records is not None
+        if preset in task.presets or not takes_files:
+            return task, find_preset(task, preset)
+    task = find_task(given)
+    return task, find_preset(task, "")
 
 
 def find_tiers(task: Task, preset: str, wanted: Sequence[str]) -> tuple[str, ...]:
