@@ -255,7 +255,7 @@ def test_records_are_open_to_any_sql_tool(tmp_path: Path) -> None:
     assert {name: len(found) for name, found in records.items() if name != "traces"} == {
         "iterations": 2,
         "rollouts": 20,
-        "evaluations": 1,
+        "evaluations": 2,
     }
     assert sum(record["admitted"] for record in records["rollouts"]) == len(records["traces"]) > 0
 
@@ -602,7 +602,7 @@ def test_a_run_may_begin_with_what_an_earlier_one_learned(
     assert train(*arguments, "--iterations", "1", run=halves) == 0
     assert train("--resume", "--iterations", "2", run=halves) == 0
     assert_same_run(whole, halves)
-    assert records_of(whole)["evaluations"][0]["tiers"] == records_of(earlier)["evaluations"][-1]["tiers"]
+    assert records_of(whole)["evaluations"][0]["tiers"] == summary_of(earlier)["after"]
     assert summary_of(whole)["adapted_modules"] == summary_of(earlier)["adapted_modules"]
     assert adapter_of(whole) != adapter_of(earlier)
     shutil.rmtree(adapter)
@@ -666,7 +666,7 @@ def test_the_test_before_is_not_taken_again(
 ) -> None:
     """Of a slow model it takes an hour; cut off right after it, before anything is committed."""
     taken = []
-    measured = train_module._measured
+    measured = train_module._test
 
     def counting(*given: Any) -> Any:
         taken.append(given[2])
@@ -675,7 +675,7 @@ def test_the_test_before_is_not_taken_again(
     def cut(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_module, "_measured", counting)
+    monkeypatch.setattr(train_module, "_test", counting)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(train_module, "iterate", cut)
         train_module.train(with_recipe("gce", SCRIPTED_SETTINGS), run=tmp_path / "run")

@@ -40,8 +40,10 @@ def values_of(setting: Setting) -> st.SearchStrategy[Any]:
             found = st.sampled_from(list(names))
         case Listed():
             found = st.lists(NAMES, min_size=1, max_size=3, unique=True).map(tuple)
-        case ByName():
+        case ByName(Count()):
             found = st.dictionaries(st.sampled_from(["T0", "a b", "é"]), st.integers(1, 9), min_size=1)
+        case ByName():
+            found = st.dictionaries(st.sampled_from(["T0", "a b", "é"]), st.floats(0.0, 1.0), min_size=1)
         case Name():
             found = NAMES
         case _:

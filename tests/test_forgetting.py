@@ -31,6 +31,7 @@ from gce.domain.problems import Message
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import interval
 from gce.domain.tasks import TaskTier
+from gce.domain.tracking import forgetting_values
 from gce.errors import BadInput, GceError, ModelError
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
@@ -290,3 +291,18 @@ def test_the_table_by_hand() -> None:
     assert (
         from_plain(Forgetting, json.loads(json.dumps(to_plain(Forgetting(change, "", {"other": task}))))).text == change
     )
+
+
+def test_trackers_are_told_losses_and_pass_rates_by_name() -> None:
+    half, none = interval(1, 2), interval(0, 2)
+    change = loss_change("text", [PassageLoss(2.0, 1)] * 2, [PassageLoss(2.5, 1)] * 2)
+    task = TaskChange("other", "small", 2, {"T0": half}, {"T0": none}, None)
+    assert forgetting_values(Forgetting(change, "", {"other@small": task})) == {
+        "forgetting/loss_before": 2.0,
+        "forgetting/loss": 2.5,
+        "forgetting/accuracy_before/other_small/T0": 0.5,
+        "forgetting/accuracy_before/other_small": 0.5,
+        "forgetting/accuracy/other_small/T0": 0.0,
+        "forgetting/accuracy/other_small": 0.0,
+    }
+    assert forgetting_values(Forgetting(None, "no", {})) == {}

@@ -161,7 +161,7 @@ def test_a_result_prints_its_table_with_intervals_and_where_it_is(monkeypatch: p
     assert [line.split("  ")[0] for line in lines[3:7]] == ["before", "after", "best prompt-blind", "adds"]
     assert lines[-1] == "run: memory" and repr(result) == str(result)
     page = result._repr_html_()
-    assert "<th>T2, held out</th>" in page and page.count("<tr>") == 5
+    assert "<th>T2, held out</th>" in page and page.count("<tr>") == 5 + 2, "the second table is of forgetting"
 
 
 def test_answers_are_iterated_again_and_become_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> None:

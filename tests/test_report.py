@@ -290,9 +290,9 @@ def test_every_command_works_for_runs_with_little_in_them(
 ) -> None:
     """No right trace, one iteration, no evaluation, no blind answers, one tier."""
     assert cli.main(["train", *TOY, *SIZES, *options, "--run-dir", str(tmp_path / "run")]) == 0
-    assert len(titles(tmp_path / "run")) == 9
-    assert cli.main(["validity", str(tmp_path / "run"), "--n", "2"]) == 0
     assert len(titles(tmp_path / "run")) == 10
+    assert cli.main(["validity", str(tmp_path / "run"), "--n", "2"]) == 0
+    assert len(titles(tmp_path / "run")) == 11
     assert cli.main(["rescore", str(tmp_path / "run")]) == 0
     pytest.importorskip("matplotlib")
     assert cli.main(["report", str(tmp_path / "run")]) == 0

@@ -14,6 +14,7 @@ from toy_task import ADDITION, MODULI, Addition
 
 import gce
 from gce.adapters.models.scripted import ScriptedModel
+from gce.adapters.trackers.memory import MemoryTracker
 from gce.app import cli
 from gce.app.evaluation.shifts import Distribution, distribution_parts, distribution_plain, stored_distribution
 from gce.app.progress import Forecast, Work
@@ -159,6 +160,18 @@ def test_a_result_has_the_shifts_also_without_a_test() -> None:
     }
     assert "as asked" not in str(result) and "first row" not in str(result)
     assert "Only the part of a mean above its best prompt-blind baseline" in str(result)
+
+
+def test_a_tracker_is_told_the_shifts() -> None:
+    """Right on all larger numbers, wrong on the other: by tier, and their mean."""
+    kept = MemoryTracker()
+    short = {"problems": 2, "samples": 1, "iterations": 1, "updates": 1, "dev": 0, "test": 0, "shifts": 1}
+    gce.train(task=SHIFTED, model=adder(None, None), progress=False, track=kept, **short)  # type: ignore[arg-type]
+    told = {name: each[1] for name, each in kept.values.items() if name.startswith("shift/")}
+    assert told == {
+        **{f"shift/larger-numbers{tier}": 1.0 for tier in ("", "/T0", "/T1", "/T2")},
+        **{f"shift/minus-{tier}": 0.0 for tier in ("", "/T0", "/T1")},
+    }
 
 
 def test_a_shift_that_cannot_be_found_is_refused_before_anything_is_asked() -> None:

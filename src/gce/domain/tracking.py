@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
+from gce.domain.forgetting import Forgetting
 from gce.domain.measurements import (
     Interval,
     IterationRecord,
@@ -20,7 +21,7 @@ from gce.domain.measurements import (
     add_counts,
 )
 
-__all__ = ["TrackedRun", "iteration_values", "plain_settings", "result_values"]
+__all__ = ["TrackedRun", "forgetting_values", "iteration_values", "plain_settings", "result_values"]
 
 _UNUSUAL = re.compile(r"[^\w .-]")
 """What some trackers refuse in the name of a metric."""
@@ -79,9 +80,21 @@ def iteration_values(record: IterationRecord) -> dict[str, float]:
     return found | {f"time/{stage}": seconds for stage, seconds in record.seconds.items()}
 
 
-def result_values(rows: Mapping[str, Mapping[str, Interval] | Mapping[str, MeanReward]]) -> dict[str, float]:
-    """Accuracy or mean reward on the test problems by moment or baseline, and tier."""
-    return {name: value for row, found in rows.items() for name, value in _measured(f"test/{row}", found).items()}
+def result_values(
+    rows: Mapping[str, Mapping[str, Interval] | Mapping[str, MeanReward]], *, of: str = "test"
+) -> dict[str, float]:
+    """Accuracy or mean reward on test problems, or what else they are `of`, by moment or baseline, and tier."""
+    return {name: value for row, found in rows.items() for name, value in _measured(f"{of}/{row}", found).items()}
+
+
+def forgetting_values(found: Forgetting) -> dict[str, float]:
+    """Loss on the fixed text, and accuracy on other tasks by tier, before and after training."""
+    text = found.text
+    values = {} if text is None else {"forgetting/loss_before": text.before, "forgetting/loss": text.after}
+    tasks = found.tasks.items()
+    rows = {f"accuracy_before/{_plain(name)}": task.before for name, task in tasks}
+    rows |= {f"accuracy/{_plain(name)}": task.after for name, task in tasks}
+    return values | result_values(rows, of="forgetting")
 
 
 def _named(metrics: TrainingMetrics) -> dict[str, float | None]:
@@ -127,4 +140,8 @@ def _measured(name: str, found: Mapping[str, Interval] | Mapping[str, MeanReward
 
 
 def _by_tier(name: str, values: Mapping[str, float]) -> dict[str, float]:
-    return {f"{name}/{_UNUSUAL.sub('_', tier)}": value for tier, value in values.items()}
+    return {f"{name}/{_plain(tier)}": value for tier, value in values.items()}
+
+
+def _plain(name: str) -> str:
+    return _UNUSUAL.sub("_", name)

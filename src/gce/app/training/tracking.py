@@ -13,10 +13,13 @@ from attrs import define
 
 from gce.app.evaluation.baselines import best_of
 from gce.app.evaluation.scoring import stored_shares
+from gce.app.evaluation.shifts import shift_slug
 from gce.app.training.records import stored_rewards
 from gce.app.training.state import Watcher
+from gce.domain.forgetting import Forgetting
 from gce.domain.measurements import IterationRecord
-from gce.domain.tracking import TrackedRun, iteration_values, result_values
+from gce.domain.serialization import from_plain
+from gce.domain.tracking import TrackedRun, forgetting_values, iteration_values, result_values
 from gce.errors import one_line
 from gce.ports.tracker import Tracker
 
@@ -56,13 +59,17 @@ class TrackedWatcher:
         self._tell(lambda tracker: tracker.end(complete=True))
 
     def result(self, summary: Mapping[str, Any]) -> None:
-        """Tell the tracker the accuracy, or reward, on test problems, and that of the best prompt-blind baseline."""
+        """Tell the tracker the accuracy, or reward, on test problems, baselines, shifts, and what was forgotten."""
         baselines = {name: stored_shares(row) for name, row in summary["floors"].items()}
         rows = {"accuracy_before": stored_shares(summary["before"]), "accuracy": stored_shares(summary["after"])}
         values = result_values({**rows, "prompt_blind": best_of(baselines)})
         rewards = stored_rewards(summary)
         names = {"before": "reward_before", "after": "reward", "best prompt-blind": "prompt_blind_reward"}
         values |= result_values({name: rewards[row] for row, name in names.items() if row in rewards})
+        shifts = {shift_slug(what): stored_shares(each["tiers"]) for what, each in summary.get("shifts", {}).items()}
+        values |= result_values(shifts, of="shift")
+        if "forgetting" in summary:
+            values |= forgetting_values(from_plain(Forgetting, summary["forgetting"]))
         self._tell(lambda tracker: tracker.log(summary["iterations"], values))
 
     def _tell(self, what: Callable[[Tracker], None]) -> None:
