@@ -194,6 +194,8 @@ def test_a_run_and_its_report_show_mean_rewards_before_and_after(
     assert gain == pytest.approx(rows["after"][-1] - rows["before"][-1], abs=1e-3)
     assert f"mean reward, after - before: {gain:+.3f} (" in str(result)
     text = str(gce.report(tmp_path / "run"))
+    assert f"Paired gain, mean reward, after - before: {gain:+.3f} (" in text
+    assert "Paired gain, after - before: " in text and " points, paired by problem; " in text
     line = next(line for line in text.splitlines() if line.startswith("| mean reward"))
     assert [cell.strip() for cell in line.split("|")[1:-1]] == ["mean reward", "T0", "T1", "T2", "mean"]
     figures = {figure.name: figure for section in gce.report(tmp_path / "run").sections for figure in section.figures}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -508,3 +509,70 @@ def test_a_task_given_from_python_has_to_be_given_again(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the list of questions of task scheduling is not the one"):
         gce.resume(tmp_path / "run", more, task=gce.task(SUMS[1:], exact, name="scheduling"))
     assert gce.resume(tmp_path / "run", more, task=task, model=ScriptedModel(lambda _: "1")).summary["iterations"] == 2
+
+
+NUMBERS = [{"prompt": f"Which number is item {n}?", "answer": n, "digest": str(n)} for n in range(0, 200, 2)]
+
+
+def closeness(answer: str, problem: Mapping[str, Any]) -> float:
+    """1 for the number itself, a hundredth less for each that it is off."""
+    try:
+        return max(0.0, 1.0 - abs(float(answer) - problem["answer"]) / 100)
+    except ValueError:
+        return 0.0
+
+
+def best_fixed(task: gce.Task) -> str | None:
+    training = gce.draw_problems(task, "questions", "all", "train", 100)
+    policy = task.references.prompt_blind(training).get("best fixed answer")
+    return None if policy is None else policy(training[0], random.Random(0))
+
+
+def test_the_best_fixed_answer_by_partial_credit_is_among_the_baselines() -> None:
+    """Of even numbers up to 198, all equally common, one near the middle earns half the credit and more."""
+    task = gce.task(NUMBERS, closeness, name="numbers")
+    fixed = best_fixed(task)
+    assert fixed is not None and 60 <= int(fixed) <= 140
+    result = gce.evaluate(task=task, model=lambda _: "none", n=20, progress=False)
+    line = next(each for each in str(result).split("mean reward")[1].splitlines() if "best prompt-blind" in each)
+    assert float(line.split()[2]) > 0.4
+
+
+@pytest.mark.parametrize(
+    ("reward", "options"),
+    [
+        (exact, {}),
+        (lambda answer, problem: closeness(answer, problem), {"deterministic": False}),
+    ],
+)
+def test_without_partial_credit_or_with_rewards_that_vary_there_is_no_best_fixed_answer(
+    reward: Any, options: dict[str, Any]
+) -> None:
+    assert best_fixed(gce.task(NUMBERS, reward, name="numbers", **options)) is None
+
+
+def test_a_reward_that_raises_earns_a_fixed_answer_nothing() -> None:
+    """It raises for all texts but numbers, here for one that the reward is not tried on when the task is made."""
+
+    def strict(answer: str, problem: Mapping[str, Any]) -> float:
+        if answer == "0" and problem["answer"] > 100:
+            raise RuntimeError("out of range")
+        return closeness(answer, problem)
+
+    assert best_fixed(gce.task(NUMBERS, strict, name="numbers")) is not None
+
+
+def test_a_dry_run_of_an_evaluation_counts_the_questions_and_writes_no_prompt(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list's test share is counted, not drawn; a server is not measured."""
+    import test_own_task
+
+    def drawn(*_: Any) -> Any:
+        raise AssertionError("nothing is drawn")
+
+    task = sums()
+    monkeypatch.setattr(test_own_task, "COUNTED", evolve(task, prompt=drawn), raising=False)
+    model = ("--model", "http://127.0.0.1:1/v1#m")
+    assert cli.main(["evaluate", "--task", "test_own_task:COUNTED", *model, "--n", "100", "--dry-run"]) == 0
+    assert f"work, at least: {len(listed(task, 'test'))} answers" in capsys.readouterr().out

@@ -74,6 +74,26 @@ def test_the_attacks_can_succeed(tmp_path: Path) -> None:
     assert escaped >= {"a secret's file", "a server here"}
 
 
+@pytest.mark.parametrize("niceness", [-5, -20])
+def test_a_program_has_no_higher_priority_than_usual_where_gce_has_one(
+    niceness: int, start: Callable[[], SandboxProcess]
+) -> None:
+    """Neither handed on nor taken; at -20, the highest, raising it further succeeds without an effect."""
+    name = "bubblewrap" if start is start_bubblewrap else "namespaces"
+    source = "import os\ndef f(x): return os.nice(0)"
+    code = (
+        f"import os\nos.setpriority(os.PRIO_PROCESS, 0, {niceness})\nfrom gce.adapters.sandboxes.pool import RunnerPool\n"
+        f"from gce.adapters.sandboxes.{name} import start_{name}\nfrom gce.domain.executions import Execution\n"
+        f"with RunnerPool(start_{name}, workers=1) as runner:\n"
+        f"    (found,) = runner.run([Execution({source!r}, 'f', ('[1]',), seconds=5)])\n"
+        "print(os.nice(0), found.outcomes[0].status, found.outcomes[0].text)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    if "PermissionError" in ran.stderr:
+        pytest.skip("this user cannot raise the priority of gce")
+    assert ran.stdout.split()[1:] == ["returned", "0"] and int(ran.stdout.split()[0]) < 0, ran.stderr
+
+
 def test_no_process_is_left(start: Callable[[], SandboxProcess]) -> None:
     sleeping = "import os, time\ndef f(x):\n    os.fork()\n    time.sleep(1000)"
     before = descendants(os.getpid())

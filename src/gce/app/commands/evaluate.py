@@ -8,6 +8,7 @@ from pathlib import Path
 from attrs import fields_dict
 
 from gce.app.evaluation.power import gain_found
+from gce.app.evaluation.resolution import asked_for
 from gce.app.evaluation.results import check_result, summary
 from gce.app.evaluation.run import EvaluateSettings, evaluate
 from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
@@ -42,8 +43,6 @@ from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
 from gce.domain.metrics import METRICS
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
 from gce.domain.strategies import STRATEGIES
-from gce.domain.tasks import Listed as ListedProblems
-from gce.domain.tasks import draw_problems
 
 __all__ = ["add_arguments", "run"]
 
@@ -219,12 +218,10 @@ def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:
         executor=ExecutorSettings(runner=given.runner),
     )
     names = given.strategies or (("trained",) if given.adapter else ("zero-shot",))
-    problems = given.n * len(tiers)
-    if isinstance(task.draw, ListedProblems):
-        problems = sum(len(draw_problems(task, preset, tier, given.split, given.n)) for tier in tiers)
+    problems = asked_for(task, preset, tiers, given.split, given.n)
     answers = {str(name): problems * given.samples for name in names}
     for what, (shifted, other) in shifts_of(task, preset).items() if given.shifts else ():
-        answers[what] = given.n * len(find_tiers(shifted, other, given.tiers))
+        answers[what] = asked_for(shifted, other, find_tiers(shifted, other, given.tiers), given.split, given.n)
     differing = {
         name: str(value) if isinstance(value, Path) else value
         for name, field in fields_dict(EvaluateSettings).items()

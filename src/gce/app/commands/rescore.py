@@ -1,20 +1,24 @@
-"""`gce rescore`: judge a run's stored answers again, with the verifier as it is now."""
+"""`gce rescore`: judge stored answers again, with the verifier as it is now."""
 
 from __future__ import annotations
 
 import argparse
 
+from gce.app.evaluation.answer_file import SOURCE_HELP, open_answers
 from gce.app.evaluation.rescoring import Rescored, rescore
 from gce.app.evaluation.scoring import MIN_COVERAGE, check_answers
-from gce.app.options import RUN
+from gce.app.options import NAME, RUN
 from gce.app.terminal import put, put_json
-from gce.app.wiring.runs import add_no_verify, open_run, verifies
+from gce.app.wiring.runs import add_no_verify, verifies
 from gce.domain.serialization import to_plain
 
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Judge every stored rollout and test answer of a run again and list the verdicts that changed. The run is not changed.
+Judge every stored answer again and list the verdicts that changed: of a run, its rollouts and its answers to test
+problems, distribution shifts and other tasks; of a file of gce evaluate --answers, the last attempt of each
+conversation; of a file of gce answers --to jsonl, its rows. None is changed.
+
 A verifier that reads token ids cannot be repeated. Exit status 0 if no verdict changed, 1 if some did, 3 if too many
 answers could not be judged.
 """
@@ -23,15 +27,21 @@ answers could not be judged.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce rescore`."""
     parser.description = DESCRIPTION
-    parser.add_argument("run", type=RUN, metavar="RUN", help="a run directory")
+    parser.add_argument("run", type=RUN, metavar="RUN", help=SOURCE_HELP)
+    parser.add_argument(
+        "--task",
+        type=NAME,
+        help="task of the answers, where its stored name does not find it, as that of a task of your own in a file of "
+        "gce answers",
+    )
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
     add_no_verify(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    with open_run(arguments.run, verify=verifies(arguments)) as reader:
-        found = rescore(reader)
+    with open_answers(arguments.run, verify=verifies(arguments)) as reader:
+        found = rescore(reader, task=arguments.task)
     if arguments.json:
         changes = to_plain(list(found.changes))
         put_json({"judged": found.judged, "changes": changes, "verified": not arguments.no_verify}, indent=1)

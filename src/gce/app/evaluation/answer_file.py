@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from gce.app.evaluation.scoring import answer_record, stored_reward
 from gce.app.wiring.files import check_appended
@@ -23,7 +23,7 @@ from gce.app.wiring.runs import open_run
 from gce.domain.answers import Answer
 from gce.domain.completions import Completion, FinishReason
 from gce.domain.conversations import Conversation
-from gce.domain.problems import Message, Problem
+from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.serialization import from_plain
 from gce.domain.verdicts import Status, Verdict
 from gce.errors import BadInput
@@ -31,7 +31,7 @@ from gce.ports.runs import AnswerReader
 
 __all__ = ["MOMENT_HELP", "SOURCE_HELP", "AnswerFile", "open_answers"]
 
-SOURCE_HELP = "a run directory of gce train, or a file of gce evaluate --answers"
+SOURCE_HELP = "a run directory of gce train, or a file of gce evaluate --answers or of gce answers --to jsonl"
 MOMENT_HELP = (
     "only answers to test problems after or before training, or rollouts; of a file, those of a strategy (default: all)"
 )
@@ -184,13 +184,16 @@ class _Attempt:
 
 
 def open_answers(name: str, *, verify: bool = True) -> AbstractContextManager[AnswerReader]:
-    """Open a run for reading, or a file of answers, which has no digests to verify.
+    """Open a run for reading, or a file of answers, which has no digests to verify: JSON lines of `gce answers`, too.
 
     Raises:
         BadInput: there is neither.
         DamagedStore: the run is not as written.
     """
-    return nullcontext(_Reader.open(Path(name))) if Path(name).is_file() else open_run(name, verify=verify)
+    path = Path(name)
+    if not path.is_file():
+        return open_run(name, verify=verify)
+    return nullcontext(_Rows.open(path) if _has_rows(path) else _Reader.open(path))
 
 
 @frozen
@@ -211,7 +214,7 @@ class _Reader:
                 asked = record["evaluation"]
             else:
                 last[record["mode"], record["name"]] = number
-        settings = {name: asked[name] for name in ("task", "preset", "seed") if name in asked}
+        settings = {name: asked[name] for name in ("task", "preset", "seed", "evaluator") if name in asked}
         strategies = list(dict.fromkeys(strategy for strategy, _ in last))
         config = {"settings": settings, "problems": asked.get("records", ""), "strategies": strategies}
         return _Reader(str(path), config, last)
@@ -248,3 +251,73 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
                     hint="expected a run, or a file of {answers} of gce evaluate",
                 ) from error
             yield number, record
+
+
+def _has_rows(path: Path) -> bool:
+    """Whether it is a file of `gce answers --to jsonl`, as its first line says."""
+    with path.open("rb") as lines:
+        try:
+            return isinstance(json.loads(lines.readline())["moment"], str)
+        except _NOT_OURS:
+            return False
+
+
+@frozen
+class _Row:
+    """What is read of a row of `gce answers`."""
+
+    moment: str
+    problem: str
+    tier: str
+    outcome: Status
+    correct: bool | None
+    reward: float | None
+    score: float | None
+    finish_reason: FinishReason
+    tokens: int | None
+    policy: str
+    digest: str | None
+    text: str
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As `answer_record`, without the prompt; the outcome stands for the verdicts, which the row does not hold."""
+        names = ("problem", "tier", "outcome", "reward", "score", "finish_reason", "tokens", "policy", "digest", "text")
+        shown = {name: getattr(self, name) for name in names}
+        verdict = {"status": self.outcome, "score": self.score, "evaluator": "", "violations": []}
+        return {**shown, "right": bool(self.correct), "verdicts": [verdict]}
+
+
+@frozen
+class _Rows:
+    """A file of `gce answers --to jsonl`, as `AnswerReader` says; its moments stand for the strategies."""
+
+    name: str
+    config: dict[str, Any]
+
+    @staticmethod
+    def open(path: Path) -> _Rows:
+        found = [(row.moment, ProblemId.parse(row.problem).task) for row in _rows(path)]
+        tasks = sorted({task for _, task in found})
+        if len(tasks) != 1:
+            raise BadInput(f"expected answers to one task in {path}, got {', '.join(tasks)}")
+        moments = tuple(dict.fromkeys(moment for moment, _ in found))
+        return _Rows(str(path), {"settings": {"task": tasks[0]}, "strategies": moments})
+
+    def read(self, stream: str) -> Iterator[dict[str, Any]]:
+        return (row.record for row in _rows(Path(self.name)) if row.moment == stream)
+
+    def each_answer(self, name: str) -> Iterator[dict[str, Any]]:
+        return self.read(name.removeprefix("test-"))
+
+
+def _rows(path: Path) -> Iterator[_Row]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line)
+                found = from_plain(_Row, {each.name: row[each.name] for each in fields(_Row)})
+                ProblemId.parse(found.problem)
+            except _NOT_OURS as error:
+                raise BadInput(f"line {number} of {path} is no row of gce answers") from error
+            yield found

@@ -1,14 +1,16 @@
-"""Judge a run's stored answers again with the current verifier. Does not change the run."""
+"""Judge stored answers of a run or an evaluation again with the current verifier. Changes neither."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gce.app.evaluation.scoring import judge_each
 from gce.app.evaluation.stored_runs import stored_settings
+from gce.app.training.final_tests import answers_to_shift, shifts_to_measure
+from gce.app.training.forgetting import answers_to_other, other_tasks
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.names import is_given, plain_name
 from gce.app.wiring.tasks import find_task, same_problems, stored_problem
@@ -16,13 +18,16 @@ from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.serialization import RENAMED
-from gce.domain.tasks import ProblemSource
+from gce.domain.tasks import ProblemSource, Task
 from gce.errors import BadInput
-from gce.ports.runs import RunReader
+from gce.ports.evaluator import Evaluator
+from gce.ports.runs import AnswerReader
 
 __all__ = ["Change", "Rescored", "rescore"]
 
-STORED = ("test-before", "test-after")
+ROLLOUTS = "rollouts"
+STORED = (ROLLOUTS, "test-before", "test-after")
+"""What a run's answers to problems of its own task are stored under."""
 
 
 @frozen
@@ -40,7 +45,7 @@ class Change:
 
 @frozen
 class Rescored:
-    """The result of rescoring a run."""
+    """The result of rescoring a run or an evaluation."""
 
     answers: tuple[Answer, ...]
     """All stored answers, with their new verdicts."""
@@ -54,41 +59,71 @@ class Rescored:
         return sum(not answer.failed for answer in self.answers)
 
 
-def rescore(run: RunReader) -> Rescored:
-    """Judge every stored rollout and test answer of a run again.
+def rescore(run: AnswerReader, *, task: str | None = None) -> Rescored:
+    """Judge every stored answer of a run, or of a file of an evaluation, again: also those to shifts and other tasks.
+
+    Args:
+        run: what holds the answers.
+        task: the name of the task that they were given to; None for the name that is stored.
 
     Raises:
-        BadInput: the task differs from the one that the run was made with.
+        BadInput: a task differs from the one that the answers were given to.
     """
+    answers: list[Answer] = []
+    changes: list[Change] = []
+    tolerance = 0.0
+    for part in _parts(run, task):
+        source = ProblemSource(part.task)
+        found = [(where, stored, *_answer(source, stored)) for where, stored in _stored(run, part.names)]
+        pairs = ((problem, completion) for _, _, problem, completion in found)
+        judged = list(judge_each(part.task, part.evaluator, pairs))
+        tolerance = max(tolerance, part.evaluator.tolerance)
+        answers += judged
+        for (where, stored, *_), answer in zip(found, judged, strict=True):
+            change = None if answer.failed else _change(where, stored, answer, part.evaluator.tolerance)
+            changes += [] if change is None else [change]
+    return Rescored(tuple(answers), tuple(changes), tolerance)
+
+
+@frozen(eq=False)
+class _Part:
+    """Stored answers that one evaluator judges."""
+
+    task: Task
+    evaluator: Evaluator
+    names: tuple[str, ...]
+    """What they are stored under."""
+
+
+def _parts(run: AnswerReader, given: str | None) -> Iterator[_Part]:
+    """The run's own task first, then the distribution shifts and other tasks of which it has answers, or may have."""
     settings = stored_settings(run)
+    settings = evolve(settings, task=given or settings.task)
     if is_given(settings.task):
         own = plain_name(settings.task)
         raise BadInput(
             f"judging again needs the task {own!r}, which was given from Python: train with a task named module:ATTR"
         )
-    task = find_task(settings.task)
-    evaluator = find_evaluator(task, settings.executor.runner, settings.evaluator)
-    source = ProblemSource(task)
+    task, runner = find_task(settings.task), settings.executor.runner
     same_problems(task.name, task, run.config.get("problems", ""))
-    found = [(where, stored, *_answer(source, stored)) for where, stored in _stored(run)]
-    answers = tuple(judge_each(task, evaluator, ((problem, completion) for _, _, problem, completion in found)))
-    changes = (
-        _change(where, stored, answer, evaluator.tolerance)
-        for (where, stored, *_), answer in zip(found, answers, strict=True)
-        if not answer.failed
-    )
-    return Rescored(answers, tuple(change for change in changes if change is not None), evaluator.tolerance)
+    strategies = run.config.get("strategies")
+    yield _Part(task, find_evaluator(task, runner, settings.evaluator), STORED if strategies is None else strategies)
+    if strategies is not None:
+        return
+    for what, (shifted, _) in shifts_to_measure(settings, task).items():
+        named, _ = task.audit.shifts[what]
+        evaluator = find_evaluator(shifted, runner, settings.evaluator, named=named)
+        yield _Part(shifted, evaluator, (answers_to_shift(what),))
+    for name, (other, _) in other_tasks(settings, task).items():
+        yield _Part(other, find_evaluator(other, runner), answers_to_other(name))
 
 
-def _stored(run: RunReader) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield all stored answers; a failure of the backend is not an answer."""
-    for record in run.read("rollouts"):
-        if record["finish_reason"] != "error":
-            yield "rollout", record
-    for name in STORED:
-        for record in run.answers(name):
+def _stored(run: AnswerReader, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield all stored answers of these names; a failure of the backend is not an answer."""
+    for name in names:
+        for record in run.read(name) if name == ROLLOUTS else run.each_answer(name):
             if record["finish_reason"] != "error":
-                yield name, record
+                yield name.removesuffix("s") if name == ROLLOUTS else name, record
 
 
 def _answer(source: ProblemSource, stored: Mapping[str, Any]) -> tuple[Problem, Completion]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gce.app.terminal import as_called
 from gce.domain.problems import Split
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
 from gce.domain.tasks.task import Listed, Task
 
-__all__ = ["half_width", "listed", "resolution"]
+__all__ = ["asked_for", "half_width", "listed", "resolution"]
 
 WIDE = 0.05
 """Half the width of an interval above which more test questions are proposed."""
@@ -24,6 +24,16 @@ def half_width(n: int) -> float:
 def listed(task: Task, preset: str, tier: str, split: Split = "test") -> int:
     """How many questions a listed task has there; 0 of a task that draws them."""
     return len(task.draw.instances(preset, tier, split)) if isinstance(task.draw, Listed) else 0
+
+
+def asked_for(task: Task, preset: str, tiers: Sequence[str], split: Split, most: int) -> int:
+    """How many problems of a split these tiers have together, at most `most` in each; nothing is drawn.
+
+    A task that draws its problems counts as having as many as are asked for.
+    """
+    if not isinstance(task.draw, Listed):
+        return most * len(tiers)
+    return sum(min(most, listed(task, preset, tier, split)) for tier in tiers)
 
 
 def resolution(task: Task, preset: str, limit: int, split: Split = "test", *, tip: bool = True) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gce.app.evaluation.baselines import CONCLUSION, shortcut_margins
 from gce.app.evaluation.rewards import MOMENTS
@@ -12,12 +13,13 @@ from gce.app.evaluation.shifts import distribution_parts
 from gce.app.reports.run import ReportedRun, Shares
 from gce.app.reports.section import Section
 from gce.app.settings.records import parts_of_warm_up
-from gce.app.tables.cells import count_words, coverage_cell, difference_cell, share_cell
+from gce.app.tables.cells import count_words, coverage_cell, difference_cell, gain_line, share_cell
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.records import SHIFTS, shift_rows
 from gce.domain.figures import Bars, Lines, Measured, Table
 from gce.domain.forgetting import Forgetting
+from gce.domain.paired import Gain
 from gce.domain.serialization import from_plain
 from gce.errors import BadInput
 
@@ -62,6 +64,7 @@ def result_section(run: ReportedRun) -> Section:
     }
     n = count_words(sizes, run.settings.evaluation.test)
     words.append(f"Greedy accuracy on test problems in % with 95 % Wilson intervals, {n}.")
+    words += _gains(summary or {})
     table = Table(*accuracy_rows(rows, run.tiers))
     drawn = [_bars("result", "Accuracy on test problems", rows)]
     tables = [table]
@@ -76,6 +79,14 @@ def result_section(run: ReportedRun) -> Section:
         tables.append(Table(("shortcut margin, points", *run.tiers), (row,)))
         words.append(CONCLUSION)
     return Section("Result", tuple(words), tuple(tables), tuple(drawn))
+
+
+def _gains(summary: Mapping[str, Any]) -> list[str]:
+    """The paired gain of accuracy, and of graded rewards, where the test was taken twice."""
+    graded = summary.get("mean_reward", {})
+    lines = [gain_line(from_plain(Gain, summary["gain"]))] if "gain" in summary else []
+    lines += [gain_line(from_plain(Gain, graded["gain"]), rewards=True)] if "gain" in graded else []
+    return [f"Paired gain, {line}." for line in lines]
 
 
 def _bars(name: str, title: str, rows: Mapping[str, Mapping[str, Measured]], **unit: str) -> Bars:

@@ -13,7 +13,7 @@ from math import ceil
 from attrs import evolve, frozen
 
 from gce.app.evaluation.power import gain_found
-from gce.app.evaluation.resolution import listed
+from gce.app.evaluation.resolution import asked_for
 from gce.app.evaluation.scoring import ask
 from gce.app.progress import Work, duration
 from gce.app.settings.checks import check_variants
@@ -31,7 +31,6 @@ from gce.domain.answers import Answer
 from gce.domain.learning import TrainingBatch
 from gce.domain.problems import Split
 from gce.domain.tasks import Task, draw_problems
-from gce.domain.tasks.task import Listed
 from gce.domain.traces import trace_of
 from gce.errors import BadInput
 from gce.ports.model import Learner, Sampler
@@ -145,10 +144,7 @@ def work_of(settings: TrainSettings, task: Task) -> Work:
 
 def _asked(task: Task, preset: str, split: Split, most: int) -> int:
     """The problems of a split in all tiers, at most so many in each, and no more than a list of questions has."""
-    tiers = [tier.name for tier in task.tiers(preset)]
-    if not isinstance(task.draw, Listed):
-        return most * len(tiers)
-    return sum(min(most, listed(task, preset, tier, split)) for tier in tiers)
+    return asked_for(task, preset, [tier.name for tier in task.tiers(preset)], split, most)
 
 
 def training_lines(settings: TrainSettings) -> list[str]:

@@ -30,7 +30,7 @@ from gce.domain.problems import Problem
 from gce.domain.tasks import Task, draw_problems
 from gce.ports.evaluator import Evaluator
 
-__all__ = ["FinalTests", "Shift", "planned_shifts", "shifts_to_measure"]
+__all__ = ["FinalTests", "Shift", "answers_to_shift", "planned_shifts", "shifts_to_measure"]
 
 
 @frozen(eq=False)
@@ -132,6 +132,11 @@ class FinalTests:
         }
 
 
+def answers_to_shift(what: str) -> str:
+    """Return the name of a run's answers to a shift: "eleven jobs" has shift-eleven-jobs."""
+    return f"shift-{shift_slug(what)}"
+
+
 def _name(what: str) -> str:
     return f"shift: {what}"
 
@@ -143,7 +148,7 @@ def _measured(
     settings, task = run.settings, shift.task
     seed, max_tokens = settings.seed, settings.rollouts.max_tokens
     answers = ask(run.model, task, shift.evaluator, problems, seed=seed, max_tokens=max_tokens, on_answer=advance)
-    run.store.write_answers(f"shift-{shift_slug(what)}", map(answer_record, answers))
+    run.store.write_answers(answers_to_shift(what), map(answer_record, answers))
     check_answers(f"test problems of the shift {what!r}", answers, settings.stopping.min_coverage, hint=RESUME)
     found = Distribution(
         task.name,

@@ -7,7 +7,7 @@ from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib import resources
 from math import fsum, isfinite
-from typing import Any
+from typing import Any, Literal
 
 from attrs import frozen
 
@@ -39,6 +39,7 @@ __all__ = [
     "FORGETTING",
     "BeforeTraining",
     "OtherTask",
+    "answers_to_other",
     "english_passages",
     "forgetting_after",
     "forgetting_before",
@@ -53,6 +54,7 @@ ENGLISH_TEXT = "63c8ca14680db52ff7b785abe781f9058b22d7b241e3fbaea8941fca279b93a4
 """SHA-256 of the text, `gce/data/english_text.txt`: sixteen passages of plain prose, written for this package."""
 ASKED = (Message("user", "Write a short passage of English prose."),)
 """What each passage is scored as the answer to; its end-of-turn token does not count."""
+Moment = Literal["before", "after"]
 NO_SCORES = "the model gives no log-probabilities"
 
 
@@ -198,11 +200,16 @@ def forgetting_after(
                 each.n,
                 before.tasks[each.name],
                 stored_shares(after[each.name]["tiers"]),
-                stored_gain(*(reader.each_answer(f"{_slug(each)}-{moment}") for moment in ("before", "after"))),
+                stored_gain(*map(reader.each_answer, answers_to_other(each.name))),
             )
             for each in others
         }
     return Forgetting(change, why, tasks)
+
+
+def answers_to_other(name: str) -> tuple[str, str]:
+    """Return the names of a run's answers to another task, before and after training."""
+    return f"other-{shift_slug(name)}-before", f"other-{shift_slug(name)}-after"
 
 
 def _moment(other: OtherTask) -> str:
@@ -213,7 +220,7 @@ def _slug(other: OtherTask) -> str:
     return f"other-{shift_slug(other.name)}"
 
 
-def _stage(run: Run, moment: str, others: Sequence[OtherTask]) -> Callable[[], None]:
+def _stage(run: Run, moment: Moment, others: Sequence[OtherTask]) -> Callable[[], None]:
     """Begin a stage with the problems of these tasks, where there are any."""
     left = sum(len(each.problems) for each in others)
     return run.watcher.stage(f"other tasks {moment}", left) if left else lambda: None
@@ -233,10 +240,10 @@ def _stored_losses(text: Mapping[str, Any]) -> list[PassageLoss]:
     return [from_plain(PassageLoss, each) for each in text["losses"]]
 
 
-def _pass_rates(run: Run, other: OtherTask, moment: str, advance: Callable[[], None]) -> dict[str, Any]:
+def _pass_rates(run: Run, other: OtherTask, moment: Moment, advance: Callable[[], None]) -> dict[str, Any]:
     """Greedy pass rates by tier as plain data; the answers are kept."""
     answers = ask(run.model, other.task, other.evaluator, other.problems, seed=run.settings.seed, on_answer=advance)
-    run.store.write_answers(f"{_slug(other)}-{moment}", map(answer_record, answers))
+    run.store.write_answers(answers_to_other(other.name)[moment == "after"], map(answer_record, answers))
     coverage = run.settings.stopping.min_coverage
     check_answers(f"dev problems of {other.name} {moment} training", answers, coverage, hint=RESUME)
     return {"tiers": to_plain(accuracy(answers))}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from numbers import Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from attrs import frozen
@@ -37,6 +37,7 @@ RewardFunction = Callable[[str, Mapping[str, Any]], Any]
 DrawRow = Callable[[random.Random, str], Mapping[str, Any]]
 """(generator, tier) -> a row; all that is drawn comes from the generator."""
 Rows = Iterable[Mapping[str, Any]]
+_Value = TypeVar("_Value")
 
 NONSENSE = ("no idea", "0", "A")
 """Answers to every question; a reward is tried on the first one that the extraction lets through."""
@@ -49,6 +50,8 @@ MOST_LIMIT = 0.9
 """The least and the highest limit of prompt-blind baselines."""
 MARGIN = 0.1
 """What a prompt-blind baseline may be right above the rate of the most common answer."""
+FIXED_TRIED = 12
+"""Fixed answers of which the prompt-blind baseline "best fixed answer" takes the best, and questions to try them on."""
 ESTIMATED_ON = 40
 """Drawn questions of each tier that the rate of the most common answer is estimated on."""
 _NOT_IN_A_NAME = ("/", "@", ":")
@@ -82,7 +85,7 @@ def own_task(
         is_list = isinstance(names, (list, tuple)) and all(isinstance(each, str) for each in names)
         if not is_list or len({*names}) < len(names) or not all(each and "/" not in each for each in names):
             raise ValueError(f"expected tiers as a list of different names without /, got {shown(names)}")
-    judge = _Judge(name, extraction_of(extract), reward, *_bounds(reward_range, admit_at))
+    judge = _Judge(name, extraction_of(extract), reward, *_bounds(reward_range, admit_at), deterministic)
     draw: Draw | Listed
     rows: dict[str, int] = {}
     if callable(problems):
@@ -180,6 +183,7 @@ class _Judge:
     high: float
     admit_at: float
     """In [0, 1]."""
+    deterministic: bool
 
     def verify(
         self, problem: Problem, completion: Completion, _evidence: Evidence | None = None
@@ -267,7 +271,46 @@ class _Judge:
             common, listed = counts.most_common(1)[0][0], ", ".join(sorted(counts)[:MOST_LISTED])
             policies["most common answer"] = lambda _problem, _rng: write(common)
             policies["all answers at once"] = lambda _problem, _rng: write(listed)
+        fixed = self._best_fixed([each.instance for each in training], counts)
+        if fixed is not None:
+            policies["best fixed answer"] = lambda _problem, _rng: write(fixed)
         return policies
+
+    def _best_fixed(self, questions: Sequence[Question], counts: Mapping[str, int]) -> str | None:
+        """The fixed answer with the highest mean reward on some of the questions, of answers to others and `NONSENSE`.
+
+        None unless some reward is partial: otherwise the most common answer is the best one. A reward that varies
+        would choose another one each time.
+        """
+        if not questions or not self.deterministic:
+            return None
+        tried = [each for each in (*NONSENSE, *_spread(sorted(counts, key=_by_size))) if self._reaches(each)]
+        rewards = {each: [self._reward_of(each, question) for question in _spread(questions)] for each in tried}
+        if all(reward in (0.0, 1.0) for found in rewards.values() for reward in found):
+            return None
+        return max(rewards, key=lambda each: math.fsum(rewards[each]))
+
+    def _reward_of(self, answer: str, question: Question) -> float:
+        """In [0, 1]; 0 where the reward raises."""
+        try:
+            return _lowest_score(self.verdicts(self.reward(answer, MappingProxyType(question.row)))) or 0.0
+        except Exception:  # It is the user's; `verify` says what it raised.
+            return 0.0
+
+
+def _spread(values: Sequence[_Value]) -> list[_Value]:
+    """At most `FIXED_TRIED` of the values, evenly spread over their order."""
+    count = min(len(values), FIXED_TRIED)
+    return [values[place * len(values) // count] for place in range(count)]
+
+
+def _by_size(answer: str) -> tuple[bool, float, str]:
+    """The order of answers: numbers by size, then texts."""
+    try:
+        number = float(answer)
+    except ValueError:
+        return True, 0.0, answer
+    return not math.isfinite(number), number if math.isfinite(number) else 0.0, answer
 
 
 def _answers(questions: Iterable[Question]) -> Counter[str]:

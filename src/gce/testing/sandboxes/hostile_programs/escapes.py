@@ -152,7 +152,11 @@ if not os.path.exists('/dev/shm'): raise OSError
 """),
     reach("higher priority", """
 import os
-os.nice(-5)
+if os.nice(0) >= 0: os.nice(-5)
+"""),
+    reach("a priority in real time", """
+import os
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 """),
     reach("a larger limit", """
 import resource
