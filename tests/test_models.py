@@ -63,8 +63,28 @@ def test_without_mlx_a_model_names_the_extra_to_install(tmp_path: Path, monkeypa
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name in ("mlx", "mlx.core", "mlx_lm"):
         monkeypatch.setitem(sys.modules, name, None)
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).touch()
     with pytest.raises(MissingExtra, match=r"^mlx is not installed: run  pip install 'grounded-eval\[\w+\]'"):
         find_model(TrainSettings(model=ModelSettings(name=str(tmp_path))), toy_task.ADDITION)
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("./folder", "gce.adapters.models.backends.mlx.model"),
+        ("hf:./folder", "gce.adapters.models.backends.torch.model"),
+    ],
+)
+def test_a_folder_without_a_model_is_refused_before_what_would_load_it_is_imported(
+    name: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Importing mlx or torch takes seconds, on a busy machine long enough that the loading is announced."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setitem(sys.modules, backend, None)
+    with pytest.raises(ModelError, match=r"Hugging Face layout in '\./folder', found no config\.json there"):
+        find_model(TrainSettings(model=ModelSettings(name=name)), toy_task.ADDITION)
 
 
 def test_an_unknown_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

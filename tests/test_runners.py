@@ -82,7 +82,8 @@ def test_a_program_has_no_higher_priority_than_usual_where_gce_has_one(
     name = "bubblewrap" if start is start_bubblewrap else "namespaces"
     source = "import os\ndef f(x): return os.nice(0)"
     code = (
-        f"import os\nos.setpriority(os.PRIO_PROCESS, 0, {niceness})\nfrom gce.adapters.sandboxes.pool import RunnerPool\n"
+        f"import os\nos.setpriority(os.PRIO_PROCESS, 0, {niceness})\n"
+        "from gce.adapters.sandboxes.pool import RunnerPool\n"
         f"from gce.adapters.sandboxes.{name} import start_{name}\nfrom gce.domain.executions import Execution\n"
         f"with RunnerPool(start_{name}, workers=1) as runner:\n"
         f"    (found,) = runner.run([Execution({source!r}, 'f', ('[1]',), seconds=5)])\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 from gce.adapters.system.input_files import open_input
 from gce.errors import BadInput, ModelError, one_line
 
-__all__ = ["check_speaks", "directory_digest", "file_digest", "find_directory"]
+__all__ = ["check_directory", "check_speaks", "directory_digest", "file_digest", "find_directory"]
 
 
 def find_directory(path_or_repo: str | Path) -> Path:
@@ -19,9 +19,7 @@ def find_directory(path_or_repo: str | Path) -> Path:
     """
     path, name = Path(path_or_repo), str(path_or_repo)
     if path.is_dir():
-        for wanted in ("config.json", "model*.safetensors"):
-            if not any(path.glob(wanted)):
-                raise ModelError(f"expected a model in the Hugging Face layout in {name!r}, found no {wanted} there")
+        check_directory(name)
         return path
     if path.is_absolute() or name.count("/") != 1:
         raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
@@ -31,6 +29,13 @@ def find_directory(path_or_repo: str | Path) -> Path:
         return Path(snapshot_download(name, allow_patterns=["*.json", "model*.safetensors", "*.jinja", "*.model"]))
     except (OSError, ValueError) as error:
         raise ModelError(f"no directory {name!r} here, and no such model fetched: {one_line(error)}") from error
+
+
+def check_directory(name: str) -> None:
+    """Raise ModelError if a directory does not hold a model's files."""
+    for wanted in ("config.json", "model*.safetensors"):
+        if not any(Path(name).glob(wanted)):
+            raise ModelError(f"expected a model in the Hugging Face layout in {name!r}, found no {wanted} there")
 
 
 def check_speaks(name: str, *, template: bool, end: int | None) -> None:
