@@ -101,7 +101,7 @@ def mlx_lm(
 
 
 def peft(model: str, prompts: int, samples: int, tokens: int, tier: str, blocks: int, batch: int) -> Callable[[], Turn]:
-    """PEFT's LoRA and AdamW on a model of transformers, once over every trace, prompts masked; all epochs cost the same."""
+    """PEFT's LoRA and AdamW on a model of transformers, once over every trace, prompts masked; epochs cost the same."""
     loaded, tokenizer = load_transformers(model)
     import torch
     from peft import get_peft_model
