@@ -49,6 +49,7 @@ def control_sections(controls: Controls) -> list[Section]:
                 "Problems solved by one of k samples, %",
                 {},
                 across="k",
+                doubles=True,
                 shares=("all tiers",),
                 intervals={"all tiers": curves},
             )

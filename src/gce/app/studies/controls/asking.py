@@ -114,7 +114,7 @@ def search_control() -> Control:
     """Search with the verifier at test time, without training."""
     return Control(
         "the base with the best of k samples by the verifier: what search alone gives, with the answers checked",
-        "search alone gives as much: the best of {k} samples of the base by the verifier",
+        "search alone gives as much (the best of {k} samples of the base by the verifier)",
         _search,
         lambda facts, options: Work(_tested(facts, options.n) * _search_samples(facts, options)),
     )
@@ -160,7 +160,7 @@ def tuned_control() -> Control:
 
 def _passed(context: Context) -> Row:
     facts, n, samples = context.facts, context.options.pass_problems, context.options.pass_samples
-    asked = {"n": n, "samples": samples, "temperature": _temperature(facts)}
+    asked: dict[str, Any] = {"n": n, "samples": samples, "temperature": _temperature(facts)}
     found = {
         name: _conversations(_evaluated(context, f"pass-at-{samples}-n{n}-{name}", trained=name == TRAINED, **asked))
         for name in ("base", TRAINED)

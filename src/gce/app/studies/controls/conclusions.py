@@ -65,8 +65,12 @@ def stored(card: Mapping[str, Any], name: str) -> Controls:
             for control, row in found.get("rows", {}).items()
             if control in CONTROLS
         }
-        return Controls(rows, {each: str(why) for each, why in found.get("left_out", {}).items() if each in CONTROLS})
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        controls = Controls(
+            rows, {each: str(why) for each, why in found.get("left_out", {}).items() if each in CONTROLS}
+        )
+        conclusions(controls)  # Where they can be drawn, all figures are there.
+        return controls
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise BadInput(f"{name}/validity.json has no controls as gce validity writes them: delete it") from error
 
 

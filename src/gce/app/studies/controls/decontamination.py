@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -84,7 +85,7 @@ def _certified(context: Context) -> Row:
     tested = {record.get("digest") or stored_problem(source, record).digest: record for record in facts.after}
     trained = _trained_on(facts)
     both = sorted(record["problem"] for digest, record in tested.items() if digest in trained)
-    figures: dict[str, str | int] = {"tested": len(tested), "trained": len(trained), "in_training": len(both)}
+    figures: dict[str, Any] = {"tested": len(tested), "trained": len(trained), "in_training": len(both)}
     if path is not None:
         text = read_digests(path)
         if text.task not in _names(facts.task):
@@ -95,7 +96,7 @@ def _certified(context: Context) -> Row:
     return Row(figures={**figures, "examples": ", ".join(both[:NAMED])}, n=len(tested))
 
 
-def contamination_words(figures: Mapping[str, str | int | float]) -> str:
+def contamination_words(figures: Mapping[str, Any]) -> str:
     """Say what the certificate rules out."""
     seen, seen_in_text = int(figures["in_training"]), int(figures.get("in_text", 0))
     found = f"{_count(seen)} of {figures['tested']:,} test problems among {figures['trained']:,} training problems"
@@ -115,7 +116,7 @@ def _count(n: int) -> str:
     return f"{n:,}" if n else "none"
 
 
-def _asked(options: ControlOptions) -> Mapping[str, str | int]:
+def _asked(options: ControlOptions) -> Mapping[str, Any]:
     """The file counts by its contents; without one, an earlier certificate with one stays valid."""
     path = options.decontaminate
     return {} if path is None else {"digests": sha256(read_input(path, MOST_BYTES)).hexdigest()}

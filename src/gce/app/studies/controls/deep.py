@@ -91,7 +91,7 @@ def _wanted(facts: Facts, chosen: Sequence[str]) -> list[str]:
     return [name for name in CONTROLS if name in chosen or not chosen]
 
 
-def _fits(row: Row | None, asked: Mapping[str, str | int]) -> bool:
+def _fits(row: Row | None, asked: Mapping[str, Any]) -> bool:
     return row is not None and all(row.asked.get(name) == value for name, value in asked.items())
 
 

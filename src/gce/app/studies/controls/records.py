@@ -130,10 +130,10 @@ class Context:
 class Row:
     """The result of a control."""
 
-    asked: Mapping[str, str | int] = field(factory=dict)
+    asked: Mapping[str, Any] = field(factory=dict)
     """The options that it follows from: with others it is another result."""
-    figures: Mapping[str, str | int | float] = field(factory=dict)
-    """What its claim and its conclusion name."""
+    figures: Mapping[str, Any] = field(factory=dict)
+    """Numbers and names that its claim and its conclusion name."""
     mean: Estimate | None = None
     """Accuracy of the control, mean of tiers."""
     gain: Gain | None = None
@@ -169,15 +169,13 @@ class Control:
     work: Callable[[Facts, ControlOptions], Work]
     unfit: Callable[[Facts], str] = lambda _facts: ""
     """Why this run cannot have the control; empty where it can."""
-    asked: Callable[[ControlOptions], Mapping[str, str | int]] = lambda options: {"n": options.n}
+    asked: Callable[[ControlOptions], Mapping[str, Any]] = lambda options: {"n": options.n}
     """See `Row.asked`."""
     is_compared: bool = True
     """Whether its accuracy is compared with the run's, and counts in the correction for several comparisons."""
 
 
-def compared(
-    context: Context, what: str, answers: Answers, figures: Mapping[str, str | int | float] | None = None
-) -> Row:
+def compared(context: Context, what: str, answers: Answers, figures: Mapping[str, Any] | None = None) -> Row:
     """Return the row of a control with these answers, at most one for each test problem.
 
     Raises:
@@ -192,7 +190,7 @@ def compared(
         figures=figures or {},
         mean=mean_over_tiers([each for each in rates.values() if each.n]),
         gain=stored_gain(answers, facts.after),
-        over_base=over_base and over_base.mean,
+        over_base=None if over_base is None else over_base.mean,
         n=n,
         failed=failed,
     )

@@ -15,7 +15,7 @@ CONTROLS: Mapping[str, Control] = {
     "decontamination": contamination_control(),
     "tuned-base": tuned_control(),
     "best-of-k": search_control(),
-    "shuffled": admission_control("shuffled", "the verdicts do not matter: permuted ones teach as much"),
+    "shuffled": admission_control("shuffled", "permuted verdicts teach as much"),
     "accept-all": admission_control("accept-all", "training on every rollout, right or wrong, teaches as much"),
     "format-only": admission_control("format-only", "rewarding any readable answer teaches as much"),
     "random-reward": admission_control("random-reward", "random rewards, as frequent as the right ones, teach as much"),
