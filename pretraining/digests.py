@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from gce.domain.tasks import TASKS
 from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.wording import prompt_text
 from pretraining import corpus
 from pretraining.corpus import STAGES, Stage, conversation
 
@@ -34,7 +35,7 @@ def instances(stage: Stage, seed: int, index: int) -> list[Instance]:
         found.append(instance)
         return worded(instance, *given, **named)
 
-    worded = corpus.prompt_text
+    worded = prompt_text
     with patch.object(corpus, "prompt_text", noting):
         conversation(stage, seed, index)
     return found

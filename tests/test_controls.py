@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from imitator import SUMS
 
 from gce.app import cli
+from gce.app.evaluation.scoring import answer_record
 from gce.app.studies.controls import asking, deep, training
 from gce.app.studies.controls.conclusions import Controls, adjusted, conclusion, conclusions, control_table, stored
 from gce.app.studies.controls.decontamination import contamination_words, read_digests
@@ -189,7 +190,7 @@ def test_a_command_that_was_cut_off_goes_on(
     def measured_half(context: Any) -> Row:
         with monkeypatch.context() as patch:
             patch.setattr(AnswerFile, "add", interrupted(AnswerFile.add))
-            patch.setattr(training_run, "answer_record", interrupted(training_run.answer_record))
+            patch.setattr(training_run, "answer_record", interrupted(answer_record))
             return row.measure(context)
 
     with monkeypatch.context() as patch:
@@ -517,7 +518,7 @@ def test_a_card_with_other_controls_is_refused(rows: Any) -> None:
 
 def test_a_file_of_digests_is_read_whole(tmp_path: Path) -> None:
     found = read_digests(write_digests(tmp_path / "digests", "a", "b", "", "a"))
-    assert (found.task, found.source, found.found) == ("addition", "a text", {"a", "b"})
+    assert (found.task, found.source, found.found) == ("addition", "a text", frozenset({"a", "b"}))
 
 
 def test_random_rewards_are_as_frequent_as_right_rollouts_of_the_whole_run(measured: Path) -> None:

@@ -80,7 +80,7 @@ def test_pretraining_at_a_small_scale_ends_with_a_model(tmp_path: Path) -> None:
 
 
 def test_the_digests_of_the_text_are_those_of_the_problems_in_it(tmp_path: Path) -> None:
-    """Every solved example has one problem at least; a drill of look-ups has none, and draws the same text as ever."""
+    """Every solved example has one problem at least; nothing is left of the listening."""
     from gce.app.studies.controls.decontamination import read_digests
     from gce.domain.tasks.scheduling.canonical import canonical_digest
     from pretraining.digests import instances, write_digests
@@ -89,8 +89,8 @@ def test_the_digests_of_the_text_are_those_of_the_problems_in_it(tmp_path: Path)
     shown = [(conversation(stage, SEED, index), instances(stage, SEED, index)) for index in range(60)]
     for turns, problems in shown:
         text = "\n".join(turn.content for turn in turns if turn.role == "user")
-        assert all(problem.labels[0] in text for problem in problems)
-        assert problems or "Answer" not in turns[-1].content
+        if "Answer" in turns[-1].content:
+            assert problems and all(label in text for problem in problems for label in problem.labels)
     assert corpus.conversation(stage, SEED, 0) == shown[0][0], "nothing is left of the listening"
     count = write_digests(tmp_path / "digests", SEED, {stage.name: 60})
     found = read_digests(tmp_path / "digests")
