@@ -70,7 +70,7 @@ def measure_controls(
         began = clock.now()
         row = evolve(control.measure(context), asked=asked, seconds=round(clock.now() - began, 1))
         controls = evolve(controls, rows={**controls.rows, each: row})
-        _keep(context.facts, controls)
+        controls = _keep(context.facts, controls)
         say(f"{each}: {duration(row.seconds)}. {conclusions(controls)[each]}")
         on_row(controls)
     return controls
@@ -104,12 +104,15 @@ def _check_model(facts: Facts) -> None:
         raise BadInput(f"{facts.settings.model.name} is not the model that {facts.name} ended with: its weights differ")
 
 
-def _keep(facts: Facts, controls: Controls) -> None:
-    """Write the controls into the run's card, beside what `gce validity` measured of the same model."""
+def _keep(facts: Facts, controls: Controls) -> Controls:
+    """Write the controls into the run's card, beside what else it has of the same model, and return all of them."""
     with open_run(facts.name, verify=False) as run:
         card: Mapping[str, Any] = run.card() or {}
     others = card if card.get("policy") == facts.policy else {}
+    meanwhile = stored(others, facts.name).rows  # By another process, perhaps.
+    controls = evolve(controls, rows={**meanwhile, **controls.rows})
     runs_of(facts.name).write_card(facts.name, {**others, "policy": facts.policy, "controls": controls.plain})
+    return controls
 
 
 def estimated_controls(name: str, options: ControlOptions, chosen: Sequence[str] = ()) -> tuple[Table, list[str]]:
