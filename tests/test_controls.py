@@ -347,6 +347,7 @@ def test_the_certificate_reads_the_digests_of_a_text(run: Path, tmp_path: Path, 
     ("arguments", "said"),
     [
         (("--rows", "nothing"), "'nothing'"),
+        (("--pass-problems", "1001", "--pass-samples", "1000"), "--pass-problems times --pass-samples must be at most"),
         (("--rows", "decontamination", "--decontaminate", "absent"), "cannot read absent"),
         (("--rows", "decontamination", "--decontaminate", "text"), "text is no file of digests"),
         (("--rows", "decontamination", "--decontaminate", "other"), "has digests of task beliefs, and the run is on"),
@@ -367,6 +368,13 @@ def test_bad_input_is_one_line(
     assert cli.main(["validity", "--deep", str(run), "--quiet", *arguments]) == 2
     err = capsys.readouterr().err
     assert said in err and "Traceback" not in err and not (run / "validity.json").exists()
+
+
+def test_a_run_is_named_as_its_own_folder(run: Path, monkeypatch: pytest.MonkeyPatch, measure: Deep) -> None:
+    monkeypatch.chdir(run)
+    found = measure(Path(), "--rows", "shuffled,best-of-k", "--n", "500")
+    assert set(found["rows"]) == {"shuffled", "best-of-k"} and found["rows"]["shuffled"]["n"] == 120
+    assert Path("validity/iteration-2/shuffled/summary.json").is_file()
 
 
 @pytest.mark.parametrize("option", [("--rows", "sft"), ("--pass-samples", "2"), ("--dry-run",)])

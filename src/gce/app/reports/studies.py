@@ -59,8 +59,8 @@ def study_sections(runs: Runs, study: str, *, verify: bool) -> list[Section]:
         if any(len(points) > 1 for points in mastered.values()):
             pictures = (*pictures, _mastered(name, mastered))
             words.append(
-                f"A tier is mastered from {100 * MASTERED:.0f} % on: accuracy on dev or, in runs without dev, solve rate "
-                "of training rollouts; mean over seeds. Curves that rise in steps show a curriculum, tier after tier."
+                f"A tier is mastered from {100 * MASTERED:.0f} % on: accuracy on dev or, in runs without dev, solve "
+                "rate of training rollouts; mean over seeds. Curves that rise in steps show a curriculum."
             )
         tables = [Table(head, tuple(rows)), what]
         if rewarded := graded(done):

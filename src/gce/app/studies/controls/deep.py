@@ -37,18 +37,18 @@ def measure_controls(
     Args:
         name: a finished run.
         options: sizes; a control that was measured with other ones is measured again.
-        chosen: controls to measure; empty for all.
+        chosen: names in `CONTROLS` to measure; empty for all.
         on_row: called at the beginning and after each control, with what is finished.
 
     Returns:
         All controls of the run, those of earlier calls included.
 
     Raises:
-        BadInput: the run has not ended or has no test, or a control does not exist.
+        BadInput: the run has not ended, or was not tested.
         GceError: as `gce.train` and `gce.evaluate`.
     """
     context, controls = _begun(name, options)
-    wanted = _wanted(context.facts, chosen)
+    wanted = _wanted(chosen)
     left_out = {each: why for each in CONTROLS if (why := CONTROLS[each].unfit(context.facts))}
     controls = Controls({each: row for each, row in controls.rows.items() if each not in left_out}, left_out)
     on_row(controls)
@@ -79,15 +79,16 @@ def measure_controls(
 def _begun(name: str, options: ControlOptions) -> tuple[Context, Controls]:
     with open_run(name) as run:
         facts, card = Facts.read(run), run.card() or {}
-    options = evolve(options, n=min(options.n, facts.settings.evaluation.test))
     found = stored(card, name) if card.get("policy") == facts.policy else Controls()
-    return Context(facts, options, Terminal()), found
+    context = Context(facts, options, Terminal())
+    tested = facts.settings.evaluation.test
+    if tested < options.n:
+        context.watcher.say(f"{name} was tested on {tested} problems per tier: so are its controls")
+        context = evolve(context, options=evolve(options, n=tested))
+    return context, found
 
 
-def _wanted(facts: Facts, chosen: Sequence[str]) -> list[str]:
-    for name in chosen:
-        if name not in CONTROLS:
-            raise BadInput(f"no control {name!r}: choose from {', '.join(CONTROLS)}")
+def _wanted(chosen: Sequence[str]) -> list[str]:
     return [name for name in CONTROLS if name in chosen or not chosen]
 
 
@@ -124,7 +125,7 @@ def estimated_controls(name: str, options: ControlOptions, chosen: Sequence[str]
     context, controls = _begun(name, options)
     facts, options = context.facts, context.options
     left: dict[str, tuple[Control, Work]] = {}
-    for each in _wanted(facts, chosen):
+    for each in _wanted(chosen):
         control = CONTROLS[each]
         if not control.unfit(facts) and not _fits(controls.rows.get(each), control.asked(options)):
             left[each] = (control, control.work(facts, options))

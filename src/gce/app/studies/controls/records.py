@@ -13,6 +13,7 @@ from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.demonstrations import demonstrations_for_training
 from gce.app.evaluation.scoring import check_coverage, stored_accuracy
 from gce.app.evaluation.stored_runs import iteration_records, stored_settings
+from gce.app.options import MOST_ANSWERS
 from gce.app.settings.records import TrainSettings
 from gce.app.training.state import Watcher
 from gce.app.wiring.evaluators import find_evaluator
@@ -21,7 +22,7 @@ from gce.domain.measurements import IterationRecord, MeanReward, add_counts
 from gce.domain.paired import Gain
 from gce.domain.statistics import Estimate, mean_over_tiers
 from gce.domain.tasks import Task
-from gce.errors import BadInput
+from gce.errors import BadInput, SettingError
 from gce.ports.runs import RunReader
 
 __all__ = ["Answers", "Context", "Control", "ControlOptions", "Facts", "Row", "Work", "compared", "first_of_each_tier"]
@@ -45,6 +46,12 @@ class ControlOptions:
     threads: int | None = None
     decontaminate: Path | None = None
     """A file of digests of the pretraining text's problems."""
+
+    def __attrs_post_init__(self) -> None:
+        if (answers := self.pass_problems * self.pass_samples) > MOST_ANSWERS:
+            expected = f"at most {MOST_ANSWERS:,} answers per tier"
+            message = f"{{pass_problems}} times {{pass_samples}} must be {expected}, got {answers:,}"
+            raise SettingError("pass_samples", expected, answers, message)
 
 
 @frozen(slots=False)
@@ -82,7 +89,8 @@ class Facts:
     @property
     def folder(self) -> str:
         """Where the runs of the controls are kept; a run that goes on gets new ones."""
-        return f"{self.name}/validity/iteration-{self.records[-1].iteration if self.records else 0}"
+        last = self.records[-1].iteration if self.records else 0
+        return str(Path(self.name, "validity", f"iteration-{last}"))
 
     @property
     def iterations(self) -> int:
