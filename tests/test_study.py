@@ -235,8 +235,8 @@ def test_tiers_are_mastered_over_time() -> None:
         return IterationRecord(iteration, {}, {}, 0, 0, None, None, None, 0, dev=dev)
 
     records = [record(1), record(2, T0=8, T1=7, T2=9), record(3, T0=9, T1=8, T2=7)]
-    assert share_mastered(records) == [(2, pytest.approx(2 / 3)), (3, pytest.approx(2 / 3))]
-    assert share_mastered(records, level=0.9) == [(2, pytest.approx(1 / 3)), (3, pytest.approx(1 / 3))]
+    assert share_mastered(records) == [(2, 2 / 3), (3, 2 / 3)]
+    assert share_mastered(records, level=0.9) == [(2, 1 / 3), (3, 1 / 3)]
     assert share_mastered([]) == share_mastered([record(1)]) == []
     runs = [
         evolve(run("full", 0, "1"), mastered=[(1, 0.0), (2, 0.5)]),
