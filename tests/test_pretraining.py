@@ -77,3 +77,31 @@ def test_pretraining_at_a_small_scale_ends_with_a_model(tmp_path: Path) -> None:
     assert lines[-1]["loss"] < lines[0]["loss"]
     assert (tmp_path / "model.safetensors").stat().st_size > 10**6
     assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "llama"
+
+
+def test_the_digests_of_the_text_are_those_of_the_problems_in_it(tmp_path: Path) -> None:
+    """Every solved example has one problem at least; nothing is left of the listening."""
+    from gce.app.studies.controls.decontamination import read_digests
+    from gce.domain.tasks.scheduling.canonical import canonical_digest
+    from pretraining.digests import instances, write_digests
+
+    stage = STAGES[2]
+    shown = [(conversation(stage, SEED, index), instances(stage, SEED, index)) for index in range(60)]
+    for turns, problems in shown:
+        text = "\n".join(turn.content for turn in turns if turn.role == "user")
+        if "Answer" in turns[-1].content:
+            assert problems and all(label in text for problem in problems for label in problem.labels)
+    assert corpus.conversation(stage, SEED, 0) == shown[0][0], "nothing is left of the listening"
+    count = write_digests(tmp_path / "digests", SEED, {stage.name: 60})
+    found = read_digests(tmp_path / "digests")
+    assert found.found == {canonical_digest(problem) for _, problems in shown for problem in problems}
+    assert found.task == "scheduling" and len(found.found) == count > 40
+
+
+def test_how_much_was_drawn_is_read_from_the_log(tmp_path: Path) -> None:
+    """The pool that a stage began last was drawn, though little of it was trained on."""
+    from pretraining.digests import drawn_pools
+
+    lines = [{"stage_name": name, "pool": pool} for name, pool in (("look-ups", 1), ("look-ups", 2), ("steps", 1))]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert drawn_pools(tmp_path / "log.jsonl") == {"look-ups": 3, "steps": 2}

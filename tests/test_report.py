@@ -270,8 +270,9 @@ def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:
     assert cli.main(study) == 0
     found = titles(tmp_path)["Study: ablations"]
     assert [row[0] for row in found["tables"][0]["rows"]] == ["full", "shuffled"]
-    (figure,) = found["figures"].values()
+    figure, over_time = found["figures"].values()
     assert figure["rows"][0][0] == "shuffled vs full"
+    assert over_time["head"][:3] == ["panel", "line", "iteration"]
 
 
 @pytest.mark.parametrize(

@@ -222,3 +222,40 @@ def test_bad_studies_are_refused_in_one_line(
     assert cli.main(["ablate", *TOY, *arguments, "--dir", str(tmp_path / "study")]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "study").exists()
+
+
+def test_tiers_are_mastered_over_time() -> None:
+    """Three tiers: T0 from the second iteration on, T1 at the third; T2 is forgotten as it was learned."""
+    from gce.app.studies.study import mastered_over_time
+    from gce.domain.diagnosis import share_mastered
+    from gce.domain.measurements import Interval, IterationRecord
+
+    def record(iteration: int, **right: int) -> IterationRecord:
+        dev = {tier: Interval(10, count, 0.0, 1.0) for tier, count in right.items()}
+        return IterationRecord(iteration, {}, {}, 0, 0, None, None, None, 0, dev=dev)
+
+    records = [record(1), record(2, T0=8, T1=7, T2=9), record(3, T0=9, T1=8, T2=7)]
+    assert share_mastered(records) == [(2, 2 / 3), (3, 2 / 3)]
+    assert share_mastered(records, level=0.9) == [(2, 1 / 3), (3, 1 / 3)]
+    assert share_mastered([]) == share_mastered([record(1)]) == []
+    runs = [
+        evolve(run("full", 0, "1"), mastered=[(1, 0.0), (2, 0.5)]),
+        evolve(run("full", 1, "1"), mastered=[(1, 0.5)]),
+        evolve(run("no-accumulation", 0, "1"), mastered=[(1, 0.25)]),
+    ]
+    assert mastered_over_time(runs) == {"full": [(1.0, 0.25), (2.0, 0.5)], "no-accumulation": [(1.0, 0.25)]}
+
+
+def test_a_report_of_a_study_shows_what_was_mastered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From training rollouts where there is no dev; not where one iteration is all there is."""
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+    for iterations, shown in (("1", False), ("2", True)):
+        where = str(tmp_path / iterations)
+        sizes = (*SMALL, "--iterations", iterations, "--dir", where, "--seeds", "0")
+        assert cli.main(["ablate", *TOY, *sizes, "--conditions", "full,no-accumulation", "-q"]) == 0
+        capsys.readouterr()
+        assert cli.main(["report", where, "--json"]) == 0
+        (section,) = json.loads(capsys.readouterr().out)
+        assert ("Share of tiers mastered over time" in section["figures"]) == shown
+    rows = section["figures"]["Share of tiers mastered over time"]["rows"]
+    assert [row[1:3] for row in rows] == [[name, n] for name in ("full", "no-accumulation") for n in ("1", "2")]

@@ -102,7 +102,7 @@ def _lines(figure: Lines, canvas: Any) -> None:
         for place, (line, points) in enumerate(figure.panels.get(panel, {}).items()):
             (drawn[line],) = axis.plot([x for x, _ in points], [percent * y for _, y in points], **_line_style(place))
         for place, (line, measured) in enumerate(figure.intervals.get(panel, {}).items()):
-            xs = [x + 0.05 * place for x, _ in measured]
+            xs = [x * 1.03**place if figure.doubles else x + 0.05 * place for x, _ in measured]
             ys, reach = _heights([found for _, found in measured], percent)
             drawn[line] = axis.errorbar(xs, ys, yerr=reach, capsize=2, linewidth=1, **_line_style(place))
         if len(drawn) > 1:  # A single line is what its panel's title says.
@@ -110,7 +110,11 @@ def _lines(figure: Lines, canvas: Any) -> None:
         axis.margins(x=0.1)
         axis.set_title(_shortened(panel, LONGEST_TITLE), fontsize=9)
         axis.grid(alpha=0.2)
-        axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        if figure.doubles:
+            axis.set_xscale("log", base=2)
+            axis.xaxis.set_major_formatter("{x:g}")
+        else:
+            axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         if panel in figure.shares:
             axis.set_ylim(-3, 103)
     for axis in flat[:: len(axes[0])][-1:] + flat[1 : len(names)][-1:]:

@@ -122,10 +122,10 @@ def _run(name: str, parsed: argparse.Namespace, arguments: Sequence[str]) -> int
 
 
 def _resuming(parsed: argparse.Namespace, arguments: Sequence[str]) -> list[str]:
-    """The command that goes on where this one was interrupted; a study or a file of answers goes on by itself."""
+    """The command that goes on where this one was interrupted; some go on by themselves."""
     if parsed.command == "train" and parsed.run_dir is not None and _begun(parsed.run_dir):
         return [_filled("gce train --run-dir {run_dir} --resume", vars(parsed))]
-    repeats = parsed.command == "ablate" or vars(parsed).get("answers")
+    repeats = parsed.command == "ablate" or vars(parsed).get("answers") or vars(parsed).get("deep")
     return [shlex.join(["gce", *arguments])] if repeats else []
 
 

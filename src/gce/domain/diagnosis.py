@@ -15,6 +15,7 @@ from gce.domain.measurements import Interval, IterationRecord, TierCount, add_co
 from gce.domain.statistics import difference, interval
 
 __all__ = [
+    "MASTERED",
     "PATIENCE",
     "Fall",
     "FirstWave",
@@ -23,10 +24,36 @@ __all__ = [
     "falls",
     "first_gains",
     "run_counts",
+    "share_mastered",
 ]
 
 PATIENCE = 3
 """Iterations in a row that show the same before it is said."""
+MASTERED = 0.8
+"""Solve rate from which on a tier counts as mastered."""
+
+
+def share_mastered(records: Sequence[IterationRecord], *, level: float = MASTERED) -> list[tuple[int, float]]:
+    """Share of tiers that are mastered after each iteration, as (iteration, share).
+
+    A tier is mastered while its last accuracy on dev is at least `level`; in a run without evaluations on dev, the
+    solve rate of its last training rollouts. Tiers that were not measured yet count as not mastered; iterations before
+    the first measurement are left out.
+    """
+    if any(record.dev for record in records):
+        measured = [{tier: found.share for tier, found in record.dev.items() if found.n} for record in records]
+    else:
+        measured = [
+            {tier: count.correct / count.rollouts for tier, count in record.tiers.items()} for record in records
+        ]
+    tiers = {tier for each in measured for tier in each}
+    known: dict[str, float] = {}
+    found = []
+    for record, each in zip(records, measured, strict=True):
+        known |= each
+        if known:
+            found.append((record.iteration, sum(value >= level for value in known.values()) / len(tiers)))
+    return found
 
 
 def diagnose(records: Sequence[IterationRecord]) -> dict[str, str]:

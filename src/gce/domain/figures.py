@@ -37,6 +37,8 @@ class Lines:
     shares: Sequence[str] = field(default=(), kw_only=True)
     intervals: Mapping[str, Mapping[str, Sequence[tuple[float, Measured]]]] = field(factory=dict, kw_only=True)
     """By panel and line."""
+    doubles: bool = field(default=False, kw_only=True)
+    """Whether the axis across is logarithmic with base 2."""
 
     @property
     def names(self) -> list[str]:

@@ -17,6 +17,7 @@ from gce.domain.conversations import Conversation
 from gce.domain.measurements import Interval
 from gce.domain.metrics import by_tier
 from gce.domain.metrics.rates import ACCURACY
+from gce.domain.outcomes import rate
 from gce.domain.problems import Problem
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain, to_plain
@@ -40,6 +41,7 @@ __all__ = [
     "judge",
     "judge_each",
     "sampled",
+    "stored_accuracy",
     "stored_outcome",
     "stored_reward",
     "stored_shares",
@@ -265,6 +267,14 @@ def stored_reward(record: Mapping[str, Any]) -> float | None:
         return None
     reward: float = record.get("reward", float(record["right"]))
     return reward
+
+
+def stored_accuracy(records: Iterable[Mapping[str, Any]]) -> dict[str, Interval]:
+    """Share right by tier of stored answers, in the order in which tiers come."""
+    found: dict[str, list[Status]] = {}
+    for record in records:
+        found.setdefault(record["tier"], []).append(stored_outcome(record))
+    return {tier: rate(each) for tier, each in found.items()}
 
 
 def accuracy(answers: Iterable[Answer]) -> dict[str, Interval]:

@@ -10,9 +10,11 @@ from gce.app.evaluation.baselines import CONCLUSION, shortcut_margins
 from gce.app.evaluation.rewards import MOMENTS
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.evaluation.shifts import distribution_parts
+from gce.app.reports.controls import control_sections
 from gce.app.reports.run import ReportedRun, Shares
 from gce.app.reports.section import Section
 from gce.app.settings.records import parts_of_warm_up
+from gce.app.studies.controls.conclusions import stored
 from gce.app.tables.cells import count_words, coverage_cell, difference_cell, gain_line, share_cell
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
@@ -156,6 +158,9 @@ def validity_sections(run: ReportedRun) -> list[Section]:
             return [
                 Section("Validity card", ("The card is from before the run was continued: run gce validity again.",))
             ]
+        controls = control_sections(stored(card, run.name)) if "controls" in card else []
+        if "lines" not in card and controls:
+            return controls
         rows = tuple(
             (
                 line["what"],
@@ -165,7 +170,10 @@ def validity_sections(run: ReportedRun) -> list[Section]:
             )
             for line in card["lines"]
         )
-        return [Section("Validity card", tuple(card["words"]), (Table(("", "% (95 %)", "n", "coverage"), rows),))]
+        return [
+            Section("Validity card", tuple(card["words"]), (Table(("", "% (95 %)", "n", "coverage"), rows),)),
+            *controls,
+        ]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadInput(
             f"{run.name}/validity.json is not a validity card: run gce validity again, or delete it"

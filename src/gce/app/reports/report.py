@@ -46,12 +46,20 @@ class Report:
         return f"<report of {self.title}: {len(self.sections)} sections>"
 
     def _repr_html_(self) -> str:
-        try:
-            page = self.html()
-        except MissingExtra:
-            page = html_page(self.title, self.sections, lambda _figure: "")
         # Nothing in the frame reaches the notebook: it has an origin of its own.
-        return f'<iframe sandbox="allow-scripts" srcdoc="{escape(page)}" width="100%" height="600"></iframe>'
+        page = escape(self._page())
+        return f'<iframe sandbox="allow-scripts" srcdoc="{page}" width="100%" height="600"></iframe>'
+
+    def _page(self) -> str:
+        """The page; without pictures, but with their data, where matplotlib is not installed."""
+        try:
+            return self.html()
+        except MissingExtra:
+            return html_page(self.title, self.sections, lambda _figure: "")
+
+    def write_page(self, out: Path) -> None:
+        """Write the page, in place of an earlier one, whether matplotlib is installed or not; BadInput as `write`."""
+        write_output(out, self._page().encode(), mark=MARKS["html"], replace=True)
 
     @property
     def plain(self) -> list[dict[str, Any]]:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from gce.app.reports.section import Section
 from gce.app.studies.conditions import STUDIES
-from gce.app.studies.study import INTERVALS_IN_WORDS, effect_rows, effects, finished, graded, unclear
-from gce.domain.figures import Effects, Table
+from gce.app.studies.study import (
+    INTERVALS_IN_WORDS,
+    effect_rows,
+    effects,
+    finished,
+    graded,
+    mastered_over_time,
+    unclear,
+)
+from gce.domain.diagnosis import MASTERED
+from gce.domain.figures import Effects, Figure, Lines, Points, Table
 from gce.errors import BadInput
 from gce.ports.runs import Runs
 
@@ -43,7 +52,16 @@ def study_sections(runs: Runs, study: str, *, verify: bool) -> list[Section]:
             words.append(
                 f"Not statistically significant (this needs p < 0.05 and the same sign for all seeds): {names}."
             )
-        pictures = (Effects(f"study-{name}", f"Effect of each condition of {name}", drawn),) if drawn else ()
+        pictures: tuple[Figure, ...] = (
+            (Effects(f"study-{name}", f"Effect of each condition of {name}", drawn),) if drawn else ()
+        )
+        mastered = mastered_over_time(done)
+        if any(len(points) > 1 for points in mastered.values()):
+            pictures = (*pictures, _mastered(name, mastered))
+            words.append(
+                f"A tier is mastered from {100 * MASTERED:.0f} % on: accuracy on dev or, in runs without dev, solve "
+                "rate of training rollouts; mean over seeds. Curves that rise in steps show a curriculum."
+            )
         tables = [Table(head, tuple(rows)), what]
         if rewarded := graded(done):
             head, rows = effect_rows(effects(rewarded, conditions), done)
@@ -52,3 +70,8 @@ def study_sections(runs: Runs, study: str, *, verify: bool) -> list[Section]:
     if sections:
         return sections
     raise BadInput(f"expected a run or a study with finished runs in {study}, found neither")
+
+
+def _mastered(study: str, found: Points) -> Lines:
+    panel = "tiers mastered, %"
+    return Lines(f"study-{study}-mastered", "Share of tiers mastered over time", {panel: found}, shares=(panel,))

@@ -6,8 +6,7 @@ DIR/fold-K, so that what is there is never run again, as in a study.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from attrs import frozen
 
 from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.resolution import half_width, listed
-from gce.app.evaluation.scoring import stored_outcome
+from gce.app.evaluation.scoring import stored_accuracy
 from gce.app.settings.records import TrainSettings
 from gce.app.settings.values import changed, settings_from
 from gce.app.studies.running import PlannedRun, check_begun, resolved, run_all
@@ -28,11 +27,9 @@ from gce.app.wiring.files import check_apart
 from gce.app.wiring.runs import open_run
 from gce.app.wiring.tasks import find_preset, find_task, fold_name, in_fold, task_name
 from gce.domain.measurements import Interval
-from gce.domain.outcomes import rate
 from gce.domain.paired import Gain
 from gce.domain.statistics import Estimate
 from gce.domain.tasks import Listed, Task
-from gce.domain.verdicts import Status
 from gce.errors import BadInput, SettingError
 
 __all__ = ["CrossFit", "cross_fit"]
@@ -143,13 +140,6 @@ def _pooled(name: str, folds: int) -> CrossFit:
     gain = stored_gain(before, after)
     if gain is None:
         raise BadInput(f"no question in {name} was judged both before and after training")
-    rows = (_by_tier(before), _by_tier(after))
+    rows = (stored_accuracy(before), stored_accuracy(after))
     reward = stored_gain(before, after, rewards=True)
     return CrossFit(name, folds, *rows, gain.mean, gain.gained, gain.lost, gain.p, reward)
-
-
-def _by_tier(answers: Sequence[Mapping[str, Any]]) -> dict[str, Interval]:
-    found: dict[str, list[Status]] = defaultdict(list)
-    for answer in answers:
-        found[answer["tier"]].append(stored_outcome(answer))
-    return {tier: rate(each) for tier, each in found.items()}

@@ -9,8 +9,10 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from gce.app.evaluation.scoring import stored_reward, stored_shares
+from gce.app.evaluation.stored_runs import iteration_records
 from gce.app.studies.conditions import Condition
 from gce.app.tables.cells import coverage_cell, difference_cell, p_cell, share_cell
+from gce.domain.diagnosis import share_mastered
 from gce.domain.outcomes import coverage
 from gce.domain.paired import hierarchical_bootstrap
 from gce.domain.problems import ProblemId
@@ -26,6 +28,7 @@ __all__ = [
     "effects",
     "finished",
     "graded",
+    "mastered_over_time",
     "moved_blocks",
     "unclear",
 ]
@@ -47,6 +50,8 @@ class Finished:
     summary: Mapping[str, Any]
     rewards: Mapping[tuple[str, str], float] = field(factory=dict)
     """The rewards of the same answers, in [0, 1]."""
+    mastered: Sequence[tuple[int, float]] = ()
+    """Share of tiers mastered after each iteration; see `share_mastered`."""
 
 
 def finished(runs: Runs, study: str, conditions: Mapping[str, Condition], *, verify: bool = True) -> list[Finished]:
@@ -66,7 +71,7 @@ def finished(runs: Runs, study: str, conditions: Mapping[str, Condition], *, ver
 
 def _finished(runs: Runs, name: str, condition: str, seed: int, verify: bool) -> Finished | None:
     with runs.read(name, verify=verify) as run:
-        summary, answers = run.summary(), run.answers("test-after")
+        summary, answers, records = run.summary(), run.answers("test-after"), iteration_records(run)
     if summary is None or not answers:
         return None
     right, rewards = {}, {}
@@ -74,7 +79,7 @@ def _finished(runs: Runs, name: str, condition: str, seed: int, verify: bool) ->
         if (reward := stored_reward(each)) is not None:
             problem = each["tier"], _identity(each)
             right[problem], rewards[problem] = float(each["right"]), reward
-    return Finished(condition, seed, right, summary, rewards)
+    return Finished(condition, seed, right, summary, rewards, share_mastered(records))
 
 
 def graded(runs: Sequence[Finished]) -> list[Finished]:
@@ -181,6 +186,18 @@ def effect_rows(found: Sequence[Effect], runs: Sequence[Finished]) -> tuple[tupl
             )
         )
     return head, rows
+
+
+def mastered_over_time(runs: Sequence[Finished]) -> dict[str, list[tuple[float, float]]]:
+    """Return by condition the share of mastered tiers after each iteration, mean over the seeds that reached it."""
+    found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        for iteration, share in run.mastered:
+            found[run.condition][iteration].append(share)
+    return {
+        condition: [(float(number), sum(shares) / len(shares)) for number, shares in sorted(each.items())]
+        for condition, each in found.items()
+    }
 
 
 def moved_blocks(runs: Sequence[Finished], condition: str) -> str:

@@ -35,7 +35,7 @@ from gce.domain.traces import trace_of
 from gce.errors import BadInput
 from gce.ports.model import Learner, Sampler
 
-__all__ = ["Trial", "evaluation_lines", "measure", "training_lines", "work_of"]
+__all__ = ["Trial", "asked_problems", "evaluation_lines", "measure", "training_lines", "work_of"]
 
 MOST_TOKENS = 128
 """Of the first answers that are sampled to see how fast the model is."""
@@ -122,12 +122,12 @@ def work_of(settings: TrainSettings, task: Task) -> Work:
     updates = float(optimizer.updates)
     if optimizer.epochs is not None:
         updates = optimizer.epochs * ceil(sampled / optimizer.batch)
-    test = _asked(task, preset, "test", settings.evaluation.test)
-    dev = _asked(task, preset, "dev", settings.evaluation.dev) / settings.evaluation.dev_every
+    test = asked_problems(task, preset, "test", settings.evaluation.test)
+    dev = asked_problems(task, preset, "dev", settings.evaluation.dev) / settings.evaluation.dev_every
     n, shifts = settings.evaluation.shift_problems, shifts_to_measure(evolve(settings, preset=preset), task)
-    shifted = sum(_asked(other, its_preset, "test", n) for other, its_preset in shifts.values())
+    shifted = sum(asked_problems(other, its_preset, "test", n) for other, its_preset in shifts.values())
     also = other_tasks(evolve(settings, preset=preset), task).values()
-    elsewhere = sum(_asked(other, its_preset, "dev", settings.evaluation.dev) for other, its_preset in also)
+    elsewhere = sum(asked_problems(other, its_preset, "dev", settings.evaluation.dev) for other, its_preset in also)
     return Work(
         settings.last_iteration,
         before={"test before": test, **({"other tasks before": elsewhere} if elsewhere else {})},
@@ -142,7 +142,7 @@ def work_of(settings: TrainSettings, task: Task) -> Work:
     )
 
 
-def _asked(task: Task, preset: str, split: Split, most: int) -> int:
+def asked_problems(task: Task, preset: str, split: Split, most: int) -> int:
     """The problems of a split in all tiers, at most so many in each, and no more than a list of questions has."""
     return asked_for(task, preset, [tier.name for tier in task.tiers(preset)], split, most)
 
@@ -165,7 +165,7 @@ def training_lines(settings: TrainSettings) -> list[str]:
         f"{left['train']:,.0f}, greedy answers to test and dev problems {answers - left['sample']:,.0f}"
     ]
     settings = evolve(settings, model=evolve(settings.model, name=settings.model.name or default_model(task)))
-    lines += gain_found(_asked(task, settings.preset, "test", settings.evaluation.test))
+    lines += gain_found(asked_problems(task, settings.preset, "test", settings.evaluation.test))
     if reason := is_at_hand(settings.model.name):
         return [*lines, *_bounds(answers, settings.rollouts.max_tokens or task.max_tokens, reason)]
     model = find_learning_model(settings, task)

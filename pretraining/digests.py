@@ -1,0 +1,86 @@
+"""Writes the digests of the pretraining text: `python -m pretraining.digests --directory DIR --out FILE`.
+
+DIR is where `python -m pretraining train` kept its log, which says how much of each stage was drawn. `gce validity
+--deep RUN --decontaminate FILE` then checks that no test problem of a run is among them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from gce.domain.tasks import TASKS
+from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.wording import prompt_text
+from pretraining import corpus
+from pretraining.corpus import STAGES, Stage, conversation
+
+__all__ = ["digests", "drawn_pools", "instances", "write_digests"]
+
+TASK = "scheduling"
+
+
+def instances(stage: Stage, seed: int, index: int) -> list[Instance]:
+    """Return the problems that example number `index` of a stage shows; those of drills lack what is not shown.
+
+    Every problem of the text is put into words by one function, which is listened to while the text is drawn again.
+    """
+    found: list[Instance] = []
+
+    def noting(instance: Instance, *given: Any, **named: Any) -> str:
+        found.append(instance)
+        return worded(instance, *given, **named)
+
+    worded = prompt_text
+    with patch.object(corpus, "prompt_text", noting):
+        conversation(stage, seed, index)
+    return found
+
+
+def digests(seed: int, examples: Mapping[str, int]) -> Iterator[str]:
+    """Yield the digest of each problem in the first so many examples of each stage, by the stage's name."""
+    for stage in STAGES:
+        for index in range(examples.get(stage.name, 0)):
+            yield from map(TASKS[TASK].digest, instances(stage, seed, index))
+
+
+def drawn_pools(log: Path) -> dict[str, int]:
+    """Return how many pools of examples each stage drew, by the training log: the last one it began is counted too."""
+    found: dict[str, int] = {}
+    for line in map(json.loads, log.read_text().splitlines()):
+        found[line["stage_name"]] = max(found.get(line["stage_name"], 0), int(line["pool"]) + 1)
+    return found
+
+
+def write_digests(out: Path, seed: int, examples: Mapping[str, int]) -> int:
+    """Write the file that `--decontaminate` reads, and return the number of different digests in it."""
+    found = sorted(set(digests(seed, examples)))
+    source = f"the pretraining text of gce-tiny (seed {seed}, {sum(examples.values()):,} examples)"
+    header = json.dumps({"digests": TASK, "source": source})
+    out.write_text("\n".join([header, *found]) + "\n")
+    return len(found)
+
+
+def main() -> None:
+    """Command line."""
+    from pretraining.__main__ import POOL  # Loads torch.
+
+    parser = argparse.ArgumentParser(prog="python -m pretraining.digests", description=__doc__)
+    parser.add_argument("--directory", type=Path, required=True, help="directory of python -m pretraining train")
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the training (default 7)")
+    options = parser.parse_args()
+    log = options.directory / "log.jsonl"
+    if not log.is_file():
+        parser.error(f"{log} is no file: give the directory of python -m pretraining train")
+    examples = {name: pools * POOL for name, pools in drawn_pools(log).items()}
+    count = write_digests(options.out, options.seed, examples)
+    print(f"{count:,} digests of {sum(examples.values()):,} examples: {options.out}")
+
+
+if __name__ == "__main__":
+    main()
