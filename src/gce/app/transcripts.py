@@ -280,6 +280,7 @@ def _transcript(
         reward=stored_reward(record),
         prompt=prompt,
         text=record["text"],
+        reasoning=record.get("reasoning", ""),
         answer=pieces(record["text"], [(fault.about, fault.message) for fault in faults]),
         verdicts=tuple(f"{verdict['evaluator']}: {verdict['status']}" for verdict in record["verdicts"]),
         faults=faults,

@@ -252,7 +252,7 @@ def _local(settings: TrainSettings) -> dict[str, Any]:
 
 
 def _load_http(name: str, settings: TrainSettings, _task: Task) -> Model:
-    from gce.adapters.models.servers.openai_model import load_http_model
+    from gce.adapters.models.servers.http_model import load_http_model
 
     return load_http_model(name, concurrency=settings.model.concurrency, timeout=settings.model.timeout)
 
