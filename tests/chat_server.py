@@ -144,7 +144,9 @@ class ChatServer:
         if any(message["role"] == "system" for message in body["messages"]):
             return 400, _error("messages: unexpected role system")
         spoken = {**body, "messages": [body.get("system", ""), *body["messages"]], "stop": body.get("stop_sequences")}
-        status, content = self._chat(f"Bearer {self._key}", {name: value for name, value in spoken.items() if value is not None})
+        status, content = self._chat(
+            f"Bearer {self._key}", {name: value for name, value in spoken.items() if value is not None}
+        )
         if status != 200:
             return status, content
         found = json.loads(content)

@@ -1,4 +1,4 @@
-"""What paid models cost: prices, what was used, and the limits that an evaluation sets. Knows no provider and no clock."""
+"""What paid models cost: prices, what was used, and the limits of an evaluation. Knows no provider and no clock."""
 
 from __future__ import annotations
 

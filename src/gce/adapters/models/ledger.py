@@ -104,15 +104,16 @@ class Ledger:
             Unfinished: it would exceed a limit even alone, or time is up.
         """
         with self._lock:
-            minutes = self.limits.minutes
-            if minutes is not None and self._clock() - self._began >= _MINUTE * minutes:
-                raise self._reached("minutes")
-            if reached := over(self.limits, self._used + most):
-                raise self._reached(reached)
+            self._check(most)
             if over(self.limits, self._used + self._reserved + most):
                 return False
             self._reserved += most
             return True
+
+    def check(self) -> None:
+        """Raise Unfinished if a limit is exceeded, or time is up."""
+        with self._lock:
+            self._check(Used())
 
     def settle(self, most: Used, used: Used) -> None:
         """Count what a reserved request used, and free the rest."""
@@ -126,6 +127,13 @@ class Ledger:
                 held.unpriced - most.unpriced,
             )
             self._used += used
+
+    def _check(self, most: Used) -> None:
+        minutes = self.limits.minutes
+        if minutes is not None and self._clock() - self._began >= _MINUTE * minutes:
+            raise self._reached("minutes")
+        if reached := over(self.limits, self._used + most):
+            raise self._reached(reached)
 
     def _reached(self, limit: str) -> Unfinished:
         used = self._used

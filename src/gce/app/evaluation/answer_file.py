@@ -158,7 +158,9 @@ class AnswerFile:
 
     def _attempt(self, record: Mapping[str, Any]) -> Answer:
         found, problem = from_plain(_Attempt, record), self._problems[record["problem"]]
-        said = {name: getattr(found, name) for name in ("text", "finish_reason", "policy", "tokens", "error", "reasoning")}
+        said = {
+            name: getattr(found, name) for name in ("text", "finish_reason", "policy", "tokens", "error", "reasoning")
+        }
         completion = Completion(problem.key, **said)
         return Answer(problem, completion, found.verdicts, stored_reward(record), found.right, found.score)
 

@@ -38,7 +38,9 @@ def read_message(body: Any) -> Reply:
     usage = usage if isinstance(usage, dict) else {}
     counts = [as_count(usage[name]) for name in _INPUT if usage.get(name) is not None]
     known = "input_tokens" in usage and None not in counts
-    return Reply((choice,), sum(count or 0 for count in counts) if known else None, as_count(usage.get("output_tokens")))
+    return Reply(
+        (choice,), sum(count or 0 for count in counts) if known else None, as_count(usage.get("output_tokens"))
+    )
 
 
 def _joined(blocks: Iterable[Any], kind: str) -> str:

@@ -89,7 +89,7 @@ class Dialect:
     """From messages to the fields of a request that hold them."""
     read: Callable[[Any], Reply]
     """From the value that `body_of` returned to a reply; NotAReplyError if it is none."""
-    parameters: Parameters = Parameters()
+    parameters: Parameters = field(factory=Parameters)
     """Those that the format has."""
 
 

@@ -21,7 +21,15 @@ from typing import Any
 from attrs import frozen
 
 from gce.adapters.models.ledger import Ledger, Sent
-from gce.adapters.models.requests import all_different, cut_before
+from gce.adapters.models.requests import all_different
+from gce.adapters.models.servers.chat_requests import (
+    body_of_request,
+    completion_of,
+    ended_by_the_server,
+    most_used,
+    parameters_of,
+    temperature_note,
+)
 from gce.adapters.models.servers.connection import (
     CONNECT_SECONDS,
     FORM,
@@ -33,7 +41,7 @@ from gce.adapters.models.servers.connection import (
     pause_before,
     split_url,
 )
-from gce.adapters.models.servers.dialect import ENDS, Choice, NotAReplyError, Reply
+from gce.adapters.models.servers.dialect import ENDS, NotAReplyError, Reply
 from gce.adapters.models.servers.faults import fault_of, what_is_told
 from gce.adapters.models.servers.providers import SERVER, Provider, split_name
 from gce.domain.completions import Completion, SampleRequest
@@ -41,14 +49,12 @@ from gce.domain.models import ModelInfo
 from gce.domain.spending import Price, Used, cost_of
 from gce.errors import ModelError, Unfinished, one_line
 
-__all__ = ["HttpModel", "Usage", "load_http_model", "load_provider_model", "most_used"]
+__all__ = ["HttpModel", "Usage", "load_http_model", "load_provider_model"]
 
 _OPTIONAL = ("n", "logprobs", "seed", "stop")
 """Optional fields, in the order in which they are left out if the server refuses them."""
-_SEED_BITS = 31
 _POLL = 0.05
 """Seconds between looks at whether a request is allowed yet."""
-_TOKENS_OF_A_ROLE = 16
 _MOST_CHOICES = 128
 """Maximum choices of one response: OpenAI's own limit."""
 _MOST_TOKENS = 1 << 16
@@ -159,8 +165,8 @@ class HttpModel:
     `max_tokens` as part of it.
 
     Reasoning is kept apart from the text, whether a server returns it separately or as a <think> block at the text's
-    beginning. The text is cut at a stop string if the server has not done so. It is not detected if a server removes a stop string and continues after
-    it, as mlx_lm.server 0.32 does with strings that are tokenized differently.
+    beginning. The text is cut at a stop string if the server has not done so. It is not detected if a server removes a
+    stop string and continues after it, as mlx_lm.server 0.32 does with strings that are tokenized differently.
 
     A completion with the finish reason `error` gives its reason in `error`. If that begins with "no room", the server
     stated that the prompt does not fit the model's context. Otherwise the server ended the text for a reason of its own
@@ -199,7 +205,6 @@ class HttpModel:
         self.name = name
         self._policy = hashlib.sha256(f"{url} {name}".encode()).hexdigest()
         self._dialect = provider.dialect
-        self._parameters = provider.of(name)
         self._provider = provider
         self._ledger = ledger or Ledger()
         self._pace = self._ledger.pace(provider.name or url)
@@ -208,7 +213,7 @@ class HttpModel:
         self._concurrency = concurrency
         self._attempts = attempts
         self._sleep = sleep
-        self._refused = self._parameters.refused
+        self._refused = provider.of(name).refused
         self._usage = Usage()
         self._lock = Lock()
 
@@ -225,9 +230,7 @@ class HttpModel:
 
         A server may change the weights under the same name.
         """
-        note = ""
-        if "temperature" in self._parameters.refused:
-            note = "takes no temperature: answers are sampled as the provider chooses, not greedily"
+        note = temperature_note(self._provider, self.name)
         return ModelInfo(identity=self._policy, capabilities=frozenset({"sample"}), note=note)
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
@@ -252,7 +255,8 @@ class HttpModel:
                 if not limits:
                     found = await self._ask(client, group[:1] if "n" in self._refused else group)
             except Unfinished as limit:
-                limits.append(limit)
+                if len(group) == 1:  # Several choices may be too much where one is not.
+                    limits.append(limit)
             slots.release()
             for completion in found:
                 put(completion)
@@ -274,7 +278,8 @@ class HttpModel:
 
     async def _ask(self, client: Client, group: Sequence[SampleRequest]) -> list[Completion]:
         """Return completions of some requests of a group, always of a single one; the rest must be sent alone."""
-        wanted, failures, most = self._wanted(group), 0, most_used(group, self._price)
+        wanted = {name: value for name, value in parameters_of(group).items() if self._takes(name, value)}
+        failures, most = 0, most_used(group, self._price)
         # Refusals are cheap for a server, so find the smallest set of fields that it refuses.
         fields = [name for name in _OPTIONAL if name in wanted]
         if self._provider is not SERVER and wanted.get("temperature") == 1:  # Which is the default.
@@ -285,7 +290,7 @@ class HttpModel:
             self._count(Usage(requests=1))
             try:
                 sent = {name: value for name, value in wanted.items() if name not in left_out}
-                reply = await self._try(client, self._body(group[0], sent), most)
+                reply = await self._try(client, body_of_request(self._provider, self.name, group[0], sent), most)
                 self._count(Usage(prompt_tokens=reply.prompt_tokens or 0, tokens=reply.tokens or 0))
                 short = len(reply.choices) < len(group)
                 self._refuse({*left_out, "n"} if short else {*left_out})
@@ -294,10 +299,10 @@ class HttpModel:
                 ended = [pair for pair in pairs if pair[1].finish_reason in ENDS]
                 if len(group) > 1:
                     self._count(Usage(retries=len(pairs) - len(ended)))
-                    return [self._completion(request, choice, reply) for request, choice in ended]
+                    return [completion_of(request, choice, reply, self._policy) for request, choice in ended]
                 if ended or failures + 1 == self._attempts:
-                    return [self._completion(*pairs[0], reply)]
-                raise FailedError(_ended_by_the_server(reply.choices[0]))
+                    return [completion_of(*pairs[0], reply, self._policy)]
+                raise FailedError(ended_by_the_server(reply.choices[0]))
             except _NoRoomError as error:
                 return [Completion(request.key, "", "context", self._policy, error=str(error)) for request in group]
             except _RefusedError as error:
@@ -315,26 +320,11 @@ class HttpModel:
                 self._count(Usage(retries=1))
                 await self._sleep(pause_before(error.pause, group[0].seed, failures))
 
-    def _wanted(self, group: Sequence[SampleRequest]) -> dict[str, Any]:
-        """Return the parameters of a request for a group, by the names of `Parameters`."""
-        first = group[0]
-        wanted: dict[str, Any] = {
-            "temperature": first.temperature,
-            "max_tokens": first.max_tokens,
-            "seed": first.seed & ((1 << _SEED_BITS) - 1),
-        }
-        if len(group) > 1:
-            wanted["n"] = len(group)
-        if len(group) > 1 or first.temperature == 1:  # They also tell the length of each choice.
-            wanted["logprobs"] = True
-        if first.stop:
-            wanted["stop"] = list(first.stop)
-        return {name: value for name, value in wanted.items() if name not in self._refused}
-
-    def _body(self, request: SampleRequest, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        renamed = self._parameters.renamed
-        named = {renamed.get(name, name): value for name, value in parameters.items()}
-        return {"model": self.name, **self._dialect.conversation(request.messages), **named}
+    def _takes(self, name: str, value: object) -> bool:
+        """Return whether a parameter is to be sent; a temperature that is not the default is left out only by table."""
+        if name == "temperature" and value != 1:
+            return name not in self._provider.of(self.name).refused
+        return name not in self._refused
 
     async def _try(self, client: Client, body: Mapping[str, Any], most: Used) -> Reply:
         """Send a request once it is allowed to be, and count what it used, at most `most`."""
@@ -370,25 +360,6 @@ class HttpModel:
                 raise FailedError(words, pause=answer.pause)
         raise _RefusedError(words, may_be_a_field=answer.status in (400, 422))
 
-    def _completion(self, request: SampleRequest, choice: Choice, reply: Reply) -> Completion:
-        alone = len(reply.choices) == 1
-        text = cut_before(choice.text, request.stop)
-        cut = text != choice.text
-        ends = ENDS.get(choice.finish_reason)
-        reason = "error" if ends is None else "stop" if cut else ends
-        tells_all = not cut and request.temperature == 1 and reply.counted == reply.tokens
-        return Completion(
-            key=request.key,
-            text="" if ends is None else text,
-            finish_reason=reason,
-            policy=self._policy,
-            log_probabilities=choice.log_probabilities if tells_all else None,
-            prompt_tokens=reply.prompt_tokens,
-            tokens=reply.tokens if alone else choice.tokens,
-            error=_ended_by_the_server(choice) if ends is None else "",
-            reasoning="" if ends is None else choice.reasoning,
-        )
-
     def _count(self, more: Usage) -> None:
         with self._lock:
             had = self._usage
@@ -414,20 +385,6 @@ class _RefusedError(Exception):
     def __init__(self, words: str, *, may_be_a_field: bool) -> None:
         super().__init__(words)
         self.may_be_a_field = may_be_a_field
-
-
-def _ended_by_the_server(choice: Choice) -> str:
-    return f"the server ended it for the reason {str(choice.finish_reason)[:40]!r}"
-
-
-def most_used(group: Sequence[SampleRequest], price: Price | None) -> Used:
-    """Return the most that one request for a group can use.
-
-    A prompt has at most as many tokens as bytes, and some for each message's role.
-    """
-    messages = group[0].messages
-    read = sum(len(message.content.encode(errors="replace")) + _TOKENS_OF_A_ROLE for message in messages)
-    return cost_of(price, read + _TOKENS_OF_A_ROLE, len(group) * group[0].max_tokens)
 
 
 def _offered(base: str, key: str, provider: Provider) -> str:

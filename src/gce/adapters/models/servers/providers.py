@@ -43,7 +43,7 @@ class Provider:
     """Environment variable of the API key."""
     dialect: Dialect = OPENAI
     reasoning: Reasoning = "message field"
-    parameters: Parameters = Parameters()
+    parameters: Parameters = field(factory=Parameters)
     """What all of its models have in common."""
     rules: tuple[Rule, ...] = field(default=(), converter=tuple)
     """For some of its models; the first that fits is added."""
