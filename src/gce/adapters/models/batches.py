@@ -106,14 +106,18 @@ class BatchModel:
         found: dict[str, Mapping[str, Any]] = {}
         for path in sorted(self._folder.glob("*.jsonl")) if self._folder.is_dir() else ():
             if not _WRITTEN.fullmatch(path.name):
-                for number, line in enumerate(open_input(path, _MOST_BYTES), 1):
-                    try:
-                        record = self._redacted(json.loads(line))
-                        found[str(record["custom_id"])] = {name: record.get(name) for name in ("response", "error")}
-                        (record.get("response") or {}).get("body")
-                    except _BROKEN as error:
-                        raise BadInput(f"line {number} of {path} is no answer in OpenAI's batch format") from error
+                with open_input(path, _MOST_BYTES) as lines:
+                    found |= (self._answer(path, number, line) for number, line in enumerate(lines, 1))
         return found
+
+    def _answer(self, path: Path, number: int, line: bytes) -> tuple[str, Mapping[str, Any]]:
+        """Return the request's name and the answer of a line."""
+        try:
+            record = self._redacted(json.loads(line))
+            (record.get("response") or {}).get("body")
+            return str(record["custom_id"]), {name: record.get(name) for name in ("response", "error")}
+        except _BROKEN as error:
+            raise BadInput(f"line {number} of {path} is no answer in OpenAI's batch format") from error
 
     def _ask(self, waiting: Mapping[str, SampleRequest], answers: Mapping[str, Any]) -> Unfinished:
         """Write what nobody was asked yet, and return what to do next."""
@@ -140,7 +144,8 @@ class BatchModel:
 
     def _names(self, path: Path) -> set[str]:
         try:
-            return {str(json.loads(line)["custom_id"]) for line in open_input(path, _MOST_BYTES)}
+            with open_input(path, _MOST_BYTES) as lines:
+                return {str(json.loads(line)["custom_id"]) for line in lines}
         except _BROKEN as error:
             raise BadInput(f"{path} is no file of requests in OpenAI's batch format") from error
 

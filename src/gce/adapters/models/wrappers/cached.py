@@ -13,7 +13,6 @@ from attrs import evolve
 
 from gce.adapters.models.request_hash import request_hash
 from gce.adapters.models.requests import all_different
-from gce.adapters.system.durable_files import write_synced
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
 from gce.domain.serialization import from_plain, to_plain
@@ -79,7 +78,7 @@ class Cached:
         half = path.with_name(f".{name}.{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_synced(half, content)
+            half.write_bytes(content)  # Not synced: what a crash damages is asked again.
             os.replace(half, path)
         except OSError as error:
             raise BadInput(f"cannot write {path}: {error.strerror}", hint="give another {cache}") from error
