@@ -375,7 +375,7 @@ def test_a_command_is_a_model_of_the_command_line(tmp_path: Path, capsys: pytest
 # A batch
 
 
-def line_of(request: dict[str, Any], text: str = "4", **response: Any) -> str:
+def line_of(request: Any, text: str = "4", **response: Any) -> str:
     body = {
         "choices": [{"index": 0, "message": {"content": text, "reasoning": "hm"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 9, "completion_tokens": 2},
@@ -420,7 +420,7 @@ def test_what_was_asked_is_not_written_again_unless_a_batch_came_back_without_it
     third = evolve(REQUEST, key="m", max_tokens=8)
     with pytest.raises(Unfinished, match=r"requests-3.jsonl"):
         list(model.sample([REQUEST, third]))
-    (tmp_path / "two.jsonl").write_text(line_of(*asked_in(tmp_path / "requests-3.jsonl")))
+    (tmp_path / "two.jsonl").write_text(line_of(asked_in(tmp_path / "requests-3.jsonl")[0]))
     (tmp_path / "requests-1.jsonl").unlink()
     with pytest.raises(Unfinished, match=r"1 of them written to .*requests-4.jsonl"):
         list(model.sample([REQUEST, third]))
@@ -439,7 +439,7 @@ def test_an_answer_that_is_an_error_is_one(tmp_path: Path, response: Any, reason
     model = BatchModel(tmp_path, "toy")
     with pytest.raises(Unfinished):
         list(model.sample([REQUEST]))
-    (tmp_path / "out.jsonl").write_text(line_of(*asked_in(tmp_path / "requests-1.jsonl"), **response))
+    (tmp_path / "out.jsonl").write_text(line_of(asked_in(tmp_path / "requests-1.jsonl")[0], **response))
     (completion,) = model.sample([REQUEST])
     assert completion.finish_reason == reason and said in completion.error
 
@@ -455,7 +455,7 @@ def test_a_key_in_a_batch_is_taken_out(tmp_path: Path) -> None:
     model = BatchModel(tmp_path, "toy", keys=[KEY])
     with pytest.raises(Unfinished):
         list(model.sample([REQUEST]))
-    (tmp_path / "out.jsonl").write_text(line_of(*asked_in(tmp_path / "requests-1.jsonl"), text=f"a {KEY}"))
+    (tmp_path / "out.jsonl").write_text(line_of(asked_in(tmp_path / "requests-1.jsonl")[0], text=f"a {KEY}"))
     assert texts(model, REQUEST) == {"k": "a [key]"}
 
 

@@ -120,6 +120,8 @@ class Transcript:
     tokens: int | None
     policy: str
     """SHA-256 of the weights that wrote it, or the model's name."""
+    reasoning: str = ""
+    """What the backend reported apart from the answer."""
     notes: tuple[str, ...] = ()
     """What is missing, and why."""
 

@@ -97,8 +97,8 @@ class BatchModel:
                 return Completion(request.key, "", "error", self._info.identity, error=str(error))
         told = what_is_told(answer.get("error") or body)[:300]
         if isinstance(status, int) and fault_of(status, body) == "no room":
-            error = f"no room in the context: {told}"
-            return Completion(request.key, "", "context", self._info.identity, error=error)
+            no_room = f"no room in the context: {told}"
+            return Completion(request.key, "", "context", self._info.identity, error=no_room)
         return Completion(request.key, "", "error", self._info.identity, error=f"the batch has an error: {told}")
 
     def _answers(self) -> dict[str, Mapping[str, Any]]:

@@ -5,7 +5,7 @@ A format is a `Dialect`: `openai_format.OPENAI`, `anthropic_format.ANTHROPIC`. I
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from attrs import field, frozen
@@ -62,11 +62,15 @@ class Reply:
         return sum(choice.tokens or 0 for choice in self.choices)
 
 
+def _names(given: Iterable[str]) -> frozenset[str]:
+    return frozenset(given)
+
+
 @frozen
 class Parameters:
     """Which parameters a model takes: `n`, `logprobs`, `seed`, `stop`, `temperature`, `max_tokens`."""
 
-    refused: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    refused: frozenset[str] = field(default=frozenset(), converter=_names)
     """Those that are not sent, because the model refuses them or does not heed them."""
     renamed: Mapping[str, str] = field(factory=dict)
     """Those with another name in the request."""

@@ -45,7 +45,7 @@ class Provider:
     reasoning: Reasoning = "message field"
     parameters: Parameters = field(factory=Parameters)
     """What all of its models have in common."""
-    rules: tuple[Rule, ...] = field(default=(), converter=tuple)
+    rules: tuple[Rule, ...] = ()
     """For some of its models; the first that fits is added."""
 
     @property
@@ -78,7 +78,7 @@ PROVIDERS: dict[str, Provider] = {
             "OPENAI_API_KEY",
             reasoning="counted only",
             parameters=Parameters(renamed={"max_tokens": "max_completion_tokens"}),
-            rules=[Rule(_OPENAI_REASONS, Parameters(refused={"temperature", "logprobs", "stop"}))],
+            rules=(Rule(_OPENAI_REASONS, Parameters(refused={"temperature", "logprobs", "stop"})),),
         ),
         Provider(
             "anthropic",
@@ -86,7 +86,7 @@ PROVIDERS: dict[str, Provider] = {
             "ANTHROPIC_API_KEY",
             ANTHROPIC,
             "thinking blocks",
-            rules=[Rule(_CLAUDE_ADAPTIVE, _NO_TEMPERATURE)],
+            rules=(Rule(_CLAUDE_ADAPTIVE, _NO_TEMPERATURE),),
         ),
         Provider(
             "google",
@@ -99,7 +99,10 @@ PROVIDERS: dict[str, Provider] = {
             "openrouter",
             "https://openrouter.ai/api/v1",
             "OPENROUTER_API_KEY",
-            rules=[Rule(rf"openai/(?:{_OPENAI_REASONS})", _REASONS), Rule(rf"anthropic/{_CLAUDE_ADAPTIVE}", _REASONS)],
+            rules=(
+                Rule(rf"openai/(?:{_OPENAI_REASONS})", _REASONS),
+                Rule(rf"anthropic/{_CLAUDE_ADAPTIVE}", _REASONS),
+            ),
         ),
         Provider(
             "together",
@@ -133,13 +136,13 @@ PROVIDERS: dict[str, Provider] = {
             "https://api.deepseek.com",
             "DEEPSEEK_API_KEY",
             parameters=Parameters(refused={"n"}),
-            rules=[Rule(r"deepseek-(?!chat)", _REASONS)],
+            rules=(Rule(r"deepseek-(?!chat)", _REASONS),),
         ),
         Provider(
             "xai",
             "https://api.x.ai/v1",
             "XAI_API_KEY",
-            rules=[Rule(r"grok-(?!.*non-reasoning)(?:3-mini|[4-9]|code|build)", Parameters(refused={"stop"}))],
+            rules=(Rule(r"grok-(?!.*non-reasoning)(?:3-mini|[4-9]|code|build)", Parameters(refused={"stop"})),),
         ),
     )
 }
