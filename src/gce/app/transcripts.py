@@ -120,10 +120,10 @@ class Transcript:
     tokens: int | None
     policy: str
     """SHA-256 of the weights that wrote it, or the model's name."""
-    reasoning: str = ""
-    """What the backend reported apart from the answer."""
     notes: tuple[str, ...] = ()
     """What is missing, and why."""
+    reasoning: str = ""
+    """What the backend reported apart from the answer."""
 
     @property
     def within_task(self) -> str:

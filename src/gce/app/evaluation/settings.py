@@ -79,10 +79,12 @@ def _several(kind: Kind, *others: type) -> Any:
     return field(default=(), converter=_members, validator=_of(kind, *others, several=True))
 
 
-def _name_of(model: Any) -> str:
-    if isinstance(model, LoadedModel):
-        return model.name
-    return model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
+def _name_of(given: Any) -> str:
+    if isinstance(given, LoadedModel):
+        return given.name
+    if isinstance(given, str):
+        return given
+    return str(getattr(given, "__name__", type(given).__name__))  # Of a function, its own name.
 
 
 @frozen(kw_only=True)
