@@ -100,7 +100,7 @@ class ChatServer:
         self._thread.join()
         assert not self.errors, self.errors
 
-    def answer(self, http: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+    def answer(self, http: BaseHTTPRequestHandler, body: dict[str, Any], *, anthropic: bool = False) -> None:
         with self._lock:
             self.bodies.append(body)
             self._now += 1
@@ -110,6 +110,8 @@ class ChatServer:
             self._gate.wait()
             if fault is not None:
                 self._misbehave(http, fault)
+            elif anthropic:
+                _send(http, *self._in_anthropics_format(http.headers, body))
             else:
                 _send(http, *self._chat(http.headers.get("Authorization", ""), body))
         finally:
@@ -133,12 +135,36 @@ class ChatServer:
         # Clients may not count on the order, so it is the wrong one.
         return 200, json.dumps({"choices": written[::-1], "usage": self._usage or usage}).encode()
 
+    def _in_anthropics_format(self, headers: Any, body: Mapping[str, Any]) -> tuple[int, bytes]:
+        """As `_chat`, in Anthropic's format."""
+        if headers.get("anthropic-version") is None or "max_tokens" not in body:
+            return 400, _error("expected a version and max_tokens")
+        if self._key is not None and headers.get("x-api-key") != self._key:
+            return 401, _error(f"invalid x-api-key: {headers.get('x-api-key')}")
+        if any(message["role"] == "system" for message in body["messages"]):
+            return 400, _error("messages: unexpected role system")
+        spoken = {**body, "messages": [body.get("system", ""), *body["messages"]], "stop": body.get("stop_sequences")}
+        status, content = self._chat(
+            f"Bearer {self._key}", {name: value for name, value in spoken.items() if value is not None}
+        )
+        if status != 200:
+            return status, content
+        found = json.loads(content)
+        (choice,), usage = found["choices"], found["usage"]
+        thought = [{"type": "thinking", "thinking": each} for each in [choice["message"].get("reasoning")] if each]
+        reason = {"stop": "end_turn", "length": "max_tokens"}.get(choice["finish_reason"], choice["finish_reason"])
+        blocks = [*thought, {"type": "text", "text": choice["message"]["content"]}]
+        counts = {"input_tokens": usage["prompt_tokens"], "output_tokens": usage["completion_tokens"]}
+        plain = {"type": "message", "role": "assistant", "content": blocks, "stop_reason": reason, "usage": counts}
+        return 200, json.dumps(plain).encode()
+
     def _write(self, prompt: str, body: Mapping[str, Any], place: int) -> dict[str, Any]:
-        seed = body.get("seed", 0) + place if body["temperature"] else 0
+        most = body.get("max_tokens") or body["max_completion_tokens"]
+        seed = body.get("seed", 0) + place if body.get("temperature", 1) else 0
         drawn = hashlib.sha256(f"{prompt} {seed}".encode()).digest()
         words = [WORDS[byte % len(WORDS)] for byte in drawn[: 4 + drawn[0] % 12]]
-        cut = len(words) > body["max_tokens"]
-        words = words[: body["max_tokens"]]
+        cut = len(words) > most
+        words = words[:most]
         text = " ".join(words)
         if self._stops:
             text = text[: min((text.index(end) for end in body.get("stop", ()) if end in text), default=None)]
@@ -215,8 +241,8 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(length)
             if len(body) < length:
                 raise ConnectionResetError("the client left before it had asked")
-            if self.path == "/v1/chat/completions":
-                server.answer(self, json.loads(body))
+            if self.path in ("/v1/chat/completions", "/v1/messages"):
+                server.answer(self, json.loads(body), anthropic=self.path == "/v1/messages")
             else:
                 _send(self, 404, _error("no such path"))
 

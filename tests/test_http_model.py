@@ -22,7 +22,7 @@ pytest.importorskip("httpx2")
 from chat_server import FAULTS, ChatServer
 
 from gce.adapters.models.servers import connection
-from gce.adapters.models.servers.openai_model import HttpModel, Usage, load_http_model
+from gce.adapters.models.servers.http_model import HttpModel, Usage, load_http_model
 from gce.app import cli
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.problems import Message
@@ -353,7 +353,7 @@ def test_a_closed_iterator_ends_what_is_under_way() -> None:
 def test_an_abandoned_iterator_does_not_hold_up_the_interpreter(tmp_path: Path) -> None:
     code = (
         "import atexit, sys, threading\natexit.register(lambda: print(threading.active_count()))\n"
-        "from gce.adapters.models.servers.openai_model import load_http_model\n"
+        "from gce.adapters.models.servers.http_model import load_http_model\n"
         "from gce.domain.completions import SampleRequest\nfrom gce.domain.problems import Message\n"
         "model = load_http_model(sys.argv[1])\n"
         "requests = [SampleRequest(f'{i}', (Message('user', f'{i}'),), i) for i in range(8)]\n"
@@ -601,11 +601,32 @@ def test_models_that_a_server_offers_are_listed_without_the_key() -> None:
     assert str(caught.value).endswith("it offers toy, x[key], [key]")
 
 
-@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
-def test_reasoning_told_apart_is_part_of_the_text(field: str) -> None:
-    with ChatServer(message={field: "first a", "content": "a, b"}) as server:
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"reasoning": "first a", "content": "a, b"},
+        {"reasoning_content": "first a", "content": "a, b"},
+        {"content": "<think>\nfirst a\n</think>\n\na, b"},
+    ],
+)
+def test_reasoning_is_kept_apart_from_the_answer(message: dict[str, str]) -> None:
+    """A stop string that reasoning holds does not cut the answer."""
+    with ChatServer(message=message) as server:
+        (completion,) = model_of(server).sample(requests_of(1, stop=("first",)))
+    assert (completion.text, completion.reasoning) == ("a, b", "first a")
+
+
+def test_reasoning_that_does_not_end_leaves_no_answer() -> None:
+    with ChatServer(message={"content": "<think>first a, or"}) as server:
         (completion,) = model_of(server).sample(requests_of(1))
-    assert completion.text == "<think>\nfirst a\n</think>\na, b"
+    assert (completion.text, completion.reasoning) == ("", "first a, or")
+
+
+@pytest.mark.parametrize("text", ["a </think> b", "a <think> b", " <thinking> a"])
+def test_what_is_no_block_of_reasoning_stays_in_the_answer(text: str) -> None:
+    with ChatServer(message={"content": text}) as server:
+        (completion,) = model_of(server).sample(requests_of(1))
+    assert (completion.text, completion.reasoning) == (text, "")
 
 
 def test_text_can_be_written_to_a_file() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gce.adapters.models.servers.faults import fault_of, what_is_told
 from gce.adapters.models.servers.json_bodies import body_of
-from gce.adapters.models.servers.openai_format import fault_of, what_is_told
 from gce.adapters.models.servers.redaction import Redaction
 
 NOTHING = Redaction("")

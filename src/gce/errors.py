@@ -5,6 +5,7 @@
     ├── BadInput             something a user gave: a name, a file, a number
     │   ├── RunInUse         a run that another process works on
     │   └── SettingError     a setting's value that cannot be used, alone or beside another's
+    ├── Unfinished           a limit was reached, or answers are to come from elsewhere; the same command goes on later
     ├── LowCoverage          too many answers failed to be given or judged for a rate to be trusted
     ├── DamagedStore         a run directory whose contents do not match their hashes
     └── ModelError           a model that cannot be loaded or used as asked
@@ -27,6 +28,7 @@ __all__ = [
     "ModelError",
     "RunInUse",
     "SettingError",
+    "Unfinished",
     "one_line",
 ]
 
@@ -87,6 +89,19 @@ class SettingError(BadInput):
 
 def _named(text: str, name_of: Callable[[str], str]) -> str:
     return re.sub(r"\{([a-z_.]+)\}", lambda found: name_of(found[1]), text)
+
+
+class Unfinished(GceError):
+    """Work that stopped before it was done: at a limit of cost or time, or because answers come from elsewhere.
+
+    In the message a name in braces stands for a setting.
+    """
+
+    status = 3
+
+    def said(self, name_of: Callable[[str], str]) -> str:
+        """See `GceError.said`; here the braces are in the message."""
+        return _named(super().said(name_of), name_of)
 
 
 class LowCoverage(GceError):

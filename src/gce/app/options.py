@@ -22,6 +22,7 @@ __all__ = [
     "COMPARISONS",
     "DECIMAL",
     "DECIMAL_FROM_0",
+    "DOLLARS",
     "FITTED",
     "FOLDS",
     "ITERATIONS",
@@ -37,6 +38,7 @@ __all__ = [
     "PROBLEMS_FROM_0",
     "PROBLEMS_PRINTED",
     "RANK",
+    "RATE",
     "REQUESTS",
     "RESPONSES",
     "SAMPLES",
@@ -56,6 +58,7 @@ __all__ = [
     "THREADS",
     "TIERS",
     "TOKENS",
+    "TOKENS_IN_ALL",
     "UPDATES",
     "ByName",
     "Choice",
@@ -426,6 +429,11 @@ TIERS = SEED_COUNT = COMPARISONS = Count(1, 100)
 THREADS = Count(1, 1_024)
 REQUESTS = Count(1, 1_000)
 """Under way at a time: each needs an open file, and a process usually gets 1,024 of them."""
+
+RATE = Count(1, 1_000_000_000)
+"""A minute."""
+TOKENS_IN_ALL = Count(1, 1_000_000_000_000)
+DOLLARS = Number(0.0, 1e6, above=True)
 
 SHARE = Number(0.0, 1.0)
 SHARE_ABOVE_0 = Number(0.0, 1.0, above=True)

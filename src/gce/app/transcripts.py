@@ -122,6 +122,8 @@ class Transcript:
     """SHA-256 of the weights that wrote it, or the model's name."""
     notes: tuple[str, ...] = ()
     """What is missing, and why."""
+    reasoning: str = ""
+    """What the backend reported apart from the answer."""
 
     @property
     def within_task(self) -> str:
@@ -280,6 +282,7 @@ def _transcript(
         reward=stored_reward(record),
         prompt=prompt,
         text=record["text"],
+        reasoning=record.get("reasoning", ""),
         answer=pieces(record["text"], [(fault.about, fault.message) for fault in faults]),
         verdicts=tuple(f"{verdict['evaluator']}: {verdict['status']}" for verdict in record["verdicts"]),
         faults=faults,

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from attrs import field, frozen, validators
 
 from gce.domain.problems import Message
+from gce.domain.serialization import OMIT_DEFAULT
 
 __all__ = ["Completion", "FinishReason", "SampleRequest"]
 
@@ -56,6 +57,8 @@ class Completion:
     """Number of generated tokens; defaults to the length of `token_ids`."""
     error: str = ""
     """Why there is no text, in one sentence, if the finish reason is `context` or `error`."""
+    reasoning: str = field(default="", metadata=OMIT_DEFAULT)
+    """What a backend reports as reasoning apart from the answer, which alone is `text`."""
 
     @prompt_tokens.default
     def _prompt_length(self) -> int | None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from attrs import fields_dict
+from attrs import evolve, fields_dict
 
 from gce.app.evaluation.power import gain_found
 from gce.app.evaluation.resolution import asked_for
 from gce.app.evaluation.results import check_result, summary
 from gce.app.evaluation.run import EvaluateSettings, evaluate
 from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
+from gce.app.evaluation.several_models import check_several, cost_lines, settings_of
 from gce.app.evaluation.shifts import shifts_of
 from gce.app.options import (
+    DOLLARS,
+    LENGTH_OF_RUN,
     NAME,
     NAMES,
     PATH,
     PROBLEMS,
+    RATE,
     REQUESTS,
     SAMPLES,
     SECONDS,
@@ -27,14 +31,16 @@ from gce.app.options import (
     TEMPERATURE,
     THREADS,
     TOKENS,
+    TOKENS_IN_ALL,
     Choice,
     ChoiceOrOwn,
     Listed,
 )
 from gce.app.parser import Parser
-from gce.app.settings.records import ExecutorSettings, ModelSettings, RolloutSettings, TrainSettings
+from gce.app.settings.records import ExecutorSettings
 from gce.app.terminal import Terminal, put, put_json, put_result
 from gce.app.training.dry_run import evaluation_lines
+from gce.app.wiring.access import access_of
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
 from gce.app.wiring.models import MODEL_HELP, backend_of, default_model
 from gce.app.wiring.names import STRATEGY
@@ -64,6 +70,7 @@ examples:
   gce evaluate --strategies zero-shot,few-shot,multi-turn,simulate,trained --adapter runs/1/checkpoints/last
   gce evaluate --model ./my-model --preset paper --n 100 --json
   gce evaluate --model http://127.0.0.1:8080/v1#qwen --strategies zero-shot,few-shot,multi-turn
+  gce evaluate --models openai:gpt-5,anthropic:claude-sonnet-4,hf:Qwen/Qwen3-8B --n 20 --max-cost 5 --cache answers
   gce evaluate --shifts --n 400 --adapter runs/1/checkpoints/last    the same on every distribution shift
   gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64
 """
@@ -76,6 +83,14 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--task", type=NAME, default="scheduling", help=TASK_HELP)
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
     parser.add_argument("--model", type=NAME, help=MODEL_HELP)
+    parser.add_argument(
+        "--models",
+        type=NAMES,
+        default=(),
+        metavar="NAME,...",
+        help="several models on the same problems in place of --model: a row each, and the gain of each over the first "
+        "paired by problem; with --answers FILE.jsonl each keeps its answers in FILE.NAME.jsonl",
+    )
     parser.add_argument("--adapter", type=PATH, help="adapter checkpoint to evaluate, such as RUN/checkpoints/last")
     parser.add_argument(
         "--strategies",
@@ -162,8 +177,12 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--threads", type=THREADS, help="CPU threads (default: one per core)")
     parser.add_argument("--concurrency", type=REQUESTS, default=8, help="concurrent requests to a server (default 8)")
     parser.add_argument(
-        "--timeout", type=SECONDS, default=300.0, help="maximum seconds to wait for a server's answer (default 300)"
+        "--timeout",
+        type=SECONDS,
+        default=300.0,
+        help="maximum seconds to wait for an answer of a server or a command (default 300)",
     )
+    _add_limits(parser)
     parser.add_argument(
         "--answers",
         type=PATH,
@@ -176,8 +195,45 @@ def add_arguments(parser: Parser) -> None:
         help="measure a small sample, and print how much work and time the evaluation would take",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.common += [*("--task", "--preset", "--model", "--adapter", "--strategies", "--tiers", "--shifts", "--n")]
+    parser.common += [
+        *("--task", "--preset", "--model", "--models", "--adapter", "--strategies", "--tiers", "--shifts", "--n")
+    ]
     parser.common += [*("--samples", "--temperature", "--answers", "--dry-run", "--json")]
+
+
+def _add_limits(parser: Parser) -> None:
+    parser.add_argument("--requests-per-minute", type=RATE, help="maximum requests to each provider in any minute")
+    parser.add_argument(
+        "--tokens-per-minute", type=RATE, help="maximum tokens of prompts and answers for each provider in any minute"
+    )
+    parser.add_argument(
+        "--max-tokens-total",
+        type=TOKENS_IN_ALL,
+        help="maximum tokens of all prompts and answers together: no request is sent that could exceed it",
+    )
+    parser.add_argument(
+        "--max-cost",
+        type=DOLLARS,
+        help="maximum cost of all requests in US dollars, by the known prices: no request is sent that could exceed it",
+    )
+    parser.add_argument("--max-minutes", type=LENGTH_OF_RUN, help="minutes after which no further request is sent")
+    parser.add_argument(
+        "--prices",
+        type=PATH,
+        help='JSON file of prices that come before the known ones: {"prices": {"openai:gpt-5": [1.25, 10]}}, US '
+        "dollars for a million tokens of prompts and of answers",
+    )
+    parser.add_argument(
+        "--allow-unknown-cost",
+        action="store_true",
+        help="ask models whose price is not known despite --max-cost, which then does not hold for them",
+    )
+    parser.add_argument(
+        "--cache",
+        type=PATH,
+        metavar="DIR",
+        help="keep answers of models behind servers, commands and people in this directory, and ask nothing twice",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -186,9 +242,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return _dry_run(EvaluateSettings(**given), arguments)
     result = evaluate(watcher=Terminal(), **given)
-    arguments.model = result.settings.model_name
+    arguments.model = result.settings.model_names[0] if arguments.models else result.settings.model_name
     trained = result.task.training_tiers(result.preset, ladder=False)
-    if arguments.answers:
+    if arguments.answers and not arguments.models:
         arguments.following = "gce transcript {answers}"
     elif given.get("adapter") or not trained or "learn" not in backend_of(arguments.model).capabilities:
         arguments.following = "gce check --task {task}{preset}"
@@ -205,18 +261,6 @@ def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:
     task = find_task(given.task_name)
     preset = find_preset(task, given.preset or "")
     tiers = find_tiers(task, preset, given.tiers)
-    chosen = ("device", "threads", "concurrency", "timeout")
-    settings = TrainSettings(
-        task=given.task_name,
-        preset=preset,
-        evaluator=arguments.evaluator,
-        model=ModelSettings(
-            name=given.model_name if given.model else default_model(task),
-            **{name: getattr(given, name) for name in chosen},
-        ),
-        rollouts=RolloutSettings(max_tokens=given.max_tokens),
-        executor=ExecutorSettings(runner=given.runner),
-    )
     names = given.strategies or (("trained",) if given.adapter else ("zero-shot",))
     problems = asked_for(task, preset, tiers, given.split, given.n)
     answers = {str(name): problems * given.samples for name in names}
@@ -227,8 +271,19 @@ def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:
         for name, field in fields_dict(EvaluateSettings).items()
         if name in vars(arguments) and (value := getattr(given, name)) != field.default
     }
-    lines = evaluation_lines(settings, task, tiers, given.split, answers)
-    lines += gain_found(problems, max(1, len(names) - 1)) if given.samples == 1 else []
+    access, lines = access_of(given), list[str]()
+    if given.models:
+        check_several(given)
+    for model in given.models or (given.model or default_model(task),):
+        settings = evolve(
+            settings_of(evolve(given, models=(), model=model), preset),
+            evaluator=arguments.evaluator,
+            executor=ExecutorSettings(runner=given.runner),
+        )
+        lines += [f"model {model}:"] if given.models else []
+        lines += evaluation_lines(settings, task, tiers, given.split, answers)
+        lines += cost_lines(model, access, sum(answers.values()) * (given.max_tokens or task.max_tokens))
+    lines += gain_found(problems, max(1, len(names) - 1, len(given.models) - 1)) if given.samples == 1 else []
     if arguments.json:
         put_json({"settings": differing, "estimate": lines}, indent=1)
     else:

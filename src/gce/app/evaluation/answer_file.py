@@ -158,7 +158,9 @@ class AnswerFile:
 
     def _attempt(self, record: Mapping[str, Any]) -> Answer:
         found, problem = from_plain(_Attempt, record), self._problems[record["problem"]]
-        said = {name: getattr(found, name) for name in ("text", "finish_reason", "policy", "tokens", "error")}
+        said = {
+            name: getattr(found, name) for name in ("text", "finish_reason", "policy", "tokens", "error", "reasoning")
+        }
         completion = Completion(problem.key, **said)
         return Answer(problem, completion, found.verdicts, stored_reward(record), found.right, found.score)
 
@@ -181,6 +183,7 @@ class _Attempt:
     reward: float | None = None
     score: float | None = None
     error: str = ""
+    reasoning: str = ""
 
 
 def open_answers(name: str, *, verify: bool = True) -> AbstractContextManager[AnswerReader]:

@@ -75,22 +75,24 @@ class Attempts:
     """Mean number of attempts."""
 
 
-def against(found: Mapping[str, Measured], metric: Metric[Any] = ACCURACY) -> dict[str, Gain]:
-    """Compare each strategy with zero-shot, if measured, over the units for which both have a value.
+def against(
+    found: Mapping[str, Measured], metric: Metric[Any] = ACCURACY, *, base: str = ZERO_SHOT.name
+) -> dict[str, Gain]:
+    """Compare each row with `base`, if measured, over the units for which both have a value.
 
     Raises:
         ValueError: the metric does not support paired comparison.
     """
     if metric.paired is None:
         raise ValueError(f"{metric.name} cannot be compared {metric.over} by {metric.over}")
-    if ZERO_SHOT.name not in found:
+    if base not in found:
         return {}
-    base = _numbers(metric, found[ZERO_SHOT.name].conversations)
+    before = _numbers(metric, found[base].conversations)
     compared = {}
     for name, measured in found.items():
         after = _numbers(metric, measured.conversations)
-        pairs = [(unit[0], base[unit], number) for unit, number in after.items() if unit in base]
-        if name != ZERO_SHOT.name and pairs:
+        pairs = [(unit[0], before[unit], number) for unit, number in after.items() if unit in before]
+        if name != base and pairs:
             compared[name] = pairs
     return paired_gains(compared)
 

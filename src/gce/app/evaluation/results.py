@@ -47,6 +47,8 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     given = result.settings
     counts = count_words(Counter(problem.tier for problem in result.problems), given.n)
     where = f"{given.model_name} on {result.task.name}/{result.preset}, {given.split} problems"
+    if given.models:
+        where += f", {next(iter(result.strategies.values())).name}"
     plain, parts = _samples(result) if given.samples > 1 else _strategies(result)
     for name, metric in result.metrics.items():
         found = result.estimates(metric)
@@ -131,7 +133,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     parts += [CONCLUSION] if floors else []
     parts += reward_parts
     parts += [f"* {name}: {note}" for name, note in notes.items()]
-    gains, reward_gains = result.gains(), result.gains(REWARD) if rewards else {}
+    gains, reward_gains, base = result.gains(), result.gains(REWARD) if rewards else {}, result.base
     again = {
         name: attempts(found[name], method=given.interval)
         for name, strategy in result.strategies.items()
@@ -139,8 +141,8 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     }
     if len(found) > 1:
         parts += ["", costs_table(found)]
-        parts += ["", _gains_table(gains)] if gains else []
-        parts += ["", _gains_table(reward_gains, rewards=True)] if reward_gains else []
+        parts += ["", _gains_table(gains, base)] if gains else []
+        parts += ["", _gains_table(reward_gains, base, rewards=True)] if reward_gains else []
     parts += _failures(found)
     most = max((strategy.attempts for strategy in result.strategies.values()), default=1)
     parts += ["", _attempts_table(again, most)] if again else []
@@ -191,11 +193,11 @@ def costs_table(found: Mapping[str, Measured]) -> Table:
     return Table(head, tuple(rows))
 
 
-def _gains_table(gains: Mapping[str, Gain], *, rewards: bool = False) -> Table:
-    head = ("gain over zero-shot", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)")
+def _gains_table(gains: Mapping[str, Gain], base: str, *, rewards: bool = False) -> Table:
+    head = (f"gain over {base}", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)")
     digits, scale = 1, 100.0
     if rewards:
-        head = ("gain in mean reward", "mean of tiers", "gained", "lost", "p (sign flip)", "p (Holm)")
+        head = (f"gain in mean reward over {base}", "mean of tiers", "gained", "lost", "p (sign flip)", "p (Holm)")
         digits, scale = 3, 1.0
     rows = []
     for name, each in gains.items():

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Unpack
 
@@ -24,15 +24,24 @@ from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.results import shown
 from gce.app.evaluation.scoring import answer_record, judge_each
 from gce.app.evaluation.settings import EvaluateKeywords, EvaluateSettings, evaluate_settings
+from gce.app.evaluation.several_models import (
+    alone_of,
+    check_at_once,
+    check_several,
+    is_metered,
+    settings_of,
+    used_words,
+)
 from gce.app.evaluation.shifts import AS_ASKED, answers_of_shift, shifts_of
 from gce.app.interruption import saying_if_interrupted, saying_if_slow
 from gce.app.loaded_model import model_of
 from gce.app.notebook import watch_of
 from gce.app.options import MOST_ANSWERS
-from gce.app.settings.records import LoraSettings, ModelSettings, RolloutSettings, TrainSettings
+from gce.app.settings.records import LoraSettings
 from gce.app.shown import Part, html_of, lines_of
 from gce.app.terminal import as_given
 from gce.app.training.state import Watcher
+from gce.app.wiring.access import Access, access_of
 from gce.app.wiring.evaluators import VERIFIER, find_evaluator
 from gce.app.wiring.files import check_appended
 from gce.app.wiring.models import default_model, find_model
@@ -74,6 +83,8 @@ class Evaluation:
     measured: Mapping[str, Measured]
     shifts: Mapping[str, Evaluation] = field(factory=dict)
     """The same on the task's distribution shifts, by what differs; empty unless they were asked for."""
+    base: str = ZERO_SHOT.name
+    """The row that others are compared with. Of several models, rows have the models' names."""
 
     @property
     def conversations(self) -> dict[str, tuple[Conversation, ...]]:
@@ -90,11 +101,15 @@ class Evaluation:
         """Every answer that counts, with its strategy, prompt and verdicts."""
         return Answers(
             lambda: (
-                {"strategy": name, **answer_record(each.last)}
+                {**self._row(name), **answer_record(each.last)}
                 for name, held in self.conversations.items()
                 for each in held
             )
         )
+
+    def _row(self, name: str) -> dict[str, str]:
+        strategy = {"strategy": self.strategies[name].name if self.settings.models else name}
+        return {"model": name, **strategy} if self.settings.models else strategy
 
     def __str__(self) -> str:
         return "\n".join(lines_of(self._shown))
@@ -111,8 +126,8 @@ class Evaluation:
         return shown(self)[1]
 
     def gains(self, metric: Metric[Any] | str = "accuracy") -> dict[str, Gain]:
-        """Each strategy against zero-shot, see `against`."""
-        return against(self.measured, self._metric(metric))
+        """Each row against `base`, see `against`."""
+        return against(self.measured, self._metric(metric), base=self.base)
 
     def _metric(self, metric: Metric[Any] | str) -> Metric[Any]:
         return {**METRICS, **self.metrics}[metric] if isinstance(metric, str) else metric
@@ -141,6 +156,9 @@ def evaluate(
         max_tokens      of a reply (tokens, default None: the task's)
         seed            of sampling (default 0)
         answers         file that keeps the answers: the same call then continues (default None)
+        models          several models on the same problems, compared with the first (default: none)
+        max_cost        US dollars, max_tokens_total and max_minutes: limits of all requests (default None)
+        cache           directory that keeps answers of models behind servers (default None)
 
     `help(gce.EvaluateSettings)` has all of them.
 
@@ -158,7 +176,37 @@ def evaluate(
         GceError: the model, its adapter or the file of answers cannot be used.
     """
     given = evaluate_settings({"task": task, "model": model, **settings})
-    watcher = watcher or watch_of(progress)(0)
+    watcher, access = watcher or watch_of(progress)(0), access_of(given)
+    result = _several(given, watcher, access) if given.models else _evaluated(given, watcher, access)
+    if words := used_words(access):
+        watcher.say(words)
+    return result
+
+
+def _several(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evaluation:
+    """Each model on the same problems; the result has a row for each, compared with the first."""
+    check_several(given)
+    task = find_task(given.task) if isinstance(given.task, str) else given.task
+    alone = dict(zip(given.model_names, map(partial(alone_of, given), given.models), strict=True))
+    for each in alone.values():
+        check_at_once(each, task, access)
+    found = {}
+    for name, each in alone.items():
+        watcher.say(f"model {name}")
+        found[name] = _evaluated(each, watcher, access)
+    first = next(iter(found.values()))
+    (strategy,) = first.strategies
+    return evolve(
+        first,
+        settings=given,
+        strategies={name: each.strategies[strategy] for name, each in found.items()},
+        measured={name: each.measured[strategy] for name, each in found.items()},
+        base=next(iter(found)),
+    )
+
+
+def _evaluated(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evaluation:
+    """One model."""
     strategies, metrics = _strategies(given), _metrics(given)
     found = find_task(given.task) if isinstance(given.task, str) else given.task
     given = evolve(given, model=default_model(found) if given.model is None else given.model)
@@ -167,12 +215,13 @@ def evaluate(
     distributions |= _shifts(given, found, preset, strategies)
     learned = None if given.adapter is None else find_adapter(given.adapter)
     with saying_if_interrupted(f"interrupted while the model {given.model_name} was being loaded: nothing was asked"):
-        loaded = _model(given, found, preset, learned, watcher)
+        loaded = _model(given, found, preset, learned, watcher, access)
+    counted = None if is_metered(given) else access
     results = {}
     for what, each in distributions.items():
         if len(distributions) > 1:
             watcher.say(f"{what}: {each.task.name}/{each.preset}")
-        results[what] = each.measured(strategies, metrics, loaded, learned, watcher)
+        results[what] = each.measured(strategies, metrics, loaded, learned, watcher, counted)
     result = results.pop(AS_ASKED)
     return evolve(result, shifts=results)
 
@@ -195,8 +244,9 @@ class _Distribution:
         loaded: Sampler,
         learned: ModelState | None,
         watcher: Watcher,
+        access: Access | None,
     ) -> Evaluation:
-        """Ask the model, or take what is kept of its answers."""
+        """Ask the model, or take what is kept of its answers; `access` counts what the model does not count itself."""
         given, task, preset = self.given, self.task, self.preset
         watcher.say(*resolution(task, preset, given.n, given.split))
         for strategy in strategies.values():
@@ -216,7 +266,7 @@ class _Distribution:
             saying_if_interrupted(f"the evaluation was interrupted; {again}"),
             nullcontext() if given.answers is None else AnswerFile(given.answers, asked, problems) as kept,
         ):
-            holding = _Holding(given, task, self.evaluator, problems, loaded, self.drawing, kept, watcher)
+            holding = _Holding(given, task, self.evaluator, problems, loaded, self.drawing, kept, watcher, access)
             measured = holding.hold(strategies, learned)
         return Evaluation(given, task, self.evaluator, preset, problems, strategies, metrics, measured)
 
@@ -312,21 +362,15 @@ def _check_shifts(given: EvaluateSettings, strategies: Mapping[str, Strategy]) -
         raise SettingError("metrics", "none", given.metrics, message)
 
 
-def _model(given: EvaluateSettings, task: Task, preset: str, learned: ModelState | None, watcher: Watcher) -> Sampler:
+def _model(
+    given: EvaluateSettings, task: Task, preset: str, learned: ModelState | None, watcher: Watcher, access: Access
+) -> Sampler:
     """The model, without what it learned."""
     model = model_of(given.model)
     if isinstance(model, str):
-        chosen = ("device", "threads", "concurrency", "timeout")
-        settings = TrainSettings(
-            task=given.task_name,
-            preset=preset,
-            seed=given.seed,
-            model=ModelSettings(name=model, **{name: getattr(given, name) for name in chosen}),
-            lora=LoraSettings(**shape_of(learned)),
-            rollouts=RolloutSettings(temperature=given.temperature, max_tokens=given.max_tokens),
-        )
+        settings = evolve(settings_of(given, preset), lora=LoraSettings(**shape_of(learned)))
         with saying_if_slow(watcher.say, f"loading {model}"):
-            model = find_model(settings, task)
+            model = find_model(settings, task, access)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {given.model_name} cannot be evaluated: it has no sample method")
     if learned is not None and not isinstance(model, Adaptable):
@@ -377,6 +421,7 @@ class _Holding:
     drawing: Settings
     kept: AnswerFile | None
     watcher: Watcher
+    access: Access | None
 
     def hold(self, strategies: Mapping[str, Strategy], learned: ModelState | None) -> dict[str, Measured]:
         """What each strategy gives; what is kept already is not asked again."""
@@ -443,6 +488,8 @@ class _Holding:
                 kept.add(name, which, conversation, now - last)
             last = now
             advance()
+            if self.access is not None:
+                self.access.count(conversation.prompt_tokens, conversation.tokens)
 
         conversations = converse(
             strategy,

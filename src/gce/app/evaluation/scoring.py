@@ -239,6 +239,7 @@ def answer_record(answer: Answer) -> dict[str, Any]:
         "tier": answer.problem.tier,
         "prompt": to_plain(answer.problem.prompt),
         "text": completion.text,
+        **({"reasoning": completion.reasoning} if completion.reasoning else {}),
         "tokens": completion.tokens,
         "finish_reason": completion.finish_reason,
         "policy": completion.policy,

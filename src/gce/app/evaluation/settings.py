@@ -11,9 +11,12 @@ from attrs import Attribute, field, fields_dict, frozen
 from gce.app.evaluation.conversations import Environments
 from gce.app.loaded_model import LoadedModel, model_of
 from gce.app.options import (
+    DOLLARS,
+    LENGTH_OF_RUN,
     NAME,
     PATH,
     PROBLEMS,
+    RATE,
     REQUESTS,
     SAMPLES,
     SECONDS,
@@ -23,6 +26,7 @@ from gce.app.options import (
     TEMPERATURE,
     THREADS,
     TOKENS,
+    TOKENS_IN_ALL,
     Choice,
     Kind,
     refusal,
@@ -75,6 +79,14 @@ def _several(kind: Kind, *others: type) -> Any:
     return field(default=(), converter=_members, validator=_of(kind, *others, several=True))
 
 
+def _name_of(given: Any) -> str:
+    if isinstance(given, LoadedModel):
+        return given.name
+    if isinstance(given, str):
+        return given
+    return str(getattr(given, "__name__", type(given).__name__))  # Of a function, its own name.
+
+
 @frozen(kw_only=True)
 class EvaluateSettings:
     """What is evaluated, and how."""
@@ -85,6 +97,8 @@ class EvaluateSettings:
     """Set of tiers; None takes the task's first."""
     model: Any = field(default=None, validator=_of(NAME, object))
     """A model, or the name of one; None takes the task's default, see `gce.app.wiring.models.default_model`."""
+    models: tuple[Any, ...] = _several(NAME, object)
+    """Several models on the same problems, compared with the first one; not beside `model`."""
     adapter: Path | None = field(default=None, converter=_path, validator=_of(PATH, Path))
     """A run's checkpoints/last, for the strategies `trained`, `trained-few-shot` and so on."""
     strategies: tuple[Strategy | str, ...] = _several(NAME, Strategy)
@@ -125,15 +139,34 @@ class EvaluateSettings:
     concurrency: int = field(default=8, validator=_of(REQUESTS))
     timeout: float = field(default=300.0, validator=_of(SECONDS))
     """Seconds for a server's answer."""
+    requests_per_minute: int | None = field(default=None, validator=_of(RATE))
+    """To each provider."""
+    tokens_per_minute: int | None = field(default=None, validator=_of(RATE))
+    """Of prompts and answers, for each provider."""
+    max_tokens_total: int | None = field(default=None, validator=_of(TOKENS_IN_ALL))
+    """Of all prompts and answers together."""
+    max_cost: float | None = field(default=None, validator=_of(DOLLARS))
+    """US dollars that all requests together may cost."""
+    max_minutes: float | None = field(default=None, validator=_of(LENGTH_OF_RUN))
+    """Time after which nothing more is asked."""
+    prices: Path | None = field(default=None, converter=_path, validator=_of(PATH, Path))
+    """A file of prices, which stand before those that are known."""
+    allow_unknown_cost: bool = field(default=False, validator=_of(SWITCH))
+    """Whether models without a known price are asked although `max_cost` is given."""
+    cache: Path | None = field(default=None, converter=_path, validator=_of(PATH, Path))
+    """A directory that keeps answers by what was asked, for models that sample only."""
     runner: str = field(default=AUTO, validator=_of(Choice(RUNNERS)))
     """Where programs are run that answers consist of."""
 
     @property
     def model_name(self) -> str:
-        """The name that was given, or the type of the model that was."""
-        if isinstance(self.model, LoadedModel):
-            return self.model.name
-        return self.model if isinstance(self.model, str) else type(self.model).__name__
+        """The name that was given, or the type of the model that was; of several models, all names."""
+        return ", ".join(self.model_names) or _name_of(self.model)
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names of several models."""
+        return tuple(map(_name_of, self.models))
 
     @property
     def task_name(self) -> str:
@@ -144,6 +177,7 @@ class EvaluateSettings:
 class EvaluateKeywords(TypedDict, total=False):
     """The keywords of `gce.evaluate` besides task and model, where one member may stand for several."""
 
+    models: Sequence[Any]
     preset: str | None
     adapter: Path | str | None
     strategies: Strategy | str | Sequence[Strategy | str]
@@ -168,6 +202,14 @@ class EvaluateKeywords(TypedDict, total=False):
     threads: int | None
     concurrency: int
     timeout: float
+    requests_per_minute: int | None
+    tokens_per_minute: int | None
+    max_tokens_total: int | None
+    max_cost: float | None
+    max_minutes: float | None
+    prices: Path | str | None
+    allow_unknown_cost: bool
+    cache: Path | str | None
     runner: str
 
 

@@ -111,7 +111,7 @@ def _transcript(found: Transcript, tiers: Sequence[str]) -> str:
     said = f'<small class="said">{_line(found.faults[0].message[:120])}</small>' if found.faults else ""
     summary = f"{_line(found.within_task)} <small>{_line(moment)}, {reward}</small> {said}"
     asked = "".join(map(_message, found.prompt)) or "<p>The prompt was not stored.</p>"
-    answered = "".join((_answer(found), _faults(found), _steps(found.steps)))
+    answered = "".join((_reasoning(found.reasoning), _answer(found), _faults(found), _steps(found.steps)))
     notes = "".join(f"<p><small>{_line(note)}</small></p>" for note in found.notes)
     return (
         f'<details class="{kinds}"><summary><span class="outcome">{found.outcome}</span> {summary}</summary>\n'
@@ -121,6 +121,11 @@ def _transcript(found: Transcript, tiers: Sequence[str]) -> str:
 
 def _message(message: Message) -> str:
     return f"<h3>{_line(message.role)}</h3><pre>{_text(clipped(message.content))}</pre>"
+
+
+def _reasoning(text: str) -> str:
+    shown = f"<details><summary>reasoning, apart from the answer</summary><pre>{_text(clipped(text))}</pre></details>"
+    return shown if text else ""
 
 
 def _answer(found: Transcript) -> str:

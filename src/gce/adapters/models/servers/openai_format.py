@@ -1,104 +1,18 @@
-"""Parse responses in OpenAI's chat format strictly: a server may send anything, and little of it is trusted.
+"""OpenAI's chat format, parsed strictly: a server may send anything, and little of it is trusted.
 
-Works on bytes; independent of connections and requests. The format: https://platform.openai.com/docs/api-reference/chat
+Works on decoded bodies; independent of connections. The format: https://platform.openai.com/docs/api-reference/chat
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-from attrs import frozen
-
+from gce.adapters.models.servers.dialect import Choice, Dialect, NotAReplyError, Reply, as_count, storable
 from gce.adapters.models.servers.json_bodies import Unreadable
-from gce.errors import one_line
+from gce.domain.problems import Message
 
-__all__ = [
-    "ENDS",
-    "Choice",
-    "NotAReplyError",
-    "Reply",
-    "fault_of",
-    "read_reply",
-    "what_is_told",
-]
-
-ENDS: Mapping[str | None, Literal["stop", "length"]] = {
-    "stop": "stop",
-    "eos_token": "stop",
-    "stop_sequence": "stop",
-    "end_turn": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-}
-"""Finish reasons with which a model stops by itself or at its token limit, in the words of OpenAI, TGI, Anthropic and
-Mistral. Any other (`content_filter`, `tool_calls`, `error`, none at all ...) is the server's doing and says nothing
-about the model."""
-
-_TOLD = 1 << 12
-"""Maximum characters of a message that are searched to classify a fault."""
-_LIMITED = re.compile(
-    r"quota|rate[ _-]?limit|too[ _]many[ _]requests|\b(tokens|requests)[ _]per[ _](second|min|hour|day|month)"
-    r"|\b[tr]p[smd]\b|billing|insufficient[ _](funds|balance|credit)|credit (balance|limit)|out of credits|\bpayment"
-    r"|\byour (current )?(plan|tier|organi[sz]ation|subscription)\b|queue|overload|throttl|concurren(t|cy)",
-    re.IGNORECASE,
-)
-"""Matches a limit of the account or of the server, whatever quantity it limits."""
-_NO_ROOM = re.compile(
-    r"context[ _-](length|size|window|limit)[ _](has been |is |was )?exceed|exceed[ _]context"
-    r"|(exceed|overflow|longer than|larger than|greater than|more than|too (long|large|big|many|short|small)|not enough"
-    r"|(not|n't) fit)[^.]{0,120}\bcontext\b"
-    r"|\bcontext\b[^.]{0,120}(exceed|overflow|too (small|short)|not enough|is full)"
-    r"|\bmax(imum)? (context|model|prompt|input|sequence)[ _](length|size)\b|\bmax_(model|seq|input)_len"
-    r"|\b(prompt|inputs?|messages?|conversation|sequence)( (text|tokens?|length|sequence))?( \([^)]{0,40}\))?"
-    r"( is| are| was| has| have)?( far| much| way)? too (long|large|many)"
-    r"|\b(prompt|inputs?|messages?|conversation|sequence|token count|requested tokens)\b[^.]{0,80}"
-    r"\b(exceeds?|longer than|larger than|more than)\b[^.]{0,80}\b(tokens?|(allowed )?length|limit of [0-9])"
-    r"|`?inputs`?( tokens)? (\+ `?max_new_tokens`? )?must (be <=|have less than) [0-9]+"
-    r"|reduce the length of (the|your) (messages?|prompt|input)",
-    re.IGNORECASE,
-)
-"""Matches a statement that the prompt, alone or with the requested tokens, exceeds the model's context."""
-_FOR_NOW = re.compile(
-    r"(at|over|full|no|insufficient|out of|exceed\w*|reached)( \w+){0,2} capacity"
-    r"|capacity( \w+){0,2} (exceeded|reached|full)|(try|retry)( \w+){0,3} (again|later)|retry after|temporar"
-    r"|unavailable|\bbusy\b|(still|is|being) load(ing|ed)|time[d -]?out|out of memory"
-    r"|slots?\b[^.]{0,20}\b(available|free)",
-    re.IGNORECASE,
-)
-"""Matches a temporary condition."""
-
-
-class NotAReplyError(Exception):
-    """The body is not a response in the chat format."""
-
-
-@frozen
-class Choice:
-    """One of several answers to the same messages."""
-
-    text: str
-    finish_reason: str | None
-    tokens: int | None = None
-    """Number of tokens for which the server reports log-probabilities."""
-    log_probabilities: tuple[float, ...] | None = None
-
-
-@frozen
-class Reply:
-    """A server's response."""
-
-    choices: tuple[Choice, ...]
-    prompt_tokens: int | None
-    tokens: int | None
-    """Generated tokens of all choices."""
-
-    @property
-    def counted(self) -> int:
-        """Number of tokens with log-probabilities, over all choices."""
-        return sum(choice.tokens or 0 for choice in self.choices)
+__all__ = ["OPENAI", "read_reply"]
 
 
 def read_reply(body: Any) -> Reply:
@@ -118,8 +32,8 @@ def read_reply(body: Any) -> Reply:
     usage = usage if isinstance(usage, dict) else {}
     return Reply(
         choices=tuple(choice for _, choice in sorted(choices, key=lambda choice: choice[0])),
-        prompt_tokens=_number_of(usage.get("prompt_tokens")),
-        tokens=_number_of(usage.get("completion_tokens")),
+        prompt_tokens=as_count(usage.get("prompt_tokens")),
+        tokens=as_count(usage.get("completion_tokens")),
     )
 
 
@@ -127,62 +41,36 @@ def _choice(found: Any) -> tuple[int, Choice]:
     """Return a choice and its index."""
     match found:
         case {"message": {"content": str() | None as content} as message, "finish_reason": str() | None as reason}:
-            reasoning = message.get("reasoning_content") or message.get("reasoning")
-            text = content or ""
-            if isinstance(reasoning, str):
-                text = f"<think>\n{reasoning}\n</think>\n{text}"
+            reasoning, text = _apart(storable(content or ""))
+            told = message.get("reasoning_content") or message.get("reasoning")
+            reasoning = storable(told) if isinstance(told, str) else reasoning
         case _:
             raise NotAReplyError("a choice without message and finish reason")
-    text = text.encode(errors="replace").decode()  # JSON can hold unpaired surrogates, but they cannot be stored.
     match found.get("logprobs"):
         case {"content": [*entries]}:
             values: list[Any] = [entry.get("logprob") if isinstance(entry, dict) else None for entry in entries]
             sound = all(type(value) in (int, float) and -1e6 < value <= 1e-3 for value in values)
-            choice = Choice(text, reason, len(values), tuple(map(float, values)) if sound else None)
+            log_probabilities = tuple(map(float, values)) if sound else None
+            choice = Choice(text, reason, len(values), log_probabilities, reasoning=reasoning)
         case _:
-            choice = Choice(text, reason)
-    return _number_of(found.get("index")) or 0, choice
+            choice = Choice(text, reason, reasoning=reasoning)
+    return as_count(found.get("index")) or 0, choice
 
 
-def _number_of(value: object) -> int | None:
-    """Return the value if it is a valid count."""
-    return value if type(value) is int and 0 <= value < 1 << 31 else None
+def _apart(content: str) -> tuple[str, str]:
+    """Return reasoning and answer of content that begins with a <think> block; without its end, nothing is answer."""
+    if not content.lstrip().startswith("<think>"):
+        return "", content
+    reasoning, ended, answer = content.lstrip().removeprefix("<think>").rpartition("</think>")
+    return (reasoning.strip(), answer.lstrip("\n")) if ended else (answer.strip(), "")
 
 
-def what_is_told(body: Any) -> str:
-    """Return an error response's message in one line, or all of the response."""
-    told = body.text if isinstance(body, Unreadable) else body
-    while isinstance(told, dict):
-        told = next((told[name] for name in ("error", "message", "detail", "msg") if told.get(name)), str(told))
-    if isinstance(told, list) and told and all(isinstance(each, dict) and "msg" in each for each in told):
-        # Pydantic's list of errors repeats the request; only its messages are the server's own.
-        told = "; ".join(f"{each.get('loc', '')} {each['msg']}" for each in told)
-    return one_line(told, 1 << 20)
+def _headers(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def fault_of(status: int, body: Any) -> Literal["no room", "failed", "refused"]:
-    """Classify a response whose status is not 200.
-
-    `no room`: the prompt does not fit the model's context, according to the message or the error code. `failed`: a
-    retry may succeed. `refused`: a retry is useless. Words about quotas, rates and queues are checked first, because
-    "too large" may refer to them; then words about the context, then words for temporary conditions, then the status.
-    """
-    told = f"{what_is_told(body)[:_TOLD]} {' '.join(_codes(body))}"
-    if status in (401, 404):
-        return "refused"
-    if status >= 400 and _LIMITED.search(told):
-        return "failed"
-    if status in (400, 413, 422, 500) and _NO_ROOM.search(told):
-        return "no room"
-    if status in (408, 425, 429) or status >= 500 or (status >= 400 and _FOR_NOW.search(told)):
-        return "failed"
-    return "refused"
+def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
+    return {"messages": [{"role": message.role, "content": message.content} for message in messages]}
 
 
-def _codes(body: Any) -> list[str]:
-    """Return the machine-readable error codes."""
-    found: list[str] = []
-    while isinstance(body, dict):
-        found += [body[name][:100] for name in ("code", "type", "status") if isinstance(body.get(name), str)]
-        body = body.get("error")
-    return found
+OPENAI = Dialect("OpenAI chat", "/chat/completions", _headers, _conversation, read_reply)

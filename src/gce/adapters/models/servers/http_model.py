@@ -1,10 +1,10 @@
-"""A model behind a server with OpenAI's chat API: Ollama, llama.cpp, vLLM, LM Studio, mlx_lm.server.
+"""A model behind a server: a provider's, or one given by its URL (Ollama, llama.cpp, vLLM, LM Studio, mlx_lm.server).
 
 Requests that differ only in key and seed are sent as several choices of one response if the server supports it. Fields
 that a server refuses are not sent again. Responses are bounded in time and size, and invalid ones are retried. The API
 key is removed from everything that a server says. The model samples only; it has no tokens, no weights and no training.
 
-The format: https://platform.openai.com/docs/api-reference/chat
+What is particular to a format is in its `Dialect`, what is particular to a provider in `providers`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from typing import Any
 
 from attrs import frozen
 
-from gce.adapters.models.requests import all_different, cut_before
+from gce.adapters.models.ledger import Ledger, Sent
+from gce.adapters.models.requests import all_different
+from gce.adapters.models.servers.chat_requests import (
+    body_of_request,
+    completion_of,
+    ended_by_the_server,
+    most_used,
+    parameters_of,
+    temperature_note,
+)
 from gce.adapters.models.servers.connection import (
     CONNECT_SECONDS,
     FORM,
@@ -32,24 +41,20 @@ from gce.adapters.models.servers.connection import (
     pause_before,
     split_url,
 )
-from gce.adapters.models.servers.openai_format import (
-    ENDS,
-    Choice,
-    NotAReplyError,
-    Reply,
-    fault_of,
-    read_reply,
-    what_is_told,
-)
+from gce.adapters.models.servers.dialect import ENDS, NotAReplyError, Reply
+from gce.adapters.models.servers.faults import fault_of, what_is_told
+from gce.adapters.models.servers.providers import SERVER, Provider, split_name
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
-from gce.errors import ModelError, one_line
+from gce.domain.spending import Price, Used, cost_of
+from gce.errors import ModelError, Unfinished, one_line
 
-__all__ = ["HttpModel", "Usage", "load_http_model"]
+__all__ = ["HttpModel", "Usage", "load_http_model", "load_provider_model"]
 
 _OPTIONAL = ("n", "logprobs", "seed", "stop")
 """Optional fields, in the order in which they are left out if the server refuses them."""
-_SEED_BITS = 31
+_POLL = 0.05
+"""Seconds between looks at whether a request is allowed yet."""
 _MOST_CHOICES = 128
 """Maximum choices of one response: OpenAI's own limit."""
 _MOST_TOKENS = 1 << 16
@@ -77,6 +82,8 @@ def load_http_model(
     attempts: int = 5,
     key_variable: str = "OPENAI_API_KEY",
     environment: Mapping[str, str] | None = None,
+    ledger: Ledger | None = None,
+    price: Price | None = None,
 ) -> HttpModel:
     """Return the model that `url` names: `http://HOST:PORT/v1#MODEL`, or https.
 
@@ -87,6 +94,8 @@ def load_http_model(
         attempts: maximum attempts for a request that fails.
         key_variable: environment variable with the API key; if it is unset or empty, no key is sent.
         environment: where the variable is looked up; None for the process's own environment.
+        ledger: what counts its use and holds it to limits; None for one without limits.
+        price: of its tokens; None if it is not known.
 
     Does not contact the server unless no model is named.
 
@@ -97,8 +106,54 @@ def load_http_model(
     base, name = split_url(url)
     key = (os.environ if environment is None else environment).get(key_variable, "").strip()
     if not name:
-        raise ModelError(f"expected a model's name after the server, {FORM}, got {base!r}{_offered(base, key)}")
-    return HttpModel(base, name, key=key, concurrency=concurrency, timeout=timeout, attempts=attempts)
+        offered = _offered(base, key, SERVER)
+        raise ModelError(f"expected a model's name after the server, {FORM}, got {base!r}{offered}")
+    options = {"concurrency": concurrency, "timeout": timeout, "attempts": attempts}
+    return HttpModel(base, name, key=key, ledger=ledger, price=price, **options)  # type: ignore[arg-type]
+
+
+def load_provider_model(
+    name: str,
+    *,
+    concurrency: int = 8,
+    timeout: float = 120.0,
+    attempts: int = 5,
+    environment: Mapping[str, str] | None = None,
+    ledger: Ledger | None = None,
+    price: Price | None = None,
+) -> HttpModel:
+    """Return the model that `name` names: `PROVIDER:MODEL`, with a provider of `PROVIDERS`.
+
+    Its address is the provider's, or that in the environment variable PROVIDER_BASE_URL, such as a gateway's. The other
+    arguments are as in `load_http_model`.
+
+    Raises:
+        ModelError: no such provider, no model named, no key in the environment, or an address that is none.
+    """
+    found = split_name(name)
+    if found is None:
+        raise ModelError(f"expected PROVIDER:MODEL, got {name!r}: gce models lists the providers")
+    provider, model = found
+    variables = os.environ if environment is None else environment
+    key = variables.get(provider.key_variable, "").strip()
+    url = provider.url
+    if other := variables.get(provider.url_variable, "").strip():
+        url, _ = split_url(other)
+    if not key and not other:
+        raise ModelError(f"model {name} needs an API key: set the environment variable {provider.key_variable}")
+    if not model:
+        raise ModelError(f"expected a model's name after {name}{_offered(url, key, provider)}")
+    return HttpModel(
+        url,
+        model,
+        key=key,
+        provider=provider,
+        concurrency=concurrency,
+        timeout=timeout,
+        attempts=attempts,
+        ledger=ledger,
+        price=price,
+    )
 
 
 class HttpModel:
@@ -109,9 +164,9 @@ class HttpModel:
     some servers refuse several choices for them. The server decides whether a prompt fits the context: some count
     `max_tokens` as part of it.
 
-    If a server returns reasoning separately, the text begins with it, in <think> and </think>. The text is cut at a
-    stop string if the server has not done so. It is not detected if a server removes a stop string and continues after
-    it, as mlx_lm.server 0.32 does with strings that are tokenized differently.
+    Reasoning is kept apart from the text, whether a server returns it separately or as a <think> block at the text's
+    beginning. The text is cut at a stop string if the server has not done so. It is not detected if a server removes a
+    stop string and continues after it, as mlx_lm.server 0.32 does with strings that are tokenized differently.
 
     A completion with the finish reason `error` gives its reason in `error`. If that begins with "no room", the server
     stated that the prompt does not fit the model's context. Otherwise the server ended the text for a reason of its own
@@ -135,6 +190,9 @@ class HttpModel:
         concurrency: int = 8,
         timeout: float = 120.0,
         attempts: int = 5,
+        provider: Provider = SERVER,
+        ledger: Ledger | None = None,
+        price: Price | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """See `load_http_model`; `url` has no fragment, and `sleep` waits before a retry."""
@@ -146,11 +204,16 @@ class HttpModel:
         self.url = url
         self.name = name
         self._policy = hashlib.sha256(f"{url} {name}".encode()).hexdigest()
-        self._connection = Connection(url, key, timeout=timeout)
+        self._dialect = provider.dialect
+        self._provider = provider
+        self._ledger = ledger or Ledger()
+        self._pace = self._ledger.pace(provider.name or url)
+        self._price = price
+        self._connection = Connection(url, key, headers=self._dialect.headers, timeout=timeout)
         self._concurrency = concurrency
         self._attempts = attempts
         self._sleep = sleep
-        self._refused: frozenset[str] = frozenset()
+        self._refused = provider.of(name).refused
         self._usage = Usage()
         self._lock = Lock()
 
@@ -167,13 +230,15 @@ class HttpModel:
 
         A server may change the weights under the same name.
         """
-        return ModelInfo(identity=self._policy, capabilities=frozenset({"sample"}))
+        note = temperature_note(self._provider, self.name)
+        return ModelInfo(identity=self._policy, capabilities=frozenset({"sample"}), note=note)
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`. Requests are sent once iteration begins.
 
-        Closing the iterator cancels the rest. Raises ModelError if a request is refused, or has failed too often;
-        completions yielded before are valid.
+        Closing the iterator cancels the rest. Raises ModelError if a request is refused, or has failed too often, and
+        Unfinished at a limit of the ledger, once what is under way has been answered; completions yielded before are
+        valid.
         """
         different = all_different(requests)
         return from_thread(lambda put: self._answer(different, put))
@@ -181,13 +246,22 @@ class HttpModel:
     async def _answer(self, requests: Sequence[SampleRequest], put: Callable[[Completion], None]) -> None:
         """Put a completion for each request, as it arrives."""
         slots = asyncio.Semaphore(self._concurrency)
+        limits: list[Unfinished] = []
 
         async def answer(group: Sequence[SampleRequest]) -> None:
             await slots.acquire()  # A failure keeps its slot, so that nothing more is sent while the rest is cancelled.
-            found = await self._ask(client, group[:1] if "n" in self._refused else group)
+            found: list[Completion] = []
+            try:
+                if not limits:
+                    found = await self._ask(client, group[:1] if "n" in self._refused else group)
+            except Unfinished as limit:
+                if len(group) == 1:  # Several choices may be too much where one is not.
+                    limits.append(limit)
             slots.release()
             for completion in found:
                 put(completion)
+            if limits:
+                return
             answered = {completion.key for completion in found}
             for request in group:
                 if request.key not in answered:
@@ -199,18 +273,24 @@ class HttpModel:
                     tasks.create_task(answer(group))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures.exceptions[0].__cause__
+        if limits:
+            raise limits[0]
 
     async def _ask(self, client: Client, group: Sequence[SampleRequest]) -> list[Completion]:
         """Return completions of some requests of a group, always of a single one; the rest must be sent alone."""
-        body, failures = self._body(group), 0
+        wanted = {name: value for name, value in parameters_of(group).items() if self._takes(name, value)}
+        failures, most = 0, most_used(group, self._price)
         # Refusals are cheap for a server, so find the smallest set of fields that it refuses.
-        fields = [name for name in _OPTIONAL if name in body]
+        fields = [name for name in _OPTIONAL if name in wanted]
+        if self._provider is not SERVER and wanted.get("temperature") == 1:  # Which is the default.
+            fields.append("temperature")
         subsets = chain.from_iterable(combinations(fields, count) for count in range(len(fields) + 1))
         left_out = next(subsets)
         while True:
             self._count(Usage(requests=1))
             try:
-                reply = await self._try(client, {name: body[name] for name in body if name not in left_out})
+                sent = {name: value for name, value in wanted.items() if name not in left_out}
+                reply = await self._try(client, body_of_request(self._provider, self.name, group[0], sent), most)
                 self._count(Usage(prompt_tokens=reply.prompt_tokens or 0, tokens=reply.tokens or 0))
                 short = len(reply.choices) < len(group)
                 self._refuse({*left_out, "n"} if short else {*left_out})
@@ -219,10 +299,10 @@ class HttpModel:
                 ended = [pair for pair in pairs if pair[1].finish_reason in ENDS]
                 if len(group) > 1:
                     self._count(Usage(retries=len(pairs) - len(ended)))
-                    return [self._completion(request, choice, reply) for request, choice in ended]
+                    return [completion_of(request, choice, reply, self._policy) for request, choice in ended]
                 if ended or failures + 1 == self._attempts:
-                    return [self._completion(*pairs[0], reply)]
-                raise FailedError(_ended_by_the_server(reply.choices[0]))
+                    return [completion_of(*pairs[0], reply, self._policy)]
+                raise FailedError(ended_by_the_server(reply.choices[0]))
             except _NoRoomError as error:
                 return [Completion(request.key, "", "context", self._policy, error=str(error)) for request in group]
             except _RefusedError as error:
@@ -240,30 +320,37 @@ class HttpModel:
                 self._count(Usage(retries=1))
                 await self._sleep(pause_before(error.pause, group[0].seed, failures))
 
-    def _body(self, group: Sequence[SampleRequest]) -> dict[str, Any]:
-        first = group[0]
-        body: dict[str, Any] = {
-            "model": self.name,
-            "messages": [{"role": message.role, "content": message.content} for message in first.messages],
-            "temperature": first.temperature,
-            "max_tokens": first.max_tokens,
-            "seed": first.seed & ((1 << _SEED_BITS) - 1),
-        }
-        if len(group) > 1:
-            body["n"] = len(group)
-        if len(group) > 1 or first.temperature == 1:  # They also tell the length of each choice.
-            body["logprobs"] = True
-        if first.stop:
-            body["stop"] = list(first.stop)
-        return {name: value for name, value in body.items() if name not in self._refused}
+    def _takes(self, name: str, value: object) -> bool:
+        """Return whether a parameter is to be sent; a temperature that is not the default is left out only by table."""
+        if name == "temperature" and value != 1:
+            return name not in self._provider.of(self.name).refused
+        return name not in self._refused
 
-    async def _try(self, client: Client, body: Mapping[str, Any]) -> Reply:
-        answer = await self._connection.exchange(client, "POST", "/chat/completions", body)
-        if answer.status == 200:
-            try:
-                return read_reply(answer.body)
-            except NotAReplyError as exc:
-                raise FailedError(str(exc)) from exc
+    async def _try(self, client: Client, body: Mapping[str, Any], most: Used) -> Reply:
+        """Send a request once it is allowed to be, and count what it used, at most `most`."""
+        request = Sent(most.all_tokens)
+        while seconds := self._pace.admit(request):
+            await asyncio.sleep(min(seconds, _POLL))
+        while not self._ledger.reserve(most):
+            await asyncio.sleep(_POLL)
+        used = most  # What may have been billed, unless the server says otherwise.
+        try:
+            answer = await self._connection.exchange(client, "POST", self._dialect.path, body)
+            if answer.status == 200:
+                reply = self._dialect.read(answer.body)
+                read = most.prompt_tokens if reply.prompt_tokens is None else reply.prompt_tokens
+                written = most.tokens if reply.tokens is None else reply.tokens
+                used = cost_of(self._price, read, written)
+                return reply
+            used = Used(1)
+        except NotAReplyError as exc:
+            raise FailedError(str(exc)) from exc
+        except FailedError as exc:
+            used = most if exc.sent else Used(1)
+            raise
+        finally:
+            self._ledger.settle(most, used)
+            request.tokens = used.all_tokens
         told = what_is_told(answer.body)[:MOST_WORDS]
         words = f"status {answer.status}{told and ': '}{told}"
         match fault_of(answer.status, answer.body):
@@ -272,24 +359,6 @@ class HttpModel:
             case "failed":
                 raise FailedError(words, pause=answer.pause)
         raise _RefusedError(words, may_be_a_field=answer.status in (400, 422))
-
-    def _completion(self, request: SampleRequest, choice: Choice, reply: Reply) -> Completion:
-        alone = len(reply.choices) == 1
-        text = cut_before(choice.text, request.stop)
-        cut = text != choice.text
-        ends = ENDS.get(choice.finish_reason)
-        reason = "error" if ends is None else "stop" if cut else ends
-        tells_all = not cut and request.temperature == 1 and reply.counted == reply.tokens
-        return Completion(
-            key=request.key,
-            text="" if ends is None else text,
-            finish_reason=reason,
-            policy=self._policy,
-            log_probabilities=choice.log_probabilities if tells_all else None,
-            prompt_tokens=reply.prompt_tokens,
-            tokens=reply.tokens if alone else choice.tokens,
-            error=_ended_by_the_server(choice) if ends is None else "",
-        )
 
     def _count(self, more: Usage) -> None:
         with self._lock:
@@ -318,13 +387,9 @@ class _RefusedError(Exception):
         self.may_be_a_field = may_be_a_field
 
 
-def _ended_by_the_server(choice: Choice) -> str:
-    return f"the server ended it for the reason {str(choice.finish_reason)[:40]!r}"
-
-
-def _offered(base: str, key: str) -> str:
+def _offered(base: str, key: str, provider: Provider) -> str:
     """Return the server's models as the end of a sentence; empty if it does not list them."""
-    connection = Connection(base, key, timeout=CONNECT_SECONDS)
+    connection = Connection(base, key, headers=provider.dialect.headers, timeout=CONNECT_SECONDS)
 
     async def ask(put: Callable[[Any], None]) -> None:
         async with connection.client() as client:

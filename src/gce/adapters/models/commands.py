@@ -1,0 +1,193 @@
+"""A command as a model: it gets the prompt in a file, and what it prints is the answer.
+
+It runs as this user, in this directory and with this environment: not a sandbox. Time, output and memory are bounded,
+and all that it started ends with it. API keys of the environment are removed from what it prints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from pathlib import Path
+from string import Formatter
+from tempfile import TemporaryDirectory
+from threading import Event
+
+from gce.adapters.models.requests import all_different, cut_before
+from gce.adapters.models.servers.redaction import Redaction
+from gce.domain.completions import Completion, SampleRequest
+from gce.domain.models import ModelInfo
+from gce.domain.serialization import to_plain
+from gce.errors import ModelError, one_line
+
+__all__ = ["CommandModel"]
+
+FIELDS = ("prompt_file", "messages_file", "seed", "max_tokens", "temperature")
+_FILES = FIELDS[:2]
+_MOST_BYTES = 1 << 20
+"""Of standard output."""
+_MEMORY = 1 << 32
+"""Bytes of data that each process of the command may allocate."""
+_POLL = 0.05
+_START = (
+    "import os, resource, sys\n"
+    "most = int(sys.argv[1])\n"
+    "resource.setrlimit(resource.RLIMIT_DATA, (most, most))\n"
+    "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+    "try:\n"
+    "    os.execvp(sys.argv[2], sys.argv[2:])\n"
+    "except OSError as error:\n"
+    "    sys.exit(f'cannot run {sys.argv[2]}: {error.strerror}')\n"
+)
+"""Sets the limits and becomes the command: what may run between fork and exec in a process with threads is little."""
+
+
+class CommandModel:
+    """Runs a command for every completion, several at a time."""
+
+    def __init__(
+        self,
+        command: str,
+        *,
+        concurrency: int = 1,
+        timeout: float = 300.0,
+        memory: int = _MEMORY,
+        keys: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Does not run anything yet.
+
+        Args:
+            command: words as a shell would split them, though none runs; {prompt_file} stands for a file with the
+                prompt, {messages_file} for one with the messages as JSON, {seed}, {max_tokens} and {temperature} for
+                those of the request.
+            concurrency: commands at a time.
+            timeout: seconds that one may take.
+            memory: bytes of data of each process, where the system can hold it to that.
+            keys: API keys that are removed from what it prints.
+            environment: of the command; None for that of this process.
+
+        Raises:
+            ModelError: no command, or one that does not say where the prompt goes.
+        """
+        try:
+            self._words = shlex.split(command)
+            named = {field for word in self._words for _, field, _, _ in Formatter().parse(word) if field is not None}
+        except ValueError as error:
+            raise ModelError(f"cannot read the command {command!r}: {error}") from error
+        if not self._words or not named & set(_FILES) or named - set(FIELDS):
+            raise ModelError(
+                f"expected a command with {{prompt_file}} or {{messages_file}}, and none but "
+                f"{', '.join(f'{{{field}}}' for field in FIELDS)} in braces, got {command!r}"
+            )
+        self._concurrency = concurrency
+        self._timeout = timeout
+        self._memory = memory
+        self._redactions = [Redaction(key) for key in keys]
+        self._environment = environment
+        self._info = ModelInfo(hashlib.sha256(f"command {command}".encode()).hexdigest(), frozenset({"sample"}))
+
+    def info(self) -> ModelInfo:
+        """See `gce.ports.model.Model`. The identity is that of the command line; what it does cannot be told."""
+        return self._info
+
+    def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
+        """See `gce.ports.model.Sampler`. A command that fails, or exceeds a bound, is an `error`.
+
+        Closing the iterator ends all commands.
+        """
+        requests = all_different(requests)
+        stop = Event()
+        with ThreadPoolExecutor(self._concurrency) as pool:
+            try:
+                running = [pool.submit(self._completion, request, stop) for request in requests]
+                for each in as_completed(running):
+                    yield each.result()
+            finally:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+
+    def _completion(self, request: SampleRequest, stop: Event) -> Completion:
+        with TemporaryDirectory(prefix="gce-command-") as folder:
+            output, error = self._run(self._arguments(request, Path(folder)), stop)
+        if error:
+            return Completion(request.key, "", "error", self._info.identity, error=error)
+        text = self._redacted(output.decode(errors="replace")).rstrip("\n")
+        return Completion(request.key, cut_before(text, request.stop), "stop", self._info.identity)
+
+    def _arguments(self, request: SampleRequest, folder: Path) -> list[str]:
+        """Write the files of a request and return the command's words."""
+        prompt, messages = folder / "prompt.txt", folder / "messages.json"
+        said = [
+            each.content if len(request.messages) == 1 else f"[{each.role}]\n{each.content}"
+            for each in request.messages
+        ]
+        prompt.write_text("\n\n".join(said), encoding="utf-8", errors="replace")
+        messages.write_text(json.dumps(to_plain(request.messages)), encoding="utf-8")
+        values = (prompt, messages, request.seed, request.max_tokens, request.temperature)
+        return [word.format(**dict(zip(FIELDS, values, strict=True))) for word in self._words]
+
+    def _run(self, words: Sequence[str], stop: Event) -> tuple[bytes, str]:
+        """Return what the command prints, and what went wrong."""
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", _START, str(self._memory), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=None if self._environment is None else dict(self._environment),
+            start_new_session=True,
+        )
+        try:
+            output, complaint, failure = self._read(process, stop)
+        finally:
+            with suppress(OSError):  # All that it started goes with it.
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
+        if failure:
+            return b"", failure
+        if process.returncode:
+            last = self._redacted(complaint.decode(errors="replace")).strip().rpartition("\n")[2]
+            return b"", one_line(f"the command ended with exit status {process.returncode}{last and ': '}{last}")
+        return output, ""
+
+    def _read(self, process: subprocess.Popen[bytes], stop: Event) -> tuple[bytes, bytes, str]:
+        """Return standard output, the end of standard error, and the bound that was exceeded, until it has ended."""
+        assert process.stdout is not None and process.stderr is not None
+        output, complaint = bytearray(), bytearray()
+        deadline = time.monotonic() + self._timeout
+        with selectors.DefaultSelector() as selector:
+            for pipe, found in ((process.stdout, output), (process.stderr, complaint)):
+                selector.register(pipe, selectors.EVENT_READ, found)
+            while True:
+                ended = process.poll() is not None
+                ready = selector.select(0 if ended else _POLL)
+                for each, _ in ready:
+                    more = os.read(each.fd, 1 << 16)
+                    each.data.extend(more)
+                    if not more:
+                        selector.unregister(each.fileobj)
+                del complaint[:-4096]
+                if len(output) > _MOST_BYTES:
+                    return b"", b"", f"the command printed more than {_MOST_BYTES:,} bytes"
+                if ended and not ready:  # Children of it may hold the pipes open.
+                    return bytes(output), bytes(complaint), ""
+                if stop.is_set() or time.monotonic() > deadline:
+                    return b"", b"", f"the command gave no answer within {self._timeout:g} seconds"
+
+    def _redacted(self, text: str) -> str:
+        for redaction in self._redactions:
+            text = redaction.text(text)
+        return text

@@ -1,0 +1,98 @@
+"""Several models on the same problems: what may be combined, and each model's own evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from gce.app.evaluation.settings import EvaluateSettings
+from gce.app.evaluation.shifts import answers_of_shift
+from gce.app.loaded_model import model_of
+from gce.app.settings.records import ModelSettings, RolloutSettings, TrainSettings
+from gce.app.wiring.access import Access, known_prices
+from gce.app.wiring.models import backend_of, find_model
+from gce.domain.spending import cost_of
+from gce.domain.tasks import Task
+from gce.errors import SettingError
+
+__all__ = ["alone_of", "check_at_once", "check_several", "cost_lines", "is_metered", "settings_of", "used_words"]
+
+
+def check_several(given: EvaluateSettings) -> None:
+    """SettingError where a setting does not go with several models, whose table has one row for each."""
+    names = given.model_names
+    if len(names) < 2 or len(set(names)) < len(names):
+        message = f"{{models}} needs two or more models of different names, got {', '.join(names)}"
+        raise SettingError("models", "different models", names, message)
+    if len(given.strategies) > 1:
+        message = "{models} needs a single strategy: compare strategies model by model"
+        raise SettingError("strategies", "a single strategy", given.strategies, message)
+    for name, expected in (("model", None), ("adapter", None), ("shifts", False), ("samples", 1)):
+        if (value := getattr(given, name)) != expected:
+            message = f"{{models}} does not go with {{{name}}}: leave out one of them"
+            raise SettingError(name, str(expected), value, message)
+
+
+def alone_of(given: EvaluateSettings, model: Any) -> EvaluateSettings:
+    """Return the settings for one of several models, with a file of answers of its own."""
+    alone = evolve(given, models=(), model=model)
+    answers = given.answers and answers_of_shift(given.answers, alone.model_name)
+    return evolve(alone, answers=answers)
+
+
+def check_at_once(given: EvaluateSettings, task: Task, access: Access) -> None:
+    """Raise what is wrong with a model behind a server (its name, its key, its price), before another is asked."""
+    if is_metered(given):
+        find_model(settings_of(given, given.preset or ""), task, access)
+
+
+def settings_of(given: EvaluateSettings, preset: str) -> TrainSettings:
+    """Return the settings by which a model of this name is loaded."""
+    chosen = ("device", "threads", "concurrency", "timeout")
+    return TrainSettings(
+        task=given.task_name,
+        preset=preset,
+        seed=given.seed,
+        model=ModelSettings(name=given.model, **{name: getattr(given, name) for name in chosen}),
+        rollouts=RolloutSettings(temperature=given.temperature, max_tokens=given.max_tokens),
+    )
+
+
+def is_metered(given: EvaluateSettings) -> bool:
+    """Return whether the model accounts for each request itself, before it is sent.
+
+    Raises:
+        SettingError: the cost is limited, and the model was given itself, so that its price cannot be looked up.
+    """
+    named = isinstance(model_of(given.model), str)
+    if not named and given.max_cost is not None:
+        message = f"{{max_cost}} needs a model that is given by name, got {given.model_name}"
+        raise SettingError("max_cost", "none", given.max_cost, message)
+    return named and backend_of(given.model).metered
+
+
+def cost_lines(model: str, access: Access, tokens: int) -> list[str]:
+    """Return what so many generated tokens of a model cost at most, in words; empty if it has no price.
+
+    Raises:
+        SettingError: the cost is limited, and the price is not known.
+    """
+    price = access.price(model) if backend_of(model).metered else None
+    if price is None:
+        return []
+    cost = cost_of(price, 0, tokens).cost
+    return [f"cost: at most ${cost:,.2f} for generated tokens, prompts excluded, at prices of {known_prices()[0]}"]
+
+
+def used_words(access: Access) -> str:
+    """Return what was asked of servers and what it cost, in words; empty if nothing was asked."""
+    used = access.ledger.used
+    if not used.requests:
+        return ""
+    cost = f", ${used.cost:.4f} at prices of {known_prices()[0]} or the file's" if used.cost else ""
+    unpriced = f", {used.unpriced:,} tokens at a price that is not known" if used.unpriced else ""
+    return (
+        f"used: {used.requests:,} requests, {used.prompt_tokens:,} prompt tokens, {used.tokens:,} generated tokens"
+        f"{cost}{unpriced}"
+    )
