@@ -47,7 +47,7 @@ from gce.domain.tasks import draw_problems
 
 __all__ = ["add_arguments", "run"]
 
-_STRATEGIES = "\n".join(f"  {name:<12} {strategy.help}" for name, strategy in STRATEGIES.items())
+_STRATEGIES = "\n".join(f"  {name:<18} {strategy.help}" for name, strategy in STRATEGIES.items())
 DESCRIPTION = f"""\
 Evaluate a model on problems of every tier, with 95 % intervals, beside the best prompt-blind baseline and heuristics on
 the same problems. With several prompting strategies, also print what each one costs, and its gain over zero-shot
@@ -55,8 +55,8 @@ paired by problem.
 
 strategies:
 {_STRATEGIES}
-  trained      zero-shot with --adapter; trained-few-shot, trained-multi-turn, ... likewise
-  module:ATTR  your own gce.Strategy
+  trained            zero-shot with --adapter; trained-few-shot, trained-multi-turn, ... likewise
+  module:ATTR        your own gce.Strategy
 """
 EXAMPLES = """\
 examples:

@@ -20,11 +20,11 @@ from attrs import frozen
 from gce.app.evaluation.scoring import answer_record, stored_reward
 from gce.app.wiring.files import check_appended
 from gce.app.wiring.runs import open_run
-from gce.domain.answers import Answer
+from gce.domain.answers import Answer, Reading
 from gce.domain.completions import Completion, FinishReason
 from gce.domain.conversations import Conversation
 from gce.domain.problems import Message, Problem
-from gce.domain.serialization import from_plain
+from gce.domain.serialization import from_plain, to_plain
 from gce.domain.verdicts import Status, Verdict
 from gce.errors import BadInput
 from gce.ports.runs import AnswerReader
@@ -103,9 +103,8 @@ class AnswerFile:
             "prompt_tokens": conversation.prompt_tokens,
             "tokens": conversation.tokens,
             "seconds": seconds,
-            "attempts": [
-                {**answer_record(attempt), "error": attempt.completion.error} for attempt in conversation.attempts
-            ],
+            **({"scored": conversation.scored} if conversation.scored else {}),
+            "attempts": [_record(attempt, self._problems[attempt.problem.key]) for attempt in conversation.attempts],
         }
         try:
             self._write(record)
@@ -150,7 +149,8 @@ class AnswerFile:
 
     def _take(self, record: Mapping[str, Any]) -> None:
         attempts = tuple(map(self._attempt, record["attempts"]))
-        conversation = Conversation(attempts, record["replies"], record["prompt_tokens"], record["tokens"])
+        counts = (record["replies"], record["prompt_tokens"], record["tokens"])
+        conversation = Conversation(attempts, *counts, scored=record.get("scored", 0))
         mode = record["mode"]
         if not conversation.last.failed:  # A failed answer is asked again; its new answer is on a later line.
             self._done.setdefault(mode, {})[record["name"]] = conversation
@@ -158,9 +158,14 @@ class AnswerFile:
 
     def _attempt(self, record: Mapping[str, Any]) -> Answer:
         found, problem = from_plain(_Attempt, record), self._problems[record["problem"]]
+        if found.instance is not None:
+            instance = from_plain(type(problem.instance), found.instance)
+            problem = Problem(problem.id, instance, found.prompt, found.digest)
         said = {name: getattr(found, name) for name in ("text", "finish_reason", "policy", "tokens", "error")}
         completion = Completion(problem.key, **said)
-        return Answer(problem, completion, found.verdicts, stored_reward(record), found.right, found.score)
+        return Answer(
+            problem, completion, found.verdicts, stored_reward(record), found.right, found.score, found.reading
+        )
 
 
 @frozen
@@ -181,6 +186,16 @@ class _Attempt:
     reward: float | None = None
     score: float | None = None
     error: str = ""
+    reading: Reading = ""
+    instance: Any = None
+    """Of a variant of the problem; None for the problem itself."""
+
+
+def _record(attempt: Answer, problem: Problem) -> dict[str, Any]:
+    """An attempt as `_Attempt` says."""
+    variant = {} if attempt.problem == problem else {"instance": to_plain(attempt.problem.instance)}
+    reading = {"reading": attempt.reading} if attempt.reading else {}
+    return {**answer_record(attempt), "error": attempt.completion.error, **reading, **variant}
 
 
 def open_answers(name: str, *, verify: bool = True) -> AbstractContextManager[AnswerReader]:

@@ -139,9 +139,9 @@ def attempts(measured: Measured, *, method: str = DEFAULT_INTERVAL) -> Attempts:
     """Return the shares over all tiers together, without failed conversations."""
     found = [conversation for conversation in measured.conversations if not conversation.last.failed]
     count = len(found)
-    first = sum(conversation.attempts[0].right for conversation in found)
+    first = sum(conversation.tries[0].right for conversation in found)
     last = sum(conversation.last.right for conversation in found)
-    used = sum(len(conversation.attempts) for conversation in found) / max(1, count)
+    used = sum(len(conversation.tries) for conversation in found) / max(1, count)
     return Attempts(
         interval(first, count, method=method),
         interval(last, count, method=method),

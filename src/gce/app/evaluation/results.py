@@ -8,6 +8,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_scores, solve_rates
+from gce.app.evaluation.belief_measures import belief_measures, measures_table
 from gce.app.evaluation.comparison import Measured, attempts
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
@@ -48,6 +49,10 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     counts = count_words(Counter(problem.tier for problem in result.problems), given.n)
     where = f"{given.model_name} on {result.task.name}/{result.preset}, {given.split} problems"
     plain, parts = _samples(result) if given.samples > 1 else _strategies(result)
+    if result.task.beliefs is not None:
+        measures = belief_measures(result.conversations)
+        plain["beliefs"] = to_plain(measures)
+        parts += ["", measures_table(measures, list(result.measured))] if measures else []
     for name, metric in result.metrics.items():
         found = result.estimates(metric)
         plain.setdefault("metrics", {})[name] = to_plain(found)

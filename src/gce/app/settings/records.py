@@ -197,10 +197,9 @@ class RolloutSettings:
     )
     strategy: str = setting(
         ZERO_SHOT.name,
-        ChoiceOrOwn(tuple(STRATEGIES)),
-        "prompting strategy of rollouts: zero-shot, few-shot, multi-turn, simulate or your own as module:ATTR; all "
-        "replies "
-        "are trained on, and evaluations during the run stay zero-shot",
+        ChoiceOrOwn(tuple(STRATEGIES), options=True),
+        "prompting strategy of rollouts; all replies in the conversation that ends with the answer are trained on, and "
+        "evaluations during the run stay zero-shot",
         flag="--strategy",
         metavar="NAME",
         omit_default=True,
