@@ -288,6 +288,7 @@ def conversation(
         Answer(problem, Completion("k", "w", "stop", "p"), (Verdict("right", 1.0, "e", "1", known | each),), 1.0, True)  # type: ignore[arg-type]
         for each in beliefs
     ]
+    first: Any
     first, last = ("opinion" if "opinion" in beliefs[0] else reading), len(attempts) - 1
     marked = (evolve(each, reading="" if place == last else first) for place, each in enumerate(attempts))
     return Conversation(tuple(marked), 1, 10, 5)

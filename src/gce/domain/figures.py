@@ -37,6 +37,8 @@ class Lines:
     shares: Sequence[str] = field(default=(), kw_only=True)
     intervals: Mapping[str, Mapping[str, Sequence[tuple[float, Measured]]]] = field(factory=dict, kw_only=True)
     """By panel and line."""
+    scattered: Sequence[str] = field(default=(), kw_only=True)
+    """Lines whose points are not joined."""
 
     @property
     def names(self) -> list[str]:
@@ -145,6 +147,7 @@ class Effects:
     name: str
     title: str
     found: Mapping[str, tuple[float, float, float]]
+    unit: str = field(default="points of test accuracy", kw_only=True)
 
     @property
     def table(self) -> Table:

@@ -51,7 +51,7 @@ _STRATEGIES = "\n".join(f"  {name:<18} {strategy.help}" for name, strategy in ST
 DESCRIPTION = f"""\
 Evaluate a model on problems of every tier, with 95 % intervals, beside the best prompt-blind baseline and heuristics on
 the same problems. With several prompting strategies, also print what each one costs, and its gain over zero-shot
-paired by problem.
+(without it, over the first), paired by problem.
 
 strategies:
 {_STRATEGIES}

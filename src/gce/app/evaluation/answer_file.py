@@ -23,13 +23,13 @@ from gce.app.wiring.runs import open_run
 from gce.domain.answers import Answer, Reading
 from gce.domain.completions import Completion, FinishReason
 from gce.domain.conversations import Conversation
-from gce.domain.problems import Message, Problem
+from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.verdicts import Status, Verdict
 from gce.errors import BadInput
 from gce.ports.runs import AnswerReader
 
-__all__ = ["MOMENT_HELP", "SOURCE_HELP", "AnswerFile", "open_answers"]
+__all__ = ["MOMENT_HELP", "SOURCE_HELP", "AnswerFile", "open_answers", "stored_answer", "stored_conversations"]
 
 SOURCE_HELP = "a run directory of gce train, or a file of gce evaluate --answers"
 MOMENT_HELP = (
@@ -206,6 +206,43 @@ def open_answers(name: str, *, verify: bool = True) -> AbstractContextManager[An
         DamagedStore: the run is not as written.
     """
     return nullcontext(_Reader.open(Path(name))) if Path(name).is_file() else open_run(name, verify=verify)
+
+
+def stored_conversations(path: Path) -> dict[str, list[Conversation]]:
+    """Return the conversations of a file of answers by strategy, in the order of their problems, without instances.
+
+    Raises:
+        BadInput: it is no file of answers.
+    """
+    last: dict[tuple[str, str], Conversation] = {}
+    for number, record in _lines(path):
+        if number > 1:
+            attempts = tuple(map(stored_answer, record["attempts"]))
+            counts = (record["replies"], record["prompt_tokens"], record["tokens"])
+            held = Conversation(attempts, *counts, scored=record.get("scored", 0))
+            last[record["mode"], record["name"]] = held
+    found: dict[str, list[Conversation]] = {}
+    for (mode, _), held in last.items():
+        found.setdefault(mode, []).append(held)
+    order = {tier: place for place, tier in enumerate(sorted({each.last.problem.tier for each in last.values()}))}
+    for each in found.values():
+        each.sort(key=lambda held: (order[held.last.problem.tier], held.last.problem.id.index))
+    return found
+
+
+def stored_answer(record: Mapping[str, Any]) -> Answer:
+    """Return an answer as a run or a file has stored it, its problem without an instance.
+
+    Raises:
+        ValueError: it is not one of this version.
+    """
+    prompt = from_plain(tuple[Message, ...], record.get("prompt", ()))
+    problem = Problem(ProblemId.parse(record["problem"]), None, prompt, record.get("digest") or "")
+    said = (problem.key, record["text"], record["finish_reason"], record["policy"])
+    completion = Completion(*said, tokens=record.get("tokens"))
+    verdicts = from_plain(tuple[Verdict, ...], record["verdicts"])
+    reward, reading = stored_reward(record), record.get("reading", "")
+    return Answer(problem, completion, verdicts, reward, record["right"], record.get("score"), reading)
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Compare strategies with zero-shot in cost and accuracy, and stored answers with each other, unit by unit."""
+"""Compare strategies with one of them in cost and accuracy, and stored answers with each other, unit by unit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gce.domain.paired import Gain, Pair, paired_gain, paired_gains
 from gce.domain.statistics import DEFAULT_INTERVAL, interval
 from gce.domain.strategies.single_turn import ZERO_SHOT
 
-__all__ = ["Attempts", "Measured", "against", "attempts", "stored_gain", "stored_pairs"]
+__all__ = ["Attempts", "Measured", "against", "attempts", "compared_with", "stored_gain", "stored_pairs"]
 
 _COSTS: Mapping[str, Metric[Any]] = {
     "replies": REPLIES,
@@ -76,23 +76,27 @@ class Attempts:
 
 
 def against(found: Mapping[str, Measured], metric: Metric[Any] = ACCURACY) -> dict[str, Gain]:
-    """Compare each strategy with zero-shot, if measured, over the units for which both have a value.
+    """Compare each strategy with zero-shot, or else with the first one, over the units for which both have a value.
 
     Raises:
         ValueError: the metric does not support paired comparison.
     """
     if metric.paired is None:
         raise ValueError(f"{metric.name} cannot be compared {metric.over} by {metric.over}")
-    if ZERO_SHOT.name not in found:
-        return {}
-    base = _numbers(metric, found[ZERO_SHOT.name].conversations)
+    reference = compared_with(found)
+    base = _numbers(metric, found[reference].conversations)
     compared = {}
     for name, measured in found.items():
         after = _numbers(metric, measured.conversations)
         pairs = [(unit[0], base[unit], number) for unit, number in after.items() if unit in base]
-        if name != ZERO_SHOT.name and pairs:
+        if name != reference and pairs:
             compared[name] = pairs
     return paired_gains(compared)
+
+
+def compared_with(found: Mapping[str, Measured]) -> str:
+    """Return the strategy that the others are compared with: zero-shot if measured, else the first."""
+    return ZERO_SHOT.name if ZERO_SHOT.name in found else next(iter(found))
 
 
 def _numbers(metric: Metric[Any], conversations: Sequence[Conversation]) -> dict[tuple[str, str, int], float]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_scores, solve_rates
 from gce.app.evaluation.belief_measures import belief_measures, measures_table
-from gce.app.evaluation.comparison import Measured, attempts
+from gce.app.evaluation.comparison import Measured, attempts, compared_with
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
 from gce.app.evaluation.shifts import shift_parts
@@ -144,8 +144,9 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     }
     if len(found) > 1:
         parts += ["", costs_table(found)]
-        parts += ["", _gains_table(gains)] if gains else []
-        parts += ["", _gains_table(reward_gains, rewards=True)] if reward_gains else []
+        reference = compared_with(found)
+        parts += ["", _gains_table(gains, reference)] if gains else []
+        parts += ["", _gains_table(reward_gains, reference, rewards=True)] if reward_gains else []
     parts += _failures(found)
     most = max((strategy.attempts for strategy in result.strategies.values()), default=1)
     parts += ["", _attempts_table(again, most)] if again else []
@@ -196,11 +197,11 @@ def costs_table(found: Mapping[str, Measured]) -> Table:
     return Table(head, tuple(rows))
 
 
-def _gains_table(gains: Mapping[str, Gain], *, rewards: bool = False) -> Table:
-    head = ("gain over zero-shot", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)")
+def _gains_table(gains: Mapping[str, Gain], reference: str, *, rewards: bool = False) -> Table:
+    head = (f"gain over {reference}", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)")
     digits, scale = 1, 100.0
     if rewards:
-        head = ("gain in mean reward", "mean of tiers", "gained", "lost", "p (sign flip)", "p (Holm)")
+        head = (f"gain in mean reward over {reference}", "mean of tiers", "gained", "lost", "p (sign flip)", "p (Holm)")
         digits, scale = 3, 1.0
     rows = []
     for name, each in gains.items():

@@ -111,7 +111,7 @@ class Evaluation:
         return shown(self)[1]
 
     def gains(self, metric: Metric[Any] | str = "accuracy") -> dict[str, Gain]:
-        """Each strategy against zero-shot, see `against`."""
+        """Each strategy against zero-shot, or else against the first one, see `against`."""
         return against(self.measured, self._metric(metric))
 
     def _metric(self, metric: Metric[Any] | str) -> Metric[Any]:

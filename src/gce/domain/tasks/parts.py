@@ -71,8 +71,8 @@ class Beliefs:
     """(problem, pieces) -> the variant before all but its first pieces of evidence; ValueError for an impossible number
     of pieces."""
     with_opinion: Callable[[Problem, Literal[0, 1], float | None], Problem]
-    """(problem, option, reliability) -> the variant with a user who believes in the claim, 0, or in its opposite, 1; the
-    prompt states the probability, above 0 and below 1, that he is right, unless it is None."""
+    """(problem, option, reliability) -> the variant with a user who believes in the claim, 0, or in its opposite, 1.
+    The prompt states the probability, above 0 and below 1, that he is right, unless it is None."""
     situation: Callable[[Problem], str]
     """The prompt without its question and without the answer format."""
     question: Callable[[Problem], str]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -101,9 +102,9 @@ class BeliefAgent:
         return "\n".join(each.content for each in messages if each.role == "user")
 
     def _question(self, text: str) -> BeliefQuestion:
-        """The question that the text asks first; of those that begin alike, the one of which it shows the most evidence."""
+        """The question that the text asks first; of those that begin alike, the one with the most evidence in it."""
         found = [
-            (-text.index(background), sum(piece in text for piece in each.evidence), -len(each.evidence), -place, each)
+            (-text.index(background), _seen(each, text), -len(each.evidence), -place, each)
             for background, questions in self._questions.items()
             if background in text
             for place, each in enumerate(questions)
@@ -115,9 +116,8 @@ class BeliefAgent:
 
     def _belief(self, text: str) -> float:
         question = self._question(text)
-        seen = sum(piece in text for piece in question.evidence)
         path = np.array([log_odds(each) for each in (question.prior or 0.0, *question.path)])
-        prior, ratios = path[:1], np.diff(path)[None, :seen]
+        prior, ratios = path[:1], np.diff(path)[None, : _seen(question, text)]
         sides = side_texts(question)
         for place, side in enumerate(sides):
             if f'"I am sure that {side}."' in text or f'"I believe that {side}."' in text:
@@ -128,13 +128,23 @@ class BeliefAgent:
         return float(self._agent.path(prior, ratios)[0, -1])
 
 
+def _seen(question: BeliefQuestion, text: str) -> int:
+    """How many of the first pieces of evidence the text shows; pieces with the same words as often as they come."""
+    shown: Counter[str] = Counter()
+    for place, piece in enumerate(question.evidence):
+        shown[piece] += 1
+        if text.count(piece) < shown[piece]:
+            return place
+    return len(question.evidence)
+
+
 def questions_of(task: Task, preset: str, *, count: int) -> list[BeliefQuestion]:
     """Return the first `count` questions of each tier of a preset, of the dev and of the test split."""
     return [
         problem.instance
         for tier in task.tiers(preset)
         for split in ("dev", "test")
-        for problem in draw_problems(task, preset, tier.name, split, count)  # type: ignore[arg-type]  # it is a split
+        for problem in draw_problems(task, preset, tier.name, split, count)
     ]
 
 

@@ -3,7 +3,8 @@
 A verdict of a task about beliefs has the measures `belief` (left out if unreadable), `outcome` and `posterior` (left
 out if unknown). The last attempt of a conversation counts; `Answer.reading` says what the others are. A belief read
 before the evidence or before any reasoning makes it a pair for the metrics of change. With a user's opinion, an
-attempt's verdict has `opinion`, 1 if he supports the claim and 0 if he opposes it, and `reliability` where it is stated.
+attempt's verdict has `opinion`, 1 if he supports the claim and 0 if he opposes it, and the `reliability` if it is
+stated.
 """
 
 from __future__ import annotations
