@@ -23,6 +23,7 @@ from gce.adapters.models.scripted import ScriptedModel
 from gce.app import cli
 from gce.app.evaluation.conversations import converse
 from gce.app.wiring.names import find_strategy
+from gce.app.wiring.runs import open_run
 from gce.domain.completions import SampleRequest
 from gce.domain.conversations import Conversation
 from gce.domain.metrics import METRICS, overall
@@ -484,3 +485,60 @@ def test_failures_of_a_variant_end_the_conversation_as_failed() -> None:
     )
     assert found.last.failed and not isinstance(found, Failed)
     assert overall(METRICS["opinion shift"], [found]) is None
+
+
+# Training
+
+
+@pytest.mark.parametrize("task", ["beliefs", "beliefs-by-outcome"])
+def test_graded_beliefs_train_and_the_best_trajectories_are_admitted(
+    task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 16 rollouts a tenth is one: that with the best reward. The report has proper scores before and after."""
+    said = tmp_path / "said.jsonl"
+    said.write_text(
+        json.dumps({"text": ["Hm.\nAnswer: 0.2", "Answer: 55 %", "Answer: 0.8", "no idea"]}), encoding="utf-8"
+    )
+    run = tmp_path / "run"
+    arguments = ["--algorithm", "sft-top", "--strategy", "chain-of-thought", "--iterations", "1", "--run-dir", str(run)]
+    sizes = ["--problems", "4", "--rollouts", "4", "--test", "4", "--dev", "0"]
+    assert cli.main(["train", "--task", task, "--model", f"scripted:{said}", *arguments, *sizes]) == 0
+    with open_run(str(run)) as stored:
+        rollouts, traces = list(stored.read("rollouts")), list(stored.read("traces"))
+    rewards = [each.get("reward", float(each["right"])) for each in rollouts]
+    admitted = [reward for each, reward in zip(rollouts, rewards, strict=True) if each["admitted"]]
+    assert len(rollouts) == 16 and len(traces) == 1 and admitted == [max(rewards)]
+    assert 0.9 < max(rewards) <= 1.0
+    capsys.readouterr()
+    assert cli.main(["report", str(run), "--format", "md"]) == 0
+    page = capsys.readouterr().out
+    assert "## Beliefs" in page and "excess brier" in page and "| readable |" in page
+
+
+def test_a_report_of_kept_answers_has_measures_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "answers.jsonl"
+    evaluated(capsys, "--answers", str(kept), model="agrees_with_the_user")
+    assert cli.main(["report", str(kept), "--json"]) == 0
+    sections = {each["title"]: each for each in json.loads(capsys.readouterr().out)}
+    assert list(sections) == ["Result", "Beliefs", "Costs", "Transcripts"]
+    (table,) = sections["Beliefs"]["tables"]
+    assert "opinion shift" in [row[0] for row in table["rows"]]
+    drawn = sections["Beliefs"]["figures"]
+    assert list(drawn) == [
+        *("Calibration", "Beliefs along the evidence, stepwise-evidence"),
+        *("Change of beliefs against the belief before", "What a user's opinion does"),
+    ]
+    stepwise = drawn["Beliefs along the evidence, stepwise-evidence"]["rows"]
+    beliefs, posteriors = (
+        [row[2:] for row in stepwise if row[1] == name] for name in ("stated belief", "exact posterior")
+    )
+    assert beliefs == posteriors
+    assert cli.main(["report", str(kept), "--format", "md"]) == 0
+    assert "## Transcripts" in capsys.readouterr().out
+    empty = tmp_path / "empty.jsonl"
+    empty.write_bytes(kept.read_bytes().splitlines(keepends=True)[0])
+    assert cli.main(["report", str(empty)]) == 2
+    assert "has no answers yet" in capsys.readouterr().err
+    (tmp_path / "other.txt").write_text("hello", encoding="utf-8")
+    assert cli.main(["report", str(tmp_path / "other.txt")]) == 2
+    assert "is no answer of an evaluation" in capsys.readouterr().err

@@ -16,9 +16,9 @@ __all__ = ["belief_sections"]
 
 WORDS = (
     "Stated probabilities against what was drawn (outcome) and against what follows exactly from the prompt "
-    "(posterior); 95 % intervals, clustered by problem. Excess Brier is 0 for exact Bayes. Unreadable answers get the worst score, "
-    "except in the rows over readable ones. A dash: the strategy does not allow the measure, or it is not defined. A "
-    "change is from the belief before the evidence, or before any reasoning, to the one that counts."
+    "(posterior); 95 % intervals, clustered by problem. Excess Brier is 0 for exact Bayes. Unreadable answers get the "
+    "worst score, except in the rows over readable ones. A dash: the strategy does not allow the measure, or it is not "
+    "defined. A change is from the belief before the evidence, or before any reasoning, to the one that counts."
 )
 MOST_PATHS, MOST_POINTS = 4, 400
 """Belief paths, and points of a scatter plot, that are drawn of a strategy."""
