@@ -22,6 +22,7 @@ from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.adapters.models.scripted import ScriptedModel
 from gce.app import cli
 from gce.app.evaluation.conversations import converse
+from gce.app.evaluation.learned_examples import best_trajectories
 from gce.app.wiring.names import find_strategy
 from gce.app.wiring.runs import open_run
 from gce.domain.completions import SampleRequest
@@ -35,7 +36,7 @@ from gce.domain.strategies.requests import Failed, Settings, Strategy, beliefs_o
 from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.beliefs.log_odds import from_log_odds, log_odds
 from gce.domain.tasks.beliefs.question import BeliefQuestion
-from gce.domain.traces import turns_of
+from gce.domain.traces import trace_of_record, turns_of
 from gce.errors import BadInput
 from gce.testing.beliefs import models
 from gce.testing.beliefs.agents import AGENTS, DEFERENCE
@@ -513,6 +514,38 @@ def test_graded_beliefs_train_and_the_best_trajectories_are_admitted(
     assert cli.main(["report", str(run), "--format", "md"]) == 0
     page = capsys.readouterr().out
     assert "## Beliefs" in page and "excess brier" in page and "| readable |" in page
+
+
+def test_the_best_trajectories_of_a_run_are_few_shot_examples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Answers of 0.2 are right for one problem alone; the best of each problem are shown, the best of all first."""
+    said, run, kept = tmp_path / "said.jsonl", tmp_path / "run", tmp_path / "kept.jsonl"
+    said.write_text(json.dumps({"text": ["Answer: 0.2", "Answer: 55 %", "Answer: 0.8"]}), encoding="utf-8")
+    sizes = [*("--rollouts", "4", "--test", "0", "--dev", "0", "--iterations", "1", "--admission", "top:1")]
+    sizes += ["--set", "rollouts.problems_by_tier=B2=4"]
+    model = ["--task", "beliefs", "--model", f"scripted:{said}"]
+    assert cli.main(["train", *model, *sizes, "--run-dir", str(run)]) == 0
+    with open_run(str(run)) as stored:
+        shown = best_trajectories(stored, "beliefs", ("B1", "B2", "B5"), 2)
+        rewards: dict[str, float] = {}
+        for trace in map(trace_of_record, stored.read("traces")):
+            rewards[trace.problem] = max(rewards.get(trace.problem, 0.0), trace.reward or 1.0)
+        with pytest.raises(BadInput, match=r"expected examples of scheduling, and .* is a run of beliefs"):
+            best_trajectories(stored, "scheduling", ("T0",), 2)
+    assert (
+        shown["B1"] == shown["B2"] == shown["B5"] and [each.role for each in shown["B2"]] == ["user", "assistant"] * 2
+    )
+    drawn = {each.key: each for each in draw_problems(BELIEFS, "worlds", "B2", "train", 4)}
+    best = sorted(rewards, key=lambda problem: -rewards[problem])[:2]
+    assert [each.content for each in shown["B2"][::2]] == [drawn[problem].prompt[0].content for problem in best]
+    capsys.readouterr()
+    evaluation = ["evaluate", *model, "--strategies", "few-shot", "--n", "2", "--tiers", "B1", "--answers", str(kept)]
+    assert cli.main([*evaluation, "--examples", str(run), "--shots", "2"]) == 0
+    assert f"few-shot: the best trajectories of the run {run} as examples" in " ".join(capsys.readouterr().out.split())
+    assert len(json.loads(kept.read_text(encoding="utf-8").splitlines()[0])["evaluation"]["shown"]) == 64
+    assert cli.main([*evaluation[:-2], "--examples", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
 
 
 def test_a_report_of_kept_answers_has_measures_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,10 +96,11 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--shots", type=SHOTS, default=3, help="demonstrations in the prompt of few-shot (default 3)")
     parser.add_argument(
         "--examples",
-        type=Choice(("heuristic", "solver")),
-        choices=("heuristic", "solver"),
+        type=NAME,
         default="heuristic",
-        help="source of the demonstrations; solver is an oracle, and the table says so (default heuristic)",
+        metavar="SOURCE",
+        help="source of the few-shot examples: heuristic, solver (an oracle, and the table says so), or a run of gce "
+        "train, whose best admitted trajectories are shown (default heuristic)",
     )
     parser.add_argument(
         "--metrics",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_scores, solve_rates
 from gce.app.evaluation.belief_measures import belief_measures, measures_table
 from gce.app.evaluation.comparison import Measured, attempts, compared_with
+from gce.app.evaluation.learned_examples import EXAMPLES
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
 from gce.app.evaluation.shifts import shift_parts
@@ -244,6 +245,8 @@ def _notes(model: str, strategies: Mapping[str, Strategy], examples: str) -> dic
         said = []
         if "examples" in strategy.needs and examples == "solver":
             said.append("demonstrations from an exact solver (an oracle)")
+        elif "examples" in strategy.needs and examples not in EXAMPLES:
+            said.append(f"the best trajectories of the run {examples} as examples")
         said += [f"{model} was pretrained with {words}" for each, words in formats.items() if strategy.name == each]
         if said:
             notes[name] = "; ".join(said)
