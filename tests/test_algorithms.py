@@ -59,7 +59,7 @@ def test_each_algorithm_weighs_and_drops_as_its_paper_says() -> None:
         "dapo": pytest.approx((1.0, -1.0), abs=1e-5),
         "gspo": pytest.approx((1.0, -1.0), abs=1e-5),
     }
-    assert ALGORITHMS.keys() - weights == {"raft", "weighted"}
+    assert ALGORITHMS.keys() - weights == {"raft", "sft-top", "weighted"}
     assert [name for name, algorithm in ALGORITHMS.items() if algorithm.drops_decided] == ["reinforce-rej", "dapo"]
     assert [name for name, algorithm in ALGORITHMS.items() if algorithm.opposes] == ["weighted"]
     losses = {name: (each.ratio, each.normalization, each.clip) for name, each in ALGORITHMS.items()}

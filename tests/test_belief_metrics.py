@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 import toy_task
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -273,16 +275,23 @@ def conversations() -> list[Conversation]:
         marks: list[dict[str, float]] = [{}, {"opinion": 1.0, "reliability": 0.7}, {"opinion": 0.0, "reliability": 0.7}]
         asked = [{"belief": float(rng.uniform(0.2, 0.8)), **mark} for mark in marks]
         found.append(conversation(problem, asked[1:] + asked[:1], exact, place % 2))
+        again = [{"belief": float(rng.uniform(0.2, 0.8))} for _ in range(3)]
+        found += [conversation(problem, again, exact, place % 2, reading) for reading in ("order", "sample")]
     return found
 
 
-def conversation(problem: object, beliefs: list[dict[str, float]], exact: float, outcome: float) -> Conversation:
+def conversation(
+    problem: object, beliefs: list[dict[str, float]], exact: float, outcome: float, reading: Any = "before"
+) -> Conversation:
     known = {"outcome": float(outcome), "posterior": exact}
     attempts = [
         Answer(problem, Completion("k", "w", "stop", "p"), (Verdict("right", 1.0, "e", "1", known | each),), 1.0, True)  # type: ignore[arg-type]
         for each in beliefs
     ]
-    return Conversation(tuple(attempts), 1, 10, 5)
+    first: Any
+    first, last = ("opinion" if "opinion" in beliefs[0] else reading), len(attempts) - 1
+    marked = (evolve(each, reading="" if place == last else first) for place, each in enumerate(attempts))
+    return Conversation(tuple(marked), 1, 10, 5)
 
 
 @pytest.mark.parametrize("metric", BELIEF_METRICS, ids=lambda metric: metric.name)

@@ -33,7 +33,7 @@ from gce.domain.tasks.beliefs.log_odds import log_odds
 from gce.domain.tasks.beliefs.question import BeliefQuestion, Opinion
 from gce.domain.tasks.beliefs.records import questions_of
 from gce.domain.tasks.beliefs.sources import Source, Witnesses
-from gce.domain.tasks.beliefs.wording import ANSWER_FORMATS, belief_prompt, with_opinion
+from gce.domain.tasks.beliefs.wording import ANSWER_FORMATS, Wording, belief_prompt, drawn_wording, with_opinion
 from gce.errors import BadInput, MissingExtra
 from gce.testing.verifiers.check import check_task
 
@@ -44,6 +44,10 @@ TIERS = ("B1", "B2", "B3", "B4", "B5")
 def answered(task: Task, problem: Problem, text: str) -> Any:
     completion = Completion("k", text, "stop", "policy")
     return answered_by(task, problem, completion, task.judge(problem, completion))
+
+
+def wording(question: BeliefQuestion, seed: int = 0, **changes: str) -> Wording:
+    return evolve(drawn_wording(question, random.Random(seed)), **changes)
 
 
 def by_hand(*sources: Source, base_rate: int = 20, true: bool = False) -> BeliefQuestion:
@@ -124,10 +128,10 @@ def test_a_prompt_states_the_evidence_and_the_answer_format_and_nothing_that_is_
 
 def test_one_piece_of_evidence_has_no_number_and_none_no_heading() -> None:
     question = by_hand(Source(80, 20, 1), Source(60, 40, 1))
-    lines = belief_prompt(question, random.Random(1), answer_format="").split("\n")
+    lines = belief_prompt(question, wording(question, 1, answer_format="")).split("\n")
     assert len(lines) == 4 and lines[2] == question.evidence[0]
     bare = evolve(question, evidence=(), path=(), posterior=0.2)
-    assert len(belief_prompt(bare, random.Random(1), answer_format="").split("\n")) == 2
+    assert len(belief_prompt(bare, wording(bare, 1, answer_format="")).split("\n")) == 2
 
 
 # Rewards
@@ -196,10 +200,10 @@ def test_a_stated_reliability_moves_the_target_and_an_opinion_alone_does_not() -
     for neutral in (with_opinion(question, 0), with_opinion(question, 1), with_opinion(question, None, 0.8)):
         assert neutral.target == question.posterior
     assert Opinion(0, 0.8).shift == pytest.approx(log_odds(0.8)) == -Opinion(1, 0.8).shift
-    text = belief_prompt(with_opinion(question, 1, 0.8), random.Random(0))
+    text = belief_prompt(with_opinion(question, 1, 0.8), wording(question))
     assert question.options[1] in text and "80 % of the time" in text
-    assert "user" not in belief_prompt(with_opinion(question, None), random.Random(0))
-    assert "of the time, whatever" not in belief_prompt(with_opinion(question, 1), random.Random(0))
+    assert "user" not in belief_prompt(with_opinion(question, None), wording(question))
+    assert "of the time, whatever" not in belief_prompt(with_opinion(question, 1), wording(question))
 
 
 @pytest.mark.parametrize(("option", "reliability"), [(2, None), (0, 1.0), (0, 0.0), (1, -0.1), (1, float("nan"))])
@@ -336,7 +340,8 @@ def test_records_of_each_schema_are_read() -> None:
     assert (plain.prior, plain.path, plain.posterior, plain.outcome, plain.target) == (0.5, (0.8,), 0.8, 1, 0.8)
     named = {"question": "Who?", "options": ["Ann", "Bob"], "resolution": " bob "}
     assert questions(named)[0].outcome == 0 and questions({**named, "resolution": None})[0].outcome is None
-    text = belief_prompt(questions(named)[0], random.Random(0))
+    question = questions(named)[0]
+    text = belief_prompt(question, wording(question))
     assert "Who?" in text and "Ann; Bob" in text and '"Ann"?' in text
 
 

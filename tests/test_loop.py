@@ -1113,6 +1113,16 @@ def test_positives_of_graded_rewards_enter_the_buffer(admission: str, admit_at: 
     assert len(traces) == 2 * len(positives)
 
 
+@pytest.mark.parametrize(
+    ("admission", "texts"),
+    [("verified", ["w10"]), ("top:0.25", ["w10", "w10"]), ("top:0.5", ["w10", "w10", "w9", "w9"])],
+)
+def test_sft_top_takes_the_best_of_all_problems_together(admission: str, texts: list[str]) -> None:
+    """Of eight rollouts of two problems a tenth is one rollout, although each problem has one with reward 1."""
+    ended = graded(admission, algorithm="sft-top")
+    assert sorted(record["text"] for record in ended.store.read("rollouts") if record["admitted"]) == texts
+
+
 def test_a_trace_keeps_a_reward_that_its_verdicts_alone_do_not_say() -> None:
     """Of 0.9, and not of 1: where rewards are 0 and 1 a record says no more than it did."""
     ended = graded("top:0.5")

@@ -100,7 +100,8 @@ def _lines(figure: Lines, canvas: Any) -> None:
         percent = figure.percent(panel)
         drawn: dict[str, Any] = {}
         for place, (line, points) in enumerate(figure.panels.get(panel, {}).items()):
-            (drawn[line],) = axis.plot([x for x, _ in points], [percent * y for _, y in points], **_line_style(place))
+            style = _line_style(place) | ({"linestyle": "none"} if line in figure.scattered else {})
+            (drawn[line],) = axis.plot([x for x, _ in points], [percent * y for _, y in points], **style)
         for place, (line, measured) in enumerate(figure.intervals.get(panel, {}).items()):
             xs = [x * 1.03**place if figure.doubles else x + 0.05 * place for x, _ in measured]
             ys, reach = _heights([found for _, found in measured], percent)
@@ -113,7 +114,7 @@ def _lines(figure: Lines, canvas: Any) -> None:
         if figure.doubles:
             axis.set_xscale("log", base=2)
             axis.xaxis.set_major_formatter("{x:g}")
-        else:
+        elif all(float(x).is_integer() for each in figure.panels.get(panel, {}).values() for x, _ in each):
             axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         if panel in figure.shares:
             axis.set_ylim(-3, 103)
@@ -196,7 +197,7 @@ def _effects(figure: Effects, canvas: Any) -> None:
     axis.axvline(0, color=INK, linewidth=0.8)
     axis.set_yticks(places, list(map(_shortened, figure.found)))
     axis.set_ylim(len(figure.found) - 0.5, -0.5)
-    axis.set_xlabel("points of test accuracy")
+    axis.set_xlabel(figure.unit)
     axis.grid(alpha=0.2, axis="x")
 
 

@@ -265,15 +265,21 @@ class ChoiceOrOwn(_Text):
     """One of a few names, or one's own as module:ATTR."""
 
     names: Sequence[str]
+    options: bool = False
+    """Whether a name may be followed by options, as NAME@OPTIONS."""
 
     @property
     def expected(self) -> str:
         """See `Kind`."""
-        return f"one of {', '.join(self.names)}, or your own as module:ATTR"
+        options = " (some with options, as NAME@OPTIONS)" if self.options else ""
+        return f"one of {', '.join(self.names)}{options}, or your own as module:ATTR"
 
     def takes(self, value: object) -> bool:
         """See `Kind`."""
-        return isinstance(value, str) and (value in self.names or (":" in value and NAME.takes(value)))
+        if not isinstance(value, str):
+            return False
+        name = value.partition("@")[0] if self.options else value
+        return (name in self.names or ":" in name) and NAME.takes(value)
 
 
 @frozen

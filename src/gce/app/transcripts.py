@@ -132,7 +132,8 @@ class Transcript:
 
     def place(self, tiers: Sequence[str]) -> tuple[int, ...]:
         """Where it stands in a report, by tier, moment and outcome."""
-        return tiers.index(self.tier), MOMENTS.index(self.moment), OUTCOMES.index(self.outcome)
+        moments = (*MOMENTS, self.moment)  # Strategies of an evaluation come behind those of a run.
+        return tiers.index(self.tier), moments.index(self.moment), OUTCOMES.index(self.outcome)
 
 
 @frozen

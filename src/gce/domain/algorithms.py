@@ -186,6 +186,9 @@ class Algorithm:
     """What it divides the sum of token losses by."""
     clip: tuple[float, float] = (0.2, 0.2)
     """Clipping range of ratios below and above 1, unless the run's settings have another."""
+    top: float | None = None
+    """Share of each iteration's rollouts, over all problems together and best rewards first, that are positives, unless
+    the run's settings have another share. None: positives are chosen problem by problem."""
 
 
 ALGORITHMS: Mapping[str, Algorithm] = {
@@ -193,6 +196,7 @@ ALGORITHMS: Mapping[str, Algorithm] = {
     for each in (
         Algorithm("raft", None),
         Algorithm("raft++", rejection),
+        Algorithm("sft-top", None, top=0.1),
         Algorithm("grpo", group_relative, graded=True),
         Algorithm("reinforce-rej", signed, drops_decided=True),
         Algorithm("weighted", None, opposes=True),
@@ -204,7 +208,8 @@ ALGORITHMS: Mapping[str, Algorithm] = {
 }
 """By name.
 
-Source: RAFT, Dong et al. (2023); RAFT++ and Reinforce-Rej, Xiong et al. (2025); GRPO, Shao et al. (2024), here with the
+Source: RAFT, Dong et al. (2023); supervised fine-tuning on the tenth of trajectories with the best scores, as in
+TruthSeekingGym; RAFT++ and Reinforce-Rej, Xiong et al. (2025); GRPO, Shao et al. (2024), here with the
 loss averaged over tokens; weighted REINFORCE, Zhu et al. (2025), here over a replay buffer; RLOO, Ahmadian et al.
 (2024), clipped as in TRL; Dr. GRPO, Liu et al. (2025), section 3.2; DAPO, Yu et al. (2025), equation 8: clip-higher,
 dynamic sampling and token-level loss; GSPO, Zheng et al. (2025), equations 5 to 7, with the clipping range of its

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
+from typing import Literal, get_args
 
-from attrs import frozen
+from attrs import field, frozen, validators
 
 from gce.domain.completions import Completion
 from gce.domain.outcomes import outcome
@@ -14,7 +15,12 @@ from gce.domain.tasks.reward import Scored
 from gce.domain.tasks.task import Task
 from gce.domain.verdicts import Status, Verdict, Violation
 
-__all__ = ["Answer", "answered_by"]
+__all__ = ["Answer", "Reading", "answered_by"]
+
+Reading = Literal["", "before", "along", "opinion", "order", "sample"]
+"""What an attempt was asked for: empty for an attempt that is to solve the problem. Any other is a further answer that
+metrics compare with the one that counts. before: before the evidence or before any reasoning; along: in between;
+opinion: with a user's opinion; order: with the options in one order; sample: one of several independent samples."""
 
 
 @frozen
@@ -30,6 +36,7 @@ class Answer:
     """True if the reward is at least the task's `admit_at`."""
     score: float | None = None
     """The raw score that was mapped to the reward; None if the task declares no score range."""
+    reading: Reading = field(default="", validator=validators.in_(get_args(Reading)))
 
     @property
     def outcome(self) -> Status:
@@ -40,6 +47,10 @@ class Answer:
     def failed(self) -> bool:
         """True if the model gave no answer or judging failed."""
         return self.outcome == "failed"
+
+    def measure(self, name: str) -> float | None:
+        """A measure that a verdict has under this name; None if none has."""
+        return next((each.measures[name] for each in self.verdicts if name in each.measures), None)
 
     @property
     def reason(self) -> str:

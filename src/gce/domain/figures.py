@@ -39,6 +39,8 @@ class Lines:
     """By panel and line."""
     doubles: bool = field(default=False, kw_only=True)
     """Whether the axis across is logarithmic with base 2."""
+    scattered: Sequence[str] = field(default=(), kw_only=True)
+    """Lines whose points are not joined."""
 
     @property
     def names(self) -> list[str]:
@@ -147,6 +149,7 @@ class Effects:
     name: str
     title: str
     found: Mapping[str, tuple[float, float, float]]
+    unit: str = field(default="points of test accuracy", kw_only=True)
 
     @property
     def table(self) -> Table:

@@ -52,16 +52,16 @@ from gce.domain.strategies import STRATEGIES
 
 __all__ = ["add_arguments", "run"]
 
-_STRATEGIES = "\n".join(f"  {name:<12} {strategy.help}" for name, strategy in STRATEGIES.items())
+_STRATEGIES = "\n".join(f"  {name:<18} {strategy.help}" for name, strategy in STRATEGIES.items())
 DESCRIPTION = f"""\
 Evaluate a model on problems of every tier, with 95 % intervals, beside the best prompt-blind baseline and heuristics on
 the same problems. With several prompting strategies, also print what each one costs, and its gain over zero-shot
-paired by problem.
+(without it, over the first), paired by problem.
 
 strategies:
 {_STRATEGIES}
-  trained      zero-shot with --adapter; trained-few-shot, trained-multi-turn, ... likewise
-  module:ATTR  your own gce.Strategy
+  trained            zero-shot with --adapter; trained-few-shot, trained-multi-turn, ... likewise
+  module:ATTR        your own gce.Strategy
 """
 EXAMPLES = """\
 examples:
@@ -110,10 +110,11 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--shots", type=SHOTS, default=3, help="demonstrations in the prompt of few-shot (default 3)")
     parser.add_argument(
         "--examples",
-        type=Choice(("heuristic", "solver")),
-        choices=("heuristic", "solver"),
+        type=NAME,
         default="heuristic",
-        help="source of the demonstrations; solver is an oracle, and the table says so (default heuristic)",
+        metavar="SOURCE",
+        help="source of the few-shot examples: heuristic, solver (an oracle, and the table says so), or a run of gce "
+        "train, whose best admitted trajectories are shown (default heuristic)",
     )
     parser.add_argument(
         "--metrics",

@@ -27,6 +27,7 @@ examples:
   gce report studies/ablations --out ablations.html
   gce report runs/1 --out page.html --force      replace an earlier report
   gce report runs/1 --format md           Markdown on standard output
+  gce report answers.jsonl                strategies of an evaluation; the page is answers-report.html
   gce report runs/1 --format png --out pictures/
 """
 IN_RUN = {"html": "report.html", "png": "pictures"}
@@ -37,7 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce report`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("runs", nargs="+", type=RUN, metavar="RUN", help="a run directory, or a study's")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        type=RUN,
+        metavar="RUN",
+        help="a run directory, a study's, or a file of gce evaluate --answers",
+    )
     parser.add_argument(
         "--format", type=FORMATS, choices=FORMATS.names, default="html", help="format of the report (default html)"
     )
@@ -50,9 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     first, named = arguments.runs[0], arguments.out is not None
-    out: Path | None = arguments.out or (
-        folder_of(first) / IN_RUN[arguments.format] if arguments.format in IN_RUN else None
-    )
+    out: Path | None = arguments.out
+    if out is None and arguments.format in IN_RUN:
+        file, written = Path(first), IN_RUN[arguments.format]
+        out = file.with_name(f"{file.stem}-{written}") if file.is_file() else folder_of(first) / written
     found = report(
         *arguments.runs,
         out=None if arguments.json else out,
@@ -73,8 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _can_be_measured(name: str) -> bool:
     """Whether `gce validity` measures it: a finished run whose task and model are found by name, without a card yet."""
-    if name not in runs_of(name).find(name):
-        return False  # A study.
+    if Path(name).is_file() or name not in runs_of(name).find(name):
+        return False  # A study, or a file of answers.
     with open_run(name, verify=False) as run:
         settings = stored_settings(run)
         named = not any(map(is_given, (settings.task, settings.model.name, settings.evaluator)))

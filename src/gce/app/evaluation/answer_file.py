@@ -20,16 +20,16 @@ from attrs import fields, frozen
 from gce.app.evaluation.scoring import answer_record, stored_reward
 from gce.app.wiring.files import check_appended
 from gce.app.wiring.runs import open_run
-from gce.domain.answers import Answer
+from gce.domain.answers import Answer, Reading
 from gce.domain.completions import Completion, FinishReason
 from gce.domain.conversations import Conversation
 from gce.domain.problems import Message, Problem, ProblemId
-from gce.domain.serialization import from_plain
+from gce.domain.serialization import from_plain, to_plain
 from gce.domain.verdicts import Status, Verdict
 from gce.errors import BadInput
 from gce.ports.runs import AnswerReader
 
-__all__ = ["MOMENT_HELP", "SOURCE_HELP", "AnswerFile", "open_answers"]
+__all__ = ["MOMENT_HELP", "SOURCE_HELP", "AnswerFile", "open_answers", "stored_answer", "stored_conversations"]
 
 SOURCE_HELP = "a run directory of gce train, or a file of gce evaluate --answers or of gce answers --to jsonl"
 MOMENT_HELP = (
@@ -103,9 +103,8 @@ class AnswerFile:
             "prompt_tokens": conversation.prompt_tokens,
             "tokens": conversation.tokens,
             "seconds": seconds,
-            "attempts": [
-                {**answer_record(attempt), "error": attempt.completion.error} for attempt in conversation.attempts
-            ],
+            **({"scored": conversation.scored} if conversation.scored else {}),
+            "attempts": [_record(attempt, self._problems[attempt.problem.key]) for attempt in conversation.attempts],
         }
         try:
             self._write(record)
@@ -150,7 +149,8 @@ class AnswerFile:
 
     def _take(self, record: Mapping[str, Any]) -> None:
         attempts = tuple(map(self._attempt, record["attempts"]))
-        conversation = Conversation(attempts, record["replies"], record["prompt_tokens"], record["tokens"])
+        counts = (record["replies"], record["prompt_tokens"], record["tokens"])
+        conversation = Conversation(attempts, *counts, scored=record.get("scored", 0))
         mode = record["mode"]
         if not conversation.last.failed:  # A failed answer is asked again; its new answer is on a later line.
             self._done.setdefault(mode, {})[record["name"]] = conversation
@@ -158,11 +158,16 @@ class AnswerFile:
 
     def _attempt(self, record: Mapping[str, Any]) -> Answer:
         found, problem = from_plain(_Attempt, record), self._problems[record["problem"]]
+        if found.instance is not None:
+            instance = from_plain(type(problem.instance), found.instance)
+            problem = Problem(problem.id, instance, found.prompt, found.digest)
         said = {
             name: getattr(found, name) for name in ("text", "finish_reason", "policy", "tokens", "error", "reasoning")
         }
         completion = Completion(problem.key, **said)
-        return Answer(problem, completion, found.verdicts, stored_reward(record), found.right, found.score)
+        return Answer(
+            problem, completion, found.verdicts, stored_reward(record), found.right, found.score, found.reading
+        )
 
 
 @frozen
@@ -184,6 +189,16 @@ class _Attempt:
     score: float | None = None
     error: str = ""
     reasoning: str = ""
+    reading: Reading = ""
+    instance: Any = None
+    """Of a variant of the problem; None for the problem itself."""
+
+
+def _record(attempt: Answer, problem: Problem) -> dict[str, Any]:
+    """An attempt as `_Attempt` says."""
+    variant = {} if attempt.problem == problem else {"instance": to_plain(attempt.problem.instance)}
+    reading = {"reading": attempt.reading} if attempt.reading else {}
+    return {**answer_record(attempt), "error": attempt.completion.error, **reading, **variant}
 
 
 def open_answers(name: str, *, verify: bool = True) -> AbstractContextManager[AnswerReader]:
@@ -197,6 +212,43 @@ def open_answers(name: str, *, verify: bool = True) -> AbstractContextManager[An
     if not path.is_file():
         return open_run(name, verify=verify)
     return nullcontext(_Rows.open(path) if _has_rows(path) else _Reader.open(path))
+
+
+def stored_conversations(path: Path) -> dict[str, list[Conversation]]:
+    """Return the conversations of a file of answers by strategy, in the order of their problems, without instances.
+
+    Raises:
+        BadInput: it is no file of answers.
+    """
+    last: dict[tuple[str, str], Conversation] = {}
+    for number, record in _lines(path):
+        if number > 1:
+            attempts = tuple(map(stored_answer, record["attempts"]))
+            counts = (record["replies"], record["prompt_tokens"], record["tokens"])
+            held = Conversation(attempts, *counts, scored=record.get("scored", 0))
+            last[record["mode"], record["name"]] = held
+    found: dict[str, list[Conversation]] = {}
+    for (mode, _), held in last.items():
+        found.setdefault(mode, []).append(held)
+    order = {tier: place for place, tier in enumerate(sorted({each.last.problem.tier for each in last.values()}))}
+    for each in found.values():
+        each.sort(key=lambda held: (order[held.last.problem.tier], held.last.problem.id.index))
+    return found
+
+
+def stored_answer(record: Mapping[str, Any]) -> Answer:
+    """Return an answer as a run or a file has stored it, its problem without an instance.
+
+    Raises:
+        ValueError: it is not one of this version.
+    """
+    prompt = from_plain(tuple[Message, ...], record.get("prompt", ()))
+    problem = Problem(ProblemId.parse(record["problem"]), None, prompt, record.get("digest") or "")
+    said = (problem.key, record["text"], record["finish_reason"], record["policy"])
+    completion = Completion(*said, tokens=record.get("tokens"))
+    verdicts = from_plain(tuple[Verdict, ...], record["verdicts"])
+    reward, reading = stored_reward(record), record.get("reading", "")
+    return Answer(problem, completion, verdicts, reward, record["right"], record.get("score"), reading)
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Compare strategies with zero-shot in cost and accuracy, and stored answers with each other, unit by unit."""
+"""Compare strategies with one of them in cost and accuracy, and stored answers with each other, unit by unit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gce.domain.paired import Gain, Pair, paired_gain, paired_gains
 from gce.domain.statistics import DEFAULT_INTERVAL, interval
 from gce.domain.strategies.single_turn import ZERO_SHOT
 
-__all__ = ["Attempts", "Measured", "against", "attempts", "stored_gain", "stored_pairs"]
+__all__ = ["Attempts", "Measured", "against", "attempts", "compared_with", "stored_gain", "stored_pairs"]
 
 _COSTS: Mapping[str, Metric[Any]] = {
     "replies": REPLIES,
@@ -75,26 +75,28 @@ class Attempts:
     """Mean number of attempts."""
 
 
-def against(
-    found: Mapping[str, Measured], metric: Metric[Any] = ACCURACY, *, base: str = ZERO_SHOT.name
-) -> dict[str, Gain]:
-    """Compare each row with `base`, if measured, over the units for which both have a value.
+def against(found: Mapping[str, Measured], metric: Metric[Any] = ACCURACY) -> dict[str, Gain]:
+    """Compare each strategy with zero-shot, or else with the first one, over the units for which both have a value.
 
     Raises:
         ValueError: the metric does not support paired comparison.
     """
     if metric.paired is None:
         raise ValueError(f"{metric.name} cannot be compared {metric.over} by {metric.over}")
-    if base not in found:
-        return {}
-    before = _numbers(metric, found[base].conversations)
+    reference = compared_with(found)
+    base = _numbers(metric, found[reference].conversations)
     compared = {}
     for name, measured in found.items():
         after = _numbers(metric, measured.conversations)
-        pairs = [(unit[0], before[unit], number) for unit, number in after.items() if unit in before]
-        if name != base and pairs:
+        pairs = [(unit[0], base[unit], number) for unit, number in after.items() if unit in base]
+        if name != reference and pairs:
             compared[name] = pairs
     return paired_gains(compared)
+
+
+def compared_with(found: Mapping[str, Measured]) -> str:
+    """Return the strategy that the others are compared with: zero-shot if measured, else the first."""
+    return ZERO_SHOT.name if ZERO_SHOT.name in found else next(iter(found))
 
 
 def _numbers(metric: Metric[Any], conversations: Sequence[Conversation]) -> dict[tuple[str, str, int], float]:
@@ -141,9 +143,9 @@ def attempts(measured: Measured, *, method: str = DEFAULT_INTERVAL) -> Attempts:
     """Return the shares over all tiers together, without failed conversations."""
     found = [conversation for conversation in measured.conversations if not conversation.last.failed]
     count = len(found)
-    first = sum(conversation.attempts[0].right for conversation in found)
+    first = sum(conversation.tries[0].right for conversation in found)
     last = sum(conversation.last.right for conversation in found)
-    used = sum(len(conversation.attempts) for conversation in found) / max(1, count)
+    used = sum(len(conversation.tries) for conversation in found) / max(1, count)
     return Attempts(
         interval(first, count, method=method),
         interval(last, count, method=method),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from gce.app.evaluation.environments import TimedEnvironment
 from gce.app.evaluation.scoring import answered, judge
@@ -62,6 +62,11 @@ def check_needs(
             if not task.teaching.calls:
                 raise BadInput(
                     f"task {task.name} has no prompts for three calls: leave out the strategy {strategy.name}"
+                )
+        elif need == "beliefs":
+            if task.beliefs is None:
+                raise BadInput(
+                    f"the answers of task {task.name} are no probabilities: leave out the strategy {strategy.name}"
                 )
         elif need == "examples":
             if not settings.examples:
@@ -181,11 +186,11 @@ class _Driver:
         if not asked:
             return
         requests = [self._request(name, *request) for name, request in asked.items()]
-        about = {name: each.problem for name, (each, _, _) in asked.items()}
+        about = {name: ask.problem or each.problem for name, (each, _, ask) in asked.items()}
         drafts = {name for name, (_, _, ask) in asked.items() if ask.draft or role != MODEL}
         for answer in answered(model, self.task, self.evaluator, requests, about, drafts=drafts):
-            each, place, _ = asked[answer.completion.key]
-            each.take(place, answer)
+            each, place, ask = asked[answer.completion.key]
+            each.take(place, evolve(answer, reading=ask.reading) if ask.reading else answer)
             self.end(each)
 
     def end(self, each: _Open) -> None:
@@ -223,6 +228,8 @@ class _Open:
     """Of the requests, from 0."""
     said: list[tuple[Turns, Completion]] = field(factory=list)
     """What the model under test read and wrote."""
+    scored: int = 0
+    """Tokens that it was asked to score."""
     attempts: list[Answer] = field(factory=list)
     ended: Conversation | None = None
 
@@ -244,7 +251,9 @@ class _Open:
                 if not isinstance(request, Act) and request.to not in models:
                     raise ValueError(f"the strategy asks the role {request.to!r}, which its needs do not name")
                 if isinstance(request, Score) and place not in self.replies:
-                    self.replies[place] = _scored(models[request.to], request)
+                    reply = _scored(models[request.to], request)
+                    self.scored += sum(map(len, reply)) if request.to == MODEL and isinstance(reply, tuple) else 0
+                    self.replies[place] = reply
                 elif isinstance(request, Act) and place not in self.replies:
                     self.replies[place] = self._done(request)
             if len(self.replies) < len(self.requests):
@@ -304,7 +313,10 @@ class _Open:
         if not value:
             raise ValueError(f"expected attempts from the strategy, got {value!r}")
         return tuple(
-            each if each.verdicts or each.failed else self.judged(self.problem, each.completion) for each in value
+            each
+            if each.verdicts or each.failed
+            else evolve(self.judged(each.problem, each.completion), reading=each.reading)
+            for each in value
         )
 
     def close(self) -> None:
@@ -317,7 +329,8 @@ class _Open:
         self.close()
         read = [completion.prompt_tokens for _, completion in self.said]
         written = [each.tokens for _, each in self.said if each.finish_reason in ("stop", "length")]
-        self.ended = Conversation(attempts, len(self.said), _sum(read), _sum(written), tuple(self.said))
+        counts = (len(self.said), None if self.scored else _sum(read), _sum(written))
+        self.ended = Conversation(attempts, *counts, said=tuple(self.said), scored=self.scored)
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

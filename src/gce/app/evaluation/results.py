@@ -8,7 +8,9 @@ from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_scores, solve_rates
-from gce.app.evaluation.comparison import Measured, attempts
+from gce.app.evaluation.belief_measures import belief_measures, measures_table
+from gce.app.evaluation.comparison import Measured, attempts, compared_with
+from gce.app.evaluation.learned_examples import EXAMPLES
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
 from gce.app.evaluation.shifts import shift_parts
@@ -50,6 +52,10 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     if given.models:
         where += f", {next(iter(result.strategies.values())).name}"
     plain, parts = _samples(result) if given.samples > 1 else _strategies(result)
+    if result.task.beliefs is not None:
+        measures = belief_measures(result.conversations)
+        plain["beliefs"] = to_plain(measures)
+        parts += ["", measures_table(measures, list(result.measured))] if measures else []
     for name, metric in result.metrics.items():
         found = result.estimates(metric)
         plain.setdefault("metrics", {})[name] = to_plain(found)
@@ -133,7 +139,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     parts += [CONCLUSION] if floors else []
     parts += reward_parts
     parts += [f"* {name}: {note}" for name, note in notes.items()]
-    gains, reward_gains, base = result.gains(), result.gains(REWARD) if rewards else {}, result.base
+    gains, reward_gains = result.gains(), result.gains(REWARD) if rewards else {}
     again = {
         name: attempts(found[name], method=given.interval)
         for name, strategy in result.strategies.items()
@@ -141,8 +147,9 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     }
     if len(found) > 1:
         parts += ["", costs_table(found)]
-        parts += ["", _gains_table(gains, base)] if gains else []
-        parts += ["", _gains_table(reward_gains, base, rewards=True)] if reward_gains else []
+        reference = compared_with(found)
+        parts += ["", _gains_table(gains, reference)] if gains else []
+        parts += ["", _gains_table(reward_gains, reference, rewards=True)] if reward_gains else []
     parts += _failures(found)
     most = max((strategy.attempts for strategy in result.strategies.values()), default=1)
     parts += ["", _attempts_table(again, most)] if again else []
@@ -193,11 +200,11 @@ def costs_table(found: Mapping[str, Measured]) -> Table:
     return Table(head, tuple(rows))
 
 
-def _gains_table(gains: Mapping[str, Gain], base: str, *, rewards: bool = False) -> Table:
-    head = (f"gain over {base}", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)")
+def _gains_table(gains: Mapping[str, Gain], reference: str, *, rewards: bool = False) -> Table:
+    head = (f"gain over {reference}", "mean of tiers, points", "gained", "lost", "p (McNemar)", "p (Holm)")
     digits, scale = 1, 100.0
     if rewards:
-        head = (f"gain in mean reward over {base}", "mean of tiers", "gained", "lost", "p (sign flip)", "p (Holm)")
+        head = (f"gain in mean reward over {reference}", "mean of tiers", "gained", "lost", "p (sign flip)", "p (Holm)")
         digits, scale = 3, 1.0
     rows = []
     for name, each in gains.items():
@@ -240,6 +247,8 @@ def _notes(model: str, strategies: Mapping[str, Strategy], examples: str) -> dic
         said = []
         if "examples" in strategy.needs and examples == "solver":
             said.append("demonstrations from an exact solver (an oracle)")
+        elif "examples" in strategy.needs and examples not in EXAMPLES:
+            said.append(f"the best trajectories of the run {examples} as examples")
         said += [f"{model} was pretrained with {words}" for each, words in formats.items() if strategy.name == each]
         if said:
             notes[name] = "; ".join(said)

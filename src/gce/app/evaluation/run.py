@@ -18,7 +18,8 @@ from gce.app.evaluation.answer_file import AnswerFile
 from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.comparison import Measured, against
 from gce.app.evaluation.conversations import check_needs, converse
-from gce.app.evaluation.demonstrations import few_shot_turns
+from gce.app.evaluation.demonstrations import Turns, few_shot_turns
+from gce.app.evaluation.learned_examples import EXAMPLES, best_trajectories, shown_digest
 from gce.app.evaluation.one_outcome import Asked, one_outcome_lines
 from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.results import shown
@@ -46,7 +47,7 @@ from gce.app.wiring.evaluators import VERIFIER, find_evaluator
 from gce.app.wiring.files import check_appended
 from gce.app.wiring.models import default_model, find_model
 from gce.app.wiring.names import TRAINED, entry, find_strategy, is_trained, name_of
-from gce.app.wiring.runs import find_adapter
+from gce.app.wiring.runs import find_adapter, open_run
 from gce.app.wiring.solvers import find_solve
 from gce.app.wiring.tasks import find_preset, find_task, find_tiers, problems_digest, say_if_many
 from gce.domain.answers import Answer
@@ -83,8 +84,6 @@ class Evaluation:
     measured: Mapping[str, Measured]
     shifts: Mapping[str, Evaluation] = field(factory=dict)
     """The same on the task's distribution shifts, by what differs; empty unless they were asked for."""
-    base: str = ZERO_SHOT.name
-    """The row that others are compared with. Of several models, rows have the models' names."""
 
     @property
     def conversations(self) -> dict[str, tuple[Conversation, ...]]:
@@ -126,8 +125,8 @@ class Evaluation:
         return shown(self)[1]
 
     def gains(self, metric: Metric[Any] | str = "accuracy") -> dict[str, Gain]:
-        """Each row against `base`, see `against`."""
-        return against(self.measured, self._metric(metric), base=self.base)
+        """Each strategy against zero-shot, or else against the first one, see `against`."""
+        return against(self.measured, self._metric(metric))
 
     def _metric(self, metric: Metric[Any] | str) -> Metric[Any]:
         return {**METRICS, **self.metrics}[metric] if isinstance(metric, str) else metric
@@ -201,7 +200,6 @@ def _several(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evalu
         settings=given,
         strategies={name: each.strategies[strategy] for name, each in found.items()},
         measured={name: each.measured[strategy] for name, each in found.items()},
-        base=next(iter(found)),
     )
 
 
@@ -259,6 +257,8 @@ class _Distribution:
         if not problems:
             raise BadInput(f"task {task.name} has no {given.split} problems in preset {preset}")
         asked = _asked(given, task, preset, loaded, problems, learned)
+        if given.examples not in EXAMPLES:
+            asked["shown"] = shown_digest(self.drawing.examples)
         again = "answers='answers.jsonl' keeps answers for that"
         if given.answers is not None:
             again = f"the same call goes on: {given.answers} has the answers"
@@ -278,9 +278,18 @@ def _distribution(
     tiers = find_tiers(task, preset, given.tiers)
     drawing = Settings(given.seed, given.temperature, given.samples, given.max_tokens)
     if any(strategy.needs_examples for strategy in strategies.values()):
-        examples = few_shot_turns(task, evaluator, preset, tiers, given.shots, solve=find_solve(given.examples))
-        drawing = evolve(drawing, examples=examples)
+        drawing = evolve(drawing, examples=_examples(given, task, evaluator, preset, tiers))
     return _Distribution(given, task, preset, tiers, evaluator, drawing)
+
+
+def _examples(
+    given: EvaluateSettings, task: Task, evaluator: Evaluator, preset: str, tiers: Sequence[str]
+) -> dict[str, Turns]:
+    """Few-shot examples by tier: demonstrations, or the best trajectories of a run."""
+    if given.examples in EXAMPLES:
+        return few_shot_turns(task, evaluator, preset, tiers, given.shots, solve=find_solve(given.examples))
+    with open_run(given.examples) as run:
+        return best_trajectories(run, given.task_name, tiers, given.shots)
 
 
 def _shifts(

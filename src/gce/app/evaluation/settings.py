@@ -105,8 +105,8 @@ class EvaluateSettings:
     """Empty: zero-shot, or with an adapter `trained`."""
     shots: int = field(default=3, validator=_of(SHOTS))
     """Examples that few-shot shows."""
-    examples: str = field(default="heuristic", validator=_of(Choice(("heuristic", "solver"))))
-    """Who worked them out: heuristic or solver."""
+    examples: str = field(default="heuristic", validator=_of(NAME))
+    """Who worked them out: heuristic, solver, or a run, whose best trajectories they are."""
     tiers: tuple[str, ...] = _several(NAME)
     """Empty: all."""
     shifts: bool = field(default=False, validator=_of(SWITCH))

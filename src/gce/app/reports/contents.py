@@ -13,6 +13,8 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from gce.app.evaluation.stored_runs import stored_settings
+from gce.app.reports.answer_files import answer_file_sections
+from gce.app.reports.beliefs import belief_sections
 from gce.app.reports.evaluation import (
     compared_sections,
     dev_section,
@@ -70,15 +72,17 @@ def sections_of(reported: Sequence[Reported], *, task: Task | None = None, verif
     runs: dict[str, ReportedRun] = {}
     labels = labels_of([Path(each.name) for each in reported])
     for each, label in zip(reported, labels, strict=True):
-        if each.name in each.runs.find(each.name):
+        if not Path(each.name).is_file() and each.name in each.runs.find(each.name):
             with each.runs.read(each.name, verify=verify) as run:
                 runs[each.name] = read_run(run, each.title or label, each.task or _fitting(run, task))
     if task is not None and not any(run.task is task for run in runs.values()):
         raise BadInput(f"no run to report was made with the task {task.name!r} given from Python: leave out task")
     found = [] if verify else [Section("Records", (UNVERIFIED,))]
     found += compared_sections(list(runs.values()))
-    for each in reported:
-        if each.name in runs:
+    for each, label in zip(reported, labels, strict=True):
+        if Path(each.name).is_file():
+            found += answer_file_sections(Path(each.name), f"{label}: " if len(reported) > 1 else "")
+        elif each.name in runs:
             found += _sections_of_run(runs[each.name], len(reported) > 1)
         else:
             found += study_sections(each.runs, each.name, verify=verify)
@@ -104,6 +108,7 @@ def _sections_of_run(run: ReportedRun, several: bool) -> Iterator[Section]:
     before, slug = (f"{run.label}: ", re.sub("[^0-9A-Za-z]+", "-", run.label) + "-") if several else ("", "")
     for section in (
         result_section(run),
+        *belief_sections(run.beliefs),
         *shift_sections(run),
         *forgetting_sections(run),
         *validity_sections(run),
@@ -113,7 +118,7 @@ def _sections_of_run(run: ReportedRun, several: bool) -> Iterator[Section]:
         *demonstrations_sections(run),
         buffer_section(run),
         answers_section(run),
-        transcripts_section(run),
+        transcripts_section(run.sample, run.transcripts, run.tiers),
         costs_section(run),
         settings_section(run),
     ):

@@ -100,7 +100,7 @@ def report(
     """Report runs and studies: results beside baselines, training, answers, costs, settings.
 
     Args:
-        runs: what `gce.train` returned, or directories of runs or studies.
+        runs: what `gce.train` returned, directories of runs or studies, or files of answers of an evaluation.
         out: where it is written: a file, or a folder for png; None writes nothing.
         format: of what is written.
         force: replace `out`, where a report was written there in the same format.
@@ -121,7 +121,7 @@ def report(
         names = ", ".join(each.name for each in reported) or "none"
         raise BadInput(f"expected a run to report, or several with different names, got {names}")
     for name, place in places.items():
-        if not Path(name).is_dir() and not place.find(name):
+        if not Path(name).exists() and not place.find(name):
             raise BadInput(f"expected a run directory, found none at {name}")
     if out is not None and format != "png":
         check_output(Path(out), mark=mark, replace=force)

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
+from gce.app.evaluation.answer_file import stored_answer
 from gce.app.evaluation.baselines import best_of
 from gce.app.evaluation.rewards import Rewards
 from gce.app.evaluation.scoring import stored_shares
@@ -18,6 +19,7 @@ from gce.app.settings.records import TrainSettings
 from gce.app.training.records import stored_rewards
 from gce.app.transcripts import Sample, Transcript, sample_answers, stored_answers, task_of, transcripts_of
 from gce.app.wiring.names import plain_name
+from gce.domain.conversations import Conversation
 from gce.domain.measurements import Interval, IterationRecord
 from gce.domain.tasks import Task
 from gce.errors import BadInput
@@ -59,6 +61,8 @@ class ReportedRun:
     """What draws its problems again; None where it is not there."""
     no_task: str
     """Why it is not there."""
+    beliefs: Mapping[str, Sequence[Conversation]]
+    """Answers to test problems `before` and `after`; empty for a task without beliefs."""
 
     @property
     def task_name(self) -> str:
@@ -125,7 +129,15 @@ def read_run(run: RunReader, label: str, given: Task | None = None) -> ReportedR
         transcripts_of(run, sample.chosen, given),
         task,
         no_task,
+        {} if task is None or task.beliefs is None else _tested(run),
     )
+
+
+def _tested(run: RunReader) -> dict[str, list[Conversation]]:
+    """The answers to test problems, each as a conversation."""
+    moments = ("before", "after")
+    found = {moment: [stored_answer(each) for each in run.each_answer(f"test-{moment}")] for moment in moments}
+    return {moment: [Conversation((answer,)) for answer in each] for moment, each in found.items() if each}
 
 
 def _task(run: RunReader, given: Task | None) -> tuple[Task | None, str]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from gce.app.reports.run import SAMPLED, ReportedRun
+from collections.abc import Sequence
+
+from gce.app.reports.run import SAMPLED
 from gce.app.reports.section import Section
-from gce.app.transcripts import MOMENTS, OUTCOMES
+from gce.app.transcripts import OUTCOMES, Sample, Transcript
 from gce.domain.figures import Table
 
 __all__ = ["transcripts_section"]
 
 
-def transcripts_section(run: ReportedRun) -> Section:
-    """Answers by moment, tier and outcome, and the sampled ones."""
-    counts = run.sample.counts
+def transcripts_section(sample: Sample, transcripts: Sequence[Transcript], named: Sequence[str]) -> Section:
+    """Answers by moment, tier and outcome, and the sampled ones; the tiers that are `named` come first."""
+    counts = sample.counts
     if not counts:
         return Section("Transcripts", ("There are no answers yet.",))
-    tiers = [*run.tiers, *sorted({tier for _, tier in counts} - {*run.tiers})]
+    tiers = [*named, *sorted({tier for _, tier in counts} - {*named})]
     tables = []
-    for moment in MOMENTS:
+    for moment in dict.fromkeys(moment for moment, _ in counts):
         found = {tier: counts[moment, tier] for tier in tiers if (moment, tier) in counts}
         rows = ((tier, *(str(of_tier.get(each, 0)) for each in OUTCOMES)) for tier, of_tier in found.items())
         tables += [Table((moment, *OUTCOMES), tuple(rows))] if found else []
@@ -29,4 +31,4 @@ def transcripts_section(run: ReportedRun) -> Section:
     failed = sum(of_tier.get("failed", 0) for of_tier in counts.values())
     if failed:
         words.append(f"{failed:,} answers failed: they could not be given or judged, and are excluded from all rates.")
-    return Section("Transcripts", tuple(words), tuple(tables), transcripts=tuple(run.transcripts))
+    return Section("Transcripts", tuple(words), tuple(tables), transcripts=tuple(transcripts))

@@ -25,13 +25,13 @@ def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
             "{buffer.admission} all admits every rollout",
             "it needs {objective.algorithm} raft, without {buffer.drop_solved}",
         )
-    if ADMISSION.share(buffer.admission) is not None and algorithm.name not in ("raft", "raft++"):
+    if ADMISSION.share(buffer.admission) is not None and algorithm.name not in ("raft", "raft++", "sft-top"):
         raise _conflict(
             settings,
             "buffer.admission",
             f"{{buffer.admission}} {buffer.admission} chooses which rollouts are admitted, and {algorithm.name} weighs "
             "all of them",
-            "it needs {objective.algorithm} raft or raft++",
+            "it needs {objective.algorithm} raft, raft++ or sft-top",
         )
     if settings.curriculum.ladder and settings.rollouts.problems_by_tier:
         raise _conflict(

@@ -197,10 +197,9 @@ class RolloutSettings:
     )
     strategy: str = setting(
         ZERO_SHOT.name,
-        ChoiceOrOwn(tuple(STRATEGIES)),
-        "prompting strategy of rollouts: zero-shot, few-shot, multi-turn, simulate or your own as module:ATTR; all "
-        "replies "
-        "are trained on, and evaluations during the run stay zero-shot",
+        ChoiceOrOwn(tuple(STRATEGIES), options=True),
+        "prompting strategy of rollouts; all replies in the conversation that ends with the answer are trained on, and "
+        "evaluations during the run stay zero-shot",
         flag="--strategy",
         metavar="NAME",
         omit_default=True,
@@ -240,9 +239,8 @@ class BufferSettings:
         "verified",
         ADMISSION,
         "which rollouts are admitted to the buffer: verified (a reward of at least the task's admit_at), reasoned "
-        "(verified, "
-        "and all written steps are true), top:0.25 (the best quarter of each problem's rollouts by reward), or a "
-        "control: "
+        "(verified, and all written steps are true), top:0.25 (the best quarter by reward of each problem's rollouts, "
+        "with --algorithm sft-top of all rollouts together), or a control: "
         "all (every rollout), shuffled (verified, after permuting rewards within each tier), format (every rollout "
         "whose answer can be read), random (rewards 0 or 1 by chance, as often as rollouts of the tier are right)",
         flag="--admission",

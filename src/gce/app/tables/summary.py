@@ -59,6 +59,8 @@ def what_teaches(records: Sequence[IterationRecord], algorithm: Algorithm) -> st
     """Which problems or rollouts of a run teach anything, in words."""
     if not any(record.graded for record in records):
         return "Only problems with mixed outcomes teach anything"
+    if algorithm.top is not None:
+        return f"{algorithm.name} learns from the rollouts with the best rewards, over all problems together"
     if algorithm.graded or algorithm.drops_decided:
         return "Problems whose rollouts all have the same reward (equal rewards) teach nothing"
     return f"{algorithm.name} learns from admitted rollouts, by default the right ones, whatever the others' rewards"

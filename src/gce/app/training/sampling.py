@@ -172,14 +172,17 @@ def rewards_by_tier(tiers: Sequence[str], rollouts: Sequence[Rollout]) -> dict[s
 
 
 def _with_positives(run: Run, rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """The rollouts, positives marked: among those of one problem that did not fail."""
-    top = ADMISSION.share(run.settings.buffer.admission)
-    found = {
-        problem: iter(positives(rewards, run.task.admit_at, top=top))
-        for problem, rewards in groups_of(without_failed(rollouts)).items()
-    }
+    """The rollouts, positives marked: among those of one problem, or of the iteration, that did not fail."""
+    top, together = ADMISSION.share(run.settings.buffer.admission), run.algorithm.top is not None
+    judged = without_failed(rollouts)
+    groups = {"": [rollout.reward for rollout in judged]} if together else groups_of(judged)
+    best = run.algorithm.top if top is None else top
+    found = {name: iter(positives(rewards, run.task.admit_at, top=best)) for name, rewards in groups.items()}
     return [
-        evolve(rollout, positive=not rollout.judged.failed and next(found[rollout.judged.problem.key]))
+        evolve(
+            rollout,
+            positive=not rollout.judged.failed and next(found["" if together else rollout.judged.problem.key]),
+        )
         for rollout in rollouts
     ]
 

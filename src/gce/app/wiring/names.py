@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from gce.app.options import ChoiceOrOwn, nearest
 from gce.app.terminal import as_called
 from gce.domain.strategies import STRATEGIES, Strategy
+from gce.domain.strategies.requests import with_options
 from gce.errors import BadInput, GceError, one_line
 
 __all__ = [
@@ -136,12 +137,23 @@ def is_trained(name: str) -> bool:
 def find_strategy(name: str) -> Strategy:
     """Return the strategy of this name, which may begin with `TRAINED`, or a user's own as module:ATTR.
 
+    Options stand behind it, as NAME@OPTIONS.
+
     Raises:
-        BadInput: there is no such object, or it is not a strategy.
+        BadInput: there is no such object, it is not a strategy, or it does not have these options.
     """
-    bare = _FIRST if name == TRAINED else name.removeprefix(f"{TRAINED}-")
-    return entry(bare, STRATEGIES, Strategy, "strategy")
+    bare, has_options, options = name.partition("@")
+    bare = _FIRST if bare == TRAINED else bare.removeprefix(f"{TRAINED}-")
+    strategy = entry(bare, STRATEGIES, Strategy, "strategy")
+    if not has_options:
+        return strategy
+    try:
+        return with_options(strategy, options)
+    except ValueError as error:
+        raise BadInput(f"strategy {name}: {error}") from error
 
 
-STRATEGY = ChoiceOrOwn((*STRATEGIES, TRAINED, *(f"{TRAINED}-{name}" for name in STRATEGIES if name != _FIRST)))
+STRATEGY = ChoiceOrOwn(
+    (*STRATEGIES, TRAINED, *(f"{TRAINED}-{name}" for name in STRATEGIES if name != _FIRST)), options=True
+)
 """The values that `--strategies` takes."""

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gce.domain.strategies.debate import SELF_DEBATE
+from gce.domain.strategies.elicitation import FINAL_BELIEF, OPTION_LIKELIHOODS, REPEATED_SAMPLING
+from gce.domain.strategies.interview import INTERVIEW
 from gce.domain.strategies.multi_turn import MULTI_TURN
+from gce.domain.strategies.opinions import STATED_OPINION
+from gce.domain.strategies.reasoning import CHAIN_OF_THOUGHT, DIRECT, LENGTH_CONTROLLED
 from gce.domain.strategies.requests import Strategy
 from gce.domain.strategies.simulate import SIMULATE
 from gce.domain.strategies.single_turn import FEW_SHOT, ZERO_SHOT
+from gce.domain.strategies.stepwise import STEPWISE_EVIDENCE
 
 __all__ = ["STRATEGIES", "Strategy"]
 
-STRATEGIES: Mapping[str, Strategy] = {
-    strategy.name: strategy for strategy in (ZERO_SHOT, FEW_SHOT, MULTI_TURN, SIMULATE)
-}
+_ALL = (
+    ZERO_SHOT,
+    FEW_SHOT,
+    MULTI_TURN,
+    SIMULATE,
+    DIRECT,
+    CHAIN_OF_THOUGHT,
+    LENGTH_CONTROLLED,
+    SELF_DEBATE,
+    INTERVIEW,
+    STATED_OPINION,
+    STEPWISE_EVIDENCE,
+    OPTION_LIKELIHOODS,
+    REPEATED_SAMPLING,
+    FINAL_BELIEF,
+)
+STRATEGIES: Mapping[str, Strategy] = {strategy.name: strategy for strategy in _ALL}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gce.domain.answers import Answer
-from gce.domain.problems import Message, Problem
-from gce.domain.strategies.requests import Ask, Exchange, Settings, Strategy
+from gce.domain.problems import Problem
+from gce.domain.strategies.requests import Ask, Exchange, Settings, Strategy, continued
 from gce.domain.tasks.task import Task
 
 __all__ = ["ATTEMPTS", "MULTI_TURN"]
@@ -21,7 +21,7 @@ def _multi_turn(task: Task, problem: Problem, _settings: Settings) -> Exchange:
             return tuple(attempts)
         wrong = [verdict for verdict in attempt.verdicts if not verdict.right]
         told = "\n".join(map(task.teaching.feedback, wrong)) or "Try again."
-        turns = (*turns, Message("assistant", attempt.completion.text), Message("user", told))
+        turns = continued(turns, attempt, told)
 
 
 MULTI_TURN = Strategy(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from attrs import field, frozen, validators
+from attrs import evolve, field, frozen, validators
 
-from gce.domain.answers import Answer
+from gce.domain.answers import Answer, Reading
 from gce.domain.completions import Completion
 from gce.domain.models import CAPABILITIES
 from gce.domain.problems import Message, Problem
+from gce.domain.tasks.parts import Beliefs
 from gce.domain.tasks.task import Task
 
 __all__ = [
@@ -27,7 +28,12 @@ __all__ = [
     "Settings",
     "Strategy",
     "Turns",
+    "beliefs_of",
+    "continued",
     "draft_of",
+    "instructed",
+    "whole_number",
+    "with_options",
 ]
 
 MODEL = "model"
@@ -36,7 +42,7 @@ MODEL = "model"
 RESET = "reset"
 """Name of the act that begins an episode; its observation is the episode's first."""
 
-_NEEDS = (*sorted(CAPABILITIES), "calls", "environment", "examples")
+_NEEDS = (*sorted(CAPABILITIES), "beliefs", "calls", "environment", "examples")
 
 Turns = tuple[Message, ...]
 """A conversation so far."""
@@ -60,6 +66,10 @@ class Ask:
     """Sampling temperature; None uses the settings' value."""
     stop: tuple[str, ...] = ()
     """Stop sequences: the text ends before the first of them."""
+    problem: Problem | None = None
+    """The variant of the problem that the reply is judged by; None for the problem itself."""
+    reading: Reading = ""
+    """What the reply is, if it is not an attempt at solving the problem."""
 
 
 @frozen
@@ -140,9 +150,12 @@ class Strategy:
     """One line of `gce evaluate --help`."""
     needs: frozenset[str] = field(default=frozenset({"sample"}))
     """Requirements: capabilities of the model under test (`sample`, `score`) and of other roles (`opponent.sample`,
-    `judge.score`), an `environment`, `examples` in the settings, `calls` of the task."""
+    `judge.score`), an `environment`, `examples` in the settings, `calls` of the task, `beliefs` as its answers."""
     attempts: int = 1
-    """Maximum number of judged attempts; above 1, tables show how much further attempts recover."""
+    """Maximum number of attempts at solving the problem; above 1, tables show how much further attempts recover."""
+    options: Callable[[str], Strategy] | None = None
+    """Returns the strategy with the options that are written after `NAME@`; ValueError says what is expected. None if
+    it has no options."""
 
     @needs.validator
     def _known(self, _attribute: object, needs: frozenset[str]) -> None:
@@ -161,8 +174,52 @@ class Strategy:
         return frozenset(need.partition(".")[0] for need in self.needs if "." in need)
 
 
-def draft_of(problem: Problem, written: Completion | str) -> Answer:
+def draft_of(problem: Problem, written: Completion | str, *, reading: Reading = "") -> Answer:
     """Return an attempt without verdicts that the strategy composed itself; it is judged as any draft is."""
     if isinstance(written, str):
         written = Completion(problem.key, written, "stop", policy="")
-    return Answer(problem, written, (), None, False)
+    return Answer(problem, written, (), None, False, reading=reading)
+
+
+def instructed(turns: Turns, words: str) -> Turns:
+    """Return the conversation with these words on a line at the end of its last message."""
+    *before, last = turns
+    return (*before, evolve(last, content=f"{last.content}\n{words}"))
+
+
+def continued(turns: Turns, reply: Answer, words: str) -> Turns:
+    """Return the conversation with the model's reply and the user's next message; the reply is trained on."""
+    return (*turns, Message("assistant", reply.completion.text), Message("user", words))
+
+
+def beliefs_of(task: Task) -> Beliefs:
+    """Return the part of a task that strategies with the need `beliefs` use.
+
+    Raises:
+        ValueError: the task's answers are no probabilities.
+    """
+    if task.beliefs is None:
+        raise ValueError(f"the answers of task {task.name} are no probabilities")
+    return task.beliefs
+
+
+def whole_number(written: str, least: int, most: int) -> int:
+    """Return the whole number that an option of a strategy states.
+
+    Raises:
+        ValueError: it is none, or out of range.
+    """
+    if written.isascii() and written.isdecimal() and len(written) <= 9 and least <= int(written) <= most:
+        return int(written)
+    raise ValueError(f"expected a whole number from {least} to {most}, got {written!r:.40}")
+
+
+def with_options(strategy: Strategy, written: str) -> Strategy:
+    """Return the strategy with options as they are written on the command line, named with them.
+
+    Raises:
+        ValueError: it has no options, or not these.
+    """
+    if strategy.options is None:
+        raise ValueError(f"strategy {strategy.name} has no options")
+    return evolve(strategy.options(written), name=f"{strategy.name}@{written}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import evolve
-
-from gce.domain.problems import Message, Problem
-from gce.domain.strategies.requests import Ask, Exchange, Settings, Strategy
+from gce.domain.problems import Problem
+from gce.domain.strategies.requests import Ask, Exchange, Settings, Strategy, continued, instructed
 from gce.domain.tasks.task import Task
 
 __all__ = ["SIMULATE"]
@@ -13,11 +11,10 @@ __all__ = ["SIMULATE"]
 
 def _simulate(task: Task, problem: Problem, _settings: Settings) -> Exchange:
     first, *others = task.teaching.calls
-    *before, last = problem.prompt
-    turns = (*before, evolve(last, content=f"{last.content}\n{first}"))
+    turns = instructed(problem.prompt, first)
     for call in others:
         draft = yield Ask(turns, draft=True)
-        turns = (*turns, Message("assistant", draft.completion.text), Message("user", call))
+        turns = continued(turns, draft, call)
     return ((yield Ask(turns)),)
 
 

@@ -12,7 +12,7 @@ from gce.domain.problems import Problem
 from gce.domain.timelines import Chart
 from gce.domain.verdicts import Step, Verdict
 
-__all__ = ["Audit", "Policy", "References", "Relation", "Teaching"]
+__all__ = ["Audit", "Beliefs", "Policy", "References", "Relation", "Teaching"]
 
 Policy = Callable[[Problem, random.Random], str | None]
 """A policy that answers without a model: returns the response's text, or None if it does not apply to the problem."""
@@ -56,6 +56,33 @@ class Teaching:
     def has_steps(self) -> bool:
         """True if written reasoning can be checked step by step."""
         return self.check_steps is not _no_steps
+
+
+@frozen(kw_only=True)
+class Beliefs:
+    """What strategies need of a task whose answers are probabilities of a claim. All functions are pure and total.
+
+    A variant of a problem keeps its identity and its wording, and is judged by its own posterior.
+    """
+
+    evidence: Callable[[Problem], tuple[str, ...]]
+    """The pieces of evidence, in the order in which they arrive."""
+    after: Callable[[Problem, int], Problem]
+    """(problem, pieces) -> the variant before all but its first pieces of evidence; ValueError for an impossible number
+    of pieces."""
+    with_opinion: Callable[[Problem, Literal[0, 1], float | None], Problem]
+    """(problem, option, reliability) -> the variant with a user who believes in the claim, 0, or in its opposite, 1.
+    The prompt states the probability, above 0 and below 1, that he is right, unless it is None."""
+    situation: Callable[[Problem], str]
+    """The prompt without its question and without the answer format."""
+    question: Callable[[Problem], str]
+    """The sentence that asks for the probability of the claim."""
+    sides: Callable[[Problem], tuple[str, str]]
+    """The claim and its opposite, as clauses that complete "It holds that ..."."""
+    read: Callable[[str], float | None]
+    r"""The probability that a response states as an answer or as `\finalBeliefProb{X}`; None if it states none."""
+    write: Callable[[float], str]
+    """The response that states a probability in [0, 1]."""
 
 
 @frozen(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import Completion
@@ -57,8 +57,11 @@ def check_strategy(
     requests, attempts = hold()
     assert hold() == (requests, attempts), "the same replies, the same requests"
     assert isinstance(attempts, tuple) and attempts, f"expected attempts, got {attempts!r}"
-    assert all(isinstance(each, Answer) and each.problem == problem for each in attempts), attempts
-    assert len(attempts) <= strategy.attempts, f"{len(attempts)} attempts, and it says {strategy.attempts} at most"
+    assert all(isinstance(each, Answer) and each.problem.id == problem.id for each in attempts), attempts
+    assert attempts[-1].problem == problem and not attempts[-1].reading, "the last attempt is at the problem itself"
+    tries = [each for each in attempts if not each.reading]
+    assert all(each.problem == problem for each in tries), attempts
+    assert len(tries) <= strategy.attempts, f"{len(tries)} attempts, and it says {strategy.attempts} at most"
     for place, request in enumerate(requests):
         if isinstance(request, Ask) and request.to == MODEL:
             continue  # A failure here ends the conversation regardless of the strategy.
@@ -108,6 +111,7 @@ def _reply(request: Request, task: Task, problem: Problem, script: Script) -> Re
     if isinstance(request, Score):
         return tuple(map(script.score, request.continuations))
     completion = Completion(problem.key, script.say(request), "stop", policy="scripted")
+    about = request.problem or problem
     if request.draft or request.to != MODEL:
-        return draft_of(problem, completion)
-    return answered_by(task, problem, completion, task.judge(problem, completion))
+        return draft_of(about, completion, reading=request.reading)
+    return evolve(answered_by(task, about, completion, task.judge(about, completion)), reading=request.reading)

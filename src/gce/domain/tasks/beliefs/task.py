@@ -19,8 +19,9 @@ from gce.domain.tasks.beliefs.generate import FAMILIES, LEVELS, digest_of_world,
 from gce.domain.tasks.beliefs.metamorphic_relations import RELATIONS
 from gce.domain.tasks.beliefs.question import BeliefQuestion
 from gce.domain.tasks.beliefs.records import questions_of
+from gce.domain.tasks.beliefs.variants import ELICITING
 from gce.domain.tasks.beliefs.verify import ADMIT_AT, belief_reward, verify, verify_by_outcome
-from gce.domain.tasks.beliefs.wording import belief_prompt
+from gce.domain.tasks.beliefs.wording import belief_prompt, drawn_wording
 from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.task import Drawn, Task, TaskTier, of_listed
 
@@ -37,7 +38,7 @@ def _draw(preset: str, tier: str, rng: random.Random, _solve: Any) -> BeliefQues
 
 
 def _prompt(question: BeliefQuestion, rng: random.Random) -> tuple[Message, ...]:
-    return (Message("user", belief_prompt(question, rng)),)
+    return (Message("user", belief_prompt(question, drawn_wording(question, rng))),)
 
 
 def _digest(question: BeliefQuestion) -> str:
@@ -106,6 +107,7 @@ BELIEFS = Task(
         relations=RELATIONS,
         write="Answer: {}".format,
     ),
+    beliefs=ELICITING,
 )
 
 BELIEFS_BY_OUTCOME = evolve(BELIEFS, name="beliefs-by-outcome", verify=verify_by_outcome)

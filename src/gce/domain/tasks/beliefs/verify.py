@@ -28,8 +28,9 @@ def verify(problem: Problem, completion: Completion, _evidence: Evidence | None 
     """Judge a belief b by the target t, the exact posterior (or the outcome if that is unknown): score 1 - (b - t)^2.
 
     Right: b is within `TOLERANCE` of t. Unreadable, with score 0: the response states no probability by the grammar.
-    Failed: no target is known. Measures: `belief`, and where known `target`, `posterior` (an opinion included),
-    `prior` and `outcome`.
+    Failed: no target is known. Measures: `belief` if it can be read, and whatever is answered, where known, `target`,
+    `posterior` (an opinion included), `prior`, `outcome`, and a user's `opinion`, 1 for the claim and 0 against it,
+    with its `reliability`.
     """
     return (_verdict("beliefs", problem.instance, completion.text, problem.instance.target),)
 
@@ -44,11 +45,10 @@ def verify_by_outcome(
 
 def _verdict(evaluator: str, question: BeliefQuestion, text: str, target: float | None) -> Verdict:
     belief = parse(text)
+    known = {name: float(value) for name, value in _known(question, target).items() if value is not None}
     if isinstance(belief, Violation):
-        return Verdict("unreadable", 0.0, evaluator, VERSION, {}, (belief,))
-    posterior = question.target if question.posterior is not None else None
-    known = {"target": target, "posterior": posterior, "prior": question.prior, "outcome": question.outcome}
-    measures = {"belief": belief, **{name: float(value) for name, value in known.items() if value is not None}}
+        return Verdict("unreadable", 0.0, evaluator, VERSION, known, (belief,))
+    measures = {"belief": belief, **known}
     if target is None:
         violation = Violation("no-truth", "neither the posterior nor the outcome of this question is known")
         return Verdict("failed", None, evaluator, VERSION, measures, (violation,))
@@ -57,6 +57,16 @@ def _verdict(evaluator: str, question: BeliefQuestion, text: str, target: float 
         return Verdict("right", score, evaluator, VERSION, measures)
     violation = Violation("belief", "The stated probability is not the one that follows from what is known.")
     return Verdict("wrong", score, evaluator, VERSION, measures, (violation,))
+
+
+def _known(question: BeliefQuestion, target: float | None) -> dict[str, float | None]:
+    """What is known of a question whatever is answered, by the name of the measure; None for what is unknown."""
+    posterior = question.target if question.posterior is not None else None
+    known = {"target": target, "posterior": posterior, "prior": question.prior, "outcome": question.outcome}
+    opinion = question.opinion
+    if opinion is None or opinion.option is None:
+        return known
+    return {**known, "opinion": 1.0 - opinion.option, "reliability": opinion.reliability}
 
 
 def belief_reward(verdicts: Sequence[Verdict]) -> float | None:

@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import product
 from typing import Literal
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from gce.domain.tasks.beliefs.question import BeliefQuestion, Opinion
 
-__all__ = ["ANSWER_FORMATS", "after_pieces", "belief_prompt", "opinion_text", "question_text", "with_opinion"]
+__all__ = [
+    "ANSWER_FORMATS",
+    "Wording",
+    "after_pieces",
+    "belief_prompt",
+    "drawn_wording",
+    "opinion_text",
+    "question_text",
+    "side_texts",
+    "situation_text",
+    "with_opinion",
+    "wording_of",
+]
 
 ANSWER_FORMATS = (
     "Reason first if you like. End with one line that gives the probability in percent, X being a number from 0 to "
@@ -30,40 +43,72 @@ _ASKED = (
     "Given all this, what is the probability that {}?",
 )
 _OPINIONS = ('A user says: "I am sure that {}."', 'A user tells you: "I believe that {}."')
-_ASKED_OF_FILES = ('What is the probability of "{option}"?', 'How probable is the answer "{option}"?')
+_ASKED_OF_FILES = ('What is the probability of "{}"?', 'How probable is the answer "{}"?')
 
 
-def belief_prompt(question: BeliefQuestion, rng: random.Random, *, answer_format: str | None = None) -> str:
-    """Return the prompt; the wording is drawn from `rng`, the answer format too unless one is given ("" for none)."""
-    heading, asked = rng.choice(_HEADINGS), question_text(question, rng)
-    numbered = len(question.evidence) > 1
-    lines = [f"{number}. {each}" if numbered else each for number, each in enumerate(question.evidence, 1)]
-    chosen = rng.choice(ANSWER_FORMATS)
-    parts = [
-        question.background,
-        *([heading, *lines] if lines else []),
-        opinion_text(question, rng),
-        asked,
-        chosen if answer_format is None else answer_format,
-    ]
+@frozen
+class Wording:
+    """The sentences that a prompt is made of; its variants are written in the same ones."""
+
+    heading: str
+    asked: str
+    """With a place for the claim, or for the option of a question from a file."""
+    answer_format: str
+    opinion: str
+    """With a place for what the user believes."""
+
+
+def drawn_wording(question: BeliefQuestion, rng: random.Random) -> Wording:
+    """Return a wording of the question, drawn from `rng`."""
+    drawn = (rng.choice(each) for each in _choices(question))
+    return Wording(*drawn)
+
+
+def wording_of(question: BeliefQuestion, prompt: str) -> Wording:
+    """Return the wording in which a prompt asks the question; of what it does not show, and of others, the first."""
+    wordings = [Wording(*each) for each in product(*_choices(question))]
+    return next((each for each in wordings if belief_prompt(question, each) == prompt), wordings[0])
+
+
+def _choices(question: BeliefQuestion) -> tuple[Sequence[str], ...]:
+    return (_HEADINGS, _ASKED if question.world is not None else _ASKED_OF_FILES, ANSWER_FORMATS, _OPINIONS)
+
+
+def belief_prompt(question: BeliefQuestion, wording: Wording) -> str:
+    """Return the prompt: situation, question and answer format."""
+    parts = (situation_text(question, wording), question_text(question, wording), wording.answer_format)
     return "\n".join(filter(None, parts))
 
 
-def question_text(question: BeliefQuestion, rng: random.Random) -> str:
+def situation_text(question: BeliefQuestion, wording: Wording) -> str:
+    """Return background, evidence and opinion; of a question from a file, the question and its options, too."""
+    numbered = len(question.evidence) > 1
+    lines = [f"{number}. {each}" if numbered else each for number, each in enumerate(question.evidence, 1)]
+    parts = [question.background, *([wording.heading, *lines] if lines else []), opinion_text(question, wording)]
+    if question.world is None:
+        parts += [question.claim, f"The answer is one of these: {question.options[0]}; {question.options[1]}."]
+    return "\n".join(filter(None, parts))
+
+
+def question_text(question: BeliefQuestion, wording: Wording) -> str:
     """Return the sentence that asks for the probability of the claim."""
+    return wording.asked.format(question.claim if question.world is not None else question.options[0])
+
+
+def side_texts(question: BeliefQuestion) -> tuple[str, str]:
+    """Return the claim and its opposite as clauses."""
     if question.world is not None:
-        return rng.choice(_ASKED).format(question.claim)
-    options = f"The answer is one of these: {question.options[0]}; {question.options[1]}."
-    return f"{question.claim}\n{options}\n{rng.choice(_ASKED_OF_FILES).format(option=question.options[0])}"
+        return question.options
+    first, second = (f'the answer is "{option}"' for option in question.options)
+    return first, second
 
 
-def opinion_text(question: BeliefQuestion, rng: random.Random) -> str:
+def opinion_text(question: BeliefQuestion, wording: Wording) -> str:
     """Return what a user says of the question, with the reliability if it is to be stated; empty if nothing."""
-    opinion, wording = question.opinion, rng.choice(_OPINIONS)
+    opinion = question.opinion
     if opinion is None or opinion.option is None:
         return ""
-    option = question.options[opinion.option]
-    said = wording.format(option if question.world is not None else f'the answer is "{option}"')
+    said = wording.opinion.format(side_texts(question)[opinion.option])
     if opinion.reliability is None:
         return said
     return f"{said} In such cases this user is right {100 * opinion.reliability:g} % of the time, whatever is true."
