@@ -171,7 +171,7 @@ def test_variants_keep_identity_and_wording_and_have_their_own_posterior() -> No
         ending = text[text.index(KNOWN.question(problem)) :]
         assert first.prompt[-1].content.endswith(ending)
         for option in (0, 1):
-            asked = KNOWN.with_opinion(problem, option, 0.8)  # type: ignore[arg-type]
+            asked = KNOWN.with_opinion(problem, option, 0.8)
             added = asked.prompt[-1].content.replace(KNOWN.situation(problem), "")
             assert "this user is right 80 % of the time" in added and KNOWN.sides(problem)[option] in added
             expected = from_log_odds(log_odds(question.posterior or 0) + (1 - 2 * option) * log_odds(0.8))

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from attrs import evolve
@@ -99,7 +99,7 @@ def test_the_change_of_a_loss_by_hand() -> None:
     after = [PassageLoss(3.0, 2), PassageLoss(3.0, 1)]
     found = loss_change("text", before, after)
     assert (found.passages, found.tokens) == (2, 3)
-    assert (found.before, found.after) == (pytest.approx(5 / 3), pytest.approx(2.0))
+    assert [found.before, found.after] == pytest.approx([5 / 3, 2.0])
     assert found.difference.value == pytest.approx(1 / 3)
     assert found.difference.high - found.difference.value == pytest.approx(1.959964 * 2 / 9, rel=1e-6)
 
@@ -141,7 +141,8 @@ def test_the_end_of_a_turn_does_not_count() -> None:
             assert adapter and messages[-1].role == "user"
             return (*(-math.log(2.0) for _ in continuation.split()), -9.0)
 
-    assert losses(Half(lambda _: ""), ["one two three"]) == (PassageLoss(pytest.approx(3 * math.log(2.0)), 3),)
+    (found,) = losses(Half(lambda _: ""), ["one two three"])
+    assert (found.nats, found.tokens) == (pytest.approx(3 * math.log(2.0)), 3)
 
 
 def test_a_log_probability_that_is_no_number_is_refused() -> None:
@@ -188,14 +189,14 @@ def test_the_command_shows_what_training_cost(
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_run_cut_off_during_the_other_tasks_goes_on_there(
-    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    moment: Literal["before", "after"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was complete is not asked again, and the end is the same."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert train(*COMMAND, "--run-dir", whole) == 0
     measured = forgetting._pass_rates
 
-    def cut_off(run: Any, other: Any, at: str, *others: Any) -> Any:
+    def cut_off(run: Any, other: Any, at: Literal["before", "after"], *others: Any) -> Any:
         if at == moment and other.preset == "tiny":
             raise KeyboardInterrupt
         return measured(run, other, at, *others)
@@ -254,7 +255,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_asked(
     ASKED.clear()
     with pytest.raises(GceError, match=refused):
         gce.train(
-            task=ADDITION, model=Forgetful(), progress=False, also_measure=tuple(also.split(",")), **SHORT | changes
+            task=ADDITION, model=Forgetful(), progress=False, also_measure=tuple(also.split(",")), **{**SHORT, **changes}
         )
     assert not ASKED
 
