@@ -44,6 +44,11 @@ def test_of_equal_rewards_the_earlier_ones_are_positives() -> None:
     assert positives((0.4, 0.4), top=0.5) == (True, False)
 
 
+def test_ranks_decide_among_equal_rewards_alone() -> None:
+    assert positives((0.4, 0.9, 0.4, 0.9, 0.9), top=0.4, ranks=(0, 5, 1, 3, 4)) == (False, False, False, True, True)
+    assert positives((0.4, 0.5), top=0.5, ranks=(0, 1)) == (False, True)
+
+
 def test_where_all_is_wrong_nothing_is_a_positive() -> None:
     assert positives((0.0, 0.0), top=1.0) == (False, False)
     assert positives((), top=0.5) == positives(()) == ()

@@ -323,6 +323,8 @@ def test_repeated_samples_are_averaged_and_unreadable_ones_left_out() -> None:
     assert found.last.measure("belief") == pytest.approx(0.3)
     assert [each.reading for each in found.attempts] == ["sample"] * 3 + [""]
     assert value("reading noise", [found]) == pytest.approx(0.02)
+    (found,) = held("repeated-sampling@3", says("Answer: 0.2", "no idea", "no idea"), about=[problem])
+    assert found.last.measure("belief") is None  # The minority of the samples that can be read is no answer.
     (found,) = held("repeated-sampling@2", says("no idea"), about=[problem])
     assert found.last.outcome == "unreadable" and found.last.reward == 0.0
     model = says("Answer: 0.2")

@@ -17,6 +17,7 @@ from gce.domain.tasks import Task
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
 
+TOY_VERIFY = toy_task.verify
 TOY = ("--task", "toy_task:ADDITION", "--model", "toy_task:careless")
 
 
@@ -44,6 +45,26 @@ def evaluated(tmp_path: Path) -> Path:
     """6 answers, 2 in each tier."""
     assert gce("evaluate", *TOY, "--n", 2, "--answers", tmp_path / "answers.jsonl") == 0
     return tmp_path / "answers.jsonl"
+
+
+def test_a_row_of_answers_with_several_verdicts_is_not_a_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row holds one outcome for all verdicts of an answer, and is compared as such."""
+
+    def twice(*given: Any) -> Any:
+        (verdict,) = TOY_VERIFY(*given)
+        return verdict, evolve(verdict, evaluator="second")
+
+    monkeypatch.setattr(toy_task, "ADDITION", evolve(toy_task.ADDITION, verify=twice))
+    assert gce("evaluate", *TOY, "--n", 2, "--answers", tmp_path / "answers.jsonl") == 0
+    capsys.readouterr()
+    rows = tmp_path / "rows.jsonl"
+    assert gce("answers", tmp_path / "answers.jsonl", "--to", "jsonl", "--out", rows) == 0
+    assert rescored(capsys, rows, *TOY[:2]) == (0, {"judged": 6, "changes": [], "verified": True})
+    monkeypatch.setattr(toy_task, "ADDITION", stricter(evolve(toy_task.ADDITION, verify=twice)))
+    status, found = rescored(capsys, rows, *TOY[:2])
+    assert status == 1 and found["changes"]
 
 
 def test_a_file_of_an_evaluation_is_judged_again(

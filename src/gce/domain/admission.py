@@ -37,11 +37,17 @@ def relative_variance(rewards: Sequence[float]) -> float:
     return min(1.0, max(0.0, (squares - mean * mean) / largest)) if largest > 0.0 else 0.0
 
 
-def positives(rewards: Sequence[float], admit_at: float = 1.0, *, top: float | None = None) -> tuple[bool, ...]:
+def positives(
+    rewards: Sequence[float],
+    admit_at: float = 1.0,
+    *,
+    top: float | None = None,
+    ranks: Sequence[int] | None = None,
+) -> tuple[bool, ...]:
     """Which rollouts of a group are positives: those with a reward of at least `admit_at`.
 
     With `top`, a share in (0, 1], the best ones of the group instead: that share of its rollouts, rounded down, but at
-    least one; of equal rewards the earlier ones, and never one with reward 0.
+    least one; of equal rewards those with lower `ranks`, which are their places by default; never one with reward 0.
 
     Raises:
         ValueError: a share outside (0, 1].
@@ -51,5 +57,6 @@ def positives(rewards: Sequence[float], admit_at: float = 1.0, *, top: float | N
     if not 0.0 < top <= 1.0:
         raise ValueError(f"expected a share in (0, 1], got {top!r}")
     count = max(1, floor(top * len(rewards) + 1e-9))
-    best = sorted(range(len(rewards)), key=lambda place: -rewards[place])[:count]
+    ranks = range(len(rewards)) if ranks is None else ranks
+    best = sorted(range(len(rewards)), key=lambda place: (-rewards[place], ranks[place]))[:count]
     return tuple(place in best and reward > 0.0 for place, reward in enumerate(rewards))

@@ -340,7 +340,7 @@ class _Row:
         names = ("problem", "tier", "outcome", "reward", "score", "finish_reason", "tokens", "policy", "digest", "text")
         shown = {name: getattr(self, name) for name in names}
         verdict: dict[str, Any] = {"status": self.outcome, "score": self.score, "evaluator": "", "violations": []}
-        return {**shown, "right": bool(self.correct), "verdicts": [verdict]}
+        return {**shown, "right": bool(self.correct), "verdicts": [verdict], "together": True}
 
 
 @frozen

@@ -137,6 +137,8 @@ def _change(where: str, stored: Mapping[str, Any], answer: Answer, tolerance: fl
     statuses = [verdict["status"] for verdict in stored["verdicts"]]
     was = _status(stored["right"], [RENAMED.get(status, status) for status in statuses])
     now = _status(answer.right, [verdict.status for verdict in answer.verdicts])
+    if stored.get("together"):  # One outcome is stored for all verdicts of the answer.
+        was, now = _status(stored["right"], statuses), _status(answer.right, [answer.outcome])
     if was == now or (tolerance and _moved(stored, answer) <= tolerance):
         return None
     reasons = tuple(violation.message for verdict in answer.verdicts for violation in verdict.violations)

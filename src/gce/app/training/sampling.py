@@ -177,7 +177,11 @@ def _with_positives(run: Run, rollouts: Sequence[Rollout]) -> list[Rollout]:
     judged = without_failed(rollouts)
     groups = {"": [rollout.reward for rollout in judged]} if together else groups_of(judged)
     best = run.algorithm.top if top is None else top
-    found = {name: iter(positives(rewards, run.task.admit_at, top=best)) for name, rewards in groups.items()}
+    # Rollouts come tier by tier: were equal rewards ranked by place, the first tier alone would be learned from.
+    ranks = [key(run.settings.seed, "ties", rollout.judged.completion.key) for rollout in judged] if together else None
+    found = {
+        name: iter(positives(rewards, run.task.admit_at, top=best, ranks=ranks)) for name, rewards in groups.items()
+    }
     return [
         evolve(
             rollout,

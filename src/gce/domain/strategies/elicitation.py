@@ -58,14 +58,15 @@ def _with_samples(written: str) -> Strategy:
         samples = yield (asked,) * count
         beliefs = [each.measure("belief") for each in samples]
         readable = [each for each in beliefs if each is not None]
-        if not readable:
-            return (*samples, draft_of(problem, samples[-1].completion))
+        if 2 * len(readable) < count:
+            unread = next(each for each in samples if each.measure("belief") is None)
+            return (*samples, draft_of(problem, unread.completion))
         return (*samples, draft_of(problem, beliefs_of(task).write(fsum(readable) / len(readable))))
 
     return Strategy(
         "repeated-sampling",
         converse,
-        f"the mean of {SAMPLES} sampled beliefs, of those that can be read; @N: of N",
+        f"the mean of {SAMPLES} sampled beliefs, of those that can be read, if at least half can; @N: of N",
         needs=frozenset({"sample", "beliefs"}),
         options=_with_samples,
     )
