@@ -490,6 +490,7 @@ def test_weather_without_its_package_names_the_command_that_installs_it(monkeypa
 def test_weather_is_read_from_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A package of this name with a small file in its place."""
     (tmp_path / "vega_datasets" / "_data").mkdir(parents=True)
+    (tmp_path / "vega_datasets" / "__init__.py").touch()  # or a package that is installed would come first
     lines = [",".join([*DAYS[0], "wind", "weather"]), *(",".join([*day.values(), "4.7", "rain"]) for day in DAYS)]
     (tmp_path / "vega_datasets" / "_data" / "seattle-weather.csv").write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -26,6 +26,7 @@ from gce.adapters.runs.run_directory import RunDirectory
 from gce.app import cli
 from gce.app.settings.values import with_recipe
 from gce.app.training import run as train_module
+from gce.app.wiring.models import shipped_model_path
 from gce.domain.models import ModelInfo
 from gce.domain.tasks import Teaching
 
@@ -456,9 +457,10 @@ def test_without_mlx_one_line_names_the_extra_and_nothing_is_written(
         monkeypatch.delitem(sys.modules, name)
     for name in ("mlx", "mlx.core", "mlx_lm"):
         monkeypatch.setitem(sys.modules, name, None)
-    assert train(*TOY, "--model", tmp_path, run=tmp_path / "run") == 2
+    model = shutil.copytree(shipped_model_path(), tmp_path / "model")
+    assert train(*TOY, "--model", model, run=tmp_path / "run") == 2
     assert "mlx is not installed: run  pip install 'grounded-eval[" in refused(capsys)
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ["model"]
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

@@ -288,7 +288,7 @@ def test_a_dry_run_says_what_is_left_and_writes_nothing(run: Path, capsys: pytes
             ("--task", "toy_task:ADDITION", "--model", "toy_task:careless"),
             {"sft": "task addition has no demonstrations"},
         ),
-        (("--admission", "shuffled"), {"shuffled": "the run itself was trained with --admission shuffled"}),
+        (("--admission", "shuffled"), {"shuffled": "the run itself was trained with admission shuffled"}),
         (("--drop-solved",), {"accept-all": "not with the run's settings: "}),
     ],
     ids=lambda value: str(value)[:20],

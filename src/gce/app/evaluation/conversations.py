@@ -64,7 +64,7 @@ def check_needs(
                     f"task {task.name} has no prompts for three calls: leave out the strategy {strategy.name}"
                 )
         elif need == "beliefs":
-            if task.beliefs is None:
+            if task.teaching.beliefs is None:
                 raise BadInput(
                     f"the answers of task {task.name} are no probabilities: leave out the strategy {strategy.name}"
                 )

@@ -52,7 +52,7 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     if given.models:
         where += f", {next(iter(result.strategies.values())).name}"
     plain, parts = _samples(result) if given.samples > 1 else _strategies(result)
-    if result.task.beliefs is not None:
+    if result.task.teaching.beliefs is not None:
         measures = belief_measures(result.conversations)
         plain["beliefs"] = to_plain(measures)
         parts += ["", measures_table(measures, list(result.measured))] if measures else []

@@ -129,7 +129,7 @@ def read_run(run: RunReader, label: str, given: Task | None = None) -> ReportedR
         transcripts_of(run, sample.chosen, given),
         task,
         no_task,
-        {} if task is None or task.beliefs is None else _tested(run),
+        {} if task is None or task.teaching.beliefs is None else _tested(run),
     )
 
 

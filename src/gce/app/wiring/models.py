@@ -231,6 +231,8 @@ def model_directory(name: str) -> str:
     if path.suffix != ".gguf":
         if path.is_dir():
             check_directory(name)
+        elif name.startswith(("./", "../", "/")):  # No hub name begins so: nothing has to be loaded to refuse it.
+            raise ModelError(f"expected the directory of a model, found none at {name!r}")
         return name
     from gce.adapters.models.formats.gguf_files import directory_of_gguf
 

@@ -34,7 +34,7 @@ WORDS_PER_TOKEN = 0.75
 
 def before_reasoning(task: Task, problem: Problem, settings: Settings) -> tuple[Ask, ...]:
     """Return the request for a belief before any reasoning; nothing for a task without beliefs."""
-    if task.beliefs is None:
+    if task.teaching.beliefs is None:
         return ()
     limit = min(settings.max_tokens or SHORT, SHORT)
     return (Ask(instructed(problem.prompt, ANSWER_ALONE), max_tokens=limit, reading="before"),)

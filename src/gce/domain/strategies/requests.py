@@ -198,9 +198,9 @@ def beliefs_of(task: Task) -> Beliefs:
     Raises:
         ValueError: the task's answers are no probabilities.
     """
-    if task.beliefs is None:
+    if task.teaching.beliefs is None:
         raise ValueError(f"the answers of task {task.name} are no probabilities")
-    return task.beliefs
+    return task.teaching.beliefs
 
 
 def whole_number(written: str, least: int, most: int) -> int:

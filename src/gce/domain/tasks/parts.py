@@ -31,34 +31,6 @@ def _try_again(verdict: Verdict) -> str:
 
 
 @frozen(kw_only=True)
-class Teaching:
-    """Help for a model, before an answer and after a wrong one."""
-
-    demonstration: Callable[[Problem, Any], str | None] = field(default=lambda _problem, _solve: None)
-    """(problem, solve) -> a demonstration: a response with its reasoning written out, used as a few-shot example. It
-    follows a simple rule, or `solve` if given. None if there is no demonstration. `verify` decides whether it is right.
-    """
-    check_steps: Callable[[Problem, str], tuple[Step, ...]] = _no_steps
-    """Judges written reasoning step by step; returns nothing if the task has no step grammar."""
-    feedback: Callable[[Verdict], str] = _try_again
-    """The user's turn after a wrong answer: it says what is wrong, and never what is right."""
-    calls: tuple[str, ...] = (
-        "Do not answer yet. List what the answer has to satisfy.",
-        "Now draft an answer and check it against the list.",
-        "Now give the answer alone.",
-    )
-    """Instructions of the simulate strategy, one per call; the first is appended to the prompt. Only the last reply is
-    judged."""
-    chart: Callable[[Problem, str], Chart | None] = field(default=lambda _problem, _text: None)
-    """The answer as a chart with its violations; None if it has none. Never raises, as `verify`."""
-
-    @property
-    def has_steps(self) -> bool:
-        """True if written reasoning can be checked step by step."""
-        return self.check_steps is not _no_steps
-
-
-@frozen(kw_only=True)
 class Beliefs:
     """What strategies need of a task whose answers are probabilities of a claim. All functions are pure and total.
 
@@ -83,6 +55,36 @@ class Beliefs:
     r"""The probability that a response states as an answer or as `\finalBeliefProb{X}`; None if it states none."""
     write: Callable[[float], str]
     """The response that states a probability in [0, 1]."""
+
+
+@frozen(kw_only=True)
+class Teaching:
+    """What strategies have beside the prompt: help before an answer and after a wrong one, and other ways to ask."""
+
+    demonstration: Callable[[Problem, Any], str | None] = field(default=lambda _problem, _solve: None)
+    """(problem, solve) -> a demonstration: a response with its reasoning written out, used as a few-shot example. It
+    follows a simple rule, or `solve` if given. None if there is no demonstration. `verify` decides whether it is right.
+    """
+    check_steps: Callable[[Problem, str], tuple[Step, ...]] = _no_steps
+    """Judges written reasoning step by step; returns nothing if the task has no step grammar."""
+    feedback: Callable[[Verdict], str] = _try_again
+    """The user's turn after a wrong answer: it says what is wrong, and never what is right."""
+    calls: tuple[str, ...] = (
+        "Do not answer yet. List what the answer has to satisfy.",
+        "Now draft an answer and check it against the list.",
+        "Now give the answer alone.",
+    )
+    """Instructions of the simulate strategy, one per call; the first is appended to the prompt. Only the last reply is
+    judged."""
+    chart: Callable[[Problem, str], Chart | None] = field(default=lambda _problem, _text: None)
+    """The answer as a chart with its violations; None if it has none. Never raises, as `verify`."""
+    beliefs: Beliefs | None = None
+    """For a task whose answers are probabilities; None for any other."""
+
+    @property
+    def has_steps(self) -> bool:
+        """True if written reasoning can be checked step by step."""
+        return self.check_steps is not _no_steps
 
 
 @frozen(kw_only=True)

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen, validators
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence, Execution
 from gce.domain.problems import Message, Problem, Split
-from gce.domain.tasks.parts import Audit, Beliefs, References, Teaching
+from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.reward import Reward, all_right
 from gce.domain.verdicts import Step, Verdict, Violation
 
@@ -102,8 +102,6 @@ class Task:
     teaching: Teaching = field(factory=Teaching)
     references: References = field(factory=References)
     audit: Audit = field(factory=Audit)
-    beliefs: Beliefs | None = None
-    """For a task whose answers are probabilities; None for any other."""
 
     def __repr__(self) -> str:
         """Name, and the number of questions by split where they are listed, otherwise presets and tiers; one line."""

@@ -112,7 +112,7 @@ def _unfit(changes: Changes) -> Callable[[Facts], str]:
     def unfit(facts: Facts) -> str:
         admission = changes(facts).get("buffer.admission")
         if admission == facts.settings.buffer.admission != "verified":
-            return f"the run itself was trained with --admission {admission}"
+            return f"the run itself was trained with admission {admission}"
         algorithm = entry(facts.settings.objective.algorithm, ALGORITHMS, Algorithm, "algorithm")
         try:
             check_variants(changed(facts.settings, changes(facts)), algorithm)

@@ -89,6 +89,7 @@ BELIEFS = Task(
             "Now weigh the evidence, one piece after another.",
             "Now give the answer line alone.",
         ),
+        beliefs=ELICITING,
     ),
     references=References(
         prompt_blind=prompt_blind_baselines,
@@ -107,7 +108,6 @@ BELIEFS = Task(
         relations=RELATIONS,
         write="Answer: {}".format,
     ),
-    beliefs=ELICITING,
 )
 
 BELIEFS_BY_OUTCOME = evolve(BELIEFS, name="beliefs-by-outcome", verify=verify_by_outcome)
