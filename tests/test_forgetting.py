@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ COMMAND = (
     *("test_forgetting:OTHER,test_forgetting:OTHER@tiny", "--problems", "2", "--rollouts", "2", "--iterations", "1"),
     *("--updates", "1", "--dev", "1", "--test", "1"),
 )
-SHORT: Mapping[str, Any] = {"problems": 2, "samples": 1, "iterations": 1, "updates": 1, "dev": 1, "test": 1}
+SHORT: dict[str, Any] = {"problems": 2, "samples": 1, "iterations": 1, "updates": 1, "dev": 1, "test": 1}
 
 
 def train(*arguments: str | int | Path) -> int:
@@ -99,7 +99,7 @@ def test_the_change_of_a_loss_by_hand() -> None:
     after = [PassageLoss(3.0, 2), PassageLoss(3.0, 1)]
     found = loss_change("text", before, after)
     assert (found.passages, found.tokens) == (2, 3)
-    assert (found.before, found.after) == (pytest.approx(5 / 3), pytest.approx(2.0))
+    assert found.before == pytest.approx(5 / 3) and found.after == pytest.approx(2.0)
     assert found.difference.value == pytest.approx(1 / 3)
     assert found.difference.high - found.difference.value == pytest.approx(1.959964 * 2 / 9, rel=1e-6)
 
@@ -141,7 +141,8 @@ def test_the_end_of_a_turn_does_not_count() -> None:
             assert adapter and messages[-1].role == "user"
             return (*(-math.log(2.0) for _ in continuation.split()), -9.0)
 
-    assert losses(Half(lambda _: ""), ["one two three"]) == (PassageLoss(pytest.approx(3 * math.log(2.0)), 3),)
+    (found,) = losses(Half(lambda _: ""), ["one two three"])
+    assert found.nats == pytest.approx(3 * math.log(2.0)) and found.tokens == 3
 
 
 def test_a_log_probability_that_is_no_number_is_refused() -> None:
@@ -195,7 +196,7 @@ def test_a_run_cut_off_during_the_other_tasks_goes_on_there(
     assert train(*COMMAND, "--run-dir", whole) == 0
     measured = forgetting._pass_rates
 
-    def cut_off(run: Any, other: Any, at: str, *others: Any) -> Any:
+    def cut_off(run: Any, other: Any, at: Any, *others: Any) -> Any:
         if at == moment and other.preset == "tiny":
             raise KeyboardInterrupt
         return measured(run, other, at, *others)
@@ -249,7 +250,7 @@ def test_a_run_that_measures_nothing_before_has_no_forgetting() -> None:
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is_asked(
-    also: str, changes: Mapping[str, int], refused: str
+    also: str, changes: dict[str, int], refused: str
 ) -> None:
     ASKED.clear()
     with pytest.raises(GceError, match=refused):

@@ -517,7 +517,7 @@ NUMBERS = [{"prompt": f"Which number is item {n}?", "answer": n, "digest": str(n
 def closeness(answer: str, problem: Mapping[str, Any]) -> float:
     """1 for the number itself, a hundredth less for each that it is off."""
     try:
-        return max(0.0, 1.0 - abs(float(answer) - problem["answer"]) / 100)
+        return max(0.0, 1.0 - abs(float(answer) - float(problem["answer"])) / 100)
     except ValueError:
         return 0.0
 

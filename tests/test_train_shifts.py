@@ -185,7 +185,7 @@ def test_a_shift_that_cannot_be_found_is_refused_before_anything_is_asked() -> N
     ("settings", "expected"),
     [({}, 40), ({"test": 40}, 40), ({"test": 39}, 0), ({"test": 0, "shifts": 3}, 3), ({"shifts": 0}, 0)],
 )
-def test_by_default_shifts_come_with_a_test_that_is_long_enough(settings: dict[str, int], expected: int) -> None:
+def test_by_default_shifts_come_with_a_test_that_is_long_enough(settings: dict[str, Any], expected: int) -> None:
     assert EvaluationSettings(**settings).shift_problems == expected
 
 

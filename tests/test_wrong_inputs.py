@@ -57,7 +57,7 @@ COMMANDS = {
     "evaluate --answers missing/answers.jsonl": "missing is no directory",
     "report missing": "expected a run directory, found none at missing",
     "report folder": "expected a run or a study with finished runs in folder, found neither",
-    "rescore text.txt": "line 1 of text.txt is no answer of an evaluation: expected a run, or a file of --answers",
+    "rescore text.txt": "line 1 of text.txt is no answer of an evaluation: expected a run, or a file of answers of gce",
     "validity folder": "found no run.sqlite in folder",
     "export folder --to peft": "found no run.sqlite in folder",
     "traces folder": "found no run.sqlite in folder",

@@ -284,7 +284,7 @@ class _Row:
         """As `answer_record`, without the prompt; the outcome stands for the verdicts, which the row does not hold."""
         names = ("problem", "tier", "outcome", "reward", "score", "finish_reason", "tokens", "policy", "digest", "text")
         shown = {name: getattr(self, name) for name in names}
-        verdict = {"status": self.outcome, "score": self.score, "evaluator": "", "violations": []}
+        verdict: dict[str, Any] = {"status": self.outcome, "score": self.score, "evaluator": "", "violations": []}
         return {**shown, "right": bool(self.correct), "verdicts": [verdict]}
 
 
