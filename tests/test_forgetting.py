@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,7 +79,7 @@ COMMAND = (
     *("test_forgetting:OTHER,test_forgetting:OTHER@tiny", "--problems", "2", "--rollouts", "2", "--iterations", "1"),
     *("--updates", "1", "--dev", "1", "--test", "1"),
 )
-SHORT: Mapping[str, Any] = {"problems": 2, "samples": 1, "iterations": 1, "updates": 1, "dev": 1, "test": 1}
+SHORT: dict[str, Any] = {"problems": 2, "samples": 1, "iterations": 1, "updates": 1, "dev": 1, "test": 1}
 
 
 def train(*arguments: str | int | Path) -> int:
@@ -250,7 +250,7 @@ def test_a_run_that_measures_nothing_before_has_no_forgetting() -> None:
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is_asked(
-    also: str, changes: Mapping[str, int], refused: str
+    also: str, changes: dict[str, int], refused: str
 ) -> None:
     ASKED.clear()
     with pytest.raises(GceError, match=refused):

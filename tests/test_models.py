@@ -70,20 +70,22 @@ def test_without_mlx_a_model_names_the_extra_to_install(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("name", "backend"),
+    ("name", "backend", "said"),
     [
-        ("./folder", "gce.adapters.models.backends.mlx.model"),
-        ("hf:./folder", "gce.adapters.models.backends.torch.model"),
+        ("./folder", "gce.adapters.models.backends.mlx.model", "found no config.json there"),
+        ("hf:./folder", "gce.adapters.models.backends.torch.model", "found no config.json there"),
+        ("bad.json", "gce.adapters.models.backends.mlx.model", "got 'bad.json'"),
     ],
 )
-def test_a_folder_without_a_model_is_refused_before_what_would_load_it_is_imported(
-    name: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_is_no_model_is_refused_before_what_would_load_it_is_imported(
+    name: str, backend: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Importing mlx or torch takes seconds, on a busy machine long enough that the loading is announced."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
+    (tmp_path / "bad.json").touch()
     monkeypatch.setitem(sys.modules, backend, None)
-    with pytest.raises(ModelError, match=r"Hugging Face layout in '\./folder', found no config\.json there"):
+    with pytest.raises(ModelError, match=said):
         find_model(TrainSettings(model=ModelSettings(name=name)), toy_task.ADDITION)
 
 

@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 from gce.adapters.models.batches import FORM as BATCH_FORM
 from gce.adapters.models.batches import BatchModel
 from gce.adapters.models.commands import CommandModel
-from gce.adapters.models.formats.model_files import check_directory
+from gce.adapters.models.formats.model_files import check_name
 from gce.adapters.models.functions import FunctionModel
 from gce.adapters.models.human import HumanModel
 from gce.adapters.models.servers.providers import PROVIDERS, key_variables, provider_rows
@@ -222,17 +222,14 @@ def model_directory(name: str) -> str:
     """The directory in the Hugging Face layout, or the hub's name, that a name of an mlx or torch model stands for.
 
     Raises:
-        ModelError: the directory holds no model; said at once, as importing what would load it takes seconds.
+        ModelError: it can be neither; said at once, as importing what would load it takes seconds.
     """
     name = name.removeprefix(HF)
     if name == SHIPPED_MODEL:
         return str(shipped_model_path())
     path = smollm2_weights() if name == SMOLLM2 else Path(name)
     if path.suffix != ".gguf":
-        if path.is_dir():
-            check_directory(name)
-        elif name.startswith(("./", "../", "/")):  # No hub name begins so: nothing has to be loaded to refuse it.
-            raise ModelError(f"expected the directory of a model, found none at {name!r}")
+        check_name(name)
         return name
     from gce.adapters.models.formats.gguf_files import directory_of_gguf
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from gce.adapters.system.input_files import open_input
 from gce.errors import BadInput, ModelError, one_line
 
-__all__ = ["check_directory", "check_speaks", "directory_digest", "file_digest", "find_directory"]
+__all__ = ["check_name", "check_speaks", "directory_digest", "file_digest", "find_directory"]
 
 
 def find_directory(path_or_repo: str | Path) -> Path:
@@ -18,11 +18,9 @@ def find_directory(path_or_repo: str | Path) -> Path:
         ModelError: neither a directory with a model nor a model on the hub, or the hub cannot be reached.
     """
     path, name = Path(path_or_repo), str(path_or_repo)
+    check_name(name)
     if path.is_dir():
-        check_directory(name)
         return path
-    if path.is_absolute() or name.count("/") != 1:
-        raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
     from huggingface_hub import snapshot_download
 
     try:
@@ -31,10 +29,13 @@ def find_directory(path_or_repo: str | Path) -> Path:
         raise ModelError(f"no directory {name!r} here, and no such model fetched: {one_line(error)}") from error
 
 
-def check_directory(name: str) -> None:
-    """Raise ModelError if a directory does not hold a model's files."""
-    for wanted in ("config.json", "model*.safetensors"):
-        if not any(Path(name).glob(wanted)):
+def check_name(name: str) -> None:
+    """Raise ModelError if a name is neither a directory with a model's files nor one that the hub may have."""
+    path = Path(name)
+    if not path.is_dir() and (path.is_absolute() or name.count("/") != 1):
+        raise ModelError(f"expected a model's directory or a name like 'owner/model', got {name!r}")
+    for wanted in ("config.json", "model*.safetensors") if path.is_dir() else ():
+        if not any(path.glob(wanted)):
             raise ModelError(f"expected a model in the Hugging Face layout in {name!r}, found no {wanted} there")
 
 
