@@ -23,7 +23,7 @@ from gce.app.evaluation.scoring import answer_record
 from gce.app.studies.controls import asking, deep, training
 from gce.app.studies.controls.conclusions import Controls, adjusted, conclusion, conclusions, control_table, stored
 from gce.app.studies.controls.decontamination import contamination_words, read_digests
-from gce.app.studies.controls.records import ControlOptions, Facts, Row, first_of_each_tier
+from gce.app.studies.controls.records import ControlOptions, Row, RunFacts, first_of_each_tier
 from gce.app.studies.controls.table import CONTROLS
 from gce.app.wiring.runs import open_run
 from gce.domain.paired import Gain, paired_gain
@@ -531,7 +531,7 @@ def test_a_file_of_digests_is_read_whole(tmp_path: Path) -> None:
 
 def test_random_rewards_are_as_frequent_as_right_rollouts_of_the_whole_run(measured: Path) -> None:
     with open_run(measured) as reader:
-        facts = Facts.read(reader)
+        facts = RunFacts.read(reader)
         rollouts = list(reader.read("rollouts"))
     of_t1 = [each["right"] for each in rollouts if each["tier"] == "T1"]
     assert facts.pass_rates()["T1"] == sum(of_t1) / len(of_t1)

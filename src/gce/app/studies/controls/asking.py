@@ -15,7 +15,7 @@ from attrs import evolve
 from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.run import Evaluation, evaluate
 from gce.app.evaluation.scoring import answer_record, check_answers, stored_accuracy
-from gce.app.studies.controls.records import Context, Control, ControlOptions, Facts, Row, Work, compared
+from gce.app.studies.controls.records import Context, Control, ControlOptions, ControlWork, Row, RunFacts, compared
 from gce.app.training.dry_run import asked_problems
 from gce.app.wiring.names import TRAINED
 from gce.app.wiring.runs import folder_of
@@ -67,7 +67,7 @@ def _evaluated(
     return found
 
 
-def _folder(facts: Facts) -> Path:
+def _folder(facts: RunFacts) -> Path:
     folder = folder_of(facts.name) / Path(facts.folder).relative_to(facts.name)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -78,7 +78,7 @@ def _conversations(found: Evaluation) -> tuple[Conversation, ...]:
     return conversations
 
 
-def _temperature(facts: Facts) -> float:
+def _temperature(facts: RunFacts) -> float:
     return facts.settings.rollouts.temperature or DEFAULT_TEMPERATURE
 
 
@@ -92,12 +92,12 @@ def _best(conversations: Sequence[Conversation]) -> list[dict[str, Any]]:
     ]
 
 
-def _tested(facts: Facts, n: int) -> int:
+def _tested(facts: RunFacts, n: int) -> int:
     """Test problems over all tiers, at most n in each."""
     return asked_problems(facts.task, facts.settings.preset, "test", n)
 
 
-def _search_samples(facts: Facts, options: ControlOptions) -> int:
+def _search_samples(facts: RunFacts, options: ControlOptions) -> int:
     """Samples per problem: the run's own number of rollouts, spread over the test problems, if that is more."""
     spread = ceil(facts.rollouts / max(1, _tested(facts, options.n)))
     return min(MOST_SAMPLES, max(2, facts.settings.rollouts.samples, spread))
@@ -116,11 +116,11 @@ def search_control() -> Control:
         "the base with the best of k samples by the verifier: what search alone gives, with the answers checked",
         "search alone gives as much (the best of {k} samples of the base by the verifier)",
         _search,
-        lambda facts, options: Work(_tested(facts, options.n) * _search_samples(facts, options)),
+        lambda facts, options: ControlWork(_tested(facts, options.n) * _search_samples(facts, options)),
     )
 
 
-def _prompts(facts: Facts) -> list[str]:
+def _prompts(facts: RunFacts) -> list[str]:
     """Strategies that only change the prompt; those with feedback from the verifier are search."""
     return [ZERO_SHOT.name, *([] if facts.no_demonstrations else [FEW_SHOT.name]), SIMULATE.name]
 
@@ -148,7 +148,7 @@ def tuned_control() -> Control:
         "a better temperature or prompt gives the base as much ({prompt} at temperature {temperature}, the best of "
         "{settings} settings on dev)",
         _tuned,
-        lambda facts, options: Work(
+        lambda facts, options: ControlWork(
             len(TEMPERATURES)
             * len(_prompts(facts))
             * asked_problems(facts.task, facts.settings.preset, "dev", options.tune)
@@ -193,6 +193,6 @@ def pass_control() -> Control:
         "training finds nothing that {k} samples of the base do not contain ({new} problems are solved by samples of "
         "the trained model alone, {lost} by those of the base alone)",
         _passed,
-        lambda facts, options: Work(2 * _tested(facts, options.pass_problems) * options.pass_samples),
+        lambda facts, options: ControlWork(2 * _tested(facts, options.pass_problems) * options.pass_samples),
         asked=lambda options: {"pass_problems": options.pass_problems, "pass_samples": options.pass_samples},
     )

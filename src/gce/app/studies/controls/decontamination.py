@@ -15,7 +15,7 @@ from typing import Any
 from attrs import frozen
 
 from gce.app.evaluation.demonstrations import digests_of
-from gce.app.studies.controls.records import Context, Control, ControlOptions, Facts, Row, Work
+from gce.app.studies.controls.records import Context, Control, ControlOptions, ControlWork, Row, RunFacts
 from gce.app.training.preparation import demonstrations_of
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.files import read_input
@@ -64,7 +64,7 @@ def _names(task: Task) -> set[str]:
     return {task.name, task.draw.stream} if isinstance(task.draw, Drawn) else {task.name}
 
 
-def _trained_on(facts: Facts) -> set[str]:
+def _trained_on(facts: RunFacts) -> set[str]:
     """Digests of all problems that were sampled in training, and of all demonstrations."""
     settings, task = facts.settings, facts.task
     evaluator = find_evaluator(task, settings.executor.runner, settings.evaluator)
@@ -128,7 +128,7 @@ def contamination_control() -> Control:
         "certificate of decontamination: no test problem within training problems, or a text's, by canonical digest",
         "test problems were seen before",
         _certified,
-        lambda _facts, _options: Work(),
+        lambda _facts, _options: ControlWork(),
         asked=_asked,
         is_compared=False,
     )

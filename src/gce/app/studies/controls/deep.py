@@ -11,7 +11,7 @@ from gce.app.evaluation.checkpoints import restore
 from gce.app.progress import duration
 from gce.app.settings.values import changed
 from gce.app.studies.controls.conclusions import Controls, conclusions, stored
-from gce.app.studies.controls.records import Context, Control, ControlOptions, Facts, Row, Work
+from gce.app.studies.controls.records import Context, Control, ControlOptions, ControlWork, Row, RunFacts
 from gce.app.studies.controls.table import CONTROLS
 from gce.app.terminal import Terminal
 from gce.app.training.dry_run import measure
@@ -78,7 +78,7 @@ def measure_controls(
 
 def _begun(name: str, options: ControlOptions) -> tuple[Context, Controls]:
     with open_run(name) as run:
-        facts, card = Facts.read(run), run.card() or {}
+        facts, card = RunFacts.read(run), run.card() or {}
     found = stored(card, name) if card.get("policy") == facts.policy else Controls()
     context = Context(facts, options, Terminal())
     tested = facts.settings.evaluation.test
@@ -96,7 +96,7 @@ def _fits(row: Row | None, asked: Mapping[str, Any]) -> bool:
     return row is not None and all(row.asked.get(name) == value for name, value in asked.items())
 
 
-def _check_model(facts: Facts) -> None:
+def _check_model(facts: RunFacts) -> None:
     """BadInput where the run's model is not the one that it ended with: its controls would be of another one."""
     model = find_learning_model(facts.settings, facts.task)
     with open_run(facts.name, verify=False) as run:
@@ -105,7 +105,7 @@ def _check_model(facts: Facts) -> None:
         raise BadInput(f"{facts.settings.model.name} is not the model that {facts.name} ended with: its weights differ")
 
 
-def _keep(facts: Facts, controls: Controls) -> Controls:
+def _keep(facts: RunFacts, controls: Controls) -> Controls:
     """Write the controls into the run's card, beside what else it has of the same model, and return all of them."""
     with open_run(facts.name, verify=False) as run:
         card: Mapping[str, Any] = run.card() or {}
@@ -124,7 +124,7 @@ def estimated_controls(name: str, options: ControlOptions, chosen: Sequence[str]
     """
     context, controls = _begun(name, options)
     facts, options = context.facts, context.options
-    left: dict[str, tuple[Control, Work]] = {}
+    left: dict[str, tuple[Control, ControlWork]] = {}
     for each in _wanted(chosen):
         control = CONTROLS[each]
         if not control.unfit(facts) and not _fits(controls.rows.get(each), control.asked(options)):
@@ -135,16 +135,16 @@ def estimated_controls(name: str, options: ControlOptions, chosen: Sequence[str]
         (each, f"{work.answers:,.0f}", f"{work.steps:,.0f}", "-" if pace is None else duration(_seconds(work, pace)))
         for each, (_, work) in left.items()
     ]
-    total = Work(answers, steps)
+    total = ControlWork(answers, steps)
     rows.append(("all", f"{answers:,.0f}", f"{steps:,.0f}", "-" if pace is None else duration(_seconds(total, pace))))
     return Table(("control", "answers, at most", "optimizer steps", "time, about"), tuple(rows)), lines
 
 
-def _seconds(work: Work, pace: tuple[float, float]) -> float:
+def _seconds(work: ControlWork, pace: tuple[float, float]) -> float:
     return work.answers * pace[0] + work.steps * pace[1]
 
 
-def _pace(facts: Facts, options: ControlOptions, asked: int) -> tuple[tuple[float, float] | None, list[str]]:
+def _pace(facts: RunFacts, options: ControlOptions, asked: int) -> tuple[tuple[float, float] | None, list[str]]:
     """Seconds of an answer and of an optimizer step, and how they were measured."""
     settings = changed(facts.settings, {"model.threads": options.threads or facts.settings.model.threads})
     if reason := is_at_hand(settings.model.name):

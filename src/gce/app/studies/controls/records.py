@@ -25,7 +25,17 @@ from gce.domain.tasks import Task
 from gce.errors import BadInput, SettingError
 from gce.ports.runs import RunReader
 
-__all__ = ["Answers", "Context", "Control", "ControlOptions", "Facts", "Row", "Work", "compared", "first_of_each_tier"]
+__all__ = [
+    "Answers",
+    "Context",
+    "Control",
+    "ControlOptions",
+    "ControlWork",
+    "Row",
+    "RunFacts",
+    "compared",
+    "first_of_each_tier",
+]
 
 Answers = Sequence[Mapping[str, Any]]
 """Stored answers."""
@@ -55,7 +65,7 @@ class ControlOptions:
 
 
 @frozen(slots=False)
-class Facts:
+class RunFacts:
     """A finished run, as its controls need it."""
 
     name: str
@@ -68,7 +78,7 @@ class Facts:
     after: Answers
 
     @classmethod
-    def read(cls, run: RunReader) -> Facts:
+    def read(cls, run: RunReader) -> RunFacts:
         """Read them.
 
         Raises:
@@ -129,7 +139,7 @@ class Facts:
 class Context:
     """What a control is measured with."""
 
-    facts: Facts
+    facts: RunFacts
     options: ControlOptions
     watcher: Watcher
 
@@ -157,7 +167,7 @@ class Row:
 
 
 @frozen
-class Work:
+class ControlWork:
     """The most that a control has to do."""
 
     answers: float = 0.0
@@ -174,8 +184,8 @@ class Control:
     claim: str
     """What a sceptic says, with the row's figures in braces; it follows "that"."""
     measure: Callable[[Context], Row]
-    work: Callable[[Facts, ControlOptions], Work]
-    unfit: Callable[[Facts], str] = lambda _facts: ""
+    work: Callable[[RunFacts, ControlOptions], ControlWork]
+    unfit: Callable[[RunFacts], str] = lambda _facts: ""
     """Why this run cannot have the control; empty where it can."""
     asked: Callable[[ControlOptions], Mapping[str, Any]] = lambda options: {"n": options.n}
     """See `Row.asked`."""

@@ -18,9 +18,9 @@ from gce.app.studies.controls.records import (
     Context,
     Control,
     ControlOptions,
-    Facts,
+    ControlWork,
     Row,
-    Work,
+    RunFacts,
     compared,
     first_of_each_tier,
 )
@@ -60,11 +60,11 @@ NO_LEARNING = {
 }
 """One iteration without optimizer steps, on as few rollouts as there can be: the warm-up alone learns."""
 
-Changes = Callable[[Facts], Mapping[str, Any]]
+Changes = Callable[[RunFacts], Mapping[str, Any]]
 """(the run) -> the settings that differ from its own, by dotted name."""
 
 
-def _same_budget(facts: Facts, options: ControlOptions, changes: Mapping[str, Any]) -> TrainSettings:
+def _same_budget(facts: RunFacts, options: ControlOptions, changes: Mapping[str, Any]) -> TrainSettings:
     """The run's settings with `changes`, its number of iterations, and no measurements but the test at the end."""
     values = {
         "stopping.iterations": max(1, facts.iterations),
@@ -98,18 +98,18 @@ def _trained(context: Context, name: str, what: str, changes: Mapping[str, Any],
     return compared(context, name, first_of_each_tier(answers, n), {"updates": updates, **figures})
 
 
-def _work(changes: Changes) -> Callable[[Facts, ControlOptions], Work]:
-    def work(facts: Facts, options: ControlOptions) -> Work:
+def _work(changes: Changes) -> Callable[[RunFacts, ControlOptions], ControlWork]:
+    def work(facts: RunFacts, options: ControlOptions) -> ControlWork:
         left = work_of(_same_budget(facts, options, changes(facts)), facts.task).left(0)
-        return Work(left["sample"] + left["answer"], left["train"])
+        return ControlWork(left["sample"] + left["answer"], left["train"])
 
     return work
 
 
-def _unfit(changes: Changes) -> Callable[[Facts], str]:
+def _unfit(changes: Changes) -> Callable[[RunFacts], str]:
     """Why the changed settings contradict each other, or are those of the run itself."""
 
-    def unfit(facts: Facts) -> str:
+    def unfit(facts: RunFacts) -> str:
         admission = changes(facts).get("buffer.admission")
         if admission == facts.settings.buffer.admission != "verified":
             return f"the run itself was trained with admission {admission}"
@@ -127,7 +127,7 @@ def admission_control(condition: str, claim: str) -> Control:
     """The run with other rewards than the verifier's, by a condition of the study `ablations`."""
     found = STUDIES["ablations"][condition]
 
-    def changes(facts: Facts) -> Mapping[str, Any]:
+    def changes(facts: RunFacts) -> Mapping[str, Any]:
         rates = {"buffer.random_rates": facts.pass_rates()} if found.settings["buffer.admission"] == "random" else {}
         return {**found.settings, **rates}
 
@@ -137,7 +137,7 @@ def admission_control(condition: str, claim: str) -> Control:
     return Control(found.what.removeprefix("control: "), claim, measure, _work(changes), _unfit(changes))
 
 
-def _warm_up_alone(facts: Facts, steps: int, shots: int) -> dict[str, Any]:
+def _warm_up_alone(facts: RunFacts, steps: int, shots: int) -> dict[str, Any]:
     """SFT on demonstrations alone, for so many optimizer steps."""
     tiers = facts.task.training_tiers(facts.settings.preset)
     return {
@@ -148,20 +148,20 @@ def _warm_up_alone(facts: Facts, steps: int, shots: int) -> dict[str, Any]:
     }
 
 
-def _demonstrations(facts: Facts, changes: Mapping[str, Any]) -> list[Demonstration]:
+def _demonstrations(facts: RunFacts, changes: Mapping[str, Any]) -> list[Demonstration]:
     settings = changed(facts.settings, changes)
     evaluator = find_evaluator(facts.task, settings.executor.runner, settings.evaluator)
     found = demonstrations_of(settings, ZERO_SHOT, facts.task, evaluator)
     return [each for of_tier in found.values() for each in of_tier]
 
 
-def _traces(facts: Facts) -> list[Trace]:
+def _traces(facts: RunFacts) -> list[Trace]:
     """The traces that the run admitted to its buffer, oldest first."""
     with open_run(facts.name, verify=False) as run:
         return [trace_of_record(record) for record in run.read("traces")]
 
 
-def _sft_changes(facts: Facts) -> dict[str, Any]:
+def _sft_changes(facts: RunFacts) -> dict[str, Any]:
     """As many demonstrations as the run had correct traces and demonstrations, and as many optimizer steps."""
     tiers = len(facts.task.training_tiers(facts.settings.preset))
     admitted = sum(record.admitted for record in facts.records)
@@ -191,7 +191,7 @@ def _size(trace: Trace) -> int:
     return sum(len(turn.completion.text) for turn in trace.turns if turn.trained and turn.completion is not None)
 
 
-def _longer_changes(facts: Facts) -> dict[str, Any]:
+def _longer_changes(facts: RunFacts) -> dict[str, Any]:
     """Training on what the run began with, for as many trained tokens as the whole run took.
 
     What it began with is its SFT warm-up, or else the traces of the first iteration that admitted any.
