@@ -20,7 +20,7 @@ from gce.domain.marks import Piece, pieces
 from gce.domain.measurements import UNPARSED
 from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.randomness import key
-from gce.domain.serialization import from_plain
+from gce.domain.serialization import OMIT_DEFAULT, from_plain
 from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.domain.tasks import ProblemSource, Task
 from gce.domain.traces import trace_of_record
@@ -122,7 +122,7 @@ class Transcript:
     """SHA-256 of the weights that wrote it, or the model's name."""
     notes: tuple[str, ...] = ()
     """What is missing, and why."""
-    reasoning: str = ""
+    reasoning: str = field(default="", metadata=OMIT_DEFAULT)
     """What the backend reported apart from the answer."""
 
     @property
