@@ -52,7 +52,7 @@ def _calibration(held: Held) -> Figure | None:
 
 def _paths(held: Held) -> list[Figure]:
     """Beliefs along the evidence beside the exact posterior, of the problems with the most evidence."""
-    found = []
+    found: list[Figure] = []
     for name, conversations in held.items():
         paths = [each for each in conversations if any(attempt.reading == "along" for attempt in each.attempts)]
         panels: dict[str, Points] = {}
