@@ -543,10 +543,10 @@ def test_the_best_trajectories_of_a_run_are_few_shot_examples(
     assert [each.content for each in shown["B2"][::2]] == [drawn[problem].prompt[0].content for problem in best]
     capsys.readouterr()
     evaluation = ["evaluate", *model, "--strategies", "few-shot", "--n", "2", "--tiers", "B1", "--answers", str(kept)]
-    assert cli.main([*evaluation, "--examples", str(run), "--shots", "2"]) == 0
+    assert cli.main([*evaluation, "--examples-from", str(run), "--shots", "2"]) == 0
     assert f"few-shot: the best trajectories of the run {run} as examples" in " ".join(capsys.readouterr().out.split())
     assert len(json.loads(kept.read_text(encoding="utf-8").splitlines()[0])["evaluation"]["shown"]) == 64
-    assert cli.main([*evaluation[:-2], "--examples", "nowhere"]) == 2
+    assert cli.main([*evaluation[:-2], "--examples-from", "nowhere"]) == 2
     assert "nowhere" in capsys.readouterr().err
 
 

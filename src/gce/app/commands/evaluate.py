@@ -23,6 +23,7 @@ from gce.app.options import (
     PROBLEMS,
     RATE,
     REQUESTS,
+    RUN,
     SAMPLES,
     SECONDS,
     SEED,
@@ -110,11 +111,16 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--shots", type=SHOTS, default=3, help="demonstrations in the prompt of few-shot (default 3)")
     parser.add_argument(
         "--examples",
-        type=NAME,
+        type=Choice(("heuristic", "solver")),
+        choices=("heuristic", "solver"),
         default="heuristic",
-        metavar="SOURCE",
-        help="source of the few-shot examples: heuristic, solver (an oracle, and the table says so), or a run of gce "
-        "train, whose best admitted trajectories are shown (default heuristic)",
+        help="source of the demonstrations; solver is an oracle, and the table says so (default heuristic)",
+    )
+    parser.add_argument(
+        "--examples-from",
+        type=RUN,
+        metavar="RUN",
+        help="run of gce train whose best admitted trajectories are the few-shot examples, in place of demonstrations",
     )
     parser.add_argument(
         "--metrics",

@@ -16,10 +16,7 @@ from gce.domain.traces import trace_of_record
 from gce.errors import BadInput
 from gce.ports.runs import RunReader
 
-__all__ = ["EXAMPLES", "best_trajectories", "shown_digest"]
-
-EXAMPLES = ("heuristic", "solver")
-"""Sources of demonstrations; any other source of examples is a run."""
+__all__ = ["best_trajectories", "shown_digest"]
 
 
 def best_trajectories(run: RunReader, task: str, tiers: Sequence[str], count: int) -> dict[str, Turns]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_scores, solve_rates
 from gce.app.evaluation.belief_measures import belief_measures, measures_table
 from gce.app.evaluation.comparison import Measured, attempts, compared_with
-from gce.app.evaluation.learned_examples import EXAMPLES
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
 from gce.app.evaluation.shifts import shift_parts
@@ -31,6 +30,7 @@ from gce.domain.strategies import Strategy
 
 if TYPE_CHECKING:
     from gce.app.evaluation.run import Evaluation
+    from gce.app.evaluation.settings import EvaluateSettings
 
 __all__ = ["check_result", "costs_table", "shown", "summary"]
 
@@ -130,7 +130,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
         result.task, result.evaluator, result.preset, result.problems, fitted_to=FITTED_TO, method=given.interval
     )
     floors, heuristics = map(solve_rates, references)
-    notes = _notes(given.model_name, result.strategies, given.examples)
+    notes = _notes(given, result.strategies)
     shares: dict[str, dict[str, Any]] = result.estimates()
     rows = {_starred(name, notes): row for name, row in shares.items()}
     rows |= {"best prompt-blind": best_of(floors), **heuristics}
@@ -237,18 +237,18 @@ def _attempts_table(found: Mapping[str, Any], most: int) -> Table:
     return Table(head, tuple(rows))
 
 
-def _notes(model: str, strategies: Mapping[str, Strategy], examples: str) -> dict[str, str]:
+def _notes(given: EvaluateSettings, strategies: Mapping[str, Strategy]) -> dict[str, str]:
     """What has to be known beside a strategy's row: oracle use, and what the shipped model saw of its format."""
-    formats: Mapping[str, str] = {}
+    model, formats = given.model_name, dict[str, str]()
     if model == SHIPPED_MODEL:
         formats = json.loads((shipped_model_path() / "card.json").read_text()).get("formats", {})
     notes: dict[str, str] = {}
     for name, strategy in strategies.items():
         said = []
-        if "examples" in strategy.needs and examples == "solver":
+        if "examples" in strategy.needs and given.examples_from is not None:
+            said.append(f"the best trajectories of the run {given.examples_from} as examples")
+        elif "examples" in strategy.needs and given.examples == "solver":
             said.append("demonstrations from an exact solver (an oracle)")
-        elif "examples" in strategy.needs and examples not in EXAMPLES:
-            said.append(f"the best trajectories of the run {examples} as examples")
         said += [f"{model} was pretrained with {words}" for each, words in formats.items() if strategy.name == each]
         if said:
             notes[name] = "; ".join(said)

@@ -19,7 +19,7 @@ from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.comparison import Measured, against
 from gce.app.evaluation.conversations import check_needs, converse
 from gce.app.evaluation.demonstrations import Turns, few_shot_turns
-from gce.app.evaluation.learned_examples import EXAMPLES, best_trajectories, shown_digest
+from gce.app.evaluation.learned_examples import best_trajectories, shown_digest
 from gce.app.evaluation.one_outcome import Asked, one_outcome_lines
 from gce.app.evaluation.resolution import resolution
 from gce.app.evaluation.results import shown
@@ -257,7 +257,7 @@ class _Distribution:
         if not problems:
             raise BadInput(f"task {task.name} has no {given.split} problems in preset {preset}")
         asked = _asked(given, task, preset, loaded, problems, learned)
-        if given.examples not in EXAMPLES:
+        if given.examples_from is not None:
             asked["shown"] = shown_digest(self.drawing.examples)
         again = "answers='answers.jsonl' keeps answers for that"
         if given.answers is not None:
@@ -286,9 +286,9 @@ def _examples(
     given: EvaluateSettings, task: Task, evaluator: Evaluator, preset: str, tiers: Sequence[str]
 ) -> dict[str, Turns]:
     """Few-shot examples by tier: demonstrations, or the best trajectories of a run."""
-    if given.examples in EXAMPLES:
+    if given.examples_from is None:
         return few_shot_turns(task, evaluator, preset, tiers, given.shots, solve=find_solve(given.examples))
-    with open_run(given.examples) as run:
+    with open_run(given.examples_from) as run:
         return best_trajectories(run, given.task_name, tiers, given.shots)
 
 

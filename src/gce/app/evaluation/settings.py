@@ -105,8 +105,10 @@ class EvaluateSettings:
     """Empty: zero-shot, or with an adapter `trained`."""
     shots: int = field(default=3, validator=_of(SHOTS))
     """Examples that few-shot shows."""
-    examples: str = field(default="heuristic", validator=_of(NAME))
-    """Who worked them out: heuristic, solver, or a run, whose best trajectories they are."""
+    examples: str = field(default="heuristic", validator=_of(Choice(("heuristic", "solver"))))
+    """Who worked them out: heuristic or solver."""
+    examples_from: str | None = field(default=None, validator=_of(NAME))
+    """A run whose best trajectories are the examples, in place of demonstrations."""
     tiers: tuple[str, ...] = _several(NAME)
     """Empty: all."""
     shifts: bool = field(default=False, validator=_of(SWITCH))
@@ -183,6 +185,7 @@ class EvaluateKeywords(TypedDict, total=False):
     strategies: Strategy | str | Sequence[Strategy | str]
     shots: int
     examples: str
+    examples_from: str | None
     tiers: str | Sequence[str]
     shifts: bool
     split: Split
