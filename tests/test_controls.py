@@ -42,6 +42,7 @@ from gce.app.wiring.runs import open_run
 from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.conversations import Conversation
+from gce.domain.figures import Lines
 from gce.domain.paired import Gain, paired_gain
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
@@ -579,21 +580,19 @@ def test_pass_at_k_is_over_problems_that_were_judged_whole(run: Path, monkeypatc
         context = Context(Facts.read(reader), ControlOptions(pass_problems=3, pass_samples=4), Terminal())
     control = CONTROLS["pass-at-k"]
     row = control.measure(context)
-    curves = {name: [(k, each.n, each.value) for k, each in curve] for name, curve in row.curves.items()}
-    assert curves == {
-        "base": [(1, 2, pytest.approx(1 / 8)), (2, 2, pytest.approx(1 / 4)), (4, 2, pytest.approx(1 / 2))],
-        "trained": [(1, 2, pytest.approx(3 / 4)), (2, 2, pytest.approx(11 / 12)), (4, 2, pytest.approx(1.0))],
-    }
+    for name, values in (("base", (1 / 8, 1 / 4, 1 / 2)), ("trained", (3 / 4, 11 / 12, 1.0))):
+        assert [(k, each.n) for k, each in row.curves[name]] == [(1, 2), (2, 2), (4, 2)]
+        assert [each.value for _, each in row.curves[name]] == pytest.approx(values)
     assert (row.n, row.failed, dict(row.figures)) == (2, 1, {"k": 4, "new": 1, "lost": 0})
     assert row.gain is not None and (row.gain.gained, row.gain.lost) == (1, 0)
     assert conclusion(control, row, row.gain.p).startswith(
-        "Does not rule out that 4 samples of the base solve as many problems as 4 of the trained model (1 are solved by "
-        "samples of the trained model alone, 0 by those of the base alone): run - control is "
+        "Does not rule out that 4 samples of the base solve as many problems as 4 of the trained model (1 are solved "
+        "by samples of the trained model alone, 0 by those of the base alone): run - control is "
     )
     table = pass_table(row)
     assert table.head[:2] == ("pass@k over problems, %", "n") and [each[1] for each in table.rows] == ["2", "2"]
-    (figure,) = [each for section in control_sections(Controls({"pass-at-k": row})) for each in section.figures][1:]
-    assert figure.names == ["over 2 problems of all tiers"]
+    (figure,) = control_sections(Controls({"pass-at-k": row}))[-1].figures
+    assert isinstance(figure, Lines) and figure.names == ["over 2 problems of all tiers"]
 
     found[False] = samples("+--!", "!---", "+++!")
     row = control.measure(context)
