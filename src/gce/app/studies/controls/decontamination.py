@@ -49,7 +49,7 @@ def read_digests(path: Path, task: Task, like: Collection[str]) -> Digests:
     Args:
         path: the file.
         task: what the digests must be of.
-        like: digests as the task gives them. Where all are hexadecimal, each line must be so, too, and as long as one.
+        like: digests as the task gives them. Where all are hexadecimal, so is each line, and as long as one of them.
 
     Raises:
         BadInput: it cannot be read, is another kind of file or of another task, or has no digests or other lines.
