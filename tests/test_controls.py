@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,16 +21,33 @@ from imitator import SUMS
 
 from gce.app import cli
 from gce.app.evaluation.scoring import answer_record
+from gce.app.reports.controls import control_sections
+from gce.app.settings.values import changed, settings_from
+from gce.app.studies.conditions import check_stored
 from gce.app.studies.controls import asking, deep, training
-from gce.app.studies.controls.conclusions import Controls, adjusted, conclusion, conclusions, control_table, stored
-from gce.app.studies.controls.decontamination import contamination_words, read_digests
-from gce.app.studies.controls.records import ControlOptions, Row, RunFacts, first_of_each_tier
+from gce.app.studies.controls.conclusions import (
+    Controls,
+    adjusted,
+    conclusion,
+    conclusions,
+    control_table,
+    pass_table,
+    stored,
+)
+from gce.app.studies.controls.decontamination import Digests, contamination_words, read_digests
+from gce.app.studies.controls.records import Context, ControlOptions, Row, RunFacts, first_of_each_tier
 from gce.app.studies.controls.table import CONTROLS
+from gce.app.terminal import Terminal
 from gce.app.wiring.runs import open_run
+from gce.domain.answers import Answer
+from gce.domain.completions import Completion
+from gce.domain.conversations import Conversation
+from gce.domain.figures import Lines
 from gce.domain.paired import Gain, paired_gain
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
 from gce.domain.tasks import draw_problem
+from gce.domain.verdicts import Verdict
 from gce.errors import BadInput
 
 pytest.importorskip("safetensors", reason="checkpoints are safetensors")
@@ -157,12 +175,47 @@ def test_other_sizes_measure_what_depends_on_them_alone(controls: Path, measure:
     assert (controls / "validity/iteration-2/shuffled/run.sqlite").read_bytes() == trained, "only compared anew"
 
 
-def test_a_larger_test_than_a_control_had_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["validity", "--deep", str(run), "--rows", "shuffled"]
-    assert cli.main([*arguments, "--n", "5"]) == 0
+def test_a_larger_n_compares_anew_what_is_trained(run: Path, measured: Path, measure: Deep) -> None:
+    rows = ("--rows", "shuffled,sft")
+    few = measure(run, *rows, "--n", "5")["rows"]
+    trained = [(run / f"validity/iteration-2/{name}/run.sqlite").read_bytes() for name in few]
+    assert {name: row["n"] for name, row in few.items()} == {"shuffled": 15, "sft": 15}
+    measure(run, *rows)
+    assert rows_of(run) == {name: rows_of(measured)[name] for name in few}
+    assert trained == [(run / f"validity/iteration-2/{name}/run.sqlite").read_bytes() for name in few]
+
+
+def test_a_control_of_an_earlier_version_that_was_tested_on_fewer_problems_is_refused(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["validity", "--deep", str(run), "--rows", "shuffled", "--quiet"]
+    budget = training._same_budget
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_same_budget", lambda *given: changed(budget(*given), {"evaluation.test": 5}))
+        assert cli.main([*arguments, "--n", "5"]) == 0
     capsys.readouterr()
-    assert cli.main([*arguments, "--n", "6", "--quiet"]) == 2
-    assert "was tested on 5 problems per tier: give --n 5, or delete it" in capsys.readouterr().err
+    assert cli.main([*arguments, "--n", "6"]) == 2
+    assert "tested on 5 problems per tier only: delete it, so that it is trained again" in capsys.readouterr().err
+
+
+def test_a_run_that_measured_other_tasks_has_all_controls(
+    tmp_path: Path, measure: Deep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are measured on dev problems, of which controls have none."""
+    path, also = tmp_path / "run", ("--also-measure", "test_forgetting:OTHER")
+    assert cli.main(["train", *TOY, *SIZES, *also, "--run-dir", str(path), "--quiet"]) == 0
+    capsys.readouterr()
+    assert cli.main(["validity", "--deep", str(path), *SMALL, "--dry-run"]) == 0
+    cells = {line.split("  ")[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    assert cells["shuffled"][1:3] == [str(2 * 8 * 4 + 120), "4"]
+    training_controls = {"shuffled", "accept-all", "format-only", "random-reward", "sft", "longer"}
+    found = measure(path, "--rows", ",".join(training_controls))
+    assert set(found["rows"]) == training_controls and not found["left_out"]
+
+
+def test_runs_of_a_study_may_differ_in_the_other_tasks_that_they_measure() -> None:
+    made = settings_from({"also_measure": ("test_forgetting:OTHER",)})
+    check_stored(to_plain(made), changed(made, {"evaluation.also_measure": ()}), "here")
 
 
 @pytest.mark.parametrize("name", ["tuned-base", "accept-all", "pass-at-k"])
@@ -316,8 +369,11 @@ def test_a_run_with_a_warm_up_is_trained_longer_on_its_demonstrations(tmp_path: 
 def test_a_run_from_a_checkpoint_is_compared_with_that_base(run: Path, tmp_path: Path, measure: Deep) -> None:
     path, base = tmp_path / "second", run / "checkpoints/last"
     assert cli.main(["train", *TOY, *SIZES, "--adapter", str(base), "--run-dir", str(path), "--quiet"]) == 0
-    row = measure(path, "--rows", "best-of-k")["rows"]["best-of-k"]
-    assert row["mean"]["value"] > 0.9, "the base is the checkpoint"
+    rows = measure(path, "--rows", "best-of-k,decontamination")["rows"]
+    assert rows["best-of-k"]["mean"]["value"] > 0.9, "the base is the checkpoint"
+    words = rows["decontamination"]["words"]
+    assert words.startswith("Rules out that test problems were trained on in this run: none of 120 ")
+    assert "what the adapter that it began from was trained on was not checked" in words
 
 
 def write_digests(path: Path, *digests: str, task: str = "addition") -> Path:
@@ -351,6 +407,16 @@ def test_the_certificate_reads_the_digests_of_a_text(run: Path, tmp_path: Path, 
         (("--rows", "decontamination", "--decontaminate", "absent"), "cannot read absent"),
         (("--rows", "decontamination", "--decontaminate", "text"), "text is no file of digests"),
         (("--rows", "decontamination", "--decontaminate", "other"), "has digests of task beliefs, and the run is on"),
+        (("--rows", "decontamination", "--decontaminate", "none"), "none has no digests after its first line"),
+        (
+            ("--rows", "decontamination", "--decontaminate", "short"),
+            "short, line 4: '0123' is no digest as task addition",
+        ),
+        (("--rows", "decontamination", "--decontaminate", "capital"), "line 2: 'ABCDEFABCDEFABCD' is no digest"),
+        (
+            ("--rows", "decontamination", "--decontaminate", "prose"),
+            "line 2: 'Once upon a time, there was a model that'",
+        ),
     ],
 )
 def test_bad_input_is_one_line(
@@ -364,6 +430,10 @@ def test_bad_input_is_one_line(
     monkeypatch.chdir(tmp_path)
     Path("text").write_text("no header\n")
     write_digests(Path("other"), task="beliefs")
+    write_digests(Path("none"), "", " ")
+    write_digests(Path("short"), "0" * 16, "", "0123")
+    write_digests(Path("capital"), "ABCDEFABCDEFABCD")
+    write_digests(Path("prose"), "Once upon a time, there was a model that learned.")
     capsys.readouterr()
     assert cli.main(["validity", "--deep", str(run), "--quiet", *arguments]) == 2
     err = capsys.readouterr().err
@@ -463,6 +533,16 @@ def test_a_sentence_says_the_opposite_where_the_figures_do(found: Gain | None, p
         ({"in_training": 0}, "Rules out that test problems were trained on: none of 100 ", "was not checked"),
         ({"in_training": 2}, "Does not rule out", "2 of 100 test problems among 1,000 training problems (a, b)"),
         (
+            {"in_training": 0, "adapter": True},
+            "Rules out that test problems were trained on in this run: ",
+            "adapter that",
+        ),
+        (
+            {"in_training": 0, "adapter": True, "source": "S", "text": 5000, "in_text": 0},
+            "Rules out that test problems were seen before, in training in this run or in that text: ",
+            "what the adapter that it began from was trained on was not checked.",
+        ),
+        (
             {"in_training": 0, "source": "S", "text": 5000, "in_text": 0},
             "Rules out",
             "none among the 5,000 problems of S",
@@ -473,6 +553,51 @@ def test_a_sentence_says_the_opposite_where_the_figures_do(found: Gain | None, p
 def test_a_certificate_says_what_was_checked(figures: dict[str, Any], begins: str, holds: str) -> None:
     words = contamination_words({"tested": 100, "trained": 1000, "examples": "a, b", **figures})
     assert words.startswith(begins) and holds in words
+
+
+def samples(*right: str) -> tuple[Conversation, ...]:
+    """Samples of the first test problems by their outcomes: + right, - wrong, ! failed."""
+    found = []
+    for index, outcomes in enumerate(right):
+        problem = draw_problem(SUMS, "small", "T0", "test", index)
+        for each in outcomes:
+            verdict = {"+": Verdict("right", 1.0, "e", "1"), "-": Verdict("wrong", 0.0, "e", "1")}.get(each)
+            verdicts = (verdict or Verdict("failed", None, "e", "1"),)
+            completion = Completion("key", "w1", "stop", "policy")
+            found.append(Conversation((Answer(problem, completion, verdicts, verdicts[0].score, each == "+"),)))
+    return tuple(found)
+
+
+def test_pass_at_k_is_over_problems_that_were_judged_whole(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: of three problems the third failed once. pass@2 of one right in four is 1 - C(3, 2) / C(4, 2) = 1/2."""
+    found = {False: samples("+---", "----", "+++!"), True: samples("++++", "+-+-", "++++")}
+
+    def evaluated(*_: Any, trained: bool, **__: Any) -> Any:
+        return SimpleNamespace(conversations={"any": found[trained]})
+
+    monkeypatch.setattr(asking, "_evaluated", evaluated)
+    with open_run(run) as reader:
+        context = Context(RunFacts.read(reader), ControlOptions(pass_problems=3, pass_samples=4), Terminal())
+    control = CONTROLS["pass-at-k"]
+    row = control.measure(context)
+    for name, values in (("base", (1 / 8, 1 / 4, 1 / 2)), ("trained", (3 / 4, 11 / 12, 1.0))):
+        assert [(k, each.n) for k, each in row.curves[name]] == [(1, 2), (2, 2), (4, 2)]
+        assert [each.value for _, each in row.curves[name]] == pytest.approx(values)
+    assert (row.n, row.failed, dict(row.figures)) == (2, 1, {"k": 4, "new": 1, "lost": 0})
+    assert row.gain is not None and (row.gain.gained, row.gain.lost) == (1, 0)
+    assert conclusion(control, row, row.gain.p).startswith(
+        "Does not rule out that 4 samples of the base solve as many problems as 4 of the trained model (1 are solved "
+        "by samples of the trained model alone, 0 by those of the base alone): run - control is "
+    )
+    table = pass_table(row)
+    assert table.head[:2] == ("pass@k over problems, %", "n") and [each[1] for each in table.rows] == ["2", "2"]
+    (figure,) = control_sections(Controls({"pass-at-k": row}))[-1].figures
+    assert isinstance(figure, Lines) and figure.names == ["over 2 problems of all tiers"]
+
+    found[False] = samples("+--!", "!---", "+++!")
+    row = control.measure(context)
+    assert (row.n, row.failed, row.gain, dict(row.curves)) == (0, 3, None, {})
+    assert len(control_sections(Controls({"pass-at-k": row}))) == 1
 
 
 COMPARED = [name for name, control in CONTROLS.items() if control.is_compared]
@@ -525,8 +650,15 @@ def test_a_card_with_other_controls_is_refused(rows: Any) -> None:
 
 
 def test_a_file_of_digests_is_read_whole(tmp_path: Path) -> None:
-    found = read_digests(write_digests(tmp_path / "digests", "a", "b", "", "a"))
-    assert (found.task, found.source, found.found) == ("addition", "a text", frozenset({"a", "b"}))
+    file = write_digests(tmp_path / "digests", "a", "b", "", "a")
+    assert read_digests(file, SUMS, ["0", "f"]) == Digests("a text", frozenset({"a", "b"}))
+
+
+def test_digests_of_other_shapes_are_those_of_a_list_that_has_its_own(tmp_path: Path) -> None:
+    file = write_digests(tmp_path / "digests", "row 1", "a")
+    assert read_digests(file, SUMS, ["row 7", "0"]).found == {"row 1", "a"}
+    with pytest.raises(BadInput, match="line 2: 'row 1' is no digest as task addition gives them, such as 0"):
+        read_digests(file, SUMS, ["0", "f"])
 
 
 def test_random_rewards_are_as_frequent_as_right_rollouts_of_the_whole_run(measured: Path) -> None:

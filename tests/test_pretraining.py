@@ -82,6 +82,7 @@ def test_pretraining_at_a_small_scale_ends_with_a_model(tmp_path: Path) -> None:
 def test_the_digests_of_the_text_are_those_of_the_problems_in_it(tmp_path: Path) -> None:
     """Every solved example has one problem at least; nothing is left of the listening."""
     from gce.app.studies.controls.decontamination import read_digests
+    from gce.domain.tasks import TASKS, draw_problem
     from gce.domain.tasks.scheduling.canonical import canonical_digest
     from pretraining.digests import instances, write_digests
 
@@ -93,9 +94,11 @@ def test_the_digests_of_the_text_are_those_of_the_problems_in_it(tmp_path: Path)
             assert problems and all(label in text for problem in problems for label in problem.labels)
     assert corpus.conversation(stage, SEED, 0) == shown[0][0], "nothing is left of the listening"
     count = write_digests(tmp_path / "digests", SEED, {stage.name: 60})
-    found = read_digests(tmp_path / "digests")
+    task = TASKS["scheduling"]
+    like = {draw_problem(task, next(iter(task.presets)), "T0", "test", 0).digest}
+    found = read_digests(tmp_path / "digests", task, like)
     assert found.found == {canonical_digest(problem) for _, problems in shown for problem in problems}
-    assert found.task == "scheduling" and len(found.found) == count > 40
+    assert len(found.found) == count > 40
 
 
 def test_how_much_was_drawn_is_read_from_the_log(tmp_path: Path) -> None:

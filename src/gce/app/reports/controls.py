@@ -44,18 +44,20 @@ def control_sections(controls: Controls) -> list[Section]:
     for row in controls.rows.values():
         if row.curves:
             curves = {name: [(float(k), found) for k, found in curve] for name, curve in row.curves.items()}
+            panel = f"over {row.n:,} problems of all tiers"
             lines = Lines(
                 "pass-at-k",
                 "Problems solved by one of k samples, %",
                 {},
                 across="k",
                 doubles=True,
-                shares=("all tiers",),
-                intervals={"all tiers": curves},
+                shares=(panel,),
+                intervals={panel: curves},
             )
             said = (
-                "Where the curves meet, samples of the base contain what the trained model finds; where they do not, "
-                "they do not contain it within so many samples."
+                "Where the curves meet, so many samples of the base solve as many problems as those of the trained "
+                "model, which need not be the same ones. All points are over the same problems, those of which all "
+                "samples of both models were judged."
             )
             sections.append(Section("pass@k of the base and the trained model", (said,), (pass_table(row),), (lines,)))
     return sections

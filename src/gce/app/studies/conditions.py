@@ -111,7 +111,7 @@ def values_of(condition: Condition, common: Mapping[str, Any], seed: int) -> dic
 
 FREE = frozenset(
     {
-        *("evaluation.test", "evaluation.dev", "evaluation.dev_every", "evaluation.shifts"),
+        *("evaluation.test", "evaluation.dev", "evaluation.dev_every", "evaluation.shifts", "evaluation.also_measure"),
         *("model.threads", "model.device", "stopping.min_coverage"),
     }
 )

@@ -5,6 +5,7 @@ Answers are kept in a file as they arrive, so that a control that was cut off as
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
@@ -165,12 +166,22 @@ def _passed(context: Context) -> Row:
         name: _conversations(_evaluated(context, f"pass-at-{samples}-n{n}-{name}", trained=name == TRAINED, **asked))
         for name in ("base", TRAINED)
     }
-    row = compared(context, "pass@k", _best(found["base"]))
-    gain = stored_gain(_best(found["base"]), _best(found[TRAINED]))
-    curves = {name: _curve(each, samples) for name, each in found.items()}
+    asked_for = {each.last.problem.key for each in found["base"]}
+    whole = _judged(found["base"], samples) & _judged(found[TRAINED], samples)
+    kept = {name: [each for each in all_ if each.last.problem.key in whole] for name, all_ in found.items()}
+    row = compared(context, "pass@k", _best(kept["base"]))
+    gain = stored_gain(_best(kept["base"]), _best(kept[TRAINED]))
+    curves = {name: _curve(each, samples) for name, each in kept.items()} if whole else {}
     new, lost = (0, 0) if gain is None else (gain.gained, gain.lost)
     figures = {"k": samples, "new": new, "lost": lost}
-    return evolve(row, gain=gain, over_base=None, curves=curves, figures=figures)
+    failed = len(asked_for - whole)
+    return evolve(row, gain=gain, over_base=None, failed=failed, curves=curves, figures=figures)
+
+
+def _judged(conversations: Sequence[Conversation], samples: int) -> set[str]:
+    """Problems with at least so many samples that did not fail."""
+    counts = Counter(each.last.problem.key for each in conversations if not each.last.failed)
+    return {key for key, count in counts.items() if count >= samples}
 
 
 def _curve(conversations: Sequence[Conversation], samples: int) -> tuple[tuple[int, MeanReward], ...]:
@@ -189,8 +200,8 @@ def _curve(conversations: Sequence[Conversation], samples: int) -> tuple[tuple[i
 def pass_control() -> Control:
     """pass@k of the base and of the trained model."""
     return Control(
-        "pass@k of the base and of the trained model: does training find anything that the base did not contain?",
-        "training finds nothing that {k} samples of the base do not contain ({new} problems are solved by samples of "
+        "pass@k of the base and of the trained model: do k samples solve more problems after training?",
+        "{k} samples of the base solve as many problems as {k} of the trained model ({new} are solved by samples of "
         "the trained model alone, {lost} by those of the base alone)",
         _passed,
         lambda facts, options: ControlWork(2 * _tested(facts, options.pass_problems) * options.pass_samples),

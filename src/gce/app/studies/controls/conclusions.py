@@ -22,8 +22,8 @@ LEVEL = 0.05
 IN_WORDS = (
     "Each control is compared with the run on the same test problems: mean of tiers with a 95 % interval, McNemar's "
     "exact test, and Holm's correction over all controls that are compared, finished or not. best-of-k counts a "
-    "problem as solved if one of k samples of the base is right, and pass-at-k does so for both models: they use the "
-    "verifier on test problems."
+    "problem as solved if one of k samples of the base is right, and pass-at-k does so for both models, over problems "
+    "of which all samples of both were judged: they use the verifier on test problems."
 )
 
 
@@ -146,10 +146,10 @@ def control_table(controls: Controls) -> Table:
 
 
 def pass_table(row: Row) -> Table:
-    """Return pass@k of the base and of the trained model, in percent."""
+    """Return pass@k of the base and of the trained model over the same problems, in percent."""
     ks = [k for k, _ in next(iter(row.curves.values()), ())]
     rows = tuple(
-        (name, *(share_cell(found.value, found.low, found.high) for _, found in curve))
+        (name, str(row.n), *(share_cell(found.value, found.low, found.high) for _, found in curve))
         for name, curve in row.curves.items()
     )
-    return Table(("pass@k, %", *(f"k = {k}" for k in ks)), rows)
+    return Table(("pass@k over problems, %", "n", *(f"k = {k}" for k in ks)), rows)

@@ -7,7 +7,8 @@ The pretraining text of a model is checked against a file of digests, where ther
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -30,33 +31,53 @@ __all__ = ["contamination_control", "contamination_words", "read_digests"]
 MOST_BYTES = 2**30
 NAMED = 3
 """Test problems that were trained on, of which so many are named."""
+_HEXADECIMAL = re.compile("[0-9a-f]+")
 
 
 @frozen
 class Digests:
     """Digests of the problems of a text."""
 
-    task: str
     source: str
     """What text it is, in words."""
     found: frozenset[str]
 
 
-def read_digests(path: Path) -> Digests:
+def read_digests(path: Path, task: Task, like: Collection[str]) -> Digests:
     """Read a file of digests: a line {"digests": TASK, "source": WORDS}, then one digest per line.
 
+    Args:
+        path: the file.
+        task: what the digests must be of.
+        like: digests as the task gives them. Where all are hexadecimal, so is each line, and as long as one of them.
+
     Raises:
-        BadInput: it cannot be read, or is another kind of file.
+        BadInput: it cannot be read, is another kind of file or of another task, or has no digests or other lines.
     """
     try:
         first, *lines = read_input(path, MOST_BYTES).decode().splitlines()
         header = json.loads(first)
-        return Digests(str(header["digests"]), str(header["source"]), frozenset(filter(None, map(str.strip, lines))))
+        named, source = str(header["digests"]), str(header["source"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(
             f'{path} is no file of digests: expected a first line {{"digests": TASK, "source": WORDS}}, and then one '
             "digest per line"
         ) from error
+    if named not in _names(task):
+        raise BadInput(f"{path} has digests of task {named}, and the run is on {task.name}")
+    lines = [line.strip() for line in lines]
+    found = frozenset(filter(None, lines))
+    if not found:
+        raise BadInput(f"{path} has no digests after its first line: nothing could be checked against it")
+    if all(map(_HEXADECIMAL.fullmatch, like)):
+        lengths = {len(each) for each in like}
+        for number, line in enumerate(lines, 2):
+            if line and not (len(line) in lengths and _HEXADECIMAL.fullmatch(line)):
+                raise BadInput(
+                    f"{path}, line {number}: {line[:40]!r} is no digest as task {task.name} gives them, such as "
+                    f"{min(like)}"
+                )
+    return Digests(source, found)
 
 
 def _names(task: Task) -> set[str]:
@@ -86,10 +107,10 @@ def _certified(context: Context) -> Row:
     trained = _trained_on(facts)
     both = sorted(record["problem"] for digest, record in tested.items() if digest in trained)
     figures: dict[str, Any] = {"tested": len(tested), "trained": len(trained), "in_training": len(both)}
+    if facts.settings.model.adapter:
+        figures["adapter"] = True
     if path is not None:
-        text = read_digests(path)
-        if text.task not in _names(facts.task):
-            raise BadInput(f"{path} has digests of task {text.task}, and the run is on {facts.task.name}")
+        text = read_digests(path, facts.task, tested)
         read = sorted(record["problem"] for digest, record in tested.items() if digest in text.found)
         both = sorted({*both, *read})
         figures |= {"source": text.source, "text": len(text.found), "in_text": len(read)}
@@ -104,11 +125,14 @@ def contamination_words(figures: Mapping[str, Any]) -> str:
         found += f", and {_count(seen_in_text)} among the {figures['text']:,} problems of {figures['source']}"
     if seen or seen_in_text:
         return f"Does not rule out that test problems were seen before: {found} ({figures['examples']})."
+    here, adapter = "", ""
+    if "adapter" in figures:
+        here, adapter = " in this run", "; what the adapter that it began from was trained on was not checked"
     if "source" in figures:
-        return f"Rules out that test problems were seen before, in training or in that text: {found}."
+        return f"Rules out that test problems were seen before, in training{here} or in that text: {found}{adapter}."
     return (
-        f"Rules out that test problems were trained on: {found}; whether the model's pretraining text has them was not "
-        "checked, as no file of its digests was given."
+        f"Rules out that test problems were trained on{here}: {found}{adapter}; whether the "
+        "model's pretraining text has them was not checked, as no file of its digests was given."
     )
 
 

@@ -65,7 +65,10 @@ Changes = Callable[[RunFacts], Mapping[str, Any]]
 
 
 def _same_budget(facts: RunFacts, options: ControlOptions, changes: Mapping[str, Any]) -> TrainSettings:
-    """The run's settings with `changes`, its number of iterations, and no measurements but the test at the end."""
+    """The run's settings with `changes`, its number of iterations, and no measurements but the test at the end.
+
+    The whole test, so that with a larger n the control is only compared anew.
+    """
     values = {
         "stopping.iterations": max(1, facts.iterations),
         "stopping.until": None,
@@ -73,7 +76,7 @@ def _same_budget(facts: RunFacts, options: ControlOptions, changes: Mapping[str,
         "stopping.minutes": None,
         "evaluation.dev": 0,
         "evaluation.shifts": 0,
-        "evaluation.test": options.n,
+        "evaluation.also_measure": (),
         "model.threads": options.threads or facts.settings.model.threads,
         **changes,
     }
@@ -94,7 +97,8 @@ def _trained(context: Context, name: str, what: str, changes: Mapping[str, Any],
         answers, tested = reader.answers("test-after"), stored_settings(reader).evaluation.test
         updates = (reader.summary() or {})["updates"]
     if tested < n:
-        raise BadInput(f"{place} was tested on {tested} problems per tier", hint=f"give {{n}} {tested}, or delete it")
+        message = f"{place} was made by an earlier version and tested on {tested} problems per tier only"
+        raise BadInput(message, hint="delete it, so that it is trained again")
     return compared(context, name, first_of_each_tier(answers, n), {"updates": updates, **figures})
 
 
