@@ -19,6 +19,7 @@ from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gce.adapters.models.ledger import Ledger
 from gce.adapters.models.servers.anthropic_format import read_message
 from gce.adapters.models.servers.dialect import NotAReplyError, Parameters, Reply
 from gce.adapters.models.servers.http_model import HttpModel, load_provider_model
@@ -160,6 +161,26 @@ def test_a_message_is_read() -> None:
 def test_a_usage_that_cannot_be_is_none(usage: Any) -> None:
     found = read_message(reply(usage=usage))
     assert found.prompt_tokens is found.tokens is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135}, 103),
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 41}, 9),
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 3}, 9),
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": "135"}, 9),
+        ({"completion_tokens": 9, "total_tokens": 135}, 9),
+    ],
+)
+def test_reasoning_that_only_the_total_counts_is_billed(usage: dict[str, Any], tokens: int) -> None:
+    """As xAI and Gemini report it; log-probabilities of the nine visible tokens are not those of all."""
+    entries = {"content": [{"token": "a", "logprob": -0.5}] * 9}
+    with ChatServer(usage=usage, choice={"logprobs": entries}) as server:
+        ledger = Ledger()
+        (completion,) = model_of(server, "xai:grok-4-0709", ledger=ledger).sample(requests_of())
+    assert (completion.tokens, ledger.used.tokens) == (tokens, tokens)
+    assert (completion.log_probabilities is None) == (tokens != 9)
 
 
 @pytest.mark.parametrize(
