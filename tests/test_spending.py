@@ -393,6 +393,33 @@ def test_the_cost_of_a_model_that_is_given_itself_cannot_be_limited() -> None:
         gce.evaluate(toy_task.ADDITION, lambda _messages: "0", max_cost=1.0, n=1, progress=False)
 
 
+@pytest.mark.parametrize("name", ["command:cat {prompt_file}", "batch:jobs#openai:gpt-4.1", "toy_task:no_such_model"])
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["asked", "dry"])
+def test_the_cost_of_what_no_ledger_sees_cannot_be_limited(
+    name: str, more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert evaluate("--model", name, "--n", "2", "--max-cost", "1", *more) == 2
+    said = capsys.readouterr().err
+    kind = {"command": "command:WORDS", "batch": "batch:DIR#MODEL"}.get(name.partition(":")[0], "module:FACTORY")
+    assert f"what a model {kind} costs is not known, so --max-cost cannot be kept" in said
+    assert "ask all the same with --allow-unknown-cost" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_of_several_models_whose_cost_is_not_counted_is_refused_before_another_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert evaluate("--models", "gce-tiny,command:cat {prompt_file}", "--n", "2", "--max-cost", "1") == 2
+    said = capsys.readouterr().err
+    assert "what a model command:WORDS costs is not known" in said and "model gce-tiny" not in said
+
+
+def test_a_command_is_asked_at_an_unknown_cost_if_that_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    limits = ("--max-cost", "1", "--allow-unknown-cost")
+    assert evaluate("--model", "command:cat {prompt_file}", "--n", "2", *limits) == 0
+
+
 def test_a_dry_run_says_what_answers_cost_at_most(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ from gce.app.evaluation.shifts import answers_of_shift
 from gce.app.loaded_model import model_of
 from gce.app.settings.records import ModelSettings, RolloutSettings, TrainSettings
 from gce.app.wiring.access import Access, known_prices
-from gce.app.wiring.models import backend_of, find_model
+from gce.app.wiring.models import backend_of, check_cost, find_model
 from gce.domain.spending import cost_of
 from gce.domain.tasks import Task
 from gce.errors import SettingError
@@ -43,6 +43,8 @@ def alone_of(given: EvaluateSettings, model: Any) -> EvaluateSettings:
 
 def check_at_once(given: EvaluateSettings, task: Task, access: Access) -> None:
     """Raise what is wrong with a model behind a server (its name, its key, its price), before another is asked."""
+    if isinstance(name := model_of(given.model), str):
+        check_cost(name, access)
     if is_metered(given):
         find_model(settings_of(given, given.preset or ""), task, access)
 
@@ -78,6 +80,7 @@ def cost_lines(model: str, access: Access, tokens: int) -> list[str]:
     Raises:
         SettingError: the cost is limited, and the price is not known.
     """
+    check_cost(model, access)
     price = access.price(model) if backend_of(model).metered else None
     if price is None:
         return []

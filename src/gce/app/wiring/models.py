@@ -39,6 +39,7 @@ __all__ = [
     "Wanted",
     "backend_of",
     "backend_rows",
+    "check_cost",
     "default_model",
     "find_learning_model",
     "find_model",
@@ -90,6 +91,8 @@ class Backend:
     """Why a dry run does not ask it; empty if it does."""
     metered: bool = field(default=False, kw_only=True)
     """Whether its models account for each request in the ledger, before it is sent."""
+    uncounted: bool = field(default=False, kw_only=True)
+    """Whether its models may cost something that no ledger sees."""
 
 
 def backend_rows() -> list[tuple[str, ...]]:
@@ -150,6 +153,7 @@ def find_model(settings: TrainSettings, task: Task, access: Access | None = None
             f"expected a model's directory or a name like 'owner/model', got {name!r}{hint}; see gce models"
         )
     wanted = Wanted(settings, task, access or Access())
+    check_cost(name, wanted.access)
     _check_cache(name, backend.capabilities, wanted)
     model, most = backend.load(name, wanted), settings.rollouts.max_tokens
     if wanted.access.cache is not None and isinstance(model, Sampler) and backend.load is not _load_human:
@@ -162,6 +166,17 @@ def find_model(settings: TrainSettings, task: Task, access: Access | None = None
             "rollouts.max_tokens", expected, most, f"{{rollouts.max_tokens}} must be {expected}, got {most:,}"
         )
     return model
+
+
+def check_cost(name: str, access: Access) -> None:
+    """SettingError if the cost is limited, and the model may cost something that is not counted."""
+    backend = backend_of(name)
+    if backend.uncounted and not access.unknown_cost:
+        message = (
+            f"what a model {backend.written} costs is not known, so {{max_cost}} cannot be kept: leave it out, or ask all the same with "
+            "{allow_unknown_cost}"
+        )
+        raise SettingError("max_cost", "a model whose cost is counted", access.ledger.limits.cost, message)
 
 
 def is_at_hand(name: str) -> str:
@@ -430,6 +445,7 @@ BACKENDS: tuple[Backend, ...] = (
         capabilities=frozenset({"sample"}),
         tokens="log-probabilities, if the file has them; reasoning",
         untried="a batch is answered elsewhere",
+        uncounted=True,
     ),
     Backend(
         "command:WORDS",
@@ -440,6 +456,7 @@ BACKENDS: tuple[Backend, ...] = (
         capabilities=frozenset({"sample"}),
         tokens="nothing",
         untried="the command would be run",
+        uncounted=True,
     ),
     Backend(
         f"{HUMAN}DIR",
@@ -459,6 +476,7 @@ BACKENDS: tuple[Backend, ...] = (
         _make,
         capabilities=frozenset(),
         tokens="depends on your model",
+        uncounted=True,
     ),
     Backend(f"{SCRIPTED}FILE", "answers from a JSON Lines file, for tests", "", _starts(SCRIPTED), _load_scripted),
 )
