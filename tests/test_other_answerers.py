@@ -41,7 +41,7 @@ class Counting:
         self.fields = {"finish_reason": "stop", "reasoning": "hm", "tokens": 3, **fields}
 
     def info(self) -> ModelInfo:
-        return ModelInfo("counting", frozenset({"sample"}))
+        return ModelInfo("counting", frozenset({"sample"}), greedy=True)
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         for request in requests:
@@ -99,6 +99,7 @@ def test_a_cache_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> N
         list(Cached(Counting(), tmp_path / "file").sample([REQUEST]))
 
 
+M, N = (ModelInfo(name, frozenset({"sample"}), greedy=True) for name in "mn")
 CHANGES: dict[str, Any] = {
     "messages": (Message("system", "What is 2 + 2?"),),
     "max_tokens": 41,
@@ -110,16 +111,35 @@ CHANGES: dict[str, Any] = {
 @pytest.mark.parametrize(("name", "value"), CHANGES.items())
 def test_a_hash_differs_where_the_answer_may(name: str, value: Any) -> None:
     assert (
-        request_hash("m", evolve(REQUEST, **{name: value})) != request_hash("m", REQUEST) != request_hash("n", REQUEST)
+        request_hash(M, evolve(REQUEST, **{name: value})) != request_hash(M, REQUEST) != request_hash(N, REQUEST)
     )
 
 
 def test_a_seed_counts_only_where_something_is_drawn() -> None:
-    assert request_hash("m", evolve(REQUEST, seed=8, key="l")) == request_hash("m", REQUEST)
+    assert request_hash(M, evolve(REQUEST, seed=8, key="l")) == request_hash(M, REQUEST)
     warm = evolve(REQUEST, temperature=1.0)
     assert (
-        request_hash("m", evolve(warm, seed=8)) != request_hash("m", warm) == request_hash("m", evolve(warm, key="l"))
+        request_hash(M, evolve(warm, seed=8)) != request_hash(M, warm) == request_hash(M, evolve(warm, key="l"))
     )
+
+
+def test_a_seed_counts_at_temperature_0_unless_the_model_is_known_to_be_greedy_there() -> None:
+    unknown = evolve(M, greedy=False)
+    assert request_hash(unknown, evolve(REQUEST, seed=8)) != request_hash(unknown, REQUEST)
+
+
+def test_who_is_greedy_at_temperature_0(tmp_path: Path) -> None:
+    """Models that take no temperature draw nevertheless, and a command may have the seed among its words."""
+    assert HumanModel(print, lambda: None).info().greedy
+    assert BatchModel(tmp_path, "openai:gpt-4.1").info().greedy
+    assert not BatchModel(tmp_path, "openai:gpt-5").info().greedy
+    assert not CommandModel("cat {prompt_file} {seed}").info().greedy
+
+
+def test_a_command_with_the_seed_is_asked_for_each_seed(tmp_path: Path) -> None:
+    model = Cached(CommandModel("echo {seed} {prompt_file}"), tmp_path)
+    found = texts(model, REQUEST, evolve(REQUEST, key="l", seed=8))
+    assert [text.split()[0] for _, text in sorted(found.items())] == ["7", "8"]
 
 
 @settings(max_examples=30)
@@ -220,6 +240,19 @@ def test_a_person_answers_in_the_terminal_and_goes_on_later(
     shown = capsys.readouterr()
     assert shown.out.count("--- question") == 1
     assert len(list((tmp_path / "human-answers").rglob("*.json"))) == 2
+
+
+def test_a_named_directory_of_a_persons_answers_comes_before_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+
+    for name, typed in (("ann", "w1\n.\n"), ("bob", "w2\n.\n")):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        assert evaluate("--model", f"human:{tmp_path / name}", "--cache", str(tmp_path / "c"), n=1) == 0
+        (kept,) = (tmp_path / name).rglob("*.json")
+        assert typed[:2] in kept.read_text()
+    assert not (tmp_path / "c").exists()
 
 
 def test_what_a_prompt_holds_does_not_reach_the_terminal_raw(

@@ -111,8 +111,10 @@ def test_what_is_sent_of_a_request(name: str, sent: dict[str, Any]) -> None:
 
 def test_a_model_that_takes_no_temperature_says_so() -> None:
     with ChatServer() as server:
-        assert "not greedily" in model_of(server, "openai:gpt-5").info().note
-        assert model_of(server, "openai:gpt-4o").info().note == ""
+        info = model_of(server, "openai:gpt-5").info()
+        assert "not greedily" in info.note and not info.greedy
+        info = model_of(server, "openai:gpt-4o").info()
+        assert info.note == "" and info.greedy
 
 
 def test_a_temperature_that_is_refused_unexpectedly_is_left_out_only_where_it_is_the_default() -> None:

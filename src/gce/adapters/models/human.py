@@ -27,7 +27,7 @@ class HumanModel:
         """`show` prints a line, whatever is in it; `read` returns the next line typed, or None at the end of input."""
         self._show = show
         self._read = read
-        self._info = ModelInfo("human", frozenset({"sample"}))
+        self._info = ModelInfo("human", frozenset({"sample"}), greedy=True)
 
     def info(self) -> ModelInfo:
         """See `gce.ports.model.Model`. All people have one identity: give each a directory of answers."""

@@ -342,7 +342,8 @@ def _load_command(name: str, wanted: Wanted) -> Model:
 
 
 def _load_human(name: str, wanted: Wanted) -> Model:
-    folder = wanted.access.cache or Path(name.removeprefix(HUMAN) or HUMAN_ANSWERS)
+    named = name.removeprefix(HUMAN)  # It comes first: a cache may hold another person's answers.
+    folder = Path(named) if named else wanted.access.cache or Path(HUMAN_ANSWERS)
     return Cached(HumanModel(put, lambda: sys.stdin.readline() or None), folder)
 
 

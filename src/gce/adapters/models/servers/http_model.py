@@ -231,7 +231,7 @@ class HttpModel:
         A server may change the weights under the same name.
         """
         note = temperature_note(self._provider, self.name)
-        return ModelInfo(identity=self._policy, capabilities=frozenset({"sample"}), note=note)
+        return ModelInfo(identity=self._policy, capabilities=frozenset({"sample"}), note=note, greedy=not note)
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`. Requests are sent once iteration begins.
