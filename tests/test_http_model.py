@@ -241,6 +241,17 @@ def test_a_refusal_that_no_field_explains_is_final(status: int) -> None:
     assert [body.keys() & {"seed"} for body in server.bodies] == [{"seed"}, set()]
 
 
+def test_a_prompt_that_a_filter_blocks_fails_at_once_and_the_rest_goes_on() -> None:
+    blocked = json.dumps({"error": {"code": "content_filter", "message": "not with us"}}).encode()
+    with ChatServer(faults=[None, (400, blocked)]) as server:
+        model = model_of(server, concurrency=1)
+        found = by_key(model.sample(requests_of(3, prompts=prompts_of(3), temperature=0.0)))
+    assert (found["1"].finish_reason, found["1"].text) == ("error", "")
+    assert found["1"].error == "the provider blocked it: not with us"
+    assert {found[key].finish_reason for key in "02"} <= {"stop", "length"}
+    assert model.usage.requests == 3
+
+
 def test_a_path_that_is_none_is_named() -> None:
     with ChatServer() as server:
         told = complaint(HttpModel(server.url.removesuffix("/v1"), "toy"), requests_of(1))

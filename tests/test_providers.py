@@ -134,6 +134,16 @@ def test_system_prompts_stand_apart_in_anthropics_format() -> None:
     assert server.bodies[0]["messages"] == [{"role": "user", "content": "c"}, {"role": "user", "content": "d"}]
 
 
+def test_an_empty_turn_has_a_placeholder_in_anthropics_format() -> None:
+    """It is refused, and a model that said nothing would end every conversation."""
+    said = [("system", ""), ("user", "a"), ("assistant", " \n"), ("user", ""), ("assistant", "b"), ("user", "c")]
+    messages = tuple(Message(role, content) for role, content in said)  # type: ignore[arg-type]
+    with ChatServer() as server:
+        list(model_of(server, "anthropic:claude-haiku-4-5").sample([SampleRequest("k", messages, 0, max_tokens=9)]))
+    assert [message["content"] for message in server.bodies[0]["messages"]] == ["a", "(no answer)", "(empty)", "b", "c"]
+    assert "system" not in server.bodies[0]
+
+
 def test_thinking_blocks_are_reasoning() -> None:
     with ChatServer(message={"reasoning": "first a", "content": "a, b"}) as server:
         (completion,) = model_of(server, "anthropic:claude-haiku-4-5").sample(requests_of())

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 from attrs import frozen
 
@@ -169,7 +169,8 @@ class HttpModel:
     stop string and continues after it, as mlx_lm.server 0.32 does with strings that are tokenized differently.
 
     A completion with the finish reason `error` gives its reason in `error`. If that begins with "no room", the server
-    stated that the prompt does not fit the model's context. Otherwise the server ended the text for a reason of its own
+    stated that the prompt does not fit the model's context. If it begins with "the provider blocked it", a filter did
+    not let the prompt or the answer pass, which is not tried again. Otherwise the server ended the text for a reason of its own
     (`content_filter`, `tool_calls`, `null` ...) in all `attempts`, and the model's answer is unknown. A content filter
     mostly blocks the same prompts each time, so those problems stay without an answer; that does not make the model's
     answer wrong.
@@ -303,8 +304,8 @@ class HttpModel:
                 if ended or failures + 1 == self._attempts:
                     return [completion_of(*pairs[0], reply, self._policy)]
                 raise FailedError(ended_by_the_server(reply.choices[0]))
-            except _NoRoomError as error:
-                return [Completion(request.key, "", "context", self._policy, error=str(error)) for request in group]
+            except _NoAnswerError as error:
+                return [Completion(each.key, "", error.reason, self._policy, error=str(error)) for each in group]
             except _RefusedError as error:
                 others = next(subsets, None) if error.may_be_a_field else None
                 if others is None:
@@ -355,7 +356,9 @@ class HttpModel:
         words = f"status {answer.status}{told and ': '}{told}"
         match fault_of(answer.status, answer.body):
             case "no room":
-                raise _NoRoomError(f"no room in the context: {told}")
+                raise _NoAnswerError("context", f"no room in the context: {told}")
+            case "blocked":
+                raise _NoAnswerError("error", f"the provider blocked it: {told}")
             case "failed":
                 raise FailedError(words, pause=answer.pause)
         raise _RefusedError(words, may_be_a_field=answer.status in (400, 422))
@@ -375,8 +378,12 @@ class HttpModel:
             self._refused |= names
 
 
-class _NoRoomError(Exception):
-    """The prompt does not fit the context; holds the server's message."""
+class _NoAnswerError(Exception):
+    """The prompt does not fit the context, or the provider blocks it; holds the server's message."""
+
+    def __init__(self, reason: Literal["context", "error"], words: str) -> None:
+        super().__init__(words)
+        self.reason = reason
 
 
 class _RefusedError(Exception):
