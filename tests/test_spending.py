@@ -310,6 +310,32 @@ def test_requests_keep_to_the_rate_of_their_provider() -> None:
     assert seconds >= 0.3, "four windows"
 
 
+def test_time_is_up_also_for_what_waits_for_its_minute() -> None:
+    """The second request would wait for a minute, and there is half a second."""
+    pytest.importorskip("httpx2")
+    from chat_server import ChatServer
+
+    with ChatServer() as server:
+        ledger = Ledger(Limits(minutes=0.01), Rates(requests=1))
+        model, began = server_model(server, ledger, concurrency=2), time.monotonic()
+        list(model.sample(many(1)))
+        _, ended = drained(model, many(3))
+    assert "max_minutes is reached" in ended
+    assert time.monotonic() - began < 20
+    assert ledger.used.requests == len(server.bodies) == 1
+
+
+def test_what_a_limit_stops_takes_no_place_in_the_minute() -> None:
+    pytest.importorskip("httpx2")
+    from chat_server import ChatServer
+
+    with ChatServer() as server:
+        ledger = Ledger(Limits(tokens=1), Rates(requests=1))
+        _, ended = drained(server_model(server, ledger), many(3))
+        assert ended and not server.bodies
+        assert ledger.pace(server.url).admit(Sent(1)) == 0 != ledger.pace(server.url).admit(Sent(1))
+
+
 def test_a_ledger_is_safe_between_threads() -> None:
     ledger = Ledger(Limits(tokens=10_000))
 

@@ -330,9 +330,7 @@ class HttpModel:
     async def _try(self, client: Client, body: Mapping[str, Any], most: Used) -> Reply:
         """Send a request once it is allowed to be, and count what it used, at most `most`."""
         request = Sent(most.all_tokens)
-        while seconds := self._pace.admit(request):
-            await asyncio.sleep(min(seconds, _POLL))
-        while not self._ledger.reserve(most):
+        while not self._may_send(request, most):
             await asyncio.sleep(_POLL)
         used = most  # What may have been billed, unless the server says otherwise.
         try:
@@ -362,6 +360,15 @@ class HttpModel:
             case "failed":
                 raise FailedError(words, pause=answer.pause)
         raise _RefusedError(words, may_be_a_field=answer.status in (400, 422))
+
+    def _may_send(self, request: Sent, most: Used) -> bool:
+        """Reserve and note a request, if both limits and rates allow it now; Unfinished if limits never will."""
+        if not self._ledger.reserve(most):
+            return False
+        if self._pace.admit(request):
+            self._ledger.settle(most, Used())
+            return False
+        return True
 
     def _count(self, more: Usage) -> None:
         with self._lock:
