@@ -130,7 +130,7 @@ def test_a_seed_counts_at_temperature_0_unless_the_model_is_known_to_be_greedy_t
 
 def test_who_is_greedy_at_temperature_0(tmp_path: Path) -> None:
     """Models that take no temperature draw nevertheless, and a command may have the seed among its words."""
-    assert HumanModel(print, lambda: None).info().greedy
+    assert HumanModel(print, lambda _most: None).info().greedy
     assert BatchModel(tmp_path, "openai:gpt-4.1").info().greedy
     assert not BatchModel(tmp_path, "openai:gpt-5").info().greedy
     assert not CommandModel("cat {prompt_file} {seed}").info().greedy
@@ -196,7 +196,7 @@ def test_a_cache_is_refused_for_a_model_that_does_more_than_sample(
 def person(*lines: str) -> tuple[HumanModel, list[str]]:
     shown: list[str] = []
     typed = iter(lines)
-    return HumanModel(shown.append, lambda: next(typed, None)), shown
+    return HumanModel(shown.append, lambda most: next(typed, "")[:most] or None), shown
 
 
 def test_a_person_sees_the_prompt_and_types_the_answer() -> None:
@@ -211,6 +211,25 @@ def test_a_question_that_is_left_out_failed() -> None:
     first, second = model.sample([REQUEST, evolve(REQUEST, key="l")])
     assert (first.finish_reason, first.error) == ("error", "the person left it out")
     assert second.text == "4"
+
+
+def test_a_question_that_is_left_out_is_not_asked_again() -> None:
+    model, shown = person(":skip", "4", ".")
+    other = evolve(REQUEST, messages=(Message("user", "other"),))
+    assert [next(iter(model.sample([each]))).text for each in (REQUEST, REQUEST, other)] == ["", "", "4"]
+    assert shown.count("--- question 1 of 1") == 2
+
+
+def test_an_answer_without_end_is_refused_before_it_is_held() -> None:
+    asked: list[int] = []
+
+    def read(most: int) -> str:
+        asked.append(most)
+        return "x" * min(most, 1 << 18)
+
+    with pytest.raises(BadInput, match=r"^an answer has at most 1,048,576 characters$"):
+        list(HumanModel(lambda _line: None, read).sample([REQUEST]))
+    assert asked == [(1 << 20) + 1 - place * (1 << 18) for place in range(5)]
 
 
 @pytest.mark.parametrize("lines", [(":quit",), ("half an answer",), ()])
@@ -240,6 +259,31 @@ def test_a_person_answers_in_the_terminal_and_goes_on_later(
     shown = capsys.readouterr()
     assert shown.out.count("--- question") == 1
     assert len(list((tmp_path / "human-answers").rglob("*.json"))) == 2
+
+
+def test_a_person_leaves_a_question_out_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import io
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO(":skip\nw1\n.\n"))
+    assert evaluate("--model", f"human:{tmp_path}", "--min-coverage", "0", n=2) == 0
+    assert capsys.readouterr().out.count("--- question") == 2
+
+
+@pytest.mark.parametrize("stdin", ["bytes", "closed", "none"])
+def test_standard_input_may_be_anything(
+    stdin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import io
+
+    given = io.TextIOWrapper(io.BytesIO(b"\xff\xfe\n.\n"), encoding="utf-8")
+    if stdin == "closed":
+        given.close()
+    monkeypatch.setattr(sys, "stdin", None if stdin == "none" else given)
+    assert evaluate("--model", f"human:{tmp_path}", "--min-coverage", "0", n=1) == (0 if stdin == "bytes" else 3)
+    if stdin != "bytes":
+        assert "stopped before all questions were answered" in capsys.readouterr().err
 
 
 def test_a_named_directory_of_a_persons_answers_comes_before_the_cache(

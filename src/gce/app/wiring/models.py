@@ -6,7 +6,9 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import resources
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -344,7 +346,18 @@ def _load_command(name: str, wanted: Wanted) -> Model:
 def _load_human(name: str, wanted: Wanted) -> Model:
     named = name.removeprefix(HUMAN)  # It comes first: a cache may hold another person's answers.
     folder = Path(named) if named else wanted.access.cache or Path(HUMAN_ANSWERS)
-    return Cached(HumanModel(put, lambda: sys.stdin.readline() or None), folder)
+    if isinstance(sys.stdin, TextIOWrapper):
+        with suppress(OSError, ValueError):  # It is closed, or was read before.
+            sys.stdin.reconfigure(errors="replace")
+    return Cached(HumanModel(put, _typed), folder)
+
+
+def _typed(most: int) -> str | None:
+    """Return the next line of standard input, at most so many characters of it; None where there is none."""
+    try:
+        return sys.stdin.readline(most) or None
+    except (AttributeError, OSError, ValueError):  # It is closed, or was never open.
+        return None
 
 
 def _load_batch(name: str, _wanted: Wanted) -> Model:
