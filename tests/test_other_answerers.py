@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -428,6 +429,7 @@ def test_a_key_that_a_command_prints_is_taken_out(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     "line", ["", "./agent", "./agent '{prompt_file}", "./agent {}", "./agent {prompt_file} {other}", "a {prompt_file"]
+    + ["cat {prompt_file!r} command", "cat {prompt_file} {seed:04}", "cat {prompt_file:{seed}}", "'' {prompt_file}"],
 )
 def test_what_is_no_command_for_a_prompt_is_refused(line: str) -> None:
     with pytest.raises(ModelError, match="command"):
@@ -435,7 +437,33 @@ def test_what_is_no_command_for_a_prompt_is_refused(line: str) -> None:
 
 
 def test_a_command_that_is_not_there_is_said() -> None:
-    assert "cannot run ./no-such-agent: No such file" in one(CommandModel("./no-such-agent {prompt_file}")).error
+    with pytest.raises(ModelError, match=r"^cannot run the command './no-such-agent': it is not found, or no program$"):
+        CommandModel("./no-such-agent {prompt_file}")
+    assert evaluate("--model", "command:no-such-agent {prompt_file}") == 2
+
+
+def test_no_module_of_this_directory_is_loaded_in_front_of_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "resource.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    assert one(CommandModel("cat {prompt_file}")).text == "What is 2 + 2?"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds processes to this limit")
+def test_a_stricter_limit_of_memory_stays() -> None:
+    """In a process of its own, as a hard limit cannot be raised again."""
+    code = (
+        "import resource\n"
+        "from gce.adapters.models.commands import CommandModel\n"
+        "from gce.domain.completions import SampleRequest\n"
+        "from gce.domain.problems import Message\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (1 << 31, 1 << 31))\n"
+        "model = CommandModel('cat {prompt_file}')\n"
+        "print(next(iter(model.sample([SampleRequest('k', (Message('user', 'four'),), 0)]))))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "text='four'" in ended.stdout, (ended.stdout, ended.stderr)
 
 
 def test_no_shell_reads_a_command() -> None:
