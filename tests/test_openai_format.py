@@ -189,7 +189,10 @@ BLOCKED = {
     ),
     "openrouter": (403, "openai/gpt-5 requires moderation on OpenAI. Your input was flagged for violence"),
     "anthropic": (400, "Output blocked by content filtering policy"),
-    "openai": (400, "Invalid prompt: your prompt was flagged as potentially violating our usage policy. Please try again"),
+    "openai": (
+        400,
+        "Invalid prompt: your prompt was flagged as potentially violating our usage policy. Please try again",
+    ),
     "openai's images": (400, "Your request was rejected as a result of our safety system"),
     "xai": (403, "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO"),
 }
@@ -255,7 +258,21 @@ def test_any_answer_means_one_of_the_four(status: int, said: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["content ", "prompt is ", "blocked a ", "request violates ", "context ", "exceed ", "prompt ", "inputs exceeds ", "capacity a b ", "try ", "a", "slots "]
+    "unit",
+    [
+        "content ",
+        "prompt is ",
+        "blocked a ",
+        "request violates ",
+        "context ",
+        "exceed ",
+        "prompt ",
+        "inputs exceeds ",
+        "capacity a b ",
+        "try ",
+        "a",
+        "slots ",
+    ],
 )
 def test_a_long_message_takes_no_longer_than_a_short_one(unit: str) -> None:
     body = {"error": (unit * 200_000)[:1_000_000]}

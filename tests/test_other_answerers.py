@@ -24,6 +24,7 @@ from gce.adapters.models.human import HumanModel
 from gce.adapters.models.request_hash import request_hash
 from gce.adapters.models.wrappers.cached import Cached
 from gce.app import cli
+from gce.app.evaluation.several_models import answers_of_model
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
@@ -111,17 +112,13 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize(("name", "value"), CHANGES.items())
 def test_a_hash_differs_where_the_answer_may(name: str, value: Any) -> None:
-    assert (
-        request_hash(M, evolve(REQUEST, **{name: value})) != request_hash(M, REQUEST) != request_hash(N, REQUEST)
-    )
+    assert request_hash(M, evolve(REQUEST, **{name: value})) != request_hash(M, REQUEST) != request_hash(N, REQUEST)
 
 
 def test_a_seed_counts_only_where_something_is_drawn() -> None:
     assert request_hash(M, evolve(REQUEST, seed=8, key="l")) == request_hash(M, REQUEST)
     warm = evolve(REQUEST, temperature=1.0)
-    assert (
-        request_hash(M, evolve(warm, seed=8)) != request_hash(M, warm) == request_hash(M, evolve(warm, key="l"))
-    )
+    assert request_hash(M, evolve(warm, seed=8)) != request_hash(M, warm) == request_hash(M, evolve(warm, key="l"))
 
 
 def test_a_seed_counts_at_temperature_0_unless_the_model_is_known_to_be_greedy_there() -> None:
@@ -428,7 +425,8 @@ def test_a_key_that_a_command_prints_is_taken_out(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "line", ["", "./agent", "./agent '{prompt_file}", "./agent {}", "./agent {prompt_file} {other}", "a {prompt_file"]
+    "line",
+    ["", "./agent", "./agent '{prompt_file}", "./agent {}", "./agent {prompt_file} {other}", "a {prompt_file"]
     + ["cat {prompt_file!r} command", "cat {prompt_file} {seed:04}", "cat {prompt_file:{seed}}", "'' {prompt_file}"],
 )
 def test_what_is_no_command_for_a_prompt_is_refused(line: str) -> None:
@@ -622,6 +620,14 @@ def test_several_models_are_compared_problem_by_problem(
     assert (found[scripts[1]]["against"]["gained"], found[scripts[1]]["against"]["lost"]) == (20, 0)
     assert found[scripts[0]]["against"] is None
     assert found[scripts[1]]["against"]["p"] == pytest.approx(2**-19)
+
+
+def test_each_model_has_a_file_of_its_own_whatever_its_name() -> None:
+    names = ["a:b", "a-b", "A:b", "a:" + "b" * 300, "a:" + "b" * 301, f"command:{'x/' * 300} {{prompt_file}}", "\udc80"]
+    files = [answers_of_model(Path("d/answers.jsonl"), name) for name in names]
+    assert len({*files}) == len(names)
+    assert files[0] == Path("d/answers.a-b-6783a31e.jsonl")
+    assert all(file.parent == Path("d") and file.suffix == ".jsonl" and len(file.name) <= 110 for file in files)
 
 
 def test_models_may_be_given_themselves() -> None:

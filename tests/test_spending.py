@@ -284,6 +284,19 @@ def test_a_broken_answer_counts_at_its_most_and_an_error_at_nothing() -> None:
     assert ledger.used == evolve(cost_of(PRICE, bound + completion.prompt_tokens, 20 + completion.tokens), requests=3)
 
 
+@pytest.mark.parametrize("status", [502, 504, 524])
+def test_what_a_gateway_gave_up_counts_at_its_most(status: int) -> None:
+    """The model behind it may have answered."""
+    pytest.importorskip("httpx2")
+    from chat_server import ChatServer
+
+    with ChatServer(faults=[status]) as server:
+        ledger = Ledger()
+        (completion,) = server_model(server, ledger).sample(many(1))
+    assert completion.tokens is not None
+    assert ledger.used.tokens == 20 + completion.tokens
+
+
 def test_several_choices_that_are_too_much_are_asked_one_by_one() -> None:
     pytest.importorskip("httpx2")
     from chat_server import ChatServer
@@ -410,6 +423,31 @@ def test_limits_hold_for_models_in_this_process_too(tmp_path: Path, capsys: pyte
     assert "--max-tokens-total is reached" in capsys.readouterr().err
 
 
+def test_a_limit_that_the_last_answer_exceeds_ends_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All answers are there; a second strategy would have to ask again."""
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"text": "w1 w2 w3 w4"}\n')
+    given = ("--model", f"scripted:{answers}", "--n", "1", "--max-tokens-total", "1")
+    assert evaluate(*given) == 0
+    capsys.readouterr()
+    assert evaluate(*given, "--strategies", "zero-shot,direct") == 3
+    assert "--max-tokens-total is reached" in capsys.readouterr().err
+
+
+def test_what_was_spent_is_said_after_an_error_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("httpx2")
+    from chat_server import ChatServer
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+    with ChatServer(faults=[None, None], always=401) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert evaluate("--model", "openai:gpt-4.1", "--n", "5", "--concurrency", "1") == 2
+    said = capsys.readouterr().err
+    assert "used: 3 requests" in said and "status 401" in said
+
+
 def test_the_cost_of_a_model_that_is_given_itself_cannot_be_limited() -> None:
     import toy_task
 
@@ -422,7 +460,11 @@ def test_the_cost_of_a_model_that_is_given_itself_cannot_be_limited() -> None:
 @pytest.mark.parametrize("name", ["command:cat {prompt_file}", "batch:jobs#openai:gpt-4.1", "toy_task:no_such_model"])
 @pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["asked", "dry"])
 def test_the_cost_of_what_no_ledger_sees_cannot_be_limited(
-    name: str, more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    more: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert evaluate("--model", name, "--n", "2", "--max-cost", "1", *more) == 2

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from gce.adapters.models.servers.json_bodies import Unreadable
 from gce.errors import one_line
 
-__all__ = ["fault_of", "what_is_told"]
+__all__ = ["fault_of", "status_of", "what_is_told"]
 
 _TOLD = 1 << 12
 """Maximum characters of a message that are searched to classify a fault."""
@@ -66,6 +66,15 @@ def what_is_told(body: Any) -> str:
         # Pydantic's list of errors repeats the request; only its messages are the server's own.
         told = "; ".join(f"{each.get('loc', '')} {each['msg']}" for each in told)
     return one_line(told, 1 << 20)
+
+
+def status_of(status: int, body: Any) -> int:
+    """Return a response's status, or that of the error which it holds alone although its status is 200; else 500."""
+    match body:
+        case {"error": error} if error and status == 200 and not body.keys() & {"choices", "content"}:
+            code = error.get("code") if isinstance(error, dict) else None
+            return code if type(code) is int and 400 <= code < 600 else 500
+    return status
 
 
 def fault_of(status: int, body: Any) -> Literal["no room", "blocked", "failed", "refused"]:

@@ -42,7 +42,7 @@ from gce.adapters.models.servers.connection import (
     split_url,
 )
 from gce.adapters.models.servers.dialect import ENDS, NotAReplyError, Reply
-from gce.adapters.models.servers.faults import fault_of, what_is_told
+from gce.adapters.models.servers.faults import fault_of, status_of, what_is_told
 from gce.adapters.models.servers.providers import SERVER, Provider, split_name
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
@@ -55,6 +55,8 @@ _OPTIONAL = ("n", "logprobs", "seed", "stop")
 """Optional fields, in the order in which they are left out if the server refuses them."""
 _POLL = 0.05
 """Seconds between looks at whether a request is allowed yet."""
+_MAY_BE_BILLED = frozenset({200, 502, 504, 524})
+"""Statuses of errors after which a model may have answered nevertheless: those of a gateway that waited no longer."""
 _MOST_CHOICES = 128
 """Maximum choices of one response: OpenAI's own limit."""
 _MOST_TOKENS = 1 << 16
@@ -319,7 +321,7 @@ class HttpModel:
                         f"{error}: does the server run?"
                     ) from error
                 self._count(Usage(retries=1))
-                await self._sleep(pause_before(error.pause, group[0].seed, failures))
+                await self._sleep(pause_before(error, group[0].seed, failures))
 
     def _takes(self, name: str, value: object) -> bool:
         """Return whether a parameter is to be sent; a temperature that is not the default is left out only by table."""
@@ -335,13 +337,14 @@ class HttpModel:
         used = most  # What may have been billed, unless the server says otherwise.
         try:
             answer = await self._connection.exchange(client, "POST", self._dialect.path, body)
-            if answer.status == 200:
+            status = status_of(answer.status, answer.body)
+            if status == 200:
                 reply = self._dialect.read(answer.body)
                 read = most.prompt_tokens if reply.prompt_tokens is None else reply.prompt_tokens
                 written = most.tokens if reply.tokens is None else reply.tokens
                 used = cost_of(self._price, read, written)
                 return reply
-            used = Used(1)
+            used = most if answer.status in _MAY_BE_BILLED else Used(1)
         except NotAReplyError as exc:
             raise FailedError(str(exc)) from exc
         except FailedError as exc:
@@ -352,14 +355,14 @@ class HttpModel:
             request.tokens = used.all_tokens
         told = what_is_told(answer.body)[:MOST_WORDS]
         words = f"status {answer.status}{told and ': '}{told}"
-        match fault_of(answer.status, answer.body):
+        match fault_of(status, answer.body):
             case "no room":
                 raise _NoAnswerError("context", f"no room in the context: {told}")
             case "blocked":
                 raise _NoAnswerError("error", f"the provider blocked it: {told}")
             case "failed":
-                raise FailedError(words, pause=answer.pause)
-        raise _RefusedError(words, may_be_a_field=answer.status in (400, 422))
+                raise FailedError(words, pause=answer.pause, limited=status in (429, 529))
+        raise _RefusedError(words, may_be_a_field=status in (400, 422))
 
     def _may_send(self, request: Sent, most: Used) -> bool:
         """Reserve and note a request, if both limits and rates allow it now; Unfinished if limits never will."""
