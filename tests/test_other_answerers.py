@@ -426,8 +426,18 @@ def test_a_key_that_a_command_prints_is_taken_out(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     "line",
-    ["", "./agent", "./agent '{prompt_file}", "./agent {}", "./agent {prompt_file} {other}", "a {prompt_file"]
-    + ["cat {prompt_file!r} command", "cat {prompt_file} {seed:04}", "cat {prompt_file:{seed}}", "'' {prompt_file}"],
+    [
+        "",
+        "./agent",
+        "./agent '{prompt_file}",
+        "./agent {}",
+        "./agent {prompt_file} {other}",
+        "a {prompt_file",
+        "cat {prompt_file!r} command",
+        "cat {prompt_file} {seed:04}",
+        "cat {prompt_file:{seed}}",
+        "'' {prompt_file}",
+    ],
 )
 def test_what_is_no_command_for_a_prompt_is_refused(line: str) -> None:
     with pytest.raises(ModelError, match="command"):

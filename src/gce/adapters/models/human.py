@@ -39,7 +39,9 @@ class HumanModel:
         return self._info
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
-        """See `gce.ports.model.Sampler`. In the order of the requests; a skipped one is an `error`, also if it comes again.
+        """See `gce.ports.model.Sampler`. In the order of the requests.
+
+        A skipped one is an `error`, also if it comes again.
 
         Raises:
             BadInput: an answer is too long.

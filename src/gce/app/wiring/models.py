@@ -175,8 +175,8 @@ def check_cost(name: str, access: Access) -> None:
     backend = backend_of(name)
     if backend.uncounted and not access.unknown_cost:
         message = (
-            f"what a model {backend.written} costs is not known, so {{max_cost}} cannot be kept: leave it out, or ask all the same with "
-            "{allow_unknown_cost}"
+            f"what a model {backend.written} costs is not known, so {{max_cost}} cannot be kept: leave it out, or ask "
+            "all the same with {allow_unknown_cost}"
         )
         raise SettingError("max_cost", "a model whose cost is counted", access.ledger.limits.cost, message)
 

@@ -47,7 +47,8 @@ _FOR_NOW = re.compile(
 """Matches a temporary condition."""
 
 _BLOCKED = re.compile(
-    r"content[ _-](filter|management policy|policy|moderation)|responsibleaipolicy|\binvalid_prompt\b|requires moderation"
+    r"content[ _-](filter|management policy|policy|moderation)|responsibleaipolicy|\binvalid_prompt\b"
+    r"|requires moderation"
     r"|\b(input|prompt|output|content|message|request|response|text)s? (was|were|is|are|has been|have been) "
     r"(flagged|blocked)|\b(blocked|flagged|rejected)( \w+){0,5} safety|\bprohibited[ _]content"
     r"|\b(input|prompt|output|content|message|request|response|text)s? violates?( \w+){0,3} "

@@ -172,7 +172,7 @@ class HttpModel:
 
     A completion with the finish reason `error` gives its reason in `error`. If that begins with "no room", the server
     stated that the prompt does not fit the model's context. If it begins with "the provider blocked it", a filter did
-    not let the prompt or the answer pass, which is not tried again. Otherwise the server ended the text for a reason of its own
+    not let the prompt or the answer pass; it is not tried again. Otherwise the server ended the text for its own reason
     (`content_filter`, `tool_calls`, `null` ...) in all `attempts`, and the model's answer is unknown. A content filter
     mostly blocks the same prompts each time, so those problems stay without an answer; that does not make the model's
     answer wrong.
