@@ -185,7 +185,7 @@ BLOCKED = {
     "azure": (
         400,
         "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please "
-        "modify your prompt and retry. To learn more about our content filtering policies please read our documentation",
+        "modify your prompt and retry. To learn more about our content filtering policies please read on",
     ),
     "openrouter": (403, "openai/gpt-5 requires moderation on OpenAI. Your input was flagged for violence"),
     "anthropic": (400, "Output blocked by content filtering policy"),
