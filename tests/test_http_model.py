@@ -241,6 +241,39 @@ def test_a_refusal_that_no_field_explains_is_final(status: int) -> None:
     assert [body.keys() & {"seed"} for body in server.bodies] == [{"seed"}, set()]
 
 
+def test_a_prompt_that_a_filter_blocks_fails_at_once_and_the_rest_goes_on() -> None:
+    blocked = json.dumps({"error": {"code": "content_filter", "message": "not with us"}}).encode()
+    with ChatServer(faults=[None, (400, blocked)]) as server:
+        model = model_of(server, concurrency=1)
+        found = by_key(model.sample(requests_of(3, prompts=prompts_of(3), temperature=0.0)))
+    assert (found["1"].finish_reason, found["1"].text) == ("error", "")
+    assert found["1"].error == "the provider blocked it: not with us"
+    assert {found[key].finish_reason for key in "02"} <= {"stop", "length"}
+    assert model.usage.requests == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "told"),
+    [
+        ({"message": "out of memory"}, "", "gave no answer in 2 tries, at last status 200: out of memory"),
+        ({"message": "be slow", "code": 429}, "", "gave no answer in 2 tries, at last status 200: be slow"),
+        ("no", "", "gave no answer in 2 tries, at last status 200: no"),
+        ({"message": "key?", "code": 401}, "", "refuses a request of 'toy': status 200: key?"),
+        ({"message": "your input was flagged", "code": 403}, "error", "the provider blocked it: your input was"),
+        ({"message": "the prompt is too long", "code": 400}, "context", "no room in the context: the prompt is too"),
+    ],
+    ids=str,
+)
+def test_an_error_with_status_200_is_what_it_says(error: Any, reason: str, told: str) -> None:
+    with ChatServer(always=json.dumps({"error": error}).encode()) as server:
+        model = model_of(server, attempts=2)
+        if reason:
+            (completion,) = model.sample(requests_of(1))
+            assert completion.finish_reason == reason and told in completion.error
+        else:
+            assert told in complaint(model, requests_of(1))
+
+
 def test_a_path_that_is_none_is_named() -> None:
     with ChatServer() as server:
         told = complaint(HttpModel(server.url.removesuffix("/v1"), "toy"), requests_of(1))
@@ -300,11 +333,20 @@ def test_a_prompt_that_does_not_fit_is_an_error_of_its_own(status: int, message:
 
 def test_retry_after_is_waited_for_within_bounds() -> None:
     pauses = Pauses()
-    after = [(429, {"Retry-After": value}) for value in ("7", "9999999", "Wed, 21 Oct 2026 07:28:00 GMT")]
+    after = [(429, {"Retry-After": value}) for value in ("7", "1.25", "9999999", "Wed, 21 Oct 2026 07:28:00 GMT")]
     with ChatServer(faults=after) as server:
         list(model_of(server, sleep=pauses).sample(requests_of(1)))
-    assert pauses[:2] == [7.0, 60.0]
-    assert pauses[2] <= 2.0
+    assert pauses[:3] == [7.0, 1.25, 60.0]
+    assert 30.0 <= pauses[3] <= 60.0
+
+
+@pytest.mark.parametrize("status", [429, 529])
+def test_a_limit_without_a_time_is_waited_for_longer_than_a_fault(status: int) -> None:
+    pauses = Pauses()
+    with ChatServer(faults=[status] * 4) as server:
+        list(model_of(server, sleep=pauses, concurrency=1).sample(requests_of(1)))
+    assert len(pauses) == 4 and all(15.0 <= pause <= 60.0 for pause in pauses)
+    assert sum(pauses) > 60.0, "longer than the minute in which rates are counted"
 
 
 def test_pauses_double_with_a_jitter_that_the_request_decides() -> None:

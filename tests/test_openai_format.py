@@ -181,9 +181,24 @@ REFUSED = {
     "a ban": (403, "Access denied"),
     "a stop string": (400, "stop is too long: at most 4 entries"),
 }
+BLOCKED = {
+    "azure": (
+        400,
+        "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please "
+        "modify your prompt and retry. To learn more about our content filtering policies please read on",
+    ),
+    "openrouter": (403, "openai/gpt-5 requires moderation on OpenAI. Your input was flagged for violence"),
+    "anthropic": (400, "Output blocked by content filtering policy"),
+    "openai": (
+        400,
+        "Invalid prompt: your prompt was flagged as potentially violating our usage policy. Please try again",
+    ),
+    "openai's images": (400, "Your request was rejected as a result of our safety system"),
+    "xai": (403, "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO"),
+}
 KNOWN = [
     (expected, server, *said)
-    for expected, table in (("no room", NO_ROOM), ("failed", FAILED), ("refused", REFUSED))
+    for expected, table in (("no room", NO_ROOM), ("blocked", BLOCKED), ("failed", FAILED), ("refused", REFUSED))
     for server, said in table.items()
 ]
 
@@ -219,6 +234,9 @@ def test_what_a_server_says_is_understood_in_every_shape_of_an_error(
         (402, {"code": "insufficient_quota", "message": "no"}, "failed"),
         (400, {"type": "overloaded_error", "message": "no"}, "failed"),
         (400, {"type": "invalid_request_error", "code": "invalid_api_key", "message": "no"}, "refused"),
+        (400, {"code": "content_filter", "message": "no"}, "blocked"),
+        (400, {"code": "invalid_prompt", "message": "no"}, "blocked"),
+        (429, {"code": "content_filter", "message": "no"}, "failed"),
         (400, {"code": 17, "type": None, "message": "no"}, "refused"),
     ],
 )
@@ -232,15 +250,29 @@ def test_only_statuses_that_refuse_a_request_are_about_its_length(status: int) -
 
 
 @given(st.integers(300, 599), st.recursive(st.none() | st.text() | st.floats() | st.booleans(), st.lists) | st.binary())
-def test_any_answer_means_one_of_the_three(status: int, said: Any) -> None:
+def test_any_answer_means_one_of_the_four(status: int, said: Any) -> None:
     content = said if isinstance(said, bytes) else json.dumps({"error": said}).encode()
     body = body_of(content, NOTHING)
-    assert fault_of(status, body) in ("no room", "failed", "refused")
+    assert fault_of(status, body) in ("no room", "blocked", "failed", "refused")
     assert what_is_told(body).isprintable()
 
 
 @pytest.mark.parametrize(
-    "unit", ["context ", "exceed ", "prompt ", "inputs exceeds ", "capacity a b ", "try ", "a", "slots "]
+    "unit",
+    [
+        "content ",
+        "prompt is ",
+        "blocked a ",
+        "request violates ",
+        "context ",
+        "exceed ",
+        "prompt ",
+        "inputs exceeds ",
+        "capacity a b ",
+        "try ",
+        "a",
+        "slots ",
+    ],
 )
 def test_a_long_message_takes_no_longer_than_a_short_one(unit: str) -> None:
     body = {"error": (unit * 200_000)[:1_000_000]}

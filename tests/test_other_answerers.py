@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ from gce.adapters.models.human import HumanModel
 from gce.adapters.models.request_hash import request_hash
 from gce.adapters.models.wrappers.cached import Cached
 from gce.app import cli
+from gce.app.evaluation.several_models import answers_of_model
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
@@ -41,7 +43,7 @@ class Counting:
         self.fields = {"finish_reason": "stop", "reasoning": "hm", "tokens": 3, **fields}
 
     def info(self) -> ModelInfo:
-        return ModelInfo("counting", frozenset({"sample"}))
+        return ModelInfo("counting", frozenset({"sample"}), greedy=True)
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         for request in requests:
@@ -99,6 +101,7 @@ def test_a_cache_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> N
         list(Cached(Counting(), tmp_path / "file").sample([REQUEST]))
 
 
+M, N = (ModelInfo(name, frozenset({"sample"}), greedy=True) for name in "mn")
 CHANGES: dict[str, Any] = {
     "messages": (Message("system", "What is 2 + 2?"),),
     "max_tokens": 41,
@@ -109,17 +112,32 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize(("name", "value"), CHANGES.items())
 def test_a_hash_differs_where_the_answer_may(name: str, value: Any) -> None:
-    assert (
-        request_hash("m", evolve(REQUEST, **{name: value})) != request_hash("m", REQUEST) != request_hash("n", REQUEST)
-    )
+    assert request_hash(M, evolve(REQUEST, **{name: value})) != request_hash(M, REQUEST) != request_hash(N, REQUEST)
 
 
 def test_a_seed_counts_only_where_something_is_drawn() -> None:
-    assert request_hash("m", evolve(REQUEST, seed=8, key="l")) == request_hash("m", REQUEST)
+    assert request_hash(M, evolve(REQUEST, seed=8, key="l")) == request_hash(M, REQUEST)
     warm = evolve(REQUEST, temperature=1.0)
-    assert (
-        request_hash("m", evolve(warm, seed=8)) != request_hash("m", warm) == request_hash("m", evolve(warm, key="l"))
-    )
+    assert request_hash(M, evolve(warm, seed=8)) != request_hash(M, warm) == request_hash(M, evolve(warm, key="l"))
+
+
+def test_a_seed_counts_at_temperature_0_unless_the_model_is_known_to_be_greedy_there() -> None:
+    unknown = evolve(M, greedy=False)
+    assert request_hash(unknown, evolve(REQUEST, seed=8)) != request_hash(unknown, REQUEST)
+
+
+def test_who_is_greedy_at_temperature_0(tmp_path: Path) -> None:
+    """Models that take no temperature draw nevertheless, and a command may have the seed among its words."""
+    assert HumanModel(print, lambda _most: None).info().greedy
+    assert BatchModel(tmp_path, "openai:gpt-4.1").info().greedy
+    assert not BatchModel(tmp_path, "openai:gpt-5").info().greedy
+    assert not CommandModel("cat {prompt_file} {seed}").info().greedy
+
+
+def test_a_command_with_the_seed_is_asked_for_each_seed(tmp_path: Path) -> None:
+    model = Cached(CommandModel("echo {seed} {prompt_file}"), tmp_path)
+    found = texts(model, REQUEST, evolve(REQUEST, key="l", seed=8))
+    assert [text.split()[0] for _, text in sorted(found.items())] == ["7", "8"]
 
 
 @settings(max_examples=30)
@@ -176,7 +194,7 @@ def test_a_cache_is_refused_for_a_model_that_does_more_than_sample(
 def person(*lines: str) -> tuple[HumanModel, list[str]]:
     shown: list[str] = []
     typed = iter(lines)
-    return HumanModel(shown.append, lambda: next(typed, None)), shown
+    return HumanModel(shown.append, lambda most: next(typed, "")[:most] or None), shown
 
 
 def test_a_person_sees_the_prompt_and_types_the_answer() -> None:
@@ -191,6 +209,25 @@ def test_a_question_that_is_left_out_failed() -> None:
     first, second = model.sample([REQUEST, evolve(REQUEST, key="l")])
     assert (first.finish_reason, first.error) == ("error", "the person left it out")
     assert second.text == "4"
+
+
+def test_a_question_that_is_left_out_is_not_asked_again() -> None:
+    model, shown = person(":skip", "4", ".")
+    other = evolve(REQUEST, messages=(Message("user", "other"),))
+    assert [next(iter(model.sample([each]))).text for each in (REQUEST, REQUEST, other)] == ["", "", "4"]
+    assert shown.count("--- question 1 of 1") == 2
+
+
+def test_an_answer_without_end_is_refused_before_it_is_held() -> None:
+    asked: list[int] = []
+
+    def read(most: int) -> str:
+        asked.append(most)
+        return "x" * min(most, 1 << 18)
+
+    with pytest.raises(BadInput, match=r"^an answer has at most 1,048,576 characters$"):
+        list(HumanModel(lambda _line: None, read).sample([REQUEST]))
+    assert asked == [(1 << 20) + 1 - place * (1 << 18) for place in range(5)]
 
 
 @pytest.mark.parametrize("lines", [(":quit",), ("half an answer",), ()])
@@ -220,6 +257,44 @@ def test_a_person_answers_in_the_terminal_and_goes_on_later(
     shown = capsys.readouterr()
     assert shown.out.count("--- question") == 1
     assert len(list((tmp_path / "human-answers").rglob("*.json"))) == 2
+
+
+def test_a_person_leaves_a_question_out_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import io
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO(":skip\nw1\n.\n"))
+    assert evaluate("--model", f"human:{tmp_path}", "--min-coverage", "0", n=2) == 0
+    assert capsys.readouterr().out.count("--- question") == 2
+
+
+@pytest.mark.parametrize("stdin", ["bytes", "closed", "none"])
+def test_standard_input_may_be_anything(
+    stdin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import io
+
+    given = io.TextIOWrapper(io.BytesIO(b"\xff\xfe\n.\n"), encoding="utf-8")
+    if stdin == "closed":
+        given.close()
+    monkeypatch.setattr(sys, "stdin", None if stdin == "none" else given)
+    assert evaluate("--model", f"human:{tmp_path}", "--min-coverage", "0", n=1) == (0 if stdin == "bytes" else 3)
+    if stdin != "bytes":
+        assert "stopped before all questions were answered" in capsys.readouterr().err
+
+
+def test_a_named_directory_of_a_persons_answers_comes_before_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+
+    for name, typed in (("ann", "w1\n.\n"), ("bob", "w2\n.\n")):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        assert evaluate("--model", f"human:{tmp_path / name}", "--cache", str(tmp_path / "c"), n=1) == 0
+        (kept,) = (tmp_path / name).rglob("*.json")
+        assert typed[:2] in kept.read_text()
+    assert not (tmp_path / "c").exists()
 
 
 def test_what_a_prompt_holds_does_not_reach_the_terminal_raw(
@@ -350,7 +425,19 @@ def test_a_key_that_a_command_prints_is_taken_out(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "line", ["", "./agent", "./agent '{prompt_file}", "./agent {}", "./agent {prompt_file} {other}", "a {prompt_file"]
+    "line",
+    [
+        "",
+        "./agent",
+        "./agent '{prompt_file}",
+        "./agent {}",
+        "./agent {prompt_file} {other}",
+        "a {prompt_file",
+        "cat {prompt_file!r} command",
+        "cat {prompt_file} {seed:04}",
+        "cat {prompt_file:{seed}}",
+        "'' {prompt_file}",
+    ],
 )
 def test_what_is_no_command_for_a_prompt_is_refused(line: str) -> None:
     with pytest.raises(ModelError, match="command"):
@@ -358,7 +445,33 @@ def test_what_is_no_command_for_a_prompt_is_refused(line: str) -> None:
 
 
 def test_a_command_that_is_not_there_is_said() -> None:
-    assert "cannot run ./no-such-agent: No such file" in one(CommandModel("./no-such-agent {prompt_file}")).error
+    with pytest.raises(ModelError, match=r"^cannot run the command './no-such-agent': it is not found, or no program$"):
+        CommandModel("./no-such-agent {prompt_file}")
+    assert evaluate("--model", "command:no-such-agent {prompt_file}") == 2
+
+
+def test_no_module_of_this_directory_is_loaded_in_front_of_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "resource.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    assert one(CommandModel("cat {prompt_file}")).text == "What is 2 + 2?"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds processes to this limit")
+def test_a_stricter_limit_of_memory_stays() -> None:
+    """In a process of its own, as a hard limit cannot be raised again."""
+    code = (
+        "import resource\n"
+        "from gce.adapters.models.commands import CommandModel\n"
+        "from gce.domain.completions import SampleRequest\n"
+        "from gce.domain.problems import Message\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (1 << 31, 1 << 31))\n"
+        "model = CommandModel('cat {prompt_file}')\n"
+        "print(next(iter(model.sample([SampleRequest('k', (Message('user', 'four'),), 0)]))))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "text='four'" in ended.stdout, (ended.stdout, ended.stderr)
 
 
 def test_no_shell_reads_a_command() -> None:
@@ -517,6 +630,14 @@ def test_several_models_are_compared_problem_by_problem(
     assert (found[scripts[1]]["against"]["gained"], found[scripts[1]]["against"]["lost"]) == (20, 0)
     assert found[scripts[0]]["against"] is None
     assert found[scripts[1]]["against"]["p"] == pytest.approx(2**-19)
+
+
+def test_each_model_has_a_file_of_its_own_whatever_its_name() -> None:
+    names = ["a:b", "a-b", "A:b", "a:" + "b" * 300, "a:" + "b" * 301, f"command:{'x/' * 300} {{prompt_file}}", "\udc80"]
+    files = [answers_of_model(Path("d/answers.jsonl"), name) for name in names]
+    assert len({*files}) == len(names)
+    assert files[0] == Path("d/answers.a-b-6783a31e.jsonl")
+    assert all(file.parent == Path("d") and file.suffix == ".jsonl" and len(file.name) <= 110 for file in files)
 
 
 def test_models_may_be_given_themselves() -> None:

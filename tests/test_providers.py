@@ -19,6 +19,7 @@ from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gce.adapters.models.ledger import Ledger
 from gce.adapters.models.servers.anthropic_format import read_message
 from gce.adapters.models.servers.dialect import NotAReplyError, Parameters, Reply
 from gce.adapters.models.servers.http_model import HttpModel, load_provider_model
@@ -110,8 +111,10 @@ def test_what_is_sent_of_a_request(name: str, sent: dict[str, Any]) -> None:
 
 def test_a_model_that_takes_no_temperature_says_so() -> None:
     with ChatServer() as server:
-        assert "not greedily" in model_of(server, "openai:gpt-5").info().note
-        assert model_of(server, "openai:gpt-4o").info().note == ""
+        info = model_of(server, "openai:gpt-5").info()
+        assert "not greedily" in info.note and not info.greedy
+        info = model_of(server, "openai:gpt-4o").info()
+        assert info.note == "" and info.greedy
 
 
 def test_a_temperature_that_is_refused_unexpectedly_is_left_out_only_where_it_is_the_default() -> None:
@@ -129,6 +132,16 @@ def test_system_prompts_stand_apart_in_anthropics_format() -> None:
         list(model_of(server, "anthropic:claude-haiku-4-5").sample([SampleRequest("k", messages, 0, max_tokens=9)]))
     assert server.bodies[0]["system"] == "a\n\nb"
     assert server.bodies[0]["messages"] == [{"role": "user", "content": "c"}, {"role": "user", "content": "d"}]
+
+
+def test_an_empty_turn_has_a_placeholder_in_anthropics_format() -> None:
+    """It is refused, and a model that said nothing would end every conversation."""
+    said = [("system", ""), ("user", "a"), ("assistant", " \n"), ("user", ""), ("assistant", "b"), ("user", "c")]
+    messages = tuple(Message(role, content) for role, content in said)  # type: ignore[arg-type]
+    with ChatServer() as server:
+        list(model_of(server, "anthropic:claude-haiku-4-5").sample([SampleRequest("k", messages, 0, max_tokens=9)]))
+    assert [message["content"] for message in server.bodies[0]["messages"]] == ["a", "(no answer)", "(empty)", "b", "c"]
+    assert "system" not in server.bodies[0]
 
 
 def test_thinking_blocks_are_reasoning() -> None:
@@ -160,6 +173,26 @@ def test_a_message_is_read() -> None:
 def test_a_usage_that_cannot_be_is_none(usage: Any) -> None:
     found = read_message(reply(usage=usage))
     assert found.prompt_tokens is found.tokens is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135}, 103),
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 41}, 9),
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 3}, 9),
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": "135"}, 9),
+        ({"completion_tokens": 9, "total_tokens": 135}, 9),
+    ],
+)
+def test_reasoning_that_only_the_total_counts_is_billed(usage: dict[str, Any], tokens: int) -> None:
+    """As xAI and Gemini report it; log-probabilities of the nine visible tokens are not those of all."""
+    entries = {"content": [{"token": "a", "logprob": -0.5}] * 9}
+    with ChatServer(usage=usage, choice={"logprobs": entries}) as server:
+        ledger = Ledger()
+        (completion,) = model_of(server, "xai:grok-4-0709", ledger=ledger).sample(requests_of())
+    assert (completion.tokens, ledger.used.tokens) == (tokens, tokens)
+    assert (completion.log_probabilities is None) == (tokens != 9)
 
 
 @pytest.mark.parametrize(

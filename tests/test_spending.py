@@ -284,6 +284,19 @@ def test_a_broken_answer_counts_at_its_most_and_an_error_at_nothing() -> None:
     assert ledger.used == evolve(cost_of(PRICE, bound + completion.prompt_tokens, 20 + completion.tokens), requests=3)
 
 
+@pytest.mark.parametrize("status", [502, 504, 524])
+def test_what_a_gateway_gave_up_counts_at_its_most(status: int) -> None:
+    """The model behind it may have answered."""
+    pytest.importorskip("httpx2")
+    from chat_server import ChatServer
+
+    with ChatServer(faults=[status]) as server:
+        ledger = Ledger()
+        (completion,) = server_model(server, ledger).sample(many(1))
+    assert completion.tokens is not None
+    assert ledger.used.tokens == 20 + completion.tokens
+
+
 def test_several_choices_that_are_too_much_are_asked_one_by_one() -> None:
     pytest.importorskip("httpx2")
     from chat_server import ChatServer
@@ -308,6 +321,32 @@ def test_requests_keep_to_the_rate_of_their_provider() -> None:
         seconds = time.monotonic() - began
     assert len(found) == 7 and not ended
     assert seconds >= 0.3, "four windows"
+
+
+def test_time_is_up_also_for_what_waits_for_its_minute() -> None:
+    """The second request would wait for a minute, and there is half a second."""
+    pytest.importorskip("httpx2")
+    from chat_server import ChatServer
+
+    with ChatServer() as server:
+        ledger = Ledger(Limits(minutes=0.01), Rates(requests=1))
+        model, began = server_model(server, ledger, concurrency=2), time.monotonic()
+        list(model.sample(many(1)))
+        _, ended = drained(model, many(3))
+    assert "max_minutes is reached" in ended
+    assert time.monotonic() - began < 20
+    assert ledger.used.requests == len(server.bodies) == 1
+
+
+def test_what_a_limit_stops_takes_no_place_in_the_minute() -> None:
+    pytest.importorskip("httpx2")
+    from chat_server import ChatServer
+
+    with ChatServer() as server:
+        ledger = Ledger(Limits(tokens=1), Rates(requests=1))
+        _, ended = drained(server_model(server, ledger), many(3))
+        assert ended and not server.bodies
+        assert ledger.pace(server.url).admit(Sent(1)) == 0 != ledger.pace(server.url).admit(Sent(1))
 
 
 def test_a_ledger_is_safe_between_threads() -> None:
@@ -384,6 +423,31 @@ def test_limits_hold_for_models_in_this_process_too(tmp_path: Path, capsys: pyte
     assert "--max-tokens-total is reached" in capsys.readouterr().err
 
 
+def test_a_limit_that_the_last_answer_exceeds_ends_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All answers are there; a second strategy would have to ask again."""
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"text": "w1 w2 w3 w4"}\n')
+    given = ("--model", f"scripted:{answers}", "--n", "1", "--max-tokens-total", "1")
+    assert evaluate(*given) == 0
+    capsys.readouterr()
+    assert evaluate(*given, "--strategies", "zero-shot,direct") == 3
+    assert "--max-tokens-total is reached" in capsys.readouterr().err
+
+
+def test_what_was_spent_is_said_after_an_error_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("httpx2")
+    from chat_server import ChatServer
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+    with ChatServer(faults=[None, None], always=401) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert evaluate("--model", "openai:gpt-4.1", "--n", "5", "--concurrency", "1") == 2
+    said = capsys.readouterr().err
+    assert "used: 3 requests" in said and "status 401" in said
+
+
 def test_the_cost_of_a_model_that_is_given_itself_cannot_be_limited() -> None:
     import toy_task
 
@@ -391,6 +455,37 @@ def test_the_cost_of_a_model_that_is_given_itself_cannot_be_limited() -> None:
 
     with pytest.raises(SettingError, match="max_cost needs a model that is given by name"):
         gce.evaluate(toy_task.ADDITION, lambda _messages: "0", max_cost=1.0, n=1, progress=False)
+
+
+@pytest.mark.parametrize("name", ["command:cat {prompt_file}", "batch:jobs#openai:gpt-4.1", "toy_task:no_such_model"])
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["asked", "dry"])
+def test_the_cost_of_what_no_ledger_sees_cannot_be_limited(
+    name: str,
+    more: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert evaluate("--model", name, "--n", "2", "--max-cost", "1", *more) == 2
+    said = capsys.readouterr().err
+    kind = {"command": "command:WORDS", "batch": "batch:DIR#MODEL"}.get(name.partition(":")[0], "module:FACTORY")
+    assert f"what a model {kind} costs is not known, so --max-cost cannot be kept" in said
+    assert "ask all the same with --allow-unknown-cost" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_of_several_models_whose_cost_is_not_counted_is_refused_before_another_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert evaluate("--models", "gce-tiny,command:cat {prompt_file}", "--n", "2", "--max-cost", "1") == 2
+    said = capsys.readouterr().err
+    assert "what a model command:WORDS costs is not known" in said and "model gce-tiny" not in said
+
+
+def test_a_command_is_asked_at_an_unknown_cost_if_that_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    limits = ("--max-cost", "1", "--allow-unknown-cost")
+    assert evaluate("--model", "command:cat {prompt_file}", "--n", "2", *limits) == 0
 
 
 def test_a_dry_run_says_what_answers_cost_at_most(

@@ -35,6 +35,9 @@ class ModelInfo:
     note: str = ""
     """A change to the model that its user may not expect; empty if there is none."""
 
+    greedy: bool = False
+    """Whether what it answers at temperature 0 is known not to depend on the seed."""
+
     @trainable_parameters.validator
     def _part_of_all(self, _attribute: Any, value: int) -> None:
         if value > (self.parameters or 0):

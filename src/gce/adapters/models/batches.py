@@ -61,7 +61,8 @@ class BatchModel:
         self._model = model
         self._redactions = [Redaction(key) for key in keys]
         identity = hashlib.sha256(f"batch {name}".encode()).hexdigest()
-        self._info = ModelInfo(identity, frozenset({"sample"}), note=temperature_note(provider, model))
+        note = temperature_note(provider, model)
+        self._info = ModelInfo(identity, frozenset({"sample"}), note=note, greedy=not note)
 
     def info(self) -> ModelInfo:
         """See `gce.ports.model.Model`. The identity is the model's name."""
@@ -77,7 +78,7 @@ class BatchModel:
         requests = all_different(requests)
         answers, waiting = self._answers(), dict[str, SampleRequest]()
         for request in requests:
-            name = request_hash(self._info.identity, request)
+            name = request_hash(self._info, request)
             if name in answers:
                 yield self._completion(request, answers[name])
             else:

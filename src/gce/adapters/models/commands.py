@@ -1,7 +1,7 @@
 """A command as a model: it gets the prompt in a file, and what it prints is the answer.
 
 It runs as this user, in this directory and with this environment: not a sandbox. Time, output and memory are bounded,
-and all that it started ends with it. API keys of the environment are removed from what it prints.
+and all in its process group ends with it. API keys of the environment are removed from what it prints.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import selectors
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,6 +43,8 @@ _POLL = 0.05
 _START = (
     "import os, resource, sys\n"
     "most = int(sys.argv[1])\n"
+    "hard = resource.getrlimit(resource.RLIMIT_DATA)[1]\n"
+    "most = most if hard == resource.RLIM_INFINITY else min(most, hard)\n"
     "resource.setrlimit(resource.RLIMIT_DATA, (most, most))\n"
     "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
     "try:\n"
@@ -78,18 +81,22 @@ class CommandModel:
             environment: of the command; None for that of this process.
 
         Raises:
-            ModelError: no command, or one that does not say where the prompt goes.
+            ModelError: no command, one that does not say where the prompt goes, or one that cannot be found.
         """
         try:
             self._words = shlex.split(command)
-            named = {field for word in self._words for _, field, _, _ in Formatter().parse(word) if field is not None}
+            parts = [part for word in self._words for part in Formatter().parse(word) if part[1] is not None]
         except ValueError as error:
             raise ModelError(f"cannot read the command {command!r}: {error}") from error
-        if not self._words or not named & set(_FILES) or named - set(FIELDS):
+        named, formatted = {name for _, name, _, _ in parts}, any(spec or how for _, _, spec, how in parts)
+        if not self._words or not named & set(_FILES) or named - set(FIELDS) or formatted:
             raise ModelError(
                 f"expected a command with {{prompt_file}} or {{messages_file}}, and none but "
                 f"{', '.join(f'{{{field}}}' for field in FIELDS)} in braces, got {command!r}"
             )
+        first = self._words[0].format(**dict.fromkeys(FIELDS, ""))
+        if shutil.which(first, path=(os.environ if environment is None else environment).get("PATH")) is None:
+            raise ModelError(f"cannot run the command {first!r}: it is not found, or no program")
         self._concurrency = concurrency
         self._timeout = timeout
         self._memory = memory
@@ -140,7 +147,7 @@ class CommandModel:
     def _run(self, words: Sequence[str], stop: Event) -> tuple[bytes, str]:
         """Return what the command prints, and what went wrong."""
         process = subprocess.Popen(
-            [sys.executable, "-S", "-E", "-c", _START, str(self._memory), *words],
+            [sys.executable, "-I", "-S", "-c", _START, str(self._memory), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -150,7 +157,7 @@ class CommandModel:
         try:
             output, complaint, failure = self._read(process, stop)
         finally:
-            with suppress(OSError):  # All that it started goes with it.
+            with suppress(OSError):  # All in its process group goes with it.
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             for pipe in (process.stdout, process.stderr):

@@ -288,8 +288,8 @@ def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:
             executor=ExecutorSettings(runner=given.runner),
         )
         lines += [f"model {model}:"] if given.models else []
-        lines += evaluation_lines(settings, task, tiers, given.split, answers)
-        lines += cost_lines(model, access, sum(answers.values()) * (given.max_tokens or task.max_tokens))
+        cost = cost_lines(model, access, sum(answers.values()) * (given.max_tokens or task.max_tokens))
+        lines += [*evaluation_lines(settings, task, tiers, given.split, answers), *cost]
     lines += gain_found(problems, max(1, len(names) - 1, len(given.models) - 1)) if given.samples == 1 else []
     if arguments.json:
         put_json({"settings": differing, "estimate": lines}, indent=1)

@@ -31,7 +31,7 @@ from gce.app.evaluation.several_models import (
     check_several,
     is_metered,
     settings_of,
-    used_words,
+    used_lines,
 )
 from gce.app.evaluation.shifts import AS_ASKED, answers_of_shift, shifts_of
 from gce.app.interruption import saying_if_interrupted, saying_if_slow
@@ -62,7 +62,7 @@ from gce.domain.statistics import Estimate
 from gce.domain.strategies.requests import Settings, Strategy
 from gce.domain.strategies.single_turn import FEW_SHOT, ZERO_SHOT
 from gce.domain.tasks import Task, draw_problems
-from gce.errors import BadInput, SettingError
+from gce.errors import BadInput, ModelError, SettingError
 from gce.ports.evaluator import Evaluator
 from gce.ports.model import Adaptable, Sampler
 
@@ -176,9 +176,12 @@ def evaluate(
     """
     given = evaluate_settings({"task": task, "model": model, **settings})
     watcher, access = watcher or watch_of(progress)(0), access_of(given)
-    result = _several(given, watcher, access) if given.models else _evaluated(given, watcher, access)
-    if words := used_words(access):
-        watcher.say(words)
+    try:
+        result = _several(given, watcher, access) if given.models else _evaluated(given, watcher, access)
+    except ModelError:
+        watcher.say(*used_lines(access))
+        raise
+    watcher.say(*used_lines(access))
     return result
 
 
@@ -486,19 +489,25 @@ class _Holding:
 
     def _measured(self, name: str, strategy: Strategy) -> Measured:
         kept, done = self.kept, self._reused(name)
-        advance = self.watcher.stage(name, len(self.problems) * self.given.samples - len(done))
+        left = len(self.problems) * self.given.samples - len(done)
+        if self.access is not None and left:
+            self.access.ledger.check()
+        advance = self.watcher.stage(name, left)
         before, began = 0.0 if kept is None else kept.seconds(name), time.perf_counter()
         last = began
 
         def ended(which: str, conversation: Conversation) -> None:
-            nonlocal last
+            nonlocal last, left
             now = time.perf_counter()
             if kept is not None:
                 kept.add(name, which, conversation, now - last)
             last = now
             advance()
+            left -= 1
             if self.access is not None:
                 self.access.count(conversation.prompt_tokens, conversation.tokens)
+                if left:
+                    self.access.ledger.check()
 
         conversations = converse(
             strategy,

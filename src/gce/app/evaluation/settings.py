@@ -154,7 +154,7 @@ class EvaluateSettings:
     prices: Path | None = field(default=None, converter=_path, validator=_of(PATH, Path))
     """A file of prices, which stand before those that are known."""
     allow_unknown_cost: bool = field(default=False, validator=_of(SWITCH))
-    """Whether models without a known price are asked although `max_cost` is given."""
+    """Whether models whose price is not known, or whose cost is not counted, are asked although `max_cost` is given."""
     cache: Path | None = field(default=None, converter=_path, validator=_of(PATH, Path))
     """A directory that keeps answers by what was asked, for models that sample only."""
     runner: str = field(default=AUTO, validator=_of(Choice(RUNNERS)))

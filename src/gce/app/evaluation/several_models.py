@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import Any
 
 from attrs import evolve
 
 from gce.app.evaluation.settings import EvaluateSettings
-from gce.app.evaluation.shifts import answers_of_shift
+from gce.app.evaluation.shifts import shift_slug
 from gce.app.loaded_model import model_of
 from gce.app.settings.records import ModelSettings, RolloutSettings, TrainSettings
 from gce.app.wiring.access import Access, known_prices
-from gce.app.wiring.models import backend_of, find_model
+from gce.app.wiring.models import backend_of, check_cost, find_model
 from gce.domain.spending import cost_of
 from gce.domain.tasks import Task
 from gce.errors import SettingError
 
-__all__ = ["alone_of", "check_at_once", "check_several", "cost_lines", "is_metered", "settings_of", "used_words"]
+__all__ = [
+    "alone_of",
+    "answers_of_model",
+    "check_at_once",
+    "check_several",
+    "cost_lines",
+    "is_metered",
+    "settings_of",
+    "used_lines",
+]
+
+_MOST_OF_A_NAME = 80
+"""Characters of a model's name in the name of a file."""
 
 
 def check_several(given: EvaluateSettings) -> None:
@@ -37,12 +51,22 @@ def check_several(given: EvaluateSettings) -> None:
 def alone_of(given: EvaluateSettings, model: Any) -> EvaluateSettings:
     """Return the settings for one of several models, with a file of answers of its own."""
     alone = evolve(given, models=(), model=model)
-    answers = given.answers and answers_of_shift(given.answers, alone.model_name)
-    return evolve(alone, answers=answers)
+    return evolve(alone, answers=given.answers and answers_of_model(given.answers, alone.model_name))
+
+
+def answers_of_model(path: Path, name: str) -> Path:
+    """Return the file that keeps the answers of one of several models: answers.openai-gpt-5-1a2b3c4d.jsonl.
+
+    The end is of the name's SHA-256, because long names are cut, and names may differ in signs alone.
+    """
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:8]
+    return path.with_name(f"{path.stem}.{shift_slug(name)[:_MOST_OF_A_NAME]}-{digest}{path.suffix}")
 
 
 def check_at_once(given: EvaluateSettings, task: Task, access: Access) -> None:
     """Raise what is wrong with a model behind a server (its name, its key, its price), before another is asked."""
+    if isinstance(name := model_of(given.model), str):
+        check_cost(name, access)
     if is_metered(given):
         find_model(settings_of(given, given.preset or ""), task, access)
 
@@ -78,6 +102,7 @@ def cost_lines(model: str, access: Access, tokens: int) -> list[str]:
     Raises:
         SettingError: the cost is limited, and the price is not known.
     """
+    check_cost(model, access)
     price = access.price(model) if backend_of(model).metered else None
     if price is None:
         return []
@@ -85,14 +110,14 @@ def cost_lines(model: str, access: Access, tokens: int) -> list[str]:
     return [f"cost: at most ${cost:,.2f} for generated tokens, prompts excluded, at prices of {known_prices()[0]}"]
 
 
-def used_words(access: Access) -> str:
+def used_lines(access: Access) -> list[str]:
     """Return what was asked of servers and what it cost, in words; empty if nothing was asked."""
     used = access.ledger.used
     if not used.requests:
-        return ""
+        return []
     cost = f", ${used.cost:.4f} at prices of {known_prices()[0]} or the file's" if used.cost else ""
     unpriced = f", {used.unpriced:,} tokens at a price that is not known" if used.unpriced else ""
-    return (
+    return [
         f"used: {used.requests:,} requests, {used.prompt_tokens:,} prompt tokens, {used.tokens:,} generated tokens"
         f"{cost}{unpriced}"
-    )
+    ]

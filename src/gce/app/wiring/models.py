@@ -6,7 +6,9 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import resources
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ __all__ = [
     "Wanted",
     "backend_of",
     "backend_rows",
+    "check_cost",
     "default_model",
     "find_learning_model",
     "find_model",
@@ -90,6 +93,8 @@ class Backend:
     """Why a dry run does not ask it; empty if it does."""
     metered: bool = field(default=False, kw_only=True)
     """Whether its models account for each request in the ledger, before it is sent."""
+    uncounted: bool = field(default=False, kw_only=True)
+    """Whether its models may cost something that no ledger sees."""
 
 
 def backend_rows() -> list[tuple[str, ...]]:
@@ -150,6 +155,7 @@ def find_model(settings: TrainSettings, task: Task, access: Access | None = None
             f"expected a model's directory or a name like 'owner/model', got {name!r}{hint}; see gce models"
         )
     wanted = Wanted(settings, task, access or Access())
+    check_cost(name, wanted.access)
     _check_cache(name, backend.capabilities, wanted)
     model, most = backend.load(name, wanted), settings.rollouts.max_tokens
     if wanted.access.cache is not None and isinstance(model, Sampler) and backend.load is not _load_human:
@@ -162,6 +168,17 @@ def find_model(settings: TrainSettings, task: Task, access: Access | None = None
             "rollouts.max_tokens", expected, most, f"{{rollouts.max_tokens}} must be {expected}, got {most:,}"
         )
     return model
+
+
+def check_cost(name: str, access: Access) -> None:
+    """SettingError if the cost is limited, and the model may cost something that is not counted."""
+    backend = backend_of(name)
+    if backend.uncounted and not access.unknown_cost:
+        message = (
+            f"what a model {backend.written} costs is not known, so {{max_cost}} cannot be kept: leave it out, or ask "
+            "all the same with {allow_unknown_cost}"
+        )
+        raise SettingError("max_cost", "a model whose cost is counted", access.ledger.limits.cost, message)
 
 
 def is_at_hand(name: str) -> str:
@@ -326,8 +343,20 @@ def _load_command(name: str, wanted: Wanted) -> Model:
 
 
 def _load_human(name: str, wanted: Wanted) -> Model:
-    folder = wanted.access.cache or Path(name.removeprefix(HUMAN) or HUMAN_ANSWERS)
-    return Cached(HumanModel(put, lambda: sys.stdin.readline() or None), folder)
+    named = name.removeprefix(HUMAN)  # It comes first: a cache may hold another person's answers.
+    folder = Path(named) if named else wanted.access.cache or Path(HUMAN_ANSWERS)
+    if isinstance(sys.stdin, TextIOWrapper):
+        with suppress(OSError, ValueError):  # It is closed, or was read before.
+            sys.stdin.reconfigure(errors="replace")
+    return Cached(HumanModel(put, _typed), folder)
+
+
+def _typed(most: int) -> str | None:
+    """Return the next line of standard input, at most so many characters of it; None where there is none."""
+    try:
+        return sys.stdin.readline(most) or None
+    except (AttributeError, OSError, ValueError):  # It is closed, or was never open.
+        return None
 
 
 def _load_batch(name: str, _wanted: Wanted) -> Model:
@@ -429,6 +458,7 @@ BACKENDS: tuple[Backend, ...] = (
         capabilities=frozenset({"sample"}),
         tokens="log-probabilities, if the file has them; reasoning",
         untried="a batch is answered elsewhere",
+        uncounted=True,
     ),
     Backend(
         "command:WORDS",
@@ -439,6 +469,7 @@ BACKENDS: tuple[Backend, ...] = (
         capabilities=frozenset({"sample"}),
         tokens="nothing",
         untried="the command would be run",
+        uncounted=True,
     ),
     Backend(
         f"{HUMAN}DIR",
@@ -458,6 +489,7 @@ BACKENDS: tuple[Backend, ...] = (
         _make,
         capabilities=frozenset(),
         tokens="depends on your model",
+        uncounted=True,
     ),
     Backend(f"{SCRIPTED}FILE", "answers from a JSON Lines file, for tests", "", _starts(SCRIPTED), _load_scripted),
 )

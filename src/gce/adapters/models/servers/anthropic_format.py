@@ -61,10 +61,15 @@ def _headers(key: str) -> dict[str, str]:
 
 
 def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
-    """Return system prompts apart from the rest, and the results of tools as the user's words."""
+    """Return system prompts apart from the rest, and the results of tools as the user's words.
+
+    An empty turn has a placeholder, because it would be refused.
+    """
     system = "\n\n".join(message.content for message in messages if message.role == "system")
     rest = [
-        {"role": "assistant" if message.role == "assistant" else "user", "content": message.content}
+        {"role": "assistant", "content": message.content if message.content.strip() else "(no answer)"}
+        if message.role == "assistant"
+        else {"role": "user", "content": message.content if message.content.strip() else "(empty)"}
         for message in messages
         if message.role != "system"
     ]

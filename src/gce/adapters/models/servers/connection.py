@@ -54,6 +54,8 @@ MOST_WORDS = 300
 """Maximum characters of a server's message that an error repeats."""
 CONNECT_SECONDS = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_ASKED_PAUSE = 0.5, 30.0, 60.0
+_FIRST_LIMITED_PAUSE = 30.0
+"""Rates count by the minute: sooner retries would only be refused again."""
 
 
 @frozen
@@ -70,9 +72,11 @@ class HttpAnswer:
 class FailedError(Exception):
     """No response, or none that can be read; a retry may succeed."""
 
-    def __init__(self, words: str, *, pause: float = 0.0, sent: bool = True) -> None:
+    def __init__(self, words: str, *, pause: float = 0.0, sent: bool = True, limited: bool = False) -> None:
         super().__init__(words)
         self.pause = pause
+        self.limited = limited
+        """Whether the server, or what it grants this account, is exhausted for now."""
         self.sent = sent
         """False if the request certainly did not reach a server."""
 
@@ -177,13 +181,25 @@ def _tls() -> ssl.SSLContext:
 
 def _seconds(retry_after: str) -> float:
     """Return the seconds that `Retry-After` asks for; 0 if it is a date or empty."""
-    return min(float(retry_after), _LONGEST_ASKED_PAUSE) if re.fullmatch(r"[0-9]{1,9}", retry_after) else 0.0
+    return (
+        min(float(retry_after), _LONGEST_ASKED_PAUSE)
+        if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", retry_after)
+        else 0.0
+    )
 
 
-def pause_before(asked: float, seed: int, failures: int) -> float:
-    """Return the seconds before a retry: exponential backoff with a jitter of up to half, seeded by both arguments."""
-    longest = min(_FIRST_PAUSE * 2.0 ** (failures - 1), _LONGEST_PAUSE)
-    return max(asked, longest * random.Random(f"{seed} {failures}").uniform(0.5, 1.0))
+def pause_before(error: FailedError, seed: int, failures: int) -> float:
+    """Return the seconds before a retry: those asked for, and at least an exponential backoff.
+
+    It has a jitter of up to half, seeded by both numbers. After a limit, it is from 15 to 60 seconds if the server does
+    not say how long.
+    """
+    if error.limited and not error.pause:
+        first, most = _FIRST_LIMITED_PAUSE, _LONGEST_ASKED_PAUSE
+    else:
+        first, most = _FIRST_PAUSE, _LONGEST_PAUSE
+    longest = min(first * 2.0 ** (failures - 1), most)
+    return max(error.pause, longest * random.Random(f"{seed} {failures}").uniform(0.5, 1.0))
 
 
 def from_thread(work: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> Iterator[T]:

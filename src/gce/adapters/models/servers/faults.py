@@ -11,7 +11,7 @@ from typing import Any, Literal
 from gce.adapters.models.servers.json_bodies import Unreadable
 from gce.errors import one_line
 
-__all__ = ["fault_of", "what_is_told"]
+__all__ = ["fault_of", "status_of", "what_is_told"]
 
 _TOLD = 1 << 12
 """Maximum characters of a message that are searched to classify a fault."""
@@ -46,6 +46,17 @@ _FOR_NOW = re.compile(
 )
 """Matches a temporary condition."""
 
+_BLOCKED = re.compile(
+    r"content[ _-](filter|management policy|policy|moderation)|responsibleaipolicy|\binvalid_prompt\b"
+    r"|requires moderation"
+    r"|\b(input|prompt|output|content|message|request|response|text)s? (was|were|is|are|has been|have been) "
+    r"(flagged|blocked)|\b(blocked|flagged|rejected)( \w+){0,5} safety|\bprohibited[ _]content"
+    r"|\b(input|prompt|output|content|message|request|response|text)s? violates?( \w+){0,3} "
+    r"(usage )?(policy|policies|guidelines)",
+    re.IGNORECASE,
+)
+"""Matches a statement that the provider does not let this prompt, or its answer, pass."""
+
 
 def what_is_told(body: Any) -> str:
     """Return an error response's message in one line, or all of the response."""
@@ -58,12 +69,22 @@ def what_is_told(body: Any) -> str:
     return one_line(told, 1 << 20)
 
 
-def fault_of(status: int, body: Any) -> Literal["no room", "failed", "refused"]:
+def status_of(status: int, body: Any) -> int:
+    """Return a response's status, or that of the error which it holds alone although its status is 200; else 500."""
+    match body:
+        case {"error": error} if error and status == 200 and not body.keys() & {"choices", "content"}:
+            code = error.get("code") if isinstance(error, dict) else None
+            return code if type(code) is int and 400 <= code < 600 else 500
+    return status
+
+
+def fault_of(status: int, body: Any) -> Literal["no room", "blocked", "failed", "refused"]:
     """Classify a response whose status is not 200.
 
-    `no room`: the prompt does not fit the model's context, according to the message or the error code. `failed`: a
-    retry may succeed. `refused`: a retry is useless. Words about quotas, rates and queues are checked first, because
-    "too large" may refer to them; then words about the context, then words for temporary conditions, then the status.
+    `no room`: the prompt does not fit the model's context, according to the message or the error code. `blocked`: a
+    filter of the provider does not let this prompt, or its answer, pass; others may. `failed`: a retry may succeed.
+    `refused`: a retry is useless. Words about quotas, rates and queues are checked first, because "too large" may refer
+    to them; then words about the context and about filters, then words for temporary conditions, then the status.
     """
     told = f"{what_is_told(body)[:_TOLD]} {' '.join(_codes(body))}"
     if status in (401, 404):
@@ -72,6 +93,8 @@ def fault_of(status: int, body: Any) -> Literal["no room", "failed", "refused"]:
         return "failed"
     if status in (400, 413, 422, 500) and _NO_ROOM.search(told):
         return "no room"
+    if status in (400, 403, 422, 451) and _BLOCKED.search(told):
+        return "blocked"
     if status in (408, 425, 429) or status >= 500 or (status >= 400 and _FOR_NOW.search(told)):
         return "failed"
     return "refused"

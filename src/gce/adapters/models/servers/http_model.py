@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 from attrs import frozen
 
@@ -42,7 +42,7 @@ from gce.adapters.models.servers.connection import (
     split_url,
 )
 from gce.adapters.models.servers.dialect import ENDS, NotAReplyError, Reply
-from gce.adapters.models.servers.faults import fault_of, what_is_told
+from gce.adapters.models.servers.faults import fault_of, status_of, what_is_told
 from gce.adapters.models.servers.providers import SERVER, Provider, split_name
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
@@ -55,6 +55,8 @@ _OPTIONAL = ("n", "logprobs", "seed", "stop")
 """Optional fields, in the order in which they are left out if the server refuses them."""
 _POLL = 0.05
 """Seconds between looks at whether a request is allowed yet."""
+_MAY_BE_BILLED = frozenset({200, 502, 504, 524})
+"""Statuses of errors after which a model may have answered nevertheless: those of a gateway that waited no longer."""
 _MOST_CHOICES = 128
 """Maximum choices of one response: OpenAI's own limit."""
 _MOST_TOKENS = 1 << 16
@@ -169,7 +171,8 @@ class HttpModel:
     stop string and continues after it, as mlx_lm.server 0.32 does with strings that are tokenized differently.
 
     A completion with the finish reason `error` gives its reason in `error`. If that begins with "no room", the server
-    stated that the prompt does not fit the model's context. Otherwise the server ended the text for a reason of its own
+    stated that the prompt does not fit the model's context. If it begins with "the provider blocked it", a filter did
+    not let the prompt or the answer pass; it is not tried again. Otherwise the server ended the text for its own reason
     (`content_filter`, `tool_calls`, `null` ...) in all `attempts`, and the model's answer is unknown. A content filter
     mostly blocks the same prompts each time, so those problems stay without an answer; that does not make the model's
     answer wrong.
@@ -231,7 +234,7 @@ class HttpModel:
         A server may change the weights under the same name.
         """
         note = temperature_note(self._provider, self.name)
-        return ModelInfo(identity=self._policy, capabilities=frozenset({"sample"}), note=note)
+        return ModelInfo(identity=self._policy, capabilities=frozenset({"sample"}), note=note, greedy=not note)
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`. Requests are sent once iteration begins.
@@ -303,8 +306,8 @@ class HttpModel:
                 if ended or failures + 1 == self._attempts:
                     return [completion_of(*pairs[0], reply, self._policy)]
                 raise FailedError(ended_by_the_server(reply.choices[0]))
-            except _NoRoomError as error:
-                return [Completion(request.key, "", "context", self._policy, error=str(error)) for request in group]
+            except _NoAnswerError as error:
+                return [Completion(each.key, "", error.reason, self._policy, error=str(error)) for each in group]
             except _RefusedError as error:
                 others = next(subsets, None) if error.may_be_a_field else None
                 if others is None:
@@ -318,7 +321,7 @@ class HttpModel:
                         f"{error}: does the server run?"
                     ) from error
                 self._count(Usage(retries=1))
-                await self._sleep(pause_before(error.pause, group[0].seed, failures))
+                await self._sleep(pause_before(error, group[0].seed, failures))
 
     def _takes(self, name: str, value: object) -> bool:
         """Return whether a parameter is to be sent; a temperature that is not the default is left out only by table."""
@@ -329,20 +332,19 @@ class HttpModel:
     async def _try(self, client: Client, body: Mapping[str, Any], most: Used) -> Reply:
         """Send a request once it is allowed to be, and count what it used, at most `most`."""
         request = Sent(most.all_tokens)
-        while seconds := self._pace.admit(request):
-            await asyncio.sleep(min(seconds, _POLL))
-        while not self._ledger.reserve(most):
+        while not self._may_send(request, most):
             await asyncio.sleep(_POLL)
         used = most  # What may have been billed, unless the server says otherwise.
         try:
             answer = await self._connection.exchange(client, "POST", self._dialect.path, body)
-            if answer.status == 200:
+            status = status_of(answer.status, answer.body)
+            if status == 200:
                 reply = self._dialect.read(answer.body)
                 read = most.prompt_tokens if reply.prompt_tokens is None else reply.prompt_tokens
                 written = most.tokens if reply.tokens is None else reply.tokens
                 used = cost_of(self._price, read, written)
                 return reply
-            used = Used(1)
+            used = most if answer.status in _MAY_BE_BILLED else Used(1)
         except NotAReplyError as exc:
             raise FailedError(str(exc)) from exc
         except FailedError as exc:
@@ -353,12 +355,23 @@ class HttpModel:
             request.tokens = used.all_tokens
         told = what_is_told(answer.body)[:MOST_WORDS]
         words = f"status {answer.status}{told and ': '}{told}"
-        match fault_of(answer.status, answer.body):
+        match fault_of(status, answer.body):
             case "no room":
-                raise _NoRoomError(f"no room in the context: {told}")
+                raise _NoAnswerError("context", f"no room in the context: {told}")
+            case "blocked":
+                raise _NoAnswerError("error", f"the provider blocked it: {told}")
             case "failed":
-                raise FailedError(words, pause=answer.pause)
-        raise _RefusedError(words, may_be_a_field=answer.status in (400, 422))
+                raise FailedError(words, pause=answer.pause, limited=status in (429, 529))
+        raise _RefusedError(words, may_be_a_field=status in (400, 422))
+
+    def _may_send(self, request: Sent, most: Used) -> bool:
+        """Reserve and note a request, if both limits and rates allow it now; Unfinished if limits never will."""
+        if not self._ledger.reserve(most):
+            return False
+        if self._pace.admit(request):
+            self._ledger.settle(most, Used())
+            return False
+        return True
 
     def _count(self, more: Usage) -> None:
         with self._lock:
@@ -375,8 +388,12 @@ class HttpModel:
             self._refused |= names
 
 
-class _NoRoomError(Exception):
-    """The prompt does not fit the context; holds the server's message."""
+class _NoAnswerError(Exception):
+    """The prompt does not fit the context, or the provider blocks it; holds the server's message."""
+
+    def __init__(self, reason: Literal["context", "error"], words: str) -> None:
+        super().__init__(words)
+        self.reason = reason
 
 
 class _RefusedError(Exception):

@@ -30,10 +30,13 @@ def read_reply(body: Any) -> Reply:
             raise NotAReplyError("an answer without choices")
     usage = body.get("usage")
     usage = usage if isinstance(usage, dict) else {}
+    prompt, completion, total = (as_count(usage.get(f"{what}_tokens")) for what in ("prompt", "completion", "total"))
+    if prompt is not None and completion is not None and total is not None:
+        completion = max(completion, total - prompt)  # xAI and Gemini count reasoning in the total alone.
     return Reply(
         choices=tuple(choice for _, choice in sorted(choices, key=lambda choice: choice[0])),
-        prompt_tokens=as_count(usage.get("prompt_tokens")),
-        tokens=as_count(usage.get("completion_tokens")),
+        prompt_tokens=prompt,
+        tokens=completion,
     )
 
 

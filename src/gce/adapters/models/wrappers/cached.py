@@ -48,10 +48,10 @@ class Cached:
             BadInput: an answer cannot be written.
         """
         requests = all_different(requests)
-        identity = self._inner.info().identity
+        info = self._inner.info()
         missing: dict[str, list[SampleRequest]] = defaultdict(list)
         for request in requests:
-            missing[request_hash(identity, request)].append(request)
+            missing[request_hash(info, request)].append(request)
         for name in list(missing):
             if (kept := self._kept(name)) is not None:
                 yield from (evolve(kept, key=request.key) for request in missing.pop(name))
