@@ -498,6 +498,7 @@ def test_graded_beliefs_train_and_the_best_trajectories_are_admitted(
     task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of 16 rollouts a tenth is one: that with the best reward. The report has proper scores before and after."""
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
     said = tmp_path / "said.jsonl"
     said.write_text(
         json.dumps({"text": ["Hm.\nAnswer: 0.2", "Answer: 55 %", "Answer: 0.8", "no idea"]}), encoding="utf-8"
@@ -522,6 +523,7 @@ def test_the_best_trajectories_of_a_run_are_few_shot_examples(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Answers of 0.2 are right for one problem alone; the best of each problem are shown, the best of all first."""
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
     said, run, kept = tmp_path / "said.jsonl", tmp_path / "run", tmp_path / "kept.jsonl"
     said.write_text(json.dumps({"text": ["Answer: 0.2", "Answer: 55 %", "Answer: 0.8"]}), encoding="utf-8")
     sizes = [*("--rollouts", "4", "--test", "0", "--dev", "0", "--iterations", "1", "--admission", "top:1")]
