@@ -291,7 +291,7 @@ def test_answers_in_memory_together_are_bounded_though_each_count_is_allowed(
 
 @pytest.mark.parametrize(("command", "action"), [each for each in ALL if each.values[0] in ("train", "evaluate")])
 def test_an_option_that_is_a_setting_has_its_kind(command: str, action: argparse.Action) -> None:
-    own = {"evaluate": {"--preset", "--adapter", "--n", "--examples"}, "train": set()}
+    own = {"evaluate": {"--preset", "--adapter", "--n"}, "train": set()}
     flags = {each.flag: each for each in SETTINGS.values() if each.flag}
     for flag in set(flags) & set(action.option_strings) - own[command]:
         assert action.type == flags[flag].kind

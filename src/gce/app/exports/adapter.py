@@ -10,7 +10,7 @@ from gce.app.wiring.files import whole_folder
 from gce.app.wiring.formats import MLX_FILES, LowRank, check_fits, peft_files, read_adapter, write_merged
 from gce.app.wiring.models import model_directory
 from gce.app.wiring.runs import Checkpoint
-from gce.errors import BadInput
+from gce.errors import BadInput, ModelError
 
 __all__ = ["FORMATS", "Exported", "export_adapter"]
 
@@ -61,7 +61,10 @@ def _fitting_base(checkpoint: Checkpoint, given: Path | None, adapter: LowRank) 
 
 
 def _directory(name: str) -> Path:
-    base = Path(model_directory(name))
+    try:
+        base = Path(model_directory(name))
+    except ModelError:  # Such a name is neither a directory nor one that a hub may have.
+        base = Path(name)
     if not base.is_dir():
         raise BadInput(
             f"the run's base {name!r} is no directory here", hint="give {model} DIR with its files, or {to} mlx"
