@@ -33,7 +33,7 @@ def correct_shares(count: int = 400) -> dict[str, dict[str, list[float]]]:
             right = 0
             for problem in problems:
                 rng = python_generator("shares", stage.name, problem.key)
-                right += verify(problem.instance, careless_response(problem.instance, rng, stage.care)).right
+                right += verify(problem.instance, careless_response(problem.instance, rng, stage)).right
             found = interval(right, count)
             shares.setdefault(stage.name, {})[tier] = [round(x, 4) for x in (found.share, found.low, found.high)]
     return shares

@@ -14,7 +14,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["give_look_ups", "order_numbers"]
+import numpy as np
+from attrs import frozen
+
+from gce.domain.randomness import generator
+
+__all__ = ["Names", "give_look_ups", "order_numbers", "redraw"]
 
 FAST = 5
 """Rotary frequencies that tell neighbours apart; the others hardly turn from one token to the next."""
@@ -79,6 +84,37 @@ def give_look_ups(model: Any) -> None:
                 attention.o_proj.weight[:, rows] = copied * deviation * 2.0
 
 
+@frozen
+class Names:
+    """Tokens that are names of whatever a text is about."""
+
+    rows: tuple[int, ...]
+    """Their rows in the embeddings."""
+    words: tuple[int, ...]
+    """The number of the word that each is: a word with a space in front and one without are the same name."""
+    spaced: tuple[bool, ...]
+    """Whether each has a space in front."""
+
+
+def redraw(embeddings: Any, names: Names, deviation: float, *key: str | int) -> None:
+    """Draw the names' embeddings anew, in place, from a generator keyed by `key`.
+
+    What a name is called must not matter: with names that are other vectors at each step, a model learns to match and
+    to copy any vector, and so names that it never saw. A word with a space in front and one without differ in one
+    channel.
+    """
+    import torch
+
+    shape = max(names.words) + 1, embeddings.shape[1]
+    drawn = generator("names", *key).standard_normal(shape, dtype=np.float32)[list(names.words)]
+    drawn[:, 0] = CONSTANT
+    drawn[:, 1] = np.where(names.spaced, SPACED, -SPACED)
+    with torch.no_grad():
+        embeddings[list(names.rows)] = torch.from_numpy(drawn * np.float32(deviation))
+
+
+SPACED = 2.0
+"""What tells a word with a space in front from one without, in units of the other channels' standard deviation."""
 PERIODS = (200, 80, 40, 20, 10)
 NUMBER_SIZE = 3.0
 """Of the channels that carry a number's value, in units of the others' standard deviation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,13 @@ import pytest
 
 from gce.app.wiring.models import shipped_model_path
 from gce.domain.randomness import python_generator
+from gce.domain.tasks import TASKS, draw_problems
+from gce.domain.tasks.scheduling.alphabets import CODE_WORDS, LOWER, UPPER
+from gce.domain.tasks.scheduling.generate import CREW, RESOURCE_NAMES
 from pretraining import corpus
 from pretraining.corpus import STAGES, conversation, texts_for_tokens
-from pretraining.tokenizer import train_tokenizer, write_tokenizer
+from pretraining.tokenizer import VOCABULARY, train_tokenizer, write_tokenizer
+from pretraining.words import NAMES
 
 ROOT = Path(__file__).parent.parent
 SEED = 7
@@ -59,21 +64,75 @@ def test_no_text_is_drawn_from_the_rungs_below_the_tiers() -> None:
 @pytest.mark.slow
 def test_the_tokenizer_made_again_is_the_shipped_one(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
-    write_tokenizer(train_tokenizer(texts_for_tokens(SEED + 1), 1024), tmp_path)
+    write_tokenizer(train_tokenizer(texts_for_tokens(SEED + 1), VOCABULARY), tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / name).read_bytes() == (shipped_model_path() / name).read_bytes(), name
 
 
-@pytest.mark.slow
-def test_pretraining_at_a_small_scale_ends_with_a_model(tmp_path: Path) -> None:
-    """Every stage, a pool of examples each, through the command line."""
-    for package in ("torch", "transformers", "tokenizers", "safetensors"):
-        pytest.importorskip(package)
-    command = [sys.executable, "-m", "pretraining", "train", "--directory", str(tmp_path), "--scale", "0.0001"]
+def _pretrain(directory: Path, *options: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pretraining",
+        "train",
+        "--directory",
+        str(directory),
+        "--scale",
+        "0.0001",
+        *options,
+    ]
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=1500)
     assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.slow
+def test_pretraining_at_a_small_scale_ends_with_a_model_whether_or_not_it_was_stopped(tmp_path: Path) -> None:
+    """Every stage, a pool of examples each, through the command line; stopped after two stages and taken up again."""
+    for package in ("torch", "transformers", "tokenizers", "safetensors"):
+        pytest.importorskip(package)
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    _pretrain(whole)
+    lines = [json.loads(line) for line in (whole / "log.jsonl").read_text().splitlines()]
     assert [line["stage_name"] for line in lines] == [stage.name for stage in STAGES]
     assert lines[-1]["loss"] < lines[0]["loss"]
-    assert (tmp_path / "model.safetensors").stat().st_size > 10**6
-    assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "llama"
+    assert (whole / "model.safetensors").stat().st_size > 10**6
+    assert json.loads((whole / "config.json").read_text())["model_type"] == "llama"
+    _pretrain(stopped, "--stop-at", "0.5")
+    weak = (stopped / "model.safetensors").read_bytes()
+    assert 1 <= len((stopped / "log.jsonl").read_text().splitlines()) < len(lines)
+    _pretrain(stopped)
+    assert (stopped / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes() != weak
+
+
+# What measures a shift is not taught
+
+
+def test_no_four_words_in_a_row_of_the_paraphrased_prompts_are_in_the_corpus() -> None:
+    task = TASKS["scheduling-reworded"]
+    runs = set()
+    for tier in task.presets["grounded"]:
+        for problem in draw_problems(task, "grounded", tier.name, "train", 5):
+            for line in problem.prompt[0].content.split("\n"):
+                words = re.findall(r"[A-Za-z]+", line.partition("Answer:")[0])
+                fixed = [word for word in words if len(word) > 1 and word not in problem.instance.labels]
+                runs.update(" ".join(fixed[at : at + 4]) for at in range(len(fixed) - 3))
+    assert len(runs) > 30
+    kinds = set(RESOURCE_NAMES) | {CREW}
+    runs = {run for run in runs if not kinds.intersection(run.split())}
+    for stage in STAGES:
+        for index in range(600):
+            for turn in conversation(stage, SEED, index):
+                if turn.role == "user":
+                    text = " ".join(re.findall(r"[A-Za-z]+", turn.content))
+                    assert not [run for run in runs if f" {run} " in f" {text} "], turn.content
+
+
+def test_no_job_of_the_corpus_has_a_name_from_the_alphabets_of_the_shifts() -> None:
+    held_out = {*LOWER, *CODE_WORDS}
+    assert not held_out.intersection((*UPPER, *NAMES))
+    for stage in STAGES:
+        rng = python_generator(SEED, "names", stage.name)
+        for _ in range(50):
+            instance = corpus._instance(stage, rng)
+            assert not held_out.intersection(instance.labels)
+            assert len(instance.labels) <= stage.jobs[1] <= 14
