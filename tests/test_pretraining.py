@@ -78,7 +78,7 @@ def _pretrain(directory: Path, *options: str) -> None:
         "--directory",
         str(directory),
         "--scale",
-        "0.0001",
+        "0.001",
         *options,
     ]
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=1500)
@@ -87,7 +87,7 @@ def _pretrain(directory: Path, *options: str) -> None:
 
 @pytest.mark.slow
 def test_pretraining_at_a_small_scale_ends_with_a_model_whether_or_not_it_was_stopped(tmp_path: Path) -> None:
-    """Every stage, a pool of examples each, through the command line; stopped after two stages and taken up again."""
+    """Every stage, through the command line; stopped in the middle of a pool of examples and taken up again."""
     for package in ("torch", "transformers", "tokenizers", "safetensors"):
         pytest.importorskip(package)
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
@@ -97,11 +97,47 @@ def test_pretraining_at_a_small_scale_ends_with_a_model_whether_or_not_it_was_st
     assert lines[-1]["loss"] < lines[0]["loss"]
     assert (whole / "model.safetensors").stat().st_size > 10**6
     assert json.loads((whole / "config.json").read_text())["model_type"] == "llama"
-    _pretrain(stopped, "--stop-at", "0.5")
+    _pretrain(stopped, "--stop-at", "0.3")
     weak = (stopped / "model.safetensors").read_bytes()
-    assert 1 <= len((stopped / "log.jsonl").read_text().splitlines()) < len(lines)
+    assert json.loads((stopped / "log.jsonl").read_text().splitlines()[-1])["tokens"] < lines[-1]["tokens"]
     _pretrain(stopped)
     assert (stopped / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes() != weak
+
+
+def test_every_label_of_the_alphabets_is_a_name_that_is_drawn_anew_and_no_number_or_step_is() -> None:
+    """With a space in front and, where it is one token, without."""
+    pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    training = pytest.importorskip("pretraining.training")
+    tokenizer = tokenizers.Tokenizer.from_file(str(shipped_model_path() / "tokenizer.json"))
+    names = training.names_of(tokenizer)
+    word_of = dict(zip(names.rows, names.words, strict=True))
+    for label in (*UPPER, *LOWER, *CODE_WORDS):
+        (spaced,) = tokenizer.encode(f" {label}").ids
+        bare = tokenizer.encode(label).ids
+        assert spaced in word_of
+        assert len(bare) > 1 or word_of[bare[0]] == word_of[spaced]
+    steps = "Order Free Job Rest takes needs from out wait left start end running after for before planned later Answer"
+    for word in (*steps.split(), *map(str, range(100))):
+        assert not {tokenizer.encode(f" {word}").ids[0]} & {*word_of}, word
+
+
+def test_names_drawn_anew_differ_between_steps_and_tell_a_space_in_front_by_one_channel() -> None:
+    torch = pytest.importorskip("torch")
+    from pretraining.start import Names, redraw
+
+    names = Names(rows=(1, 3, 4), words=(0, 0, 1), spaced=(True, False, True))
+    embeddings = torch.zeros(5, 16)
+    redraw(embeddings, names, 0.08, 7, "step", 1)
+    first = embeddings.clone()
+    assert not first[[0, 2]].any()
+    differing = (first[1] != first[3]).nonzero().flatten().tolist()
+    assert differing == [1]
+    assert first[1, 1] == first[4, 1] == -first[3, 1] > 0
+    redraw(embeddings, names, 0.08, 7, "step", 2)
+    assert (embeddings[1, 2:] != first[1, 2:]).all()
+    redraw(embeddings, names, 0.08, 7, "step", 1)
+    assert torch.equal(embeddings, first)
 
 
 # What measures a shift is not taught
