@@ -36,14 +36,14 @@ SHAPE: dict[str, Any] = {
     "head_dim": 32,
     "max_position_embeddings": 4096,
     "rms_norm_eps": 1e-5,
-    "tie_word_embeddings": True,
+    "tie_word_embeddings": False,
     "initializer_range": 0.08,
     "rope_theta": 1000000.0,
 }
 DEVIATION = SHAPE["initializer_range"]
 PEAK_RATE = 1.5e-3
 LAST_RATE = 1e-4
-MUON_SCALE = 2.0
+MUON_SCALE = 1.5
 """Learning rate of matrices, as a multiple of that of embeddings and norms."""
 WARM_UP_STEPS = 100
 READ_WEIGHT = 0.2
@@ -233,11 +233,11 @@ def _work(
         place = Place(*stored["places"][shard].tolist())
     accuracy = StepAccuracy(encode, seed + 2) if not shard else None
     began, losses = time.monotonic() - progress["seconds"], []
-    embeddings = model.model.embed_tokens.weight
+    embeddings, head = model.model.embed_tokens.weight, model.lm_head.weight
 
     def save() -> None:
         progress["seconds"] = time.monotonic() - began
-        redraw(embeddings, names, DEVIATION, seed, "installed")
+        redraw(embeddings, head, names, DEVIATION, seed, "installed")
         states = [optimizer.state_dict() for optimizer in optimizers]
         _save(checkpoint, {"model": model.state_dict(), "optimizers": states, "progress": progress, "places": reached})
 
@@ -257,23 +257,24 @@ def _work(
             if progress["stage_tokens"] >= stage.tokens:
                 break
             now_rate = rate(int(progress["tokens"]), total, int(progress["step"]))
-            redraw(embeddings, names, DEVIATION, seed, shard, progress["step"])
+            redraw(embeddings, head, names, DEVIATION, seed, shard, progress["step"])
             gradient.zero_()
             extra = _backward(model, ids, weights)
-            embeddings.grad[list(names.rows)] = 0.0
+            for weight in (embeddings, head):
+                weight.grad[list(names.rows)] = 0.0
             shared[shard, :-EXTRA], shared[shard, -EXTRA:] = gradient, torch.tensor(extra)
             places[shard] = torch.tensor([behind.pool, behind.group])
             barrier.wait()
             added, reached = shared.sum(0), places.clone()
             barrier.wait()
-            weight, tokens, loss = added[-EXTRA:].tolist()
-            gradient.copy_(added[:-EXTRA] / weight)
+            weights_sum, tokens, loss = added[-EXTRA:].tolist()
+            gradient.copy_(added[:-EXTRA] / weights_sum)
             gradient.mul_(min(1.0, 1.0 / (float(gradient.norm()) + 1e-6)))
             for optimizer in optimizers:
                 for group in optimizer.param_groups:
                     group["lr"] = now_rate * group["scale"]
                 optimizer.step()
-            losses.append(loss / weight)
+            losses.append(loss / weights_sum)
             progress["tokens"] += int(tokens)
             progress["stage_tokens"] += int(tokens)
             progress["step"] += 1
@@ -292,7 +293,7 @@ def _work(
                 save()
                 shutil.copyfile(checkpoint, directory / f"{stage.name}.pt")
     if not shard:
-        redraw(embeddings, names, DEVIATION, seed, "installed")
+        redraw(embeddings, head, names, DEVIATION, seed, "installed")
         export(directory, model)
     barrier.wait()
 
@@ -308,10 +309,10 @@ def _flat_gradient(model: Any) -> torch.Tensor:
 
 
 def _optimizers(model: Any) -> list[Any]:
-    """Muon (Jordan et al., 2024) for matrices, AdamW for embeddings and norms; `scale` is a factor on the rate."""
-    embeddings = model.model.embed_tokens.weight
-    matrices = [weight for weight in model.parameters() if weight is not embeddings and weight.ndim == 2]
-    others = [weight for weight in model.parameters() if weight is embeddings or weight.ndim == 1]
+    """Muon (Jordan et al., 2024) for matrices within blocks, AdamW for the rest; `scale` is a factor on the rate."""
+    outside = {id(model.model.embed_tokens.weight), id(model.lm_head.weight)}
+    matrices = [weight for weight in model.parameters() if id(weight) not in outside and weight.ndim == 2]
+    others = [weight for weight in model.parameters() if id(weight) in outside or weight.ndim == 1]
     muon = torch.optim.Muon(matrices, lr=PEAK_RATE, weight_decay=0.05, adjust_lr_fn="match_rms_adamw")
     adam = torch.optim.AdamW(others, PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     for optimizer, scale in ((muon, MUON_SCALE), (adam, 1.0)):
@@ -341,7 +342,7 @@ def export(directory: Path, model: Any) -> None:
     """config.json and model.safetensors, as `mlx_lm.load` reads them."""
     from safetensors.torch import save_file
 
-    weights = {name: value.contiguous() for name, value in model.state_dict().items() if name != "lm_head.weight"}
+    weights = {name: value.contiguous() for name, value in model.state_dict().items()}
     save_file(weights, str(directory / "model.safetensors"), metadata={"format": "pt"})
     config: dict[str, Any] = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "float32"}
     config |= {"vocab_size": model.config.vocab_size, "eos_token_id": 1, "pad_token_id": 0}
