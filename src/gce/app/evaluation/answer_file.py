@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from io import FileIO
 from pathlib import Path
@@ -148,9 +148,7 @@ class AnswerFile:
                 )
 
     def _take(self, record: Mapping[str, Any]) -> None:
-        attempts = tuple(map(self._attempt, record["attempts"]))
-        counts = (record["replies"], record["prompt_tokens"], record["tokens"])
-        conversation = Conversation(attempts, *counts, scored=record.get("scored", 0))
+        conversation = _conversation(record, map(self._attempt, record["attempts"]))
         mode = record["mode"]
         if not conversation.last.failed:  # A failed answer is asked again; its new answer is on a later line.
             self._done.setdefault(mode, {})[record["name"]] = conversation
@@ -201,6 +199,11 @@ def _record(attempt: Answer, problem: Problem) -> dict[str, Any]:
     return {**answer_record(attempt), "error": attempt.completion.error, **reading, **variant}
 
 
+def _conversation(record: Mapping[str, Any], attempts: Iterable[Answer]) -> Conversation:
+    counts = (record["replies"], record["prompt_tokens"], record["tokens"])
+    return Conversation(tuple(attempts), *counts, scored=record.get("scored", 0))
+
+
 def open_answers(name: str, *, verify: bool = True) -> AbstractContextManager[AnswerReader]:
     """Open a run for reading, or a file of answers, which has no digests to verify: JSON lines of `gce answers`, too.
 
@@ -223,16 +226,12 @@ def stored_conversations(path: Path) -> dict[str, list[Conversation]]:
     last: dict[tuple[str, str], Conversation] = {}
     for number, record in _lines(path):
         if number > 1:
-            attempts = tuple(map(stored_answer, record["attempts"]))
-            counts = (record["replies"], record["prompt_tokens"], record["tokens"])
-            held = Conversation(attempts, *counts, scored=record.get("scored", 0))
-            last[record["mode"], record["name"]] = held
+            last[record["mode"], record["name"]] = _conversation(record, map(stored_answer, record["attempts"]))
     found: dict[str, list[Conversation]] = {}
     for (mode, _), held in last.items():
         found.setdefault(mode, []).append(held)
-    order = {tier: place for place, tier in enumerate(sorted({each.last.problem.tier for each in last.values()}))}
     for each in found.values():
-        each.sort(key=lambda held: (order[held.last.problem.tier], held.last.problem.id.index))
+        each.sort(key=lambda held: (held.last.problem.tier, held.last.problem.id.index))
     return found
 
 

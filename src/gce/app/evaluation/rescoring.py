@@ -136,9 +136,8 @@ def _change(where: str, stored: Mapping[str, Any], answer: Answer, tolerance: fl
     """Return how the verdict changed; None if it did not, or if its scores differ by no more than the tolerance."""
     statuses = [verdict["status"] for verdict in stored["verdicts"]]
     was = _status(stored["right"], [RENAMED.get(status, status) for status in statuses])
-    now = _status(answer.right, [verdict.status for verdict in answer.verdicts])
-    if stored.get("together"):  # One outcome is stored for all verdicts of the answer.
-        was, now = _status(stored["right"], statuses), _status(answer.right, [answer.outcome])
+    together = stored.get("together", False)  # One outcome is stored for all verdicts of the answer.
+    now = _status(answer.right, [answer.outcome] if together else [verdict.status for verdict in answer.verdicts])
     if was == now or (tolerance and _moved(stored, answer) <= tolerance):
         return None
     reasons = tuple(violation.message for verdict in answer.verdicts for violation in verdict.violations)
