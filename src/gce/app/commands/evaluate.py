@@ -48,6 +48,7 @@ from gce.app.wiring.names import STRATEGY
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
 from gce.domain.metrics import METRICS
+from gce.domain.models import BFLOAT16, FLOAT32
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
 from gce.domain.strategies import STRATEGIES
 
@@ -174,6 +175,13 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument(
         "--min-coverage", type=SHARE, default=MIN_COVERAGE, help=f"{COVERAGE_HELP} (default {MIN_COVERAGE})"
+    )
+    parser.add_argument(
+        "--precision",
+        type=Choice((FLOAT32, BFLOAT16)),
+        choices=(FLOAT32, BFLOAT16),
+        default=FLOAT32,
+        help=f"precision of a local model's matrix products on a CPU (default {FLOAT32})",
     )
     parser.add_argument(
         "--device",

@@ -36,6 +36,7 @@ from gce.app.wiring.evaluators import VERIFIER
 from gce.app.wiring.sandboxes import AUTO, RUNNERS
 from gce.app.wiring.tasks import task_name
 from gce.domain.metrics import Metric
+from gce.domain.models import BFLOAT16, FLOAT32, Precision
 from gce.domain.problems import Split
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
 from gce.domain.strategies.requests import Strategy
@@ -136,6 +137,7 @@ class EvaluateSettings:
     """Makes the environment of a conversation, for strategies that act."""
     answers: Path | None = field(default=None, converter=_path, validator=_of(PATH, Path))
     """A file that keeps conversations; what it has is not asked again."""
+    precision: Precision = field(default=FLOAT32, validator=_of(Choice((FLOAT32, BFLOAT16))))
     device: str | None = field(default=None, validator=_of(Choice(("cpu",))))
     threads: int | None = field(default=None, validator=_of(THREADS))
     concurrency: int = field(default=8, validator=_of(REQUESTS))
@@ -201,6 +203,7 @@ class EvaluateKeywords(TypedDict, total=False):
     roles: Mapping[str, Any]
     environments: Environments | None
     answers: Path | str | None
+    precision: Precision
     device: str | None
     threads: int | None
     concurrency: int

@@ -73,7 +73,7 @@ def check_at_once(given: EvaluateSettings, task: Task, access: Access) -> None:
 
 def settings_of(given: EvaluateSettings, preset: str) -> TrainSettings:
     """Return the settings by which a model of this name is loaded."""
-    chosen = ("device", "threads", "concurrency", "timeout")
+    chosen = ("precision", "device", "threads", "concurrency", "timeout")
     return TrainSettings(
         task=given.task_name,
         preset=preset,

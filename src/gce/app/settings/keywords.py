@@ -25,6 +25,7 @@ from gce.app.settings.records import (
 from gce.domain.buffer import Weighting
 from gce.domain.curriculum import Policy
 from gce.domain.layer_selection import Strategy as LayerStrategy
+from gce.domain.models import Precision
 
 __all__ = ["StoppingKeywords", "TrainKeywords"]
 
@@ -48,6 +49,7 @@ class TrainKeywords(StoppingKeywords, total=False):
 
     adapter: str
     sampler: str
+    precision: Precision
     device: str | None
     threads: int | None
     concurrency: int

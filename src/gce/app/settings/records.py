@@ -55,6 +55,7 @@ from gce.domain.algorithms import ALGORITHMS
 from gce.domain.buffer import Weighting
 from gce.domain.curriculum import Policy
 from gce.domain.layer_selection import Strategy
+from gce.domain.models import FLOAT32, Precision
 from gce.domain.strategies import STRATEGIES
 from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.errors import SettingError
@@ -118,6 +119,14 @@ class ModelSettings:
         "model of the same base that generates the rollouts with the adapter being trained, such as llama:FILE.gguf "
         "(default: the model itself)",
         flag="--sampler",
+    )
+    precision: Precision = setting(
+        FLOAT32,
+        Choice(get_args(Precision)),
+        "precision of matrix products in rollouts and tests on a CPU; training stays float32; auto takes bfloat16 if it "
+        "decodes this model at least 1.2 times as fast, and the run keeps the choice (needs the extra hf)",
+        flag="--precision",
+        omit_default=True,
     )
     device: str | None = setting(
         None, Choice(("cpu",)), "device of a local model: cpu forces the CPU (default: the backend's)", flag="--device"

@@ -55,6 +55,7 @@ from gce.app.wiring.trackers import find_tracker, folder_of, identity_of
 from gce.domain.algorithms import Algorithm
 from gce.domain.diagnosis import falls
 from gce.domain.learning import ModelState
+from gce.domain.models import AUTO_PRECISION
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.strategies.requests import Strategy
@@ -264,6 +265,8 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
     worked = demonstrations_of(settings, strategy, task, evaluator)
     check_pool(settings, task, worked)
     model = _model(settings, task, given.model, watcher)
+    if settings.model.precision == AUTO_PRECISION:  # Measured now, and kept for a resumed run.
+        settings = changed(settings, {"model.precision": model.info().precision})
     check_strategy(strategy, task, model, worked)
     if learned is None:
         layers = place_adapter(settings, task, model)

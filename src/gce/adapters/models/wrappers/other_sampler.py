@@ -45,7 +45,12 @@ class WithSampler:
         """See `gce.ports.model.Model`. The identity is a SHA-256 of the learner's and that of the sampler's base."""
         learner = self._learner.info()
         identity = hashlib.sha256(f"{learner.identity} sampled by {self._base}".encode()).hexdigest()
-        return evolve(learner, identity=identity, capabilities=learner.capabilities | {"sample"})
+        return evolve(
+            learner,
+            identity=identity,
+            capabilities=learner.capabilities | {"sample"},
+            precision=self._sampler.info().precision,
+        )
 
     def sample(self, requests: Sequence[SampleRequest]) -> Iterator[Completion]:
         """See `gce.ports.model.Sampler`."""

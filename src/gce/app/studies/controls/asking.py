@@ -56,6 +56,7 @@ def _evaluated(
         seed=settings.seed,
         evaluator=settings.evaluator,
         answers=_folder(facts) / f"{file}.jsonl",
+        precision=settings.model.precision,
         device=settings.model.device,
         threads=context.options.threads or settings.model.threads,
         concurrency=settings.model.concurrency,

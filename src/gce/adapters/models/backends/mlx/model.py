@@ -20,12 +20,14 @@ from gce.adapters.models.backends.mlx.blas import BlasReport, use_fast_blas
 from gce.adapters.models.backends.numpy.decoder import NumpyDecoder
 from gce.adapters.models.backends.numpy.learner import NumpyLearner
 from gce.adapters.models.backends.numpy.llama import merge
+from gce.adapters.models.backends.numpy.precision import Lowered, chosen_precision
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
 from gce.adapters.models.local.model import LocalModel, RollOut
 from gce.adapters.models.local.token_sequences import Example, Scored
 from gce.adapters.system.process import share_heap, usable_cores
 from gce.domain.learning import LayerActivation, ModelState, Objective
+from gce.domain.models import BFLOAT16, FLOAT32, Precision
 from gce.errors import MissingExtra
 
 try:
@@ -59,6 +61,7 @@ def load_mlx_model(
     seed: int = 0,
     max_batch: int = 128,
     threads: int | None = None,
+    precision: Precision = FLOAT32,
 ) -> LocalModel:
     """Load a model from a directory in the Hugging Face layout, or from the hub by name.
 
@@ -70,13 +73,16 @@ def load_mlx_model(
         seed: seed of the adapter's initial values and of dropout.
         max_batch: maximum sequences per sampling batch; at most 64 per thread with numpy.
         threads: CPU threads; None for one per usable core. The number does not change any result.
+        precision: of the matrix products with which a plain Llama samples on a CPU under Linux. `bfloat16` needs torch;
+            `auto` takes it if it is there, at least 1.2 times as fast, and accurate enough.
 
     On a CPU under Linux, weights are float32, and a plain Llama samples and, without dropout, learns with numpy. A fast
     BLAS, if installed, serves mlx for everything else. mlx's compiler is turned off, and all threads of the process
     share one heap. Cached hidden states of frozen blocks take up to 1 GiB.
 
     Raises:
-        ModelError: the model does not exist or cannot be used.
+        ModelError: the model does not exist or cannot be used, or not with this precision.
+        MissingExtra: torch is not installed.
     """
     for name, value in (("max_batch", max_batch), ("threads", threads)):
         if value is not None and value < 1:
@@ -94,14 +100,16 @@ def load_mlx_model(
         mx.disable_compile()
     base = load_base(path_or_repo, single_precision=on_linux_cpu)
     adapter = Adapter(twin(base.weights.model), lora or LoraSettings(), optimizer or OptimizerSettings(), seed=seed)
-    engine = MlxEngine(base, adapter, max_batch=max_batch, threads=threads, blas=blas)
+    lowered, said = chosen_precision(base.weights.plain, precision)
+    engine = MlxEngine(base, adapter, max_batch=max_batch, threads=threads, blas=blas, lowered=lowered)
     return LocalModel(
         engine,
         base.tokenizer,
         end=int(base.tokenizer.eos_token_id),
         stop=map(int, base.tokenizer.eos_token_ids),
         context=base.context,
-        note=base.weights.note,
+        note="; ".join(filter(None, (base.weights.note, said))),
+        precision=FLOAT32 if lowered is None else BFLOAT16,
     )
 
 
@@ -116,6 +124,7 @@ class MlxEngine:
         max_batch: int,
         threads: int,
         blas: BlasReport | None,
+        lowered: Lowered | None = None,
     ) -> None:
         self.blas = blas
         """The BLAS for matrix products; None unless on the CPU."""
@@ -126,6 +135,7 @@ class MlxEngine:
         self._threads = threads
         self._head = split_head(self.model)
         self._plain = base.weights.plain
+        self._lowered = lowered
         self.learner = self._new_learner()
         """The numpy learner; None if mlx learns."""
 
@@ -156,8 +166,9 @@ class MlxEngine:
         return sum(array.size for array in arrays.values())
 
     def digest(self) -> str:
-        """Return the SHA-256 of the base's files and the adapter."""
-        return hashlib.sha256(f"{self._base.digest} {self._adapter.digest()}".encode()).hexdigest()
+        """Return the SHA-256 of the base's files and the adapter, and of what rounds them for sampling."""
+        rounded = "" if self._lowered is None else f" {BFLOAT16}"
+        return hashlib.sha256(f"{self._base.digest} {self._adapter.digest()}{rounded}".encode()).hexdigest()
 
     def attach(self, layers: Sequence[int]) -> None:
         """Adapt these blocks only, with a newly initialised adapter and optimizer."""
@@ -169,10 +180,17 @@ class MlxEngine:
         if self._plain is None:
             make = decoder_maker(self._adapter.merged())
             return lambda jobs: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
-        openings = Openings(merge(self._plain, llama_adapter(self.model)))
+        merged = merge(self._plain, llama_adapter(self.model))
+        openings = Openings(merged if self._lowered is None else self._lowered.like(merged))
+
+        def decoder(rows: int, prompts: Sequence[Sequence[int]]) -> NumpyDecoder:
+            if self._lowered is not None:
+                self._lowered.begin_thread()
+            return NumpyDecoder(openings, rows, prompts)
+
         return lambda jobs: roll_out_in_threads(
             jobs,
-            lambda rows, prompts: NumpyDecoder(openings, rows, prompts),
+            decoder,
             stop=stop,
             max_rows=min(self._max_batch, _NUMPY_BATCH),
             threads=self._threads,
