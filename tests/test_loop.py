@@ -454,9 +454,11 @@ def test_a_killed_run_in_a_directory_ends_as_one_in_memory_that_was_not(tmp_path
         assert_same_end(whole, finish(a_run(config, careless(None, None), store)))
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-def test_a_killed_run_of_a_real_model_ends_with_the_same_bytes(tmp_path: Path, dropout: float) -> None:
+@pytest.mark.parametrize(("dropout", "precision"), [(0.0, "float32"), (0.1, "float32"), (0.0, "bfloat16")])
+def test_a_killed_run_of_a_real_model_ends_with_the_same_bytes(tmp_path: Path, dropout: float, precision: Any) -> None:
     pytest.importorskip("mlx.core")
+    if precision == "bfloat16":
+        pytest.importorskip("torch")
     from tiny_llama import write_tiny_llama
 
     from gce.adapters.models.backends.mlx.model import LoraSettings, load_mlx_model
@@ -465,7 +467,8 @@ def test_a_killed_run_of_a_real_model_ends_with_the_same_bytes(tmp_path: Path, d
     config = with_fields(SMALL, iterations=3, problems=2, samples=4, updates=2, max_tokens=6)
 
     def model() -> Any:
-        return load_mlx_model(base, lora=LoraSettings(rank=4, layers=(1,), dropout=dropout), seed=3, threads=1)
+        lora = LoraSettings(rank=4, layers=(1,), dropout=dropout)
+        return load_mlx_model(base, lora=lora, seed=3, threads=1, precision=precision)
 
     class Mortal:
         """The model until the second iteration is half sampled."""

@@ -1,4 +1,4 @@
-"""Sampling in bfloat16: what is rounded, what that costs, what `auto` takes, and that a run resumes to the same bytes."""
+"""Sampling in bfloat16: what is rounded, what that costs, what `auto` takes, and that a run resumes exactly."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ pytest.importorskip("mlx.core")
 pytest.importorskip("mlx_lm")
 torch = pytest.importorskip("torch")
 
-from test_mlx_model import PROMPTS, TOO_LONG, batch_of, requests_of
-from tiny_llama import write_tiny_llama
+import toy_task  # noqa: E402
+from test_mlx_model import PROMPTS, TOO_LONG, batch_of, requests_of  # noqa: E402
+from tiny_llama import write_tiny_llama  # noqa: E402
 
-import gce
-from gce.adapters.models.backends.mlx.files import load_base
-from gce.adapters.models.backends.mlx.model import LoraSettings, OptimizerSettings, load_mlx_model
-from gce.adapters.models.backends.numpy import precision
-from gce.adapters.models.backends.numpy.precision import Comparison, chosen_precision, compare, lower
-from gce.adapters.models.backends.torch.bfloat16 import Bfloat16Matrix
-from gce.adapters.models.scripted import ScriptedModel
-from gce.adapters.models.wrappers.other_sampler import WithSampler
-from gce.app.cli import main
-from gce.errors import BadInput, MissingExtra, ModelError, SettingError
-from gce.testing.contracts.model import assert_same_arrays, check_model
+import gce  # noqa: E402
+from gce.adapters.models.backends.mlx.files import load_base  # noqa: E402
+from gce.adapters.models.backends.mlx.model import LoraSettings, OptimizerSettings, load_mlx_model  # noqa: E402
+from gce.adapters.models.backends.numpy import precision  # noqa: E402
+from gce.adapters.models.backends.numpy.precision import Comparison, chosen_precision, compare, lower  # noqa: E402
+from gce.adapters.models.backends.torch.bfloat16 import Bfloat16Matrix  # noqa: E402
+from gce.adapters.models.scripted import ScriptedModel  # noqa: E402
+from gce.adapters.models.wrappers.other_sampler import WithSampler  # noqa: E402
+from gce.app.cli import main  # noqa: E402
+from gce.errors import BadInput, MissingExtra, ModelError, SettingError  # noqa: E402
+from gce.testing.contracts.model import assert_same_arrays, check_model  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere mlx samples")
-SMALL: Any = {"problems": 5, "samples": 2, "max_tokens": 60, "updates": 2, "test": 2, "dev": 0, "layers": 2}
+SMALL: Any = {
+    **{"problems": 3, "samples": 2, "max_tokens": 6, "updates": 1, "test": 1, "dev": 0, "layers": 1, "rank": 4},
+    **{"admission": "all", "progress": False},
+}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +75,7 @@ def test_a_product_rounds_both_factors_and_sums_in_float32() -> None:
 
 
 def test_in_bfloat16_it_keeps_to_the_port(directory: Path) -> None:
-    check_model(lambda: load(directory, 0, 2), prompts=PROMPTS, too_long=TOO_LONG)
+    check_model(lambda: load(directory, 0, 2), prompts=PROMPTS, too_long=TOO_LONG, tolerance=0.05)
 
 
 def test_it_learns_in_float32_and_says_how_far_its_sampler_is_from_that(directory: Path) -> None:
@@ -158,19 +162,20 @@ def test_a_model_of_ones_own_refuses_it() -> None:
 
 
 def test_a_run_resumes_to_the_same_bytes_and_remembers_what_auto_chose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second machine would choose otherwise; the run goes on as it began."""
     measured(monkeypatch, speed=2.0)
-    given = {**SMALL, "precision": "auto", "progress": False}
+    given = {**SMALL, "task": toy_task.ADDITION, "model": str(directory), "precision": "auto"}
+    again: Any = {"task": toy_task.ADDITION, "progress": False}
     whole = gce.train(run=tmp_path / "whole", iterations=2, **given)
     gce.train(run=tmp_path / "parts", iterations=1, **given)
     measured(monkeypatch, speed=0.5)
-    parts = gce.resume(tmp_path / "parts", iterations=2, progress=False)
+    with pytest.raises(BadInput, match="keeps its settings"):
+        gce.resume(tmp_path / "parts", {"model.precision": "float32"}, **again)
+    parts = gce.resume(tmp_path / "parts", iterations=2, **again)
     assert_same_arrays(whole.model.model.state(), parts.model.model.state())
     for result in (whole, parts):
         assert result.summary["config"]["model"]["precision"] == "bfloat16"
-    with pytest.raises(BadInput, match="keeps its settings"):
-        gce.resume(tmp_path / "parts", {"model.precision": "float32"}, progress=False)
-    other = gce.train(run=tmp_path / "slow", iterations=1, **given)
-    assert "precision" not in other.summary["config"]["model"], "float32 is the default"
+    slow = gce.train(run=tmp_path / "slow", iterations=1, **given)
+    assert "precision" not in slow.summary["config"]["model"], "float32 is the default"

@@ -123,8 +123,8 @@ class ModelSettings:
     precision: Precision = setting(
         FLOAT32,
         Choice(get_args(Precision)),
-        "precision of matrix products in rollouts and tests on a CPU; training stays float32; auto takes bfloat16 if it "
-        "decodes this model at least 1.2 times as fast, and the run keeps the choice (needs the extra hf)",
+        "precision of matrix products in rollouts and tests on a CPU; training stays float32; auto takes bfloat16 if "
+        "that decodes this model at least 1.2 times as fast, and the run keeps the choice (bfloat16 needs the extra hf)",
         flag="--precision",
         omit_default=True,
     )

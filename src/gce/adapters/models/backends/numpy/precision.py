@@ -116,8 +116,8 @@ def chosen_precision(weights: LlamaWeights | None, precision: Precision) -> tupl
             hint=_HINT,
         )
     return lowered, (
-        f"samples in bfloat16 (against float32, {_ROWS * _STEPS} tokens: greedy agreement {100 * found.agreement:.1f} %, "
-        f"mean absolute log-probability difference {found.difference:.4f} nats)"
+        f"samples in bfloat16 (against float32, {_ROWS * _STEPS} tokens: greedy agreement "
+        f"{100 * found.agreement:.1f} %, mean absolute log-probability difference {found.difference:.4f} nats)"
     )
 
 
