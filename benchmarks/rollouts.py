@@ -14,16 +14,19 @@ from benchmarks.peers import load_mlx_lm, problems, turns
 from gce.app.settings.records import ModelSettings, TrainSettings
 from gce.app.wiring.models import find_model, model_directory, smollm2_weights
 from gce.domain.completions import SampleRequest
+from gce.domain.models import Precision
 from gce.domain.tasks import TASKS
 from gce.ports.model import Sampler
 
 TEMPERATURE = 0.8
 
 
-def ours(model: str, prompts: int, samples: int, tokens: int, tier: str) -> Callable[[], Turn]:
+def ours(
+    model: str, prompts: int, samples: int, tokens: int, tier: str, precision: Precision = "float32"
+) -> Callable[[], Turn]:
     """The model of this name on the CPU."""
     task = TASKS["scheduling"]
-    loaded = find_model(TrainSettings(model=ModelSettings(name=model, device="cpu")), task)
+    loaded = find_model(TrainSettings(model=ModelSettings(name=model, device="cpu", precision=precision)), task)
     assert isinstance(loaded, Sampler)
     asked = problems(prompts, tier)
     number = 0

@@ -14,6 +14,7 @@ from gce.app.tables.summary import rollout_rows, what_teaches
 from gce.app.wiring.names import plain_name
 from gce.domain.algorithms import ALGORITHMS
 from gce.domain.figures import Grid, Lines, Points, Stacks, Table
+from gce.domain.models import FLOAT32
 
 __all__ = [
     "buffer_section",
@@ -56,7 +57,22 @@ def training_section(run: ReportedRun) -> Section:
     known = ALGORITHMS.get(run.settings.objective.algorithm)  # One's own is not looked for: a report imports nothing.
     graded = any(record.graded for record in run.records)
     words = (f"{what_teaches(run.records, known)}.",) if graded and known is not None else ()
+    words += _precision(run)
     return Section("Training", words, (Table(*rollout_rows(run.records)),), drawn)
+
+
+def _precision(run: ReportedRun) -> tuple[str, ...]:
+    """What rollouts and tests were computed in, where that is not what training is; else nothing."""
+    if (precision := run.settings.model.precision) == FLOAT32:
+        return ()
+    words = f"Rollouts and tests were sampled in {precision}; training is in float32."
+    apart = [record.metrics.logp_difference for record in run.records if record.metrics is not None]
+    if apart and apart[0] is not None:  # Later iterations may train on rollouts of earlier weights.
+        words += (
+            " In the first step, log-probabilities in the learner and in the sampler differ by "
+            f"{apart[0]:.4f} nats on average."
+        )
+    return (words,)
 
 
 def _metrics(run: ReportedRun) -> list[Lines]:

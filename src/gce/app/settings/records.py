@@ -124,7 +124,7 @@ class ModelSettings:
         FLOAT32,
         Choice(get_args(Precision)),
         "precision of matrix products in rollouts and tests on a CPU; training stays float32; auto takes bfloat16 if "
-        "that decodes this model at least 1.2 times as fast, and the run keeps the choice (bfloat16 needs the extra hf)",
+        "that decodes this model 1.2 times as fast or more, and the run keeps the choice (bfloat16 needs the extra hf)",
         flag="--precision",
         omit_default=True,
     )
