@@ -207,8 +207,8 @@ def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) 
     name = plain_name(settings.model.name)
     if model is None:
         # Beside a sampler the model itself only learns.
-        alone = {"precision": FLOAT32} if settings.model.sampler else {}
-        model = find_model(evolve(settings, model=evolve(settings.model, **alone)), task)
+        precision = FLOAT32 if settings.model.sampler else settings.model.precision
+        model = find_model(evolve(settings, model=evolve(settings.model, precision=precision)), task)
     else:
         _check_precision(settings, name)
     if not isinstance(model, Sampler):
@@ -234,12 +234,9 @@ def _with_sampler(model: LearningModel, settings: TrainSettings, task: Task) -> 
 def _check_precision(settings: TrainSettings, name: str) -> None:
     """SettingError if a precision is given for a model that does not heed it."""
     if (given := settings.model.precision) != FLOAT32:
-        message = f"model {name} takes no {{model.precision}}: it is for {_names_that_lower()}"
+        others = ", ".join(backend.written for backend in BACKENDS if backend.lowers)
+        message = f"model {name} takes no {{model.precision}}: it is for {others}"
         raise SettingError("model.precision", FLOAT32, given, message)
-
-
-def _names_that_lower() -> str:
-    return ", ".join(backend.written for backend in BACKENDS if backend.lowers)
 
 
 def model_of_function(function: Callable[[list[dict[str, Any]]], str]) -> Sampler:
