@@ -156,9 +156,10 @@ def test_other_backends_refuse_it_in_one_line(command: str, model: str, capsys: 
     assert f"model {model} takes no --precision: it is for gce-tiny, smollm2," in error and error.count("\n") == 1
 
 
-def test_a_model_of_ones_own_refuses_it() -> None:
-    with pytest.raises(SettingError, match="takes no precision"):
-        gce.train(model=ScriptedModel(lambda _: "x"), precision="bfloat16", progress=False)
+@pytest.mark.parametrize("use", [gce.train, gce.evaluate])
+def test_a_model_of_ones_own_refuses_it(use: Any) -> None:
+    with pytest.raises(SettingError, match=r"takes no model\.precision"):
+        use(task=toy_task.ADDITION, model=ScriptedModel(lambda _: "x"), precision="bfloat16", progress=False)
 
 
 def test_a_run_resumes_to_the_same_bytes_and_remembers_what_auto_chose(

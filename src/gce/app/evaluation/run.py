@@ -45,7 +45,7 @@ from gce.app.training.state import Watcher
 from gce.app.wiring.access import Access, access_of
 from gce.app.wiring.evaluators import VERIFIER, find_evaluator
 from gce.app.wiring.files import check_appended
-from gce.app.wiring.models import default_model, find_model
+from gce.app.wiring.models import check_precision, default_model, find_model
 from gce.app.wiring.names import TRAINED, entry, find_strategy, is_trained, name_of
 from gce.app.wiring.runs import find_adapter, open_run
 from gce.app.wiring.solvers import find_solve
@@ -383,6 +383,8 @@ def _model(
         settings = evolve(settings_of(given, preset), lora=LoraSettings(**shape_of(learned)))
         with saying_if_slow(watcher.say, f"loading {model}"):
             model = find_model(settings, task, access)
+    else:
+        check_precision(given.precision, given.model_name)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {given.model_name} cannot be evaluated: it has no sample method")
     if learned is not None and not isinstance(model, Adaptable):

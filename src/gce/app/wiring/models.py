@@ -27,7 +27,7 @@ from gce.app.settings.records import TrainSettings
 from gce.app.terminal import put
 from gce.app.wiring.access import Access
 from gce.app.wiring.names import attribute, called, is_given, not_by_name, plain_name
-from gce.domain.models import CAPABILITIES, FLOAT32, Capability
+from gce.domain.models import CAPABILITIES, FLOAT32, Capability, Precision
 from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput, ModelError, SettingError
 from gce.ports.model import Adaptable, Learner, LearningModel, Model, Probe, Sampler, Scorer
@@ -42,6 +42,7 @@ __all__ = [
     "backend_of",
     "backend_rows",
     "check_cost",
+    "check_precision",
     "default_model",
     "find_learning_model",
     "find_model",
@@ -152,7 +153,7 @@ def find_model(settings: TrainSettings, task: Task, access: Access | None = None
         raise not_by_name(name, "model")
     backend = backend_of(name)
     if not backend.lowers:
-        _check_precision(settings, name)
+        check_precision(settings.model.precision, name)
     if backend.is_meant is _is_directory and "/" not in name and not Path(name).exists():
         hint = nearest(name, (SHIPPED_MODEL, SMOLLM2))
         raise ModelError(
@@ -210,7 +211,7 @@ def find_learning_model(settings: TrainSettings, task: Task, model: Any = None) 
         precision = FLOAT32 if settings.model.sampler else settings.model.precision
         model = find_model(evolve(settings, model=evolve(settings.model, precision=precision)), task)
     else:
-        _check_precision(settings, name)
+        check_precision(settings.model.precision, name)
     if not isinstance(model, Sampler):
         raise BadInput(f"model {name} cannot be trained: it does not sample")
     if not isinstance(model, Learner):
@@ -231,9 +232,9 @@ def _with_sampler(model: LearningModel, settings: TrainSettings, task: Task) -> 
     return WithSampler(model, sampler)
 
 
-def _check_precision(settings: TrainSettings, name: str) -> None:
-    """SettingError if a precision is given for a model that does not heed it."""
-    if (given := settings.model.precision) != FLOAT32:
+def check_precision(given: Precision, name: str) -> None:
+    """SettingError if a precision other than float32 is given for a model that does not heed it."""
+    if given != FLOAT32:
         others = ", ".join(backend.written for backend in BACKENDS if backend.lowers)
         message = f"model {name} takes no {{model.precision}}: it is for {others}"
         raise SettingError("model.precision", FLOAT32, given, message)
