@@ -86,6 +86,7 @@ def test_problems_and_updates_that_were_given_are_not_silently_overruled_by_the_
         ("seed", -1),
         ("model.threads", 0),
         ("model.device", "tpu"),
+        ("model.precision", "float16"),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_name_in_one_line(name: str, value: object) -> None:
@@ -175,10 +176,10 @@ def test_a_section_is_a_record_of_its_class() -> None:
 
 def test_every_setting_is_said_to_be_something_and_no_two_have_one_flag() -> None:
     settings = all_settings()
-    assert len(settings) == 68
+    assert len(settings) == 69
     assert all(each.help and each.kind.expected for each in settings.values())
     flags = [each.flag for each in settings.values() if each.flag]
-    assert len(flags) == len(set(flags)) == 56
+    assert len(flags) == len(set(flags)) == 57
     sections = sections_in(TrainSettings)
     assert len(sections) == 11 and all(
         len(fields(kind)) <= 25 and vars(kind)["section"] == name for name, kind in sections.items()
