@@ -27,7 +27,9 @@ __all__ = ["Comparison", "Lowered", "chosen_precision", "compare", "lower"]
 FASTER = 1.2
 """How many times as fast decoding has to be for `auto` to take bfloat16."""
 MOST_DIFFERENCE = 0.02
-"""Maximum mean absolute difference of log-probabilities from float32, nats; a model that differs more is refused."""
+"""Maximum mean absolute difference of log-probabilities from float32 with which `auto` takes bfloat16, nats."""
+REFUSED_DIFFERENCE = 0.05
+"""A model that differs more is refused."""
 _HINT = "use {model.precision} float32"
 _MATRICES = ("queries_keys_values", "output", "gate_up", "down")
 _ROWS = 16
@@ -109,10 +111,10 @@ def chosen_precision(weights: LlamaWeights | None, precision: Precision) -> tupl
     found = compare(lowered)
     if auto and (found.speed < FASTER or found.difference > MOST_DIFFERENCE):
         return None, ""
-    if found.difference > MOST_DIFFERENCE:
+    if found.difference > REFUSED_DIFFERENCE:
         raise ModelError(
             f"bfloat16 changes this model's log-probabilities by {found.difference:.2g} nats on average, more than "
-            f"{MOST_DIFFERENCE}",
+            f"{REFUSED_DIFFERENCE}",
             hint=_HINT,
         )
     return lowered, (
