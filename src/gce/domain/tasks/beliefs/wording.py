@@ -13,7 +13,7 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from gce.domain.tasks.beliefs.question import BeliefQuestion, Opinion
+from gce.domain.tasks.beliefs.question import BeliefQuestion, Opinion, Related
 
 __all__ = [
     "ANSWER_FORMATS",
@@ -22,7 +22,9 @@ __all__ = [
     "belief_prompt",
     "drawn_wording",
     "opinion_text",
+    "opposite_of",
     "question_text",
+    "questions_about",
     "side_texts",
     "situation_text",
     "with_opinion",
@@ -123,6 +125,38 @@ def with_opinion(
         ValueError: another option, or a reliability that is not above 0 and below 1.
     """
     return evolve(question, opinion=Opinion(option, reliability))
+
+
+def opposite_of(question: BeliefQuestion) -> BeliefQuestion:
+    """Return the question whose claim is the opposite of this one's."""
+    first, second = question.options
+
+    def less(belief: float | None) -> float | None:
+        return None if belief is None else 1.0 - belief
+
+    opinion = question.opinion
+    return evolve(
+        question,
+        claim=question.claim if question.world is None else second,
+        options=(second, first),
+        prior=less(question.prior),
+        path=tuple(1.0 - each for each in question.path),
+        posterior=less(question.posterior),
+        outcome=None if question.outcome is None else 1 - question.outcome,
+        posterior_with_withheld=less(question.posterior_with_withheld),
+        opinion=evolve(opinion, option=1 - opinion.option) if opinion and opinion.option is not None else opinion,
+        signals=tuple(-each for each in question.signals),
+        related=(),
+    )
+
+
+def questions_about(question: BeliefQuestion, related: Related) -> tuple[BeliefQuestion, ...]:
+    """Return a question about each of the related claims, whose posterior is known and whose outcome is not."""
+    unknown = evolve(question, prior=None, path=(), outcome=None, posterior_with_withheld=None, signals=(), related=())
+    return tuple(
+        evolve(unknown, claim=claim, options=(claim, f"it is not so that {claim}"), posterior=posterior)
+        for claim, posterior in zip(related.claims, related.posteriors, strict=True)
+    )
 
 
 def after_pieces(question: BeliefQuestion, pieces: int) -> BeliefQuestion:
