@@ -17,7 +17,9 @@ from gce.domain.verdicts import Status, Verdict, Violation
 
 __all__ = ["Answer", "Reading", "answered_by"]
 
-Reading = Literal["", "before", "along", "opinion", "order", "sample", "complement", "implication", "partition", "label"]
+Reading = Literal[
+    "", "before", "along", "opinion", "order", "sample", "complement", "implication", "partition", "label"
+]
 """What an attempt was asked for: empty for an attempt that is to solve the problem. Any other is a further answer that
 metrics compare with the one that counts. before: before the evidence or before any reasoning; along: in between;
 opinion: with a user's opinion; order: with the options in one order; sample: one of several independent samples; complement: in the opposite of the

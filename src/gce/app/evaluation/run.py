@@ -209,7 +209,7 @@ def _several(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evalu
 def _with_another(
     given: EvaluateSettings, alone: Mapping[str, EvaluateSettings], task: Task, watcher: Watcher, access: Access
 ) -> EvaluateSettings:
-    """The settings for one of several models, with the next of them in the role of another, where a strategy asks it."""
+    """The settings for one of several models, with the next of them as another one where the strategy asks it."""
     if not any(ANOTHER in each.roles for each in _strategies(given).values()) or ANOTHER in given.roles:
         return given
     names = list(alone)

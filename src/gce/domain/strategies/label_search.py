@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import exp
 from typing import Any
 
-from gce.domain.metrics.beliefs.label_search import LabelSearch, Labels, label_search
+from gce.domain.metrics.beliefs.label_search import Labels, LabelSearch, searching
 from gce.domain.problems import Message, Problem
 from gce.domain.randomness import generator
 from gce.domain.strategies.predictions import LABELS, NO, YES, asked_for_label, log_shares
@@ -33,20 +33,13 @@ __all__ = ["LABEL_SEARCH"]
 
 ITERATIONS, MOST = 50, 1000
 """Of the search by default, and at most."""
-CLAIMS = 6
-"""Most claims that are labelled: the claim, its opposite, and the first related ones."""
+CLAIMS = 4
+"""Most claims that are labelled: the claim, its opposite, and the first related ones. Predictions are remembered, and
+there are at most 2^(CLAIMS - 1) different ones of each claim."""
 
 Key = tuple[int, tuple[tuple[int, int], ...]]
 """An example, and the labels of the others."""
 Pairs = frozenset[tuple[int, int, int, int]]
-
-
-class _UnknownError(Exception):
-    """A prediction that nobody was asked for yet."""
-
-    def __init__(self, key: Key) -> None:
-        super().__init__(key)
-        self.key = key
 
 
 def _with_iterations(written: str) -> Strategy:
@@ -55,41 +48,40 @@ def _with_iterations(written: str) -> Strategy:
     def converse(task: Task, problem: Problem, settings: Settings) -> Exchange:
         known = beliefs_of(task)
         claims, contradictions = _claims(known, problem)
-        search = LabelSearch(iterations=iterations)
-        answers: dict[Key, tuple[float, ...]] = {}
+        search = searching(
+            len(claims),
+            len(LABELS),
+            generator("label search", settings.seed, problem.key),
+            inconsistent=lambda *pair: pair in contradictions,
+            settings=LabelSearch(iterations=iterations),
+        )
+        predicted: dict[Key, tuple[float, float]] = {}
 
-        def predict(example: int, labels: Labels) -> tuple[float, ...]:
+        def prediction(example: int, labels: Labels) -> Generator[Score, Any, tuple[float, float] | Failed]:
             key = (example, tuple(sorted(labels.items())))
-            if key not in answers:
-                raise _UnknownError(key)
-            return answers[key]
-
-        def found() -> tuple[dict[int, int], float]:
-            labels = label_search(
-                len(claims),
-                len(LABELS),
-                predict,
-                generator("label search", settings.seed, problem.key),
-                inconsistent=lambda *pair: pair in contradictions,
-                settings=search,
-            )
-            others = {each: label for each, label in labels.items() if each != 0}
-            return labels, exp(predict(0, others)[0])
-
-        # The search is a pure function: it starts again, with one more prediction, until it has all that it needs.
-        while True:
-            try:
-                labels, belief = found()
-                break
-            except _UnknownError as unknown:
-                shares = yield from _asked(claims, unknown.key)
+            if key not in predicted:
+                shares = yield from _asked(claims, key)
                 if isinstance(shares, Failed):
                     return shares
-                answers[unknown.key] = shares[YES], shares[NO]
+                predicted[key] = shares[YES], shares[NO]
+            return predicted[key]
+
+        labels, asked = None, next(search)
+        while labels is None:
+            found = yield from prediction(*asked)
+            if isinstance(found, Failed):
+                return found
+            try:
+                asked = search.send(found)
+            except StopIteration as ended:
+                labels = ended.value
+        found = yield from prediction(0, {each: label for each, label in labels.items() if each != 0})
+        if isinstance(found, Failed):
+            return found
         readings = (
             draft_of(claims[each], known.write(1.0 - label), reading="label") for each, label in sorted(labels.items())
         )
-        return (*readings, draft_of(problem, known.write(min(belief, 1.0))))
+        return (*readings, draft_of(problem, known.write(min(exp(found[0]), 1.0))))
 
     return Strategy(
         "label-search",

@@ -73,6 +73,8 @@ class BeliefAgent:
         self._questions: dict[str, list[BeliefQuestion]] = {}
         for question in questions:
             self._questions.setdefault(question.background, []).append(question)
+        self._found: dict[str, list[BeliefQuestion]] = {}
+        """By text, of those that were asked for before."""
         self._reasons = reasons
         self._first_letter = first_letter
 
@@ -159,6 +161,8 @@ class BeliefAgent:
 
     def _questions_in(self, text: str) -> list[BeliefQuestion]:
         """The questions that the text may ask, the likeliest first."""
+        if text in self._found:
+            return self._found[text]
         found = [
             ((text.index(background), -_seen(each, text), len(each.evidence), place), each)
             for background, questions in self._questions.items()
@@ -166,7 +170,8 @@ class BeliefAgent:
             for place, each in enumerate(questions)
             if any(claim in text for claim in _claims(each))
         ]
-        return [each for _, each in sorted(found, key=lambda each: each[0])]
+        self._found[text] = [each for _, each in sorted(found, key=lambda each: each[0])]
+        return self._found[text]
 
     def _belief(self, text: str) -> float:
         said = _stated(text)
@@ -223,8 +228,12 @@ def _seen(question: BeliefQuestion, text: str) -> int:
 
 
 def questions_of(task: Task, preset: str, *, count: int) -> list[BeliefQuestion]:
-    """Return the first `count` questions of each tier of a preset, of the dev and test splits, and some for examples."""
-    drawn: list[tuple[Split, int, int]] = [("dev", count, 0), ("test", count, 0), ("train", min(count, TAUGHT), key("examples"))]
+    """Return the first `count` questions of each tier of a preset, of the dev and test split, and some of examples."""
+    drawn: list[tuple[Split, int, int]] = [
+        ("dev", count, 0),
+        ("test", count, 0),
+        ("train", min(count, TAUGHT), key("examples")),
+    ]
     return [
         problem.instance
         for tier in task.tiers(preset)

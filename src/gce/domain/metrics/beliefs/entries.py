@@ -189,7 +189,7 @@ def _noted(*names: str) -> Rows:
 
 
 def _grades(conversations: Sequence[Conversation]) -> list[Row]:
-    """The judge's grade of each last answer, and its exact score -(b - t)^2 without rounding errors; an unreadable belief has -1."""
+    """The judge's grade of each last answer, and its exact score -(b - t)^2, rounded; an unreadable belief has -1."""
     rows: list[Row] = []
     for each in _judged(conversations):
         grade, belief, target = (each.last.measure(name) for name in ("grade", "belief", "target"))
