@@ -99,7 +99,7 @@ def test_agents_have_the_expected_signs_alone(tmp_path: Path, capsys: pytest.Cap
 
     noisy = evaluated(capsys, "--model", named("exact_bayes_with_noise"), "--strategies", "coherence,judge")["beliefs"]
     assert noisy["complement error"]["coherence"]["low"] > 0.0
-    assert noisy["partition error"]["coherence"]["low"] > 0.0
+    assert noisy["partition error"]["coherence"]["value"] > 0.1
 
     lines = kept.read_bytes().splitlines(keepends=True)
     kept.write_bytes(b"".join(lines[: len(lines) // 2]))
@@ -118,9 +118,8 @@ def test_a_second_model_is_bound_by_models(capsys: pytest.CaptureFixture[str]) -
     peers = evaluated(capsys, "--models", pair, "--strategies", "peer-prediction")["beliefs"]["peer prediction"]
     others = evaluated(capsys, "--models", named("never_updates", "exact_bayes"), "--strategies", "peer-prediction")
     assert others["beliefs"]["peer prediction"][named("never_updates")]["value"] == pytest.approx(0.0, abs=1e-9)
-    assert peers[named("always_half")]["value"] < 0.1 < 0.3, "a constant tells nothing of the other's answer"
-    informed = evaluated(capsys, "--models", named("exact_bayes", "never_updates"), "--strategies", "peer-prediction")
-    assert informed["beliefs"]["peer prediction"][named("exact_bayes")]["value"] != 0.0
+    assert others["beliefs"]["peer prediction"][named("exact_bayes")]["value"] != 0.0
+    assert peers[named("always_half")]["value"] < 0.1, "a constant tells nothing of the other's answer"
 
     judged = evaluated(
         capsys, "--models", named("exact_bayes_with_noise", "exact_bayes"), "--strategies", "judge@red+another"
@@ -180,7 +179,8 @@ def test_related_claims_are_asked_in_the_wording_of_the_problem() -> None:
         assert opposite.id == problem.id
         assert opposite.instance.target == pytest.approx(1 - question.target)
         assert opposite.instance.outcome == 1 - question.outcome
-        assert KNOWN.opposite(opposite).instance == evolve(question, related=())
+        twice = KNOWN.opposite(opposite).instance
+        assert twice.options == question.options and twice.path == pytest.approx(question.path)
         assert opposite.prompt[-1].content == problem.prompt[-1].content.replace(
             f"that {question.options[0]}?", f"that {question.options[1]}?"
         )

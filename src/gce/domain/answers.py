@@ -18,12 +18,22 @@ from gce.domain.verdicts import Status, Verdict, Violation
 __all__ = ["Answer", "Reading", "answered_by"]
 
 Reading = Literal[
-    "", "before", "along", "opinion", "order", "sample", "complement", "implication", "partition", "label"
+    "",
+    "before",
+    "along",
+    "opinion",
+    "order",
+    "sample",
+    "complement",
+    "implication",
+    "partition",
+    "label",
 ]
 """What an attempt was asked for: empty for an attempt that is to solve the problem. Any other is a further answer that
 metrics compare with the one that counts. before: before the evidence or before any reasoning; along: in between;
-opinion: with a user's opinion; order: with the options in one order; sample: one of several independent samples; complement: in the opposite of the
-claim; implication, partition: in related claims, in their order; label: a claim's label, 1 for true and 0 for false."""
+opinion: with a user's opinion; order: with the options in one order; sample: one of several independent samples;
+complement: in the opposite of the claim; implication, partition: in related claims, in their order; label: a claim's
+label, 1 for true and 0 for false."""
 
 
 @frozen
