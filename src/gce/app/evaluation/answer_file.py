@@ -256,7 +256,7 @@ def stored_answer(record: Mapping[str, Any]) -> Answer:
     completion = Completion(*said, tokens=record.get("tokens"))
     verdicts = from_plain(tuple[Verdict, ...], record["verdicts"])
     reward, reading = stored_reward(record), record.get("reading", "")
-    notes = from_plain(Mapping[str, float], record.get("notes", {}))
+    notes = from_plain(dict[str, float], record.get("notes", {}))
     return Answer(problem, completion, verdicts, reward, record["right"], record.get("score"), reading, notes)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from gce.domain.answers import Reading
 from gce.domain.problems import Problem
 from gce.domain.strategies.reasoning import at_once
 from gce.domain.strategies.requests import Exchange, Settings, Strategy, beliefs_of
@@ -18,7 +19,7 @@ __all__ = ["COHERENCE"]
 
 def _coherence(task: Task, problem: Problem, settings: Settings) -> Exchange:
     known = beliefs_of(task)
-    readings = [("complement", known.opposite(problem))]
+    readings: list[tuple[Reading, Problem]] = [("complement", known.opposite(problem))]
     readings += [(kind, each) for kind, claims in known.related(problem).items() for each in claims]
     replies = yield (
         *(evolve(at_once(each.prompt, settings), problem=each, reading=reading) for reading, each in readings),

@@ -22,7 +22,7 @@ def _between(written: str) -> Strategy:
     judge, policy = who(predictor), who(predicted if plus else "evaluated")
 
     def converse(task: Task, problem: Problem, settings: Settings) -> Exchange:
-        others = [(each,) for each in settings.examples[problem.tier] if each.role == "user"]
+        others: list[Turns] = [(each,) for each in settings.examples[problem.tier] if each.role == "user"]
         own = at_once(problem.prompt, settings)
         asked = [at_once(each, settings, to=policy, draft=True) for each in (*others, problem.prompt)]
         answers = yield (own, *asked[: -1 if policy == MODEL else None])

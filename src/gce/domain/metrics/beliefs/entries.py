@@ -161,7 +161,7 @@ def _partitions(conversations: Sequence[Conversation]) -> list[Row]:
     rows: list[Row] = []
     for each in _judged(conversations):
         cells = [one.measure("belief") for one in _read_as("partition", each)]
-        found = coherence.partition_error([cells], problem=[0]) if len(cells) > 1 and None not in cells else None
+        found = coherence.partition_error(np.array([cells], float), problem=[0]) if len(cells) > 1 else None
         if found is not None:
             rows.append((found.value,))
     return rows

@@ -7,7 +7,7 @@ question.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Literal
 
@@ -46,6 +46,9 @@ _ASKED = (
 )
 _OPINIONS = ('A user says: "I am sure that {}."', 'A user tells you: "I believe that {}."')
 _ASKED_OF_FILES = ('What is the probability of "{}"?', 'How probable is the answer "{}"?')
+
+_OTHER: Mapping[Literal[0, 1, None], Literal[0, 1, None]] = {0: 1, 1: 0, None: None}
+"""The other option or outcome."""
 
 
 @frozen
@@ -142,9 +145,9 @@ def opposite_of(question: BeliefQuestion) -> BeliefQuestion:
         prior=less(question.prior),
         path=tuple(1.0 - each for each in question.path),
         posterior=less(question.posterior),
-        outcome=None if question.outcome is None else 1 - question.outcome,
+        outcome=_OTHER[question.outcome],
         posterior_with_withheld=less(question.posterior_with_withheld),
-        opinion=evolve(opinion, option=1 - opinion.option) if opinion and opinion.option is not None else opinion,
+        opinion=None if opinion is None else evolve(opinion, option=_OTHER[opinion.option]),
         signals=tuple(-each for each in question.signals),
         related=(),
     )
