@@ -276,8 +276,20 @@ def conversations() -> list[Conversation]:
         asked = [{"belief": float(rng.uniform(0.2, 0.8)), **mark} for mark in marks]
         found.append(conversation(problem, asked[1:] + asked[:1], exact, place % 2))
         again = [{"belief": float(rng.uniform(0.2, 0.8))} for _ in range(3)]
-        found += [conversation(problem, again, exact, place % 2, reading) for reading in ("order", "sample")]
+        readings = ("order", "sample", "complement", "implication", "partition", "label")
+        found += [conversation(problem, again, exact, place % 2, reading) for reading in readings]
+        for _ in range(2):
+            noted = conversation(problem, [{"belief": float(rng.uniform()), "target": exact}], exact, place % 2)
+            notes = {**{name: -float(rng.uniform(0.1, 2)) for name in NOTES}, "report tokens": 5.0}
+            notes["grade"] = float(rng.uniform())
+            found.append(evolve(noted, attempts=(evolve(noted.last, notes=notes),)))
     return found
+
+
+NOTES = (
+    *("predicted given", "predicted blind", "own given", "own blind", "peer's given", "peer's blind"),
+    *("report given", "report blind"),
+)
 
 
 def conversation(

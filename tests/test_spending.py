@@ -64,18 +64,20 @@ def test_a_limit_is_what_may_be_used_and_not_exceeded(limits: Limits, reached: s
     ("model", "of"),
     [
         ("openai:gpt-5", "openai:gpt-5"),
-        ("openai:gpt-5-2025-08-07", "openai:gpt-5"),
-        ("openai:gpt-5-20250807", "openai:gpt-5"),
+        ("openai:gpt-5-2025-08-07", None),
+        ("openai:gpt-5-20250807", None),
         ("openai:gpt-5-latest", "openai:gpt-5"),
-        ("openai:gpt-5-mini-2025-08-07", "openai:gpt-5-mini"),
+        ("openai:gpt-5-mini-2025-08-07", None),
         ("openai:gpt-5-nano", None),
         ("openai:gpt-5-2025", None),
         ("openai:gpt-5-latest-pro", None),
         ("azure:gpt-5", None),
     ],
 )
-def test_a_dated_snapshot_has_the_price_of_its_model_and_nothing_else_has(model: str, of: str | None) -> None:
+def test_a_dated_snapshot_has_no_price_but_its_own(model: str, of: str | None) -> None:
     assert find_price(model, PRICES) == (None if of is None else PRICES[of])
+    own = Price(7, 70)
+    assert find_price(model, {**PRICES, model: own}) == own
 
 
 @hypothesis_settings(max_examples=50)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Literal, get_args
 
@@ -17,10 +17,23 @@ from gce.domain.verdicts import Status, Verdict, Violation
 
 __all__ = ["Answer", "Reading", "answered_by"]
 
-Reading = Literal["", "before", "along", "opinion", "order", "sample"]
+Reading = Literal[
+    "",
+    "before",
+    "along",
+    "opinion",
+    "order",
+    "sample",
+    "complement",
+    "implication",
+    "partition",
+    "label",
+]
 """What an attempt was asked for: empty for an attempt that is to solve the problem. Any other is a further answer that
 metrics compare with the one that counts. before: before the evidence or before any reasoning; along: in between;
-opinion: with a user's opinion; order: with the options in one order; sample: one of several independent samples."""
+opinion: with a user's opinion; order: with the options in one order; sample: one of several independent samples;
+complement: in the opposite of the claim; implication, partition: in related claims, in their order; label: a claim's
+label, 1 for true and 0 for false."""
 
 
 @frozen
@@ -37,6 +50,8 @@ class Answer:
     score: float | None = None
     """The raw score that was mapped to the reward; None if the task declares no score range."""
     reading: Reading = field(default="", validator=validators.in_(get_args(Reading)))
+    notes: Mapping[str, float] = field(factory=dict)
+    """Finite numbers that the strategy found beside the answer: log-probabilities in nats, grades."""
 
     @property
     def outcome(self) -> Status:
@@ -49,8 +64,9 @@ class Answer:
         return self.outcome == "failed"
 
     def measure(self, name: str) -> float | None:
-        """A measure that a verdict has under this name; None if none has."""
-        return next((each.measures[name] for each in self.verdicts if name in each.measures), None)
+        """A measure that a verdict has under this name, or else a note; None if there is none."""
+        found = (each.measures[name] for each in self.verdicts if name in each.measures)
+        return next(found, self.notes.get(name))
 
     @property
     def reason(self) -> str:

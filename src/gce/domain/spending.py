@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from attrs import field, frozen, validators
 
 __all__ = ["Limits", "Price", "Used", "cost_of", "find_price", "over"]
 
-_SNAPSHOT = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)")
-"""What may follow a model's name without changing its price: the date of a snapshot."""
+_LATEST = "-latest"
+"""What may follow a model's name without changing its price."""
 _not_negative = validators.ge(0)
 
 
@@ -80,8 +79,8 @@ def over(limits: Limits, used: Used) -> str:
 
 
 def find_price(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a model as `--model` names it, or of the model of which it is a dated snapshot."""
-    if model in prices:
-        return prices[model]
-    dated = _SNAPSHOT.search(model)
-    return prices.get(model[: dated.start()]) if dated and dated.end() == len(model) else None
+    """Return the price of a model as `--model` names it; None if the table does not have it.
+
+    A dated snapshot has a price of its own: providers change prices from one snapshot to the next.
+    """
+    return prices.get(model, prices.get(model.removesuffix(_LATEST)))

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from attrs import fields, frozen
+from attrs import field, fields, frozen
 
 from gce.app.evaluation.scoring import answer_record, stored_reward
 from gce.app.wiring.files import check_appended
@@ -164,7 +164,14 @@ class AnswerFile:
         }
         completion = Completion(problem.key, **said)
         return Answer(
-            problem, completion, found.verdicts, stored_reward(record), found.right, found.score, found.reading
+            problem,
+            completion,
+            found.verdicts,
+            stored_reward(record),
+            found.right,
+            found.score,
+            found.reading,
+            found.notes,
         )
 
 
@@ -188,6 +195,7 @@ class _Attempt:
     error: str = ""
     reasoning: str = ""
     reading: Reading = ""
+    notes: Mapping[str, float] = field(factory=dict)
     instance: Any = None
     """Of a variant of the problem; None for the problem itself."""
 
@@ -196,7 +204,8 @@ def _record(attempt: Answer, problem: Problem) -> dict[str, Any]:
     """An attempt as `_Attempt` says."""
     variant = {} if attempt.problem == problem else {"instance": to_plain(attempt.problem.instance)}
     reading = {"reading": attempt.reading} if attempt.reading else {}
-    return {**answer_record(attempt), "error": attempt.completion.error, **reading, **variant}
+    notes = {"notes": dict(attempt.notes)} if attempt.notes else {}
+    return {**answer_record(attempt), "error": attempt.completion.error, **reading, **notes, **variant}
 
 
 def _conversation(record: Mapping[str, Any], attempts: Iterable[Answer]) -> Conversation:
@@ -247,7 +256,8 @@ def stored_answer(record: Mapping[str, Any]) -> Answer:
     completion = Completion(*said, tokens=record.get("tokens"))
     verdicts = from_plain(tuple[Verdict, ...], record["verdicts"])
     reward, reading = stored_reward(record), record.get("reading", "")
-    return Answer(problem, completion, verdicts, reward, record["right"], record.get("score"), reading)
+    notes = from_plain(dict[str, float], record.get("notes", {}))
+    return Answer(problem, completion, verdicts, reward, record["right"], record.get("score"), reading, notes)
 
 
 @frozen

@@ -18,6 +18,7 @@ from gce.domain.conversations import Conversation
 from gce.domain.problems import Problem
 from gce.domain.randomness import key
 from gce.domain.strategies.requests import (
+    ANOTHER,
     MODEL,
     RESET,
     Act,
@@ -75,7 +76,8 @@ def check_needs(
             if environments is None:
                 raise BadInput(f"strategy {strategy.name} needs an environment, got none")
         elif (role or MODEL) not in models:
-            raise BadInput(f"strategy {strategy.name} needs a model for the role {role!r}, got none")
+            hint = "give two models with {models}" if role == ANOTHER else ""
+            raise BadInput(f"strategy {strategy.name} needs a model for the role {role!r}, got none", hint=hint)
         elif capability not in _capabilities(models[role or MODEL]):
             whose = f"the model for the role {role!r}" if role else "the model"
             raise BadInput(f"strategy {strategy.name} needs {whose} to {capability}, which it does not support")
@@ -315,7 +317,7 @@ class _Open:
         return tuple(
             each
             if each.verdicts or each.failed
-            else evolve(self.judged(each.problem, each.completion), reading=each.reading)
+            else evolve(self.judged(each.problem, each.completion), reading=each.reading, notes=each.notes)
             for each in value
         )
 

@@ -59,7 +59,7 @@ from gce.domain.paired import Gain
 from gce.domain.problems import Problem
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
-from gce.domain.strategies.requests import Settings, Strategy
+from gce.domain.strategies.requests import ANOTHER, Settings, Strategy
 from gce.domain.strategies.single_turn import FEW_SHOT, ZERO_SHOT
 from gce.domain.tasks import Task, draw_problems
 from gce.errors import BadInput, ModelError, SettingError
@@ -195,7 +195,7 @@ def _several(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evalu
     found = {}
     for name, each in alone.items():
         watcher.say(f"model {name}")
-        found[name] = _evaluated(each, watcher, access)
+        found[name] = _evaluated(_with_another(each, alone, task, watcher, access), watcher, access)
     first = next(iter(found.values()))
     (strategy,) = first.strategies
     return evolve(
@@ -204,6 +204,18 @@ def _several(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evalu
         strategies={name: each.strategies[strategy] for name, each in found.items()},
         measured={name: each.measured[strategy] for name, each in found.items()},
     )
+
+
+def _with_another(
+    given: EvaluateSettings, alone: Mapping[str, EvaluateSettings], task: Task, watcher: Watcher, access: Access
+) -> EvaluateSettings:
+    """The settings for one of several models, with the next of them as another one where the strategy asks it."""
+    if not any(ANOTHER in each.roles for each in _strategies(given).values()) or ANOTHER in given.roles:
+        return given
+    names = list(alone)
+    following = alone[names[(names.index(given.model_name) + 1) % len(names)]]
+    another = _model(following, task, find_preset(task, given.preset or ""), None, watcher, access)
+    return evolve(given, roles={ANOTHER: another, **given.roles})
 
 
 def _evaluated(given: EvaluateSettings, watcher: Watcher, access: Access) -> Evaluation:
@@ -483,7 +495,8 @@ class _Holding:
                 changed += 1
                 del found[which]
                 if len(again) == 1:
-                    found[which] = evolve(held, attempts=again)
+                    attempt = evolve(again[0], reading=held.last.reading, notes=held.last.notes)
+                    found[which] = evolve(held, attempts=(attempt,))
                     kept.add(name, which, found[which], 0.0)
         said = f"; {changed} verdicts changed" if changed else ""
         self.watcher.say(f"{name}: {stored} answers reused from {self.given.answers}, judged again{said}")

@@ -6,19 +6,23 @@ by reasoning is then measured as their change with evidence is. That first answe
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from gce.domain.problems import Problem
 from gce.domain.strategies.requests import (
+    MODEL,
     Ask,
     Exchange,
     Settings,
     Strategy,
+    Turns,
     continued,
     instructed,
     whole_number,
 )
 from gce.domain.tasks.task import Task
 
-__all__ = ["ANSWER_ALONE", "CHAIN_OF_THOUGHT", "DIRECT", "LENGTH_CONTROLLED", "before_reasoning"]
+__all__ = ["CHAIN_OF_THOUGHT", "DIRECT", "LENGTH_CONTROLLED", "STEP_BY_STEP", "at_once", "before_reasoning"]
 
 ANSWER_ALONE = "Do not reason. Reply with the answer alone, in the form that is asked for."
 STEP_BY_STEP = "Think step by step before you answer, and write your reasoning down."
@@ -36,8 +40,13 @@ def before_reasoning(task: Task, problem: Problem, settings: Settings) -> tuple[
     """Return the request for a belief before any reasoning; nothing for a task without beliefs."""
     if task.teaching.beliefs is None:
         return ()
+    return (evolve(at_once(problem.prompt, settings), reading="before"),)
+
+
+def at_once(turns: Turns, settings: Settings, *, to: str = MODEL, draft: bool = False) -> Ask:
+    """Return the request for an answer without any reasoning."""
     limit = min(settings.max_tokens or SHORT, SHORT)
-    return (Ask(instructed(problem.prompt, ANSWER_ALONE), max_tokens=limit, reading="before"),)
+    return Ask(instructed(turns, ANSWER_ALONE), to=to, draft=draft, max_tokens=limit)
 
 
 def _direct(_task: Task, problem: Problem, _settings: Settings) -> Exchange:

@@ -15,6 +15,7 @@ from gce.domain.tasks.parts import Beliefs
 from gce.domain.tasks.task import Task
 
 __all__ = [
+    "ANOTHER",
     "MODEL",
     "RESET",
     "Act",
@@ -38,6 +39,9 @@ __all__ = [
 
 MODEL = "model"
 """The role of the model under test."""
+
+ANOTHER = "another"
+"""The role of a second model, which `gce evaluate --models` binds to the next of the models."""
 
 RESET = "reset"
 """Name of the act that begins an episode; its observation is the episode's first."""

@@ -45,6 +45,13 @@ class Beliefs:
     with_opinion: Callable[[Problem, Literal[0, 1], float | None], Problem]
     """(problem, option, reliability) -> the variant with a user who believes in the claim, 0, or in its opposite, 1.
     The prompt states the probability, above 0 and below 1, that he is right, unless it is None."""
+    opposite: Callable[[Problem], Problem]
+    """The variant that asks about the opposite of the claim."""
+    related: Callable[[Problem], Mapping[Literal["implication", "partition"], tuple[Problem, ...]]]
+    """Variants that ask about related claims, by how they hang together: each implies the next, or exactly one is
+    true."""
+    withheld: Callable[[Problem], str]
+    """A further piece of evidence that the world gave and the problem does not show; empty if there is none."""
     situation: Callable[[Problem], str]
     """The prompt without its question and without the answer format."""
     question: Callable[[Problem], str]

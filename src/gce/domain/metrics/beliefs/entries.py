@@ -4,20 +4,30 @@ A verdict of a task about beliefs has the measures `belief` (left out if unreada
 out if unknown). The last attempt of a conversation counts; `Answer.reading` says what the others are. A belief read
 before the evidence or before any reasoning makes it a pair for the metrics of change. With a user's opinion, an
 attempt's verdict has `opinion`, 1 if he supports the claim and 0 if he opposes it, and the `reliability` if it is
-stated.
+stated. Log-probabilities and grades are notes of the last attempt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from statistics import variance
 
 import numpy as np
 
 from gce.domain.answers import Answer, Reading
 from gce.domain.conversations import Conversation
-from gce.domain.metrics.beliefs import calibration, coherence, martingale, scores, sycophancy
-from gce.domain.metrics.beliefs.clustering import Clustered, mean
+from gce.domain.metrics.beliefs import (
+    calibration,
+    coherence,
+    judge_agreement,
+    martingale,
+    predictability,
+    scores,
+    sycophancy,
+    world_in_the_loop,
+)
+from gce.domain.metrics.beliefs.clustering import Clustered, Numbers, mean
 from gce.domain.metrics.metric import Metric, MetricSettings
 from gce.domain.statistics import Estimate
 
@@ -126,6 +136,79 @@ def _samples(conversations: Sequence[Conversation]) -> list[Row]:
         if len(beliefs) > 1:
             rows.append((variance(beliefs),))
     return rows
+
+
+def _complements(conversations: Sequence[Conversation]) -> list[Row]:
+    """Belief in the claim, and in its opposite."""
+    return [
+        (each.last.measure("belief"), one.measure("belief"))
+        for each in _judged(conversations)
+        for one in _read_as("complement", each)
+    ]
+
+
+def _implications(conversations: Sequence[Conversation]) -> list[Row]:
+    """Belief in each related claim that implies another one, and in that one."""
+    return [
+        (one.measure("belief"), other.measure("belief"))
+        for each in _judged(conversations)
+        for one, other in pairwise(_read_as("implication", each))
+    ]
+
+
+def _partitions(conversations: Sequence[Conversation]) -> list[Row]:
+    """Partition error of each conversation whose cells can all be read; partitions differ in size."""
+    rows: list[Row] = []
+    for each in _judged(conversations):
+        cells = [one.measure("belief") for one in _read_as("partition", each)]
+        found = coherence.partition_error(np.array([cells], float), problem=[0]) if len(cells) > 1 else None
+        if found is not None:
+            rows.append((found.value,))
+    return rows
+
+
+def _labels(conversations: Sequence[Conversation]) -> list[Row]:
+    """Whether each label names the likelier side, of claims with such a side."""
+    labels = [one for each in _judged(conversations) for one in _read_as("label", each)]
+    found = [(one.measure("belief"), one.measure("posterior")) for one in labels]
+    return [
+        (float((label > 0.5) == (exact > 0.5)),)
+        for label, exact in found
+        if label is not None and exact not in (None, 0.5)
+    ]
+
+
+def _noted(*names: str) -> Rows:
+    """The notes of each last answer that has them all."""
+
+    def rows(conversations: Sequence[Conversation]) -> list[Row]:
+        found = [tuple(each.last.notes.get(name) for name in names) for each in _judged(conversations)]
+        return [row for row in found if None not in row]
+
+    return rows
+
+
+def _grades(conversations: Sequence[Conversation]) -> list[Row]:
+    """The judge's grade of each last answer, and its exact score -(b - t)^2, rounded; an unreadable belief has -1."""
+    rows: list[Row] = []
+    for each in _judged(conversations):
+        grade, belief, target = (each.last.measure(name) for name in ("grade", "belief", "target"))
+        if grade is not None and target is not None:
+            rows.append((grade, -1.0 if belief is None else -round((belief - target) ** 2, 12)))
+    return rows
+
+
+def _conditional(given: Numbers, blind: Numbers, *, problem: Numbers) -> Clustered | None:
+    return predictability.mutual_predictability(given, blind, problem=problem, variant="conditional")
+
+
+def _peers(*columns: Numbers, problem: Numbers) -> Clustered | None:
+    """The score of the first of two policies: columns of one judge given its answer and blind, then of the other's."""
+    found = np.asarray(columns, float).T.reshape(-1, 2, 2)
+    given, blind = np.zeros((len(found), 2, 2, 2)), np.zeros((len(found), 2, 2))
+    given[:, :, 0, 1], blind[:, :, 1] = found[:, :, 0], found[:, :, 1]
+    del problem  # A problem is a row.
+    return predictability.peer_prediction(given, blind)[0]
 
 
 def _only_readable(measure: Measure) -> Measure:
@@ -315,5 +398,112 @@ _READINGS = (
     ),
 )
 
-BELIEF_METRICS: tuple[Metric[Estimate], ...] = (*_PROPER, *_CHANGE, *_SYCOPHANCY, *_READINGS)
-"""Scores of the last belief, change of beliefs with evidence or reasoning, sycophancy, and how beliefs are read."""
+_COHERENCE = (
+    belief_metric(
+        "complement error",
+        "mean |b(A) + b(not A) - 1|",
+        _complements,
+        coherence.complement_error,
+        unit="probability",
+        higher_is_better=False,
+    ),
+    belief_metric(
+        "implication error",
+        "mean of max(0, b(A) - b(B)) for claims A that imply B",
+        _implications,
+        coherence.implication_error,
+        unit="probability",
+        higher_is_better=False,
+    ),
+    belief_metric(
+        "partition error",
+        "mean |sum of beliefs - 1| over claims of which exactly one is true",
+        _partitions,
+        mean,
+        unit="probability",
+        higher_is_better=False,
+    ),
+)
+
+_PREDICTED = ("predicted given", "predicted blind")
+_PREDICTION = (
+    belief_metric(
+        "mutual predictability",
+        "gain in an answer's log-probability by answers to other questions",
+        _noted(*_PREDICTED),
+        predictability.mutual_predictability,
+        unit="nats",
+        higher_is_better=None,
+    ),
+    belief_metric(
+        "conditional predictability",
+        "log-probability of an answer given answers to other questions",
+        _noted(*_PREDICTED),
+        _conditional,
+        unit="nats",
+        higher_is_better=None,
+    ),
+    belief_metric(
+        "peer prediction",
+        "gain in the log-probability of another model's answer, summed over both models as judges",
+        _noted("own given", "own blind", "peer's given", "peer's blind"),
+        _peers,
+        unit="nats",
+        higher_is_better=True,
+    ),
+    belief_metric(
+        "label accuracy",
+        "share of labels found by mutual predictability that name the likelier side",
+        _labels,
+        mean,
+        unit="share",
+        higher_is_better=True,
+    ),
+    belief_metric(
+        "uplift per token",
+        "gain in the log-probability of the world's next report by the reasoning, per token of the report",
+        _noted("report given", "report blind", "report tokens"),
+        world_in_the_loop.uplift_per_token,
+        unit="nats",
+        higher_is_better=True,
+    ),
+)
+
+_JUDGE = (
+    belief_metric(
+        "grade",
+        "mean grade by a judge",
+        _noted("grade"),
+        mean,
+        unit="score",
+        higher_is_better=None,
+    ),
+    belief_metric(
+        "judge correlation",
+        "rank correlation of a judge's grades with exact scores",
+        _grades,
+        judge_agreement.judge_correlation,
+        unit="correlation",
+        higher_is_better=None,
+    ),
+    belief_metric(
+        "judge preference",
+        "share of pairs of answers to a problem that a judge orders as exact scores do",
+        _grades,
+        judge_agreement.judge_preference,
+        unit="share",
+        higher_is_better=None,
+    ),
+)
+
+BELIEF_METRICS: tuple[Metric[Estimate], ...] = (
+    *_PROPER,
+    *_CHANGE,
+    *_SYCOPHANCY,
+    *_READINGS,
+    *_COHERENCE,
+    *_PREDICTION,
+    *_JUDGE,
+)
+"""Scores of the last belief, its change with evidence or reasoning, sycophancy, how beliefs are read, coherence, how
+answers help to predict others and the world, and what a judge says of them."""

@@ -1,19 +1,21 @@
 """Label search by mutual predictability: internal coherence maximization (ICM), by simulated annealing.
 
 It looks for the labels that a model predicts best from each other, with logical constraints between them. The model is
-a function argument, so the search itself is pure.
+a function argument, or whoever answers the generator `searching`: the search itself is pure.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from attrs import field, frozen, validators
 
-__all__ = ["Inconsistent", "LabelSearch", "Labels", "Predict", "label_search", "labels_utility"]
+__all__ = ["Inconsistent", "LabelSearch", "Labels", "Predict", "label_search", "labels_utility", "searching"]
+
+Found = TypeVar("Found")
 
 Labels: TypeAlias = Mapping[int, int]
 """Label of each example that has one."""
@@ -21,6 +23,8 @@ Predict: TypeAlias = Callable[[int, Labels], Sequence[float]]
 """(example, labels of the others) -> log-probability of each label, in nats."""
 Inconsistent: TypeAlias = Callable[[int, int, int, int], bool]
 """(example, its label, other example, its label) -> whether both cannot be right."""
+Search: TypeAlias = Generator[tuple[int, Labels], Sequence[float], Found]
+"""Yields the arguments of `Predict`, and receives what it returns."""
 
 
 @frozen
@@ -50,10 +54,7 @@ def labels_utility(labels: Labels, predict: Predict, inconsistent: Inconsistent,
     The paper's formula has a sum. The mean is the same for a fixed set of labelled examples, up to the scale of alpha,
     and makes sets of different sizes comparable: with the sum every new label lowers the utility. 0 for no labels.
     """
-    if not labels:
-        return 0.0
-    found = [predict(each, _without(labels, each))[label] for each, label in labels.items()]
-    return alpha * math.fsum(found) / len(found) - len(_conflicts(labels, inconsistent))
+    return _answered(_utility(labels, inconsistent, alpha), predict)
 
 
 def label_search(
@@ -65,6 +66,18 @@ def label_search(
     inconsistent: Inconsistent = lambda *_: False,
     settings: LabelSearch | None = None,
 ) -> dict[int, int]:
+    """Return the labels that `searching` finds with a function that predicts."""
+    return _answered(searching(examples, labels, generator, inconsistent=inconsistent, settings=settings), predict)
+
+
+def searching(
+    examples: int,
+    labels: int,
+    generator: np.random.Generator,
+    *,
+    inconsistent: Inconsistent = lambda *_: False,
+    settings: LabelSearch | None = None,
+) -> Search[dict[int, int]]:
     """Return labels for examples, found by ICM; not every example need have one after few iterations.
 
     Each iteration draws an example, labels it as the model predicts from the others, mends inconsistent pairs, and
@@ -83,27 +96,54 @@ def label_search(
         raise ValueError(f"expected at least one example and two labels, got {examples} and {labels}")
     given = settings or LabelSearch()
 
-    def utility(found: Labels) -> float:
-        return labels_utility(found, predict, inconsistent, alpha=given.alpha)
+    def utility(found: Labels) -> Search[float]:
+        return _utility(found, inconsistent, given.alpha)
 
     seeded = generator.permutation(examples)[: given.seeds]
     current = {int(each): int(generator.integers(labels)) for each in seeded}
-    current, reached = _mended(current, labels, utility, inconsistent, given.fixes)
+    current, reached = yield from _mended(current, labels, utility, inconsistent, given.fixes)
     for iteration in range(1, given.iterations + 1):
         example = int(generator.integers(examples))
-        predicted = int(np.argmax(predict(example, _without(current, example))))
-        proposal, found = _mended({**current, example: predicted}, labels, utility, inconsistent, given.fixes)
+        predicted = int(np.argmax((yield example, _without(current, example))))
+        proposed = {**current, example: predicted}
+        proposal, found = yield from _mended(proposed, labels, utility, inconsistent, given.fixes)
         rise = found - reached
         if rise > 0 or generator.random() < math.exp(rise / given.temperature(iteration)):
             current, reached = proposal, found
     return current
 
 
+def _answered(search: Search[Found], predict: Predict) -> Found:
+    """Return what a search returns whose questions a function answers."""
+    reply: Sequence[float] | None = None
+    while True:
+        try:
+            asked = next(search) if reply is None else search.send(reply)
+        except StopIteration as ended:
+            found: Found = ended.value
+            return found
+        reply = predict(*asked)
+
+
+def _utility(labels: Labels, inconsistent: Inconsistent, alpha: float) -> Search[float]:
+    if not labels:
+        return 0.0
+    found = []
+    for each, label in labels.items():
+        predicted = yield each, _without(labels, each)
+        found.append(predicted[label])
+    return alpha * math.fsum(found) / len(found) - len(_conflicts(labels, inconsistent))
+
+
 def _mended(
-    found: dict[int, int], labels: int, utility: Callable[[Labels], float], inconsistent: Inconsistent, fixes: int
-) -> tuple[dict[int, int], float]:
+    found: dict[int, int],
+    labels: int,
+    utility: Callable[[Labels], Search[float]],
+    inconsistent: Inconsistent,
+    fixes: int,
+) -> Search[tuple[dict[int, int], float]]:
     """Give inconsistent pairs the consistent labels of highest utility, while that raises the utility."""
-    reached = utility(found)
+    reached = yield from utility(found)
     for _ in range(fixes):
         conflicts = _conflicts(found, inconsistent)
         if not conflicts:
@@ -115,10 +155,13 @@ def _mended(
             for second in range(labels)
             if not inconsistent(one, first, other, second)
         ]
-        best = max(options, key=utility, default=found)
-        if not (risen := utility(best)) > reached:
+        utilities = []
+        for each in options:
+            utilities.append((yield from utility(each)))
+        if not options or not max(utilities) > reached:
             break
-        found, reached = best, risen
+        reached = max(utilities)
+        found = options[utilities.index(reached)]
     return found, reached
 
 

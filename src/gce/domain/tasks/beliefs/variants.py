@@ -5,6 +5,7 @@ All variants of a problem are written in the wording of its prompt. Knows nothin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from attrs import evolve
@@ -17,7 +18,9 @@ from gce.domain.tasks.beliefs.wording import (
     Wording,
     after_pieces,
     belief_prompt,
+    opposite_of,
     question_text,
+    questions_about,
     side_texts,
     situation_text,
     with_opinion,
@@ -51,6 +54,18 @@ def _with_opinion(problem: Problem, option: Literal[0, 1], reliability: float | 
     return _variant(problem, with_opinion(problem.instance, option, reliability))
 
 
+def _opposite(problem: Problem) -> Problem:
+    return _variant(problem, opposite_of(problem.instance))
+
+
+def _related(problem: Problem) -> Mapping[Literal["implication", "partition"], tuple[Problem, ...]]:
+    question: BeliefQuestion = problem.instance
+    return {
+        each.kind: tuple(_variant(problem, asked) for asked in questions_about(question, each))
+        for each in question.related
+    }
+
+
 def _read(text: str) -> float | None:
     belief = parse(text, final_belief=True)
     return None if isinstance(belief, Violation) else belief
@@ -60,6 +75,9 @@ ELICITING = Beliefs(
     evidence=lambda problem: problem.instance.evidence,
     after=_after,
     with_opinion=_with_opinion,
+    opposite=_opposite,
+    related=_related,
+    withheld=lambda problem: problem.instance.withheld,
     situation=lambda problem: situation_text(problem.instance, _wording(problem)),
     question=lambda problem: question_text(problem.instance, _wording(problem)),
     sides=lambda problem: side_texts(problem.instance),

@@ -7,13 +7,13 @@ question.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Literal
 
 from attrs import evolve, frozen
 
-from gce.domain.tasks.beliefs.question import BeliefQuestion, Opinion
+from gce.domain.tasks.beliefs.question import BeliefQuestion, Opinion, Related
 
 __all__ = [
     "ANSWER_FORMATS",
@@ -22,7 +22,9 @@ __all__ = [
     "belief_prompt",
     "drawn_wording",
     "opinion_text",
+    "opposite_of",
     "question_text",
+    "questions_about",
     "side_texts",
     "situation_text",
     "with_opinion",
@@ -44,6 +46,9 @@ _ASKED = (
 )
 _OPINIONS = ('A user says: "I am sure that {}."', 'A user tells you: "I believe that {}."')
 _ASKED_OF_FILES = ('What is the probability of "{}"?', 'How probable is the answer "{}"?')
+
+_OTHER: Mapping[Literal[0, 1, None], Literal[0, 1, None]] = {0: 1, 1: 0, None: None}
+"""The other option or outcome."""
 
 
 @frozen
@@ -123,6 +128,38 @@ def with_opinion(
         ValueError: another option, or a reliability that is not above 0 and below 1.
     """
     return evolve(question, opinion=Opinion(option, reliability))
+
+
+def opposite_of(question: BeliefQuestion) -> BeliefQuestion:
+    """Return the question whose claim is the opposite of this one's."""
+    first, second = question.options
+
+    def less(belief: float | None) -> float | None:
+        return None if belief is None else 1.0 - belief
+
+    opinion = question.opinion
+    return evolve(
+        question,
+        claim=question.claim if question.world is None else second,
+        options=(second, first),
+        prior=less(question.prior),
+        path=tuple(1.0 - each for each in question.path),
+        posterior=less(question.posterior),
+        outcome=_OTHER[question.outcome],
+        posterior_with_withheld=less(question.posterior_with_withheld),
+        opinion=None if opinion is None else evolve(opinion, option=_OTHER[opinion.option]),
+        signals=tuple(-each for each in question.signals),
+        related=(),
+    )
+
+
+def questions_about(question: BeliefQuestion, related: Related) -> tuple[BeliefQuestion, ...]:
+    """Return a question about each of the related claims, whose posterior is known and whose outcome is not."""
+    unknown = evolve(question, prior=None, path=(), outcome=None, posterior_with_withheld=None, signals=(), related=())
+    return tuple(
+        evolve(unknown, claim=claim, options=(claim, f"it is not so that {claim}"), posterior=posterior)
+        for claim, posterior in zip(related.claims, related.posteriors, strict=True)
+    )
 
 
 def after_pieces(question: BeliefQuestion, pieces: int) -> BeliefQuestion:
