@@ -228,15 +228,16 @@ def _estimate(plain: Sequence[float | None]) -> Estimate | None:
 def _digest(conversations: Sequence[Conversation]) -> str:
     """SHA-256 of all that a metric may read of stored answers."""
     rows = [
-        [each.replies, each.prompt_tokens, each.tokens, each.scored]
-        + [
-            [answer.problem.key, answer.completion.text, answer.completion.finish_reason, answer.reward, answer.right]
-            + [answer.reading, to_plain(answer.verdicts)]
-            for answer in each.attempts
-        ]
+        (each.replies, each.prompt_tokens, each.tokens, each.scored, tuple(map(_row, each.attempts)))
         for each in conversations
     ]
     return sha256(json.dumps(rows).encode()).hexdigest()
+
+
+def _row(answer: Answer) -> tuple[Any, ...]:
+    said = answer.completion
+    judged = (answer.reward, answer.right, answer.reading, to_plain(answer.verdicts))
+    return answer.problem.key, said.text, said.finish_reason, *judged
 
 
 def _quantiles(conversations: Sequence[Conversation]) -> tuple[float, ...]:

@@ -7,9 +7,10 @@ b, it is also compared with the line that says 1 - b, which has the same form.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from math import fsum, isfinite
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from attrs import frozen
@@ -30,10 +31,8 @@ _END = re.compile(r"[.!?](?=\s)|\n|\Z")
 _DIGITS = re.compile(r"\.(\d+)")
 
 
-class Scores(Protocol):
-    """Log-probabilities of a reply's tokens, its end included: see `gce.ports.model.Scorer`."""
-
-    def __call__(self, messages: Sequence[Message], continuation: str) -> tuple[float, ...]: ...
+Scores: TypeAlias = Callable[[Sequence[Message], str], tuple[float, ...]]
+"""Log-probabilities of a reply's tokens behind messages, its end included: see `gce.ports.model.Scorer`."""
 
 
 @frozen
@@ -94,7 +93,7 @@ def _parts(text: str) -> tuple[list[str], str]:
     """The text up to the end of each sentence or line before the last line, and the last line."""
     body, _, line = text.rstrip().rpartition("\n")
     ends = [0, *(match.end() for match in _END.finditer(body))]
-    return [body[:end] for last, end in zip(ends, ends[1:], strict=False) if body[last:end].strip()], line
+    return [body[:end] for last, end in pairwise(ends) if body[last:end].strip()], line
 
 
 def _opposite(line: str, belief: float) -> str:

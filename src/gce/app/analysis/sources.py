@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,8 @@ from gce.ports.runs import AnswerReader
 __all__ = ["AnswerSet", "Setup", "labels", "read_sets"]
 
 MOMENTS = ("before", "after")
+MOST_OF_A_LABEL = 20
+"""Characters, so that tables of several setups fit on a screen."""
 
 
 @frozen(order=True)
@@ -83,19 +84,18 @@ def read_sets(names: Sequence[str], *, judging: When = "never", verify: bool = T
 
 
 def labels(setups: Iterable[Setup]) -> dict[Setup, str]:
-    """Return a short label for each setup: what tells it from the others."""
+    """Return a label for each setup: what tells it from the others if that is short, else S1, S2, ..."""
     setups = list(dict.fromkeys(setups))
-    differing = []
-    for each in fields(Setup):
-        values = [getattr(setup, each.name) for setup in setups]
-        shared = re.match(r"(?:.*[/:])?", commonprefix(values), re.S)
-        if len(set(values)) > 1:
-            differing.append((each.name, shared.end() if shared and each.name == "model" else 0))
-    return {
-        setup: ", ".join(value for name, cut in differing if (value := getattr(setup, name)[cut:]))
-        or (setup.strategy if not differing else "not trained")
-        for setup in setups
-    }
+    differing = [each.name for each in fields(Setup) if len({getattr(setup, each.name) for setup in setups}) > 1]
+    said = [", ".join(_last(getattr(setup, name)) for name in differing or ["strategy"]) for setup in setups]
+    if max(map(len, said), default=0) > MOST_OF_A_LABEL or len(set(said)) < len(said):
+        said = [f"S{number}" for number in range(1, len(setups) + 1)]
+    return dict(zip(setups, said, strict=True))
+
+
+def _last(value: str) -> str:
+    """The last part of a name that may be a path, as of a model."""
+    return re.split("[/:]", value)[-1] or "not trained"
 
 
 def _within(name: str) -> Iterator[str]:
@@ -132,9 +132,7 @@ def _of_run(label: str, reader: AnswerReader) -> Iterator[AnswerSet]:
         held = tuple(Conversation((stored_answer(each),)) for each in reader.each_answer(f"test-{moment}"))
         trained = settings.objective.algorithm if moment == "after" else ""
         if held:
-            yield AnswerSet(
-                label, Setup(task, plain_name(settings.model.name), ZERO_SHOT.name, trained), held, moment
-            )
+            yield AnswerSet(label, Setup(task, plain_name(settings.model.name), ZERO_SHOT.name, trained), held, moment)
 
 
 def _of_preset(task: str, preset: str) -> str:

@@ -99,7 +99,9 @@ def run(arguments: argparse.Namespace) -> int:
         scored=arguments.scored,
         verify=verifies(arguments),
     )
-    report = Report(f"Analysis of {', '.join(Path(each).name or each for each in arguments.runs)}", tuple(analysis_sections(found)))
+    report = Report(
+        f"Analysis of {', '.join(Path(each).name or each for each in arguments.runs)}", tuple(analysis_sections(found))
+    )
     if arguments.out is not None:
         report.write(arguments.out, force=arguments.force)
     if arguments.json:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from attrs import fields
+
 from gce.app.analysis.analysis import Analysis, Comparison
 from gce.app.analysis.evidence import SHARES
+from gce.app.analysis.sources import Setup
 from gce.app.reports.section import Section
 from gce.app.tables.cells import coverage_cell, difference_cell, p_cell, percent, share_cell
 from gce.domain.analysis.associations import LEAST_PROBLEMS
@@ -29,19 +32,28 @@ def analysis_sections(found: Analysis) -> list[Section]:
 
 
 def _catalogue(found: Analysis) -> Section:
-    head = ("run", "task", "model", "strategy", "trained", "answers", "problems", "coverage")
-    rows = tuple(
-        (each.run, each.setup.task, each.setup.model, each.setup.strategy, each.setup.trained or "-")
-        + (str(each.answers), str(each.problems), coverage_cell(1 - each.failed / each.answers))
-        for each in found.catalogue
-    )
+    """What there is; what is the same in all rows is said in a sentence."""
+    columns = {"run": [each.run for each in found.catalogue], "setup": [each.label for each in found.catalogue]}
+    same = []
+    for field in fields(Setup):
+        values = [getattr(each.setup, field.name) or "no" for each in found.catalogue]
+        if len(set(values)) > 1:
+            columns[field.name] = values
+        else:
+            same.append(f"{field.name}: {values[0]}")
+    columns["answers"] = [str(each.answers) for each in found.catalogue]
+    columns["problems"] = [str(each.problems) for each in found.catalogue]
+    columns["coverage"] = [coverage_cell(1 - each.failed / each.answers) for each in found.catalogue]
     count = len({each.setup for each in found.catalogue})
-    words = f"{len(rows)} sets of answers, {count} setup{'s' * (count > 1)} (a task, a model, a strategy, a training)."
-    return Section("Catalogue", (words,), (Table(head, rows),))
+    words = [
+        f"{len(found.catalogue)} sets of answers, {count} setup{'s' * (count > 1)}: task, model, strategy, training."
+    ]
+    words += [f"The same in all: {'; '.join(same)}."] if same else []
+    return Section("Catalogue", tuple(words), (Table(tuple(columns), tuple(zip(*columns.values(), strict=True))),))
 
 
 def _trajectories(found: Analysis) -> Iterator[Section]:
-    head = ("reward of answers", "least", "first quartile", "median", "third quartile", "largest")
+    head = ("reward", "least", "25 %", "median", "75 %", "largest")
     rows = tuple((name, *(f"{each:.3f}" for each in row)) for name, row in found.rewards.items())
     tables, words = [Table(head, rows)], []
     if found.associations is None:
@@ -122,7 +134,7 @@ def _setups(found: Analysis) -> Section:
             for name, (count, each) in found.across_seeds.items()
         )
         tables.append(Table(("effect of training", "runs", "mean reward"), rows))
-        words.append("Effect of training over runs: a bootstrap over runs and problems; with few runs it is too narrow.")
+        words.append("Effect of training over runs: bootstrap over runs and problems, too narrow with few runs.")
     return Section("Setups", tuple(words), tuple(tables))
 
 
@@ -142,28 +154,39 @@ def _across(found: Analysis) -> Iterator[Section]:
         figures.append(Effects("comparisons", "Differences of setups", effects, unit="points of mean reward"))
     if found.related:
         rows = tuple(
-            (f"{each.first}, {each.second}", f"{each.correlation.value:+.2f}")
-            + (f"{each.correlation.low:+.2f} to {each.correlation.high:+.2f}", str(each.correlation.n))
-            + (p_cell(each.correlation.p), p_cell(each.adjusted))
+            (
+                f"{each.first}, {each.second}",
+                f"{each.correlation.value:+.2f}",
+                f"{each.correlation.low:+.2f} to {each.correlation.high:+.2f}",
+                str(each.correlation.n),
+                p_cell(each.correlation.p),
+                p_cell(each.adjusted),
+            )
             for each in found.related[:MOST_PAIRS]
         )
         tables.append(Table(("rank correlation of", "value", "95 %", "setups", "p", "p (Holm)"), rows))
         count = len(found.related)
         words.append(
             f"Measures correlated over setups of one task, the {len(rows)} of {count} pairs with the least p values. "
-            "Measures of the same answers share their noise, and setups of one model are alike: both make a correlation "
-            "look firmer than it is."
+            "Measures of the same answers share their noise, and setups of one model are alike: both make correlations "
+            "look firmer than they are."
         )
     else:
-        words.append(f"Measures were not correlated: that takes {LEAST_UNITS} setups on the same task that differ in both.")
+        words.append(f"Measures were not correlated: that takes {LEAST_UNITS} setups of one task that differ in both.")
     yield Section("Across setups", tuple(words), tuple(tables), tuple(figures))
 
 
 def _gains(head: str, found: Mapping[str, Comparison]) -> Table:
     rows = tuple(
-        (name, str(each.n), difference_cell(each.gain.mean, digits=3, scale=1.0))
-        + (f"{each.gain.gained}/{each.gain.lost}", p_cell(each.gain.p), p_cell(each.gain.adjusted))
-        + ("-" if each.agreement is None else f"{each.agreement:+.2f}",)
+        (
+            name,
+            str(each.n),
+            difference_cell(each.gain.mean, digits=3, scale=1.0),
+            f"{each.gain.gained}/{each.gain.lost}",
+            p_cell(each.gain.p),
+            p_cell(each.gain.adjusted),
+            "-" if each.agreement is None else f"{each.agreement:+.2f}",
+        )
         for name, each in found.items()
     )
     return Table((head, "n", "mean reward", "up/down", "p", "p (Holm)", "agreement"), rows)
