@@ -37,9 +37,8 @@ from gce.domain.statistics import Estimate, clustered_mean, holm
 
 __all__ = ["DEFAULT_METRICS", "Analysis", "Comparison", "Evidence", "Held", "Related", "analyze"]
 
-DEFAULT_METRICS = tuple(
-    each.name for each in (ACCURACY, REWARD, COVERAGE, REPLIES, PROMPT_TOKENS, TOKENS, TRUNCATED, *BELIEF_METRICS)
-)
+_COSTS: tuple[Metric[Any], ...] = (COVERAGE, REPLIES, PROMPT_TOKENS, TOKENS, TRUNCATED)
+DEFAULT_METRICS = (ACCURACY.name, REWARD.name, *(each.name for each in (*_COSTS, *BELIEF_METRICS)))
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _NOT_RELATED = (COVERAGE.name, *(name for name in DEFAULT_METRICS if name.endswith(" of readable")))
 """Metrics that nearly repeat another one, or speak of the machine."""

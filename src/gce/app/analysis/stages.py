@@ -51,7 +51,8 @@ def recompute_of(words: Iterable[str]) -> Recompute:
         if not RECOMPUTE.takes(word):
             raise BadInput(f"recompute must be {RECOMPUTE.expected}, got {word!r:.60}")
         stage, _, when = word.rpartition("=")
-        found = evolve(found, **dict.fromkeys([stage] if stage else get_args(Stage), when))
+        changed: dict[str, Any] = dict.fromkeys([stage] if stage else get_args(Stage), when)
+        found = evolve(found, **changed)
     return found
 
 

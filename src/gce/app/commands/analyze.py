@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from gce.app.analysis.analysis import DEFAULT_METRICS, analyze
@@ -84,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     if "never" in (recompute.evaluations, recompute.evidence) and arguments.keep is None:
         raise BadInput("what is never computed has to be kept", hint="give {keep}, a file of an earlier analysis")
     if arguments.adapter is not None and arguments.model is None:
-        raise BadInput("{adapter} is for the model that scores", hint="give {model}, too")
+        raise BadInput("the adapter is for the model that scores", hint="give {model}, too")
     if arguments.out is not None:
         check_output(arguments.out, mark=MARKS["html"], replace=arguments.force)
     metrics = {name: entry(name, METRICS, Metric, "metric") for name in arguments.metrics}
@@ -108,7 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
         put_json(to_plain(found), indent=1)
     else:
         put_result(*lines_of(_parts(report)))
-    arguments.following = "gce report {runs[0]}" if found.catalogue and len(arguments.runs) == 1 else None
+    again = shlex.join(["gce", "analyze", *arguments.runs, "--out", "analysis.html"])
+    arguments.following = again.replace("{", "{{").replace("}", "}}") if arguments.out is None else None
     return 0
 
 
