@@ -146,24 +146,17 @@ def _judged(reader: AnswerReader, sets: Sequence[AnswerSet], judging: When) -> l
     attempts = [attempt for each in sets for held in each.conversations for attempt in held.attempts]
     chosen = [each for each in attempts if each.completion.finish_reason != "error"]
     chosen = chosen if judging == "all" else [each for each in chosen if each.failed]
-    again = iter(list(judge_each(task, evaluator, (_asked(source, each) for each in chosen))))
-    wanted = {id(each) for each in chosen}
+    again = judge_each(task, evaluator, (_asked(source, each) for each in chosen))
+    new = {id(old): _renewed(old, judged) for old, judged in zip(chosen, again, strict=True)}
 
-    def renewed(attempt: Answer) -> Answer:
-        if id(attempt) not in wanted:
-            return attempt
-        new = next(again)
-        return evolve(attempt, verdicts=new.verdicts, reward=new.reward, right=new.right, score=new.score)
+    def renewed(held: Conversation) -> Conversation:
+        return evolve(held, attempts=tuple(new.get(id(each), each) for each in held.attempts))
 
-    return [
-        evolve(
-            each,
-            conversations=tuple(
-                evolve(held, attempts=tuple(map(renewed, held.attempts))) for held in each.conversations
-            ),
-        )
-        for each in sets
-    ]
+    return [evolve(each, conversations=tuple(map(renewed, each.conversations))) for each in sets]
+
+
+def _renewed(answer: Answer, judged: Answer) -> Answer:
+    return evolve(answer, verdicts=judged.verdicts, reward=judged.reward, right=judged.right, score=judged.score)
 
 
 def _asked(source: ProblemSource, answer: Answer) -> tuple[Problem, Completion]:
