@@ -21,6 +21,8 @@ __all__ = ["analysis_sections"]
 
 MOST_PAIRS = 12
 """Pairs of measures that the table of correlations shows; `--json` has all."""
+MOST_OF_A_NAME = 54
+"""Characters of a run's or a model's name in the catalogue."""
 _IN_TOKENS = ("tokens", "prompt tokens")
 
 Measures = Mapping[str, Mapping[str, Estimate]]
@@ -33,12 +35,12 @@ def analysis_sections(found: Analysis) -> list[Section]:
 
 def _catalogue(found: Analysis) -> Section:
     """What there is; what is the same in all rows is said in a sentence."""
-    columns = {"run": [each.run for each in found.catalogue], "setup": [each.label for each in found.catalogue]}
+    columns = {"setup": [each.label for each in found.catalogue]}
     same = []
     for field in fields(Setup):
         values = [getattr(each.setup, field.name) or "no" for each in found.catalogue]
         if len(set(values)) > 1:
-            columns[field.name] = values
+            columns[field.name] = [_clipped(each) for each in values]
         else:
             same.append(f"{field.name}: {values[0]}")
     columns["answers"] = [str(each.answers) for each in found.catalogue]
@@ -50,6 +52,12 @@ def _catalogue(found: Analysis) -> Section:
     ]
     words += [f"The same in all: {'; '.join(same)}."] if same else []
     return Section("Catalogue", tuple(words), (Table(tuple(columns), tuple(zip(*columns.values(), strict=True))),))
+
+
+def _clipped(name: str) -> str:
+    """A name without its middle, where it is long."""
+    half = MOST_OF_A_NAME // 2
+    return name if len(name) <= MOST_OF_A_NAME else f"{name[: half - 3]}...{name[-half:]}"
 
 
 def _trajectories(found: Analysis) -> Iterator[Section]:
