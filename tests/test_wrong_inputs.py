@@ -64,7 +64,7 @@ COMMANDS = {
     "analyze text.txt --recompute sometimes": "expected",
     "analyze text.txt --recompute never": "what is never computed has to be kept: give --keep",
     "analyze text.txt --adapter folder": "is for the model that scores: give --model",
-    "analyze text.txt --keep bad.json": "bad.json exists already, and this command did not write it: give another --keep",
+    "analyze text.txt --keep bad.json": "and this command did not write it: give another --keep",
     "analyze text.txt --out bad.json": "bad.json exists already, and this command did not write it: give another --out",
     "validity folder": "found no run.sqlite in folder",
     "export folder --to peft": "found no run.sqlite in folder",
