@@ -37,6 +37,7 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "report": lambda run: ["report", str(run), "--json"],
     "report of a study": lambda run: ["report", str(study_of(run)), "--json"],
     "rescore": lambda run: ["rescore", str(run)],
+    "analyze": lambda run: ["analyze", str(run), "--json"],
     "validity": lambda run: ["validity", str(run), "--n", "1"],
     "export": lambda run: ["export", str(run), "--to", "mlx", "--out", str(run.parent / "out")],
     "resume": lambda run: ["train", "--run-dir", str(run), "--resume"],
@@ -48,7 +49,7 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     ],
 }
 SAID = ("does not match", "as it was written", "damaged", "missing", "no such commit", "No such file")
-READ_RECORDS = ("traces", "report", "report of a study", "rescore")
+READ_RECORDS = ("traces", "report", "report of a study", "rescore", "analyze")
 """Those that take --no-verify."""
 
 

@@ -227,7 +227,7 @@ def open_answers(name: str, *, verify: bool = True) -> AbstractContextManager[An
 
 
 def stored_conversations(path: Path) -> dict[str, list[Conversation]]:
-    """Return the conversations of a file of answers by strategy, in the order of their problems, without instances.
+    """Return the conversations of a file of answers by strategy, in the order of their problems: see `stored_answer`.
 
     Raises:
         BadInput: it is no file of answers.
@@ -245,13 +245,13 @@ def stored_conversations(path: Path) -> dict[str, list[Conversation]]:
 
 
 def stored_answer(record: Mapping[str, Any]) -> Answer:
-    """Return an answer as a run or a file has stored it, its problem without an instance.
+    """Return an answer as a run or a file has stored it, its problem with the plain instance of a variant, if any.
 
     Raises:
         ValueError: it is not one of this version.
     """
     prompt = from_plain(tuple[Message, ...], record.get("prompt", ()))
-    problem = Problem(ProblemId.parse(record["problem"]), None, prompt, record.get("digest") or "")
+    problem = Problem(ProblemId.parse(record["problem"]), record.get("instance"), prompt, record.get("digest") or "")
     said = (problem.key, record["text"], record["finish_reason"], record["policy"])
     completion = Completion(*said, tokens=record.get("tokens"))
     verdicts = from_plain(tuple[Verdict, ...], record["verdicts"])
@@ -280,7 +280,7 @@ class _Reader:
                 last[record["mode"], record["name"]] = number
         settings = {name: asked[name] for name in ("task", "preset", "seed", "evaluator") if name in asked}
         strategies = list(dict.fromkeys(strategy for strategy, _ in last))
-        config = {"settings": settings, "problems": asked.get("records", ""), "strategies": strategies}
+        config = {"settings": settings, "problems": asked.get("records", ""), "strategies": strategies, "asked": asked}
         return _Reader(str(path), config, last)
 
     def read(self, _stream: str) -> Iterator[dict[str, Any]]:

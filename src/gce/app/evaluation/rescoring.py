@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from gce.app.evaluation.scoring import judge_each
 from gce.app.evaluation.stored_runs import stored_settings
+from gce.app.settings.records import TrainSettings
 from gce.app.training.final_tests import answers_to_shift, shifts_to_measure
 from gce.app.training.forgetting import answers_to_other, other_tasks
 from gce.app.wiring.evaluators import find_evaluator
@@ -23,7 +24,7 @@ from gce.errors import BadInput
 from gce.ports.evaluator import Evaluator
 from gce.ports.runs import AnswerReader
 
-__all__ = ["Change", "Rescored", "rescore"]
+__all__ = ["Change", "Rescored", "own_evaluator", "rescore"]
 
 ROLLOUTS = "rollouts"
 STORED = (ROLLOUTS, "test-before", "test-after")
@@ -85,6 +86,24 @@ def rescore(run: AnswerReader, *, task: str | None = None) -> Rescored:
     return Rescored(tuple(answers), tuple(changes), tolerance)
 
 
+def own_evaluator(run: AnswerReader, given: str | None = None) -> tuple[TrainSettings, Task, Evaluator]:
+    """Return settings, task and evaluator of a run or a file of answers; `given` names the task where it is not found.
+
+    Raises:
+        BadInput: the task was given from Python, is not found, or has other problems than the answers.
+    """
+    settings = stored_settings(run)
+    settings = evolve(settings, task=given or settings.task)
+    if is_given(settings.task):
+        own = plain_name(settings.task)
+        raise BadInput(
+            f"judging again needs the task {own!r}, which was given from Python: train with a task named module:ATTR"
+        )
+    task = find_task(settings.task)
+    same_problems(task.name, task, run.config.get("problems", ""))
+    return settings, task, find_evaluator(task, settings.executor.runner, settings.evaluator)
+
+
 @frozen(eq=False)
 class _Part:
     """Stored answers that one evaluator judges."""
@@ -97,25 +116,17 @@ class _Part:
 
 def _parts(run: AnswerReader, given: str | None) -> Iterator[_Part]:
     """The run's own task first, then the distribution shifts and other tasks of which it has answers, or may have."""
-    settings = stored_settings(run)
-    settings = evolve(settings, task=given or settings.task)
-    if is_given(settings.task):
-        own = plain_name(settings.task)
-        raise BadInput(
-            f"judging again needs the task {own!r}, which was given from Python: train with a task named module:ATTR"
-        )
-    task, runner = find_task(settings.task), settings.executor.runner
-    same_problems(task.name, task, run.config.get("problems", ""))
+    settings, task, evaluator = own_evaluator(run, given)
     strategies = run.config.get("strategies")
-    yield _Part(task, find_evaluator(task, runner, settings.evaluator), STORED if strategies is None else strategies)
+    yield _Part(task, evaluator, STORED if strategies is None else strategies)
     if strategies is not None:
         return
     for what, (shifted, _) in shifts_to_measure(settings, task).items():
         named, _ = task.audit.shifts[what]
-        evaluator = find_evaluator(shifted, runner, settings.evaluator, named=named)
+        evaluator = find_evaluator(shifted, settings.executor.runner, settings.evaluator, named=named)
         yield _Part(shifted, evaluator, (answers_to_shift(what),))
     for name, (other, _) in other_tasks(settings, task).items():
-        yield _Part(other, find_evaluator(other, runner), answers_to_other(name))
+        yield _Part(other, find_evaluator(other, settings.executor.runner), answers_to_other(name))
 
 
 def _stored(run: AnswerReader, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
