@@ -65,9 +65,10 @@ class Outcome:
 
     status: OutcomeStatus
     """returned: `text` is the returned value. raised: `text` is the exception. unplain: the returned value is not plain
-    data. changed: the function changed its arguments. undefined: the entry point does not exist. unloadable: the source is not valid Python, or raised while
-    loading. cpu, time: a time limit was reached. ended: the program's process exited. babbled: that process broke the
-    protocol. passed, failed: result of the tests. broken: the tests themselves are faulty. no-sandbox: nothing was run.
+    data. changed: the function changed its arguments. undefined: the entry point does not exist. unloadable: the source
+    is not valid Python, or raised while loading. cpu, time: a time limit was reached. ended: the program's process
+    exited. babbled: that process broke the protocol. passed, failed: result of the tests. broken: the tests themselves
+    are faulty. no-sandbox: nothing was run.
     """
     text: str = ""
     seconds: float | None = None
