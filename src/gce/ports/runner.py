@@ -18,7 +18,7 @@ class Runner(Protocol):
 
         A program sees the arguments of its calls, one call after another, and nothing else: no expected results, no
         tests, and no files, processes or networks of others. Whatever the program does, its evidence arrives within
-        about ten times its `seconds`. Returned values are reported as text of plain data. The same deterministic
-        program gives the same evidence, unless the machine is too slow.
+        about ten times its `seconds`, and twice that for each program that runs beside rivals. Returned values are reported as text of plain data. The same deterministic
+        program gives the same evidence, unless the machine is too slow; processor times vary.
         """
         ...

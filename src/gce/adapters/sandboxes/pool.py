@@ -93,11 +93,10 @@ class RunnerPool:
         began = time.monotonic()
         for tried in range(1, STARTS + 1):
             try:
-                deadline = time.monotonic() + patience
                 if execution.rivals:
-                    return self._beside_rivals(execution, deadline)
+                    return self._beside_rivals(execution, patience)
                 run = self._tested if execution.tests else self._called
-                return Evidence(tuple(run(execution, deadline)))
+                return Evidence(tuple(run(execution, time.monotonic() + patience)))
             except OSError as error:
                 # A start that fails slowly would do so again, and evidence must arrive in time.
                 if tried == STARTS or self._closed or time.monotonic() - began >= patience / 4:
@@ -139,27 +138,36 @@ class RunnerPool:
                 if outcome.status not in _GOES_ON:
                     return
 
-    def _beside_rivals(self, execution: Execution, deadline: float) -> Evidence:
-        found = [list(self._called(execution, deadline))]
+    def _beside_rivals(self, execution: Execution, patience: float) -> Evidence:
+        found = [list(self._called(execution, time.monotonic() + patience))]
         if len(found[0]) < len(execution.calls) or found[0][-1].status not in _GOES_ON:
             return Evidence(tuple(found[0]))
         programs = [execution, *(evolve(execution, source=rival) for rival in execution.rivals)]
-        found += [list(self._called(rival, deadline)) for rival in programs[1:]]
+        found += [list(self._called(rival, time.monotonic() + patience)) for rival in programs[1:]]
         if all(each == found[0] for each in found) and all(each.status == "returned" for each in found[0]):
-            for outcomes, timed in zip(found, self._timed(programs, deadline), strict=True):
+            for outcomes, timed in zip(found, self._timed(programs, patience), strict=True):
                 outcomes += timed
         return Evidence(tuple(found[0]), tuple(map(tuple, found[1:])))
 
-    def _timed(self, programs: Sequence[Execution], deadline: float) -> list[list[Outcome]]:
-        """Return the outcomes of each program's timed calls, up to the first that did not return."""
+    def _timed(self, programs: Sequence[Execution], patience: float) -> list[list[Outcome]]:
+        """Return the outcomes of each program's timed calls, up to the first call that did not return.
+
+        Each program has `patience` seconds of its own, so that none can use up the time of another.
+        """
         outcomes: list[list[Outcome]] = [[] for _ in programs]
+        left = [patience for _ in programs]
         # An order that nothing depends on, so that a slow moment of the machine hits each program alike.
         rng = random.Random(len(programs[0].source))
         with ExitStack() as stack:
-            sandboxes = [stack.enter_context(self._sandbox(each, "timed", deadline)) for each in programs]
+            sandboxes = [
+                stack.enter_context(self._sandbox(each, "timed", time.monotonic() + patience)) for each in programs
+            ]
             for call in programs[0].timed:
                 for number in rng.sample(range(len(programs)), len(programs)):
+                    began = time.monotonic()
+                    sandboxes[number].allow(began + left[number])
                     outcomes[number].append(_heard_timed(sandboxes[number], call))
+                    left[number] -= time.monotonic() - began
                 if any(each[-1].status != "returned" for each in outcomes):
                     break
         return outcomes

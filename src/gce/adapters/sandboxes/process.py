@@ -123,6 +123,10 @@ class SandboxProcess:
             raise Silent("cpu") if said[1:] == "cpu" else Silent("ended", said[1:])
         return said[0], said[1:]
 
+    def allow(self, deadline: float) -> None:
+        """Set another deadline for what is due, in seconds of `time.monotonic`."""
+        self._deadline = deadline
+
     def kill(self) -> None:
         """End the process and its children; a pending `say` is told so."""
         with contextlib.suppress(OSError):
