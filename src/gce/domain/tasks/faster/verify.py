@@ -29,7 +29,7 @@ from gce.domain.tasks.faster.slow_function import SlowFunction
 from gce.domain.tasks.programs.answer import read_program
 from gce.domain.tasks.programs.verify import feedback as feedback_on_program
 from gce.domain.tasks.programs.verify import violation_of
-from gce.domain.verdicts import Verdict, Violation
+from gce.domain.verdicts import Status, Verdict, Violation
 
 __all__ = ["ADMIT_AT", "EVALUATOR", "MARGIN", "VERSION", "feedback", "graded", "request", "verify"]
 
@@ -141,7 +141,7 @@ def _texts(outcomes: Sequence[Outcome]) -> list[str | None]:
 
 def _verdict(score: float, equal: int, violation: Violation | None) -> Verdict:
     measures = {"calls": float(CALLS), "calls_equal": float(equal)}
-    status = "right" if violation is None else "wrong"
+    status: Status = "right" if violation is None else "wrong"
     return Verdict(status, score, EVALUATOR, VERSION, measures, () if violation is None else (violation,))
 
 
