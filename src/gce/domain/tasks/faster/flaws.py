@@ -179,7 +179,6 @@ REPEATED: tuple[Flaw, ...] = (
         "{v} = [{out}[{i} + 1] - {out}[max(0, {i} - {w} + 1)] for {i} in range(len({v}))]",
         imports="from itertools import accumulate",
         draw=_within(k=(2, 4)),
-        chains=True,
     ),
     Flaw(
         "running median",

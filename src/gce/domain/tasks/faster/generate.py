@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from hashlib import blake2b
+from statistics import geometric_mean
 
 from attrs import frozen
 
@@ -14,7 +15,7 @@ from gce.domain.tasks.faster.slow_function import SlowFunction
 __all__ = ["LEVELS", "draw_slow_function", "pieced_together"]
 
 LEVELS = 5
-CLOSE = 2.0
+CLOSE = 1.9
 """Largest ratio of the sizes of two flaws in one function."""
 _STEPS = (
     "[({x} * {a} + {b}) % {m} for {x} in {p}]",
@@ -88,7 +89,7 @@ def pieced_together(flaws: Sequence[Flaw], rng: random.Random, *, filtered: bool
         slow=_source(begin, pieces, mended, names),
         fast=_source(begin, pieces, [True] * len(pieces), names),
         entry_point=names["f"],
-        size=min(flaw.size for flaw in flaws),
+        size=round(geometric_mean(flaw.size for flaw in flaws)),
         seed=rng.getrandbits(48),
         behaviour=blake2b(_source(begin, pieces, mended, _CANONICAL).encode(), digest_size=16).hexdigest(),
         flaws=tuple(flaw.kind for flaw in flaws),
