@@ -13,6 +13,7 @@ OutcomeStatus = Literal[
     "returned",
     "raised",
     "unplain",
+    "changed",
     "undefined",
     "unloadable",
     "cpu",
@@ -41,6 +42,14 @@ class Execution:
     """Python source to run instead of calls. It calls the entry point, also under the name `candidate`, and raises if a
     result is wrong. If it defines `check`, that function is called with the entry point. The tests run apart from the
     program and see only plain values from it."""
+    unchanged: bool = False
+    """Whether a call may not change its arguments."""
+    rivals: tuple[str, ...] = ()
+    """Trusted programs that define the entry point, too. Each runs apart from the others, on the same calls."""
+    timed: tuple[str, ...] = ()
+    """Arguments of further calls, whose processor time is measured. Source and rivals each make the call in a new
+    process, which loads the program first; the order of the programs is random. These calls are made only if every call
+    of `calls` returned, for the source and for all rivals, and returned the same."""
     preamble: str = ""
     """Python source that runs before the program and before the tests, in the module of each."""
     seconds: int = field(default=2, validator=validators.ge(1))
@@ -56,11 +65,15 @@ class Outcome:
 
     status: OutcomeStatus
     """returned: `text` is the returned value. raised: `text` is the exception. unplain: the returned value is not plain
-    data. undefined: the entry point does not exist. unloadable: the source is not valid Python, or raised while
-    loading. cpu, time: a time limit was reached. ended: the program's process exited. babbled: that process broke the
-    protocol. passed, failed: result of the tests. broken: the tests themselves are faulty. no-sandbox: nothing was run.
+    data. changed: the function changed its arguments. undefined: the entry point does not exist. unloadable: the source
+    is not valid Python, or raised while loading. cpu, time: a time limit was reached. ended: the program's process
+    exited. babbled: that process broke the protocol. passed, failed: result of the tests. broken: the tests themselves
+    are faulty. no-sandbox: nothing was run.
     """
     text: str = ""
+    seconds: float | None = None
+    """For a timed call: user and system time of its process and all that the process waited for, from the fork until
+    the result was sent, so that loading counts; seen from outside the process. None for any other call."""
 
 
 @frozen
@@ -68,4 +81,7 @@ class Evidence:
     """The results of an `Execution`."""
 
     outcomes: tuple[Outcome, ...]
-    """One result for each call, in order, up to the first call that ended the program; or one result for the tests."""
+    """One result for each call, in order, up to the first call that ended the program; or one result for the tests.
+    Results of timed calls follow those of all other calls."""
+    rivals: tuple[tuple[Outcome, ...], ...] = ()
+    """The same for each rival; empty if a call ended the program before they ran."""

@@ -17,8 +17,9 @@ class Runner(Protocol):
         """Yield the evidence of each execution, in order; several may run in parallel, and some are prefetched.
 
         A program sees the arguments of its calls, one call after another, and nothing else: no expected results, no
-        tests, and no files, processes or networks of others. Whatever the program does, its evidence arrives within
-        about ten times its `seconds`. Returned values are reported as text of plain data. The same deterministic
-        program gives the same evidence, unless the machine is too slow.
+        tests, no rivals, and no files, processes or networks of others. Whatever the program does, its evidence arrives
+        within about ten times its `seconds`, and with rivals within twice that for each of the programs. Returned
+        values are reported as text of plain data. The same deterministic program gives the same evidence, unless the
+        machine is too slow; processor times vary.
         """
         ...

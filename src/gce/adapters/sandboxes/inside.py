@@ -5,11 +5,14 @@ This file must stand alone: it is passed to `python -c` after the sources of `gc
 that it is ready; the first frame from outside is the job, as JSON. Then outside and child take turns, with the keeper
 between them. From outside comes a nonce and a text; the keeper gives the child the text with a fresh token. What the
 child sends with that token goes out with the nonce. The child is forked before the first nonce arrives, and can reach
-neither the channel nor the keeper's memory. A message is one letter and a text:
+neither the channel nor the keeper's memory. In the role `timed`, each nonce gets a child of its own, which loads the
+program, makes one call and is killed; the keeper puts the child's processor time behind the letter. Such a child can
+start no process and no thread, and leave no file: its time is all that the call took, and the next child learns nothing
+from it. A message is one letter and a text:
 
     V  returned, this value        L  could not be loaded        C  call the candidate with these arguments
     R  raised this                 U  has no such function       P  the tests passed, after so many calls
-    N  returned no plain data                                    X  a test failed
+    N  returned no plain data      A  changed its arguments      X  a test failed
     E  (keeper) the child ended    W  (keeper) it babbled        B  the tests are broken
 
 An exception of the candidate crosses as its name, its message, the names of its known classes in method resolution
@@ -107,33 +110,64 @@ def keep(uid: int, *, isolated: bool) -> None:
         install()
     write_frame(1, READY)
     job = json.loads(read_frame(0)) | {"isolated": isolated}
-    to_child, from_keeper = os.pipe()[::-1]
-    from_child, to_keeper = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(to_child)
-        os.close(from_child)
-        _be_child(job, from_keeper, to_keeper)
-    os.close(from_keeper)
-    os.close(to_keeper)
+    child = None if job["role"] == "timed" else _Child(job)
     while True:
         try:
             message = read_frame(0)
         except EOFError:
             return
         nonce, text = message[:NONCE], message[NONCE:]
+        said = child.answer(text) if child else _timed(job, text)
+        write_frame(1, nonce + said)
+        if said.startswith(b"E"):
+            return
+
+
+class _Child:
+    """A child that runs the job's code, and the keeper's two pipes to it."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.seconds = job["seconds"]
+        from_keeper, self.hear = os.pipe()
+        self.say, to_keeper = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.hear)
+            os.close(self.say)
+            _be_child(job, from_keeper, to_keeper)
+        os.close(from_keeper)
+        os.close(to_keeper)
+
+    def answer(self, text: bytes) -> bytes:
+        """Return what the child answers, or the keeper's own letter with a text."""
         token = os.urandom(NONCE)
         try:
-            write_frame(to_child, token + text)
-            reply = read_frame(from_child, MOST_BYTES)
+            write_frame(self.hear, token + text)
+            reply = read_frame(self.say, MOST_BYTES)
         except (EOFError, OSError):
-            write_frame(1, nonce + b"E" + _how_it_ended(pid, job["seconds"]).encode())
-            return
+            return b"E" + _how_it_ended(self.pid, self.seconds).encode()
         except ValueError:
-            reply = b""
+            return b"W"
         said = reply[NONCE:] if reply.startswith(token) else b""
         # The child may not send the keeper's own letters.
-        write_frame(1, nonce + (said if said and said[:1] not in b"EW" else b"W"))
+        return said if said and said[:1] not in b"EW" else b"W"
+
+
+def _timed(job: dict[str, Any], text: bytes) -> bytes:
+    """Return the answer of a new child to one call, its processor time in microseconds behind the letter."""
+    child = _Child(job)
+    said = child.answer(b"")
+    if said == b"V":
+        said = child.answer(text)
+    if said.startswith(b"E"):
+        return said
+    os.kill(child.pid, signal.SIGKILL)
+    _, _, used = os.wait4(child.pid, 0)
+    os.close(child.hear)
+    os.close(child.say)
+    if job["isolated"] and os.listdir("/tmp"):
+        return b"W"
+    return said[:1] + b"%012d" % round(1e6 * (used.ru_utime + used.ru_stime)) + said[1:]
 
 
 def _prctl(option: int, value: int) -> None:
@@ -171,7 +205,7 @@ def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
     for limit, value in (
         (resource.RLIMIT_AS, job["memory"]),
         # Outside a sandbox, the limit would count all processes of this user.
-        *([(resource.RLIMIT_NPROC, PROCESSES)] if job["isolated"] else []),
+        *([(resource.RLIMIT_NPROC, 1 if job["role"] == "timed" else PROCESSES)] if job["isolated"] else []),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_CORE, 0),
@@ -227,7 +261,8 @@ def be_candidate(job: dict[str, Any], hear: Callable[[], str], say: Callable[...
         return
     say("V")
     while True:
-        arguments = from_text(hear())
+        heard = hear()
+        arguments = from_text(heard)
         positional, named = arguments if type(arguments) is tuple else (arguments, {})
         try:
             value = function(*positional, **named)
@@ -239,7 +274,14 @@ def be_candidate(job: dict[str, Any], hear: Callable[[], str], say: Callable[...
         except BaseException as error:
             say("N", _said(error))
             continue
-        say("V", text)
+        try:
+            changed = job["unchanged"] and to_text(arguments) != heard
+        except BaseException:
+            changed = True
+        if changed:
+            say("A")
+        else:
+            say("V", text)
 
 
 class _Broken(BaseException):

@@ -5,12 +5,15 @@ Each thread starts its next sandbox in advance, because starting the interpreter
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+
+from attrs import evolve
 
 from gce.adapters.sandboxes.inside import MOST_EXCEPTION, MOST_SAID, RAISED
 from gce.adapters.sandboxes.process import Role, SandboxProcess, Silent
@@ -31,7 +34,10 @@ PAUSE = 0.05
 Letters = Mapping[str, OutcomeStatus]
 """Letters allowed at one point of the protocol, with their meaning; see `inside`. Any other breaks the protocol."""
 _LOADING: Letters = {"V": "returned", "L": "unloadable", "U": "undefined"}
-_CALLED: Letters = {"V": "returned", "R": "raised", "N": "unplain"}
+_CALLED: Letters = {"V": "returned", "R": "raised", "N": "unplain", "A": "changed"}
+_TIMED: Letters = {**_LOADING, **_CALLED}
+_TIME = 12
+"""Digits of a timed call's microseconds, behind the letter."""
 _OF_TESTS: Letters = {"P": "passed", "X": "failed", "B": "broken"}
 _GOES_ON = frozenset(_CALLED.values())
 """Outcomes after which the program can be called again."""
@@ -87,6 +93,8 @@ class RunnerPool:
         began = time.monotonic()
         for tried in range(1, STARTS + 1):
             try:
+                if execution.rivals:
+                    return self._beside_rivals(execution, patience)
                 run = self._tested if execution.tests else self._called
                 return Evidence(tuple(run(execution, time.monotonic() + patience)))
             except OSError as error:
@@ -130,6 +138,40 @@ class RunnerPool:
                 if outcome.status not in _GOES_ON:
                     return
 
+    def _beside_rivals(self, execution: Execution, patience: float) -> Evidence:
+        found = [list(self._called(execution, time.monotonic() + patience))]
+        if len(found[0]) < len(execution.calls) or found[0][-1].status not in _GOES_ON:
+            return Evidence(tuple(found[0]))
+        programs = [execution, *(evolve(execution, source=rival) for rival in execution.rivals)]
+        found += [list(self._called(rival, time.monotonic() + patience)) for rival in programs[1:]]
+        if all(each == found[0] for each in found) and all(each.status == "returned" for each in found[0]):
+            for outcomes, timed in zip(found, self._timed(programs, patience), strict=True):
+                outcomes += timed
+        return Evidence(tuple(found[0]), tuple(map(tuple, found[1:])))
+
+    def _timed(self, programs: Sequence[Execution], patience: float) -> list[list[Outcome]]:
+        """Return the outcomes of each program's timed calls, up to the first call that did not return.
+
+        Each program has `patience` seconds of its own, so that none can use up the time of another.
+        """
+        outcomes: list[list[Outcome]] = [[] for _ in programs]
+        left = [patience for _ in programs]
+        # An order that nothing depends on, so that a slow moment of the machine hits each program alike.
+        rng = random.Random(len(programs[0].source))
+        with ExitStack() as stack:
+            sandboxes = [
+                stack.enter_context(self._sandbox(each, "timed", time.monotonic() + patience)) for each in programs
+            ]
+            for call in programs[0].timed:
+                for number in rng.sample(range(len(programs)), len(programs)):
+                    began = time.monotonic()
+                    sandboxes[number].allow(began + left[number])
+                    outcomes[number].append(_heard_timed(sandboxes[number], call))
+                    left[number] -= time.monotonic() - began
+                if any(each[-1].status != "returned" for each in outcomes):
+                    break
+        return outcomes
+
     def _tested(self, execution: Execution, deadline: float) -> Iterator[Outcome]:
         """Run the tests in one sandbox and the candidate in another, with plain values passed between them."""
         with (
@@ -172,6 +214,18 @@ def _heard(candidate: SandboxProcess, text: str, letters: Letters) -> tuple[Outc
     if status == "returned":
         return Outcome(status, said), said
     return Outcome(status, _shown(said)), None
+
+
+def _heard_timed(candidate: SandboxProcess, call: str) -> Outcome:
+    """Return the outcome of a timed call, with its seconds; the letter and the text behind the time are hostile."""
+    try:
+        letter, said = candidate.say(call)
+    except Silent as silent:
+        return Outcome(silent.status, silent.text)
+    status, time_taken, text = _TIMED.get(letter), said[:_TIME], said[_TIME:]
+    if status is None or not time_taken.isdecimal():
+        return Outcome("babbled")
+    return Outcome(status, text if status == "returned" else _shown(text), int(time_taken) / 1e6)
 
 
 def _raised(said: str) -> tuple[Outcome, str | None]:

@@ -8,6 +8,7 @@ from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.tasks.beliefs.task import BELIEFS, BELIEFS_BY_OUTCOME
 from gce.domain.tasks.drawing import NoProblem
+from gce.domain.tasks.faster.task import FASTER
 from gce.domain.tasks.parts import Audit, Policy, References, Relation, Teaching
 from gce.domain.tasks.programs.task import PROGRAMS
 from gce.domain.tasks.reward import Scored
@@ -47,6 +48,7 @@ TASKS: Mapping[str, Task] = {
         PROGRAMS,
         BELIEFS,
         BELIEFS_BY_OUTCOME,
+        FASTER,
     )
 }
 

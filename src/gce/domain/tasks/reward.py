@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from gce.domain.verdicts import Verdict
 
-__all__ = ["Reward", "Scored", "all_right"]
+__all__ = ["Reward", "Scored", "all_right", "lowest_score"]
 
 Reward = Callable[[Sequence[Verdict]], float | None]
 """Maps the verdicts on one answer to a reward in [0, 1]; None if the answer could not be judged."""
@@ -20,6 +20,13 @@ def all_right(verdicts: Sequence[Verdict]) -> float | None:
     if any(verdict.status == "failed" for verdict in verdicts):
         return None
     return float(bool(verdicts) and all(verdict.right for verdict in verdicts))
+
+
+def lowest_score(verdicts: Sequence[Verdict]) -> float | None:
+    """Return the lowest score; None if there are no verdicts or one of them failed."""
+    scores = [None if verdict.status == "failed" else verdict.score for verdict in verdicts]
+    judged = [score for score in scores if score is not None]
+    return min(judged) if judged and len(judged) == len(scores) else None
 
 
 @frozen

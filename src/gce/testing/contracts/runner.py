@@ -49,6 +49,7 @@ def check_runner(runner: Runner, scratch: Path, *, isolated: bool = True) -> Tri
     """
     _check_calls(runner)
     _check_tests(runner)
+    _check_timed(runner)
     _check_limits(runner)
     _check_order(runner)
     tried = attack_runner(runner, scratch, isolated=isolated)
@@ -150,6 +151,29 @@ def _check_calls(runner: Runner) -> None:
     assert [status for status, _ in outcomes("1 // 0", 0)] == ["unloadable"]
     assert [status for status, _ in outcomes("import os\ndef f(x): os._exit(1)", 0, 0)] == ["ended"]
     assert outcomes("print('x' * 10**6, flush=True)\ndef f(x): return 1", 0) == [("returned", "1")]
+
+
+def _check_timed(runner: Runner) -> None:
+    """Check that a known amount of work is seen from outside, and that only equal programs are timed."""
+    spinning = "import time\ndef f(x):\n    while time.process_time() < {}: pass\n    return x"
+    calls = (to_text([1]), to_text([2]))
+    execution = Execution(spinning.format(0.2), "f", calls, rivals=(spinning.format(0.0),), timed=(to_text([3]),))
+    other = evolve(execution, source="def f(x): return 1")
+    found, differs = runner.run([execution, other])
+    for outcomes in (found.outcomes, *found.rivals):
+        assert [(each.status, each.text) for each in outcomes] == [("returned", text) for text in "123"], outcomes
+        assert [each.seconds is None for each in outcomes] == [True, True, False], outcomes
+    own, rival = found.outcomes[-1].seconds, found.rivals[0][-1].seconds
+    assert own is not None and rival is not None and own >= 0.19 > 0.1 > rival, (own, rival)
+    assert [len(outcomes) for outcomes in (differs.outcomes, *differs.rivals)] == [2, 2], differs
+    # A program whose calls do not all end is not compared at all.
+    (found,) = runner.run([evolve(execution, source="import os\ndef f(x): os._exit(0)")])
+    assert [each.status for each in found.outcomes] == ["ended"] and not found.rivals, found
+    # A change of the arguments is reported, where it is not allowed.
+    changing = Execution("def f(x): return x.append(1)", "f", (to_text([[]]),))
+    for unchanged, status in ((False, "returned"), (True, "changed")):
+        (found,) = runner.run([evolve(changing, unchanged=unchanged)])
+        assert [each.status for each in found.outcomes] == [status], found
 
 
 def _check_limits(runner: Runner) -> None:

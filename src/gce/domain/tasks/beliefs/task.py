@@ -20,9 +20,10 @@ from gce.domain.tasks.beliefs.metamorphic_relations import RELATIONS
 from gce.domain.tasks.beliefs.question import BeliefQuestion
 from gce.domain.tasks.beliefs.records import questions_of
 from gce.domain.tasks.beliefs.variants import ELICITING
-from gce.domain.tasks.beliefs.verify import ADMIT_AT, belief_reward, verify, verify_by_outcome
+from gce.domain.tasks.beliefs.verify import ADMIT_AT, verify, verify_by_outcome
 from gce.domain.tasks.beliefs.wording import belief_prompt, drawn_wording
 from gce.domain.tasks.parts import Audit, References, Teaching
+from gce.domain.tasks.reward import lowest_score
 from gce.domain.tasks.task import Drawn, Task, TaskTier, of_listed
 
 __all__ = ["BELIEFS", "BELIEFS_BY_OUTCOME"]
@@ -79,7 +80,7 @@ BELIEFS = Task(
     digest=_digest,
     verify=verify,
     instance_type=BeliefQuestion,
-    reward=belief_reward,
+    reward=lowest_score,
     admit_at=ADMIT_AT,
     max_tokens=320,
     teaching=Teaching(

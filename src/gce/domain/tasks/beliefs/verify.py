@@ -6,8 +6,6 @@ Brier score (Brier, 1950) without the noise of the outcome.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence
 from gce.domain.problems import Problem
@@ -15,7 +13,7 @@ from gce.domain.tasks.beliefs.answer import parse
 from gce.domain.tasks.beliefs.question import BeliefQuestion
 from gce.domain.verdicts import Verdict, Violation
 
-__all__ = ["ADMIT_AT", "TOLERANCE", "VERSION", "belief_reward", "verify", "verify_by_outcome"]
+__all__ = ["ADMIT_AT", "TOLERANCE", "VERSION", "verify", "verify_by_outcome"]
 
 VERSION = "1"
 TOLERANCE = 0.02
@@ -67,10 +65,3 @@ def _known(question: BeliefQuestion, target: float | None) -> dict[str, float | 
     if opinion is None or opinion.option is None:
         return known
     return {**known, "opinion": 1.0 - opinion.option, "reliability": opinion.reliability}
-
-
-def belief_reward(verdicts: Sequence[Verdict]) -> float | None:
-    """Return the lowest score; None if judging failed."""
-    scores = [None if verdict.status == "failed" else verdict.score for verdict in verdicts]
-    judged = [score for score in scores if score is not None]
-    return min(judged) if judged and len(judged) == len(scores) else None

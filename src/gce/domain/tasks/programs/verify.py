@@ -18,7 +18,7 @@ from gce.domain.tasks.programs.answer import read_program
 from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.verdicts import Verdict, Violation
 
-__all__ = ["EVALUATOR", "VERSION", "feedback", "request", "verify"]
+__all__ = ["EVALUATOR", "VERSION", "feedback", "request", "verify", "violation_of"]
 
 EVALUATOR = "programs"
 VERSION = "2"
@@ -26,6 +26,7 @@ VERSION = "2"
 _SAID = {
     "raised": "the function raised {text}",
     "unplain": "the function returned something else than plain data: {text}",
+    "changed": "the function changed its arguments",
     "undefined": "the program defines no such function",
     "unloadable": "the program cannot be loaded: {text}",
     "cpu": "the program took more processor time than it may",
@@ -93,13 +94,13 @@ def verify(problem: Problem, completion: Completion, evidence: Evidence | None) 
     if last.status in ("broken", "no-sandbox"):
         return (_failed(last.status, last.text or "the program was not run"),)
     if exercise.tests:
-        return (_verdict(exercise, None if last.status == "passed" else _violation(last)),)
+        return (_verdict(exercise, None if last.status == "passed" else violation_of(last)),)
     found = zip(exercise.expected, evidence.outcomes, strict=False)
     right = sum(each.status == "returned" and each.text == expected for expected, each in found)
     if right == len(exercise.calls) == len(evidence.outcomes):
         return (_verdict(exercise, None, right),)
     bad = next((each for each in evidence.outcomes if each.status != "returned"), None)
-    violation = _violation(bad) if bad else Violation("wrong-value", _wrong_values(exercise, right))
+    violation = violation_of(bad) if bad else Violation("wrong-value", _wrong_values(exercise, right))
     return (_verdict(exercise, violation, right),)
 
 
@@ -107,7 +108,8 @@ def _wrong_values(exercise: Exercise, right: int) -> str:
     return f"{len(exercise.calls) - right} of {len(exercise.calls)} hidden calls returned a wrong value"
 
 
-def _violation(outcome: Outcome) -> Violation:
+def violation_of(outcome: Outcome) -> Violation:
+    """Return the violation that an outcome other than a returned value or passed tests is."""
     return Violation(outcome.status, _SAID.get(outcome.status, outcome.status).format(text=outcome.text or "nothing"))
 
 
