@@ -33,14 +33,14 @@ def correct_shares(count: int = 400) -> dict[str, dict[str, list[float]]]:
             right = 0
             for problem in problems:
                 rng = python_generator("shares", stage.name, problem.key)
-                right += verify(problem.instance, careless_response(problem.instance, rng, stage.care)).right
+                right += verify(problem.instance, careless_response(problem.instance, rng, stage)).right
             found = interval(right, count)
             shares.setdefault(stage.name, {})[tier] = [round(x, 4) for x in (found.share, found.low, found.high)]
     return shares
 
 
-def write_card(directory: Path, log: Path, seed: int) -> None:
-    """`card.json` beside the weights."""
+def write_card(directory: Path, log: Path, seed: int, processes: int) -> None:
+    """`card.json` beside the weights; all that `python -m pretraining train` needs to make them again is in it."""
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     last = lines[-1]
     steps = [line["steps_right"] for line in lines if "steps_right" in line][-1]
@@ -51,6 +51,7 @@ def write_card(directory: Path, log: Path, seed: int) -> None:
         "language": language_fingerprint(),
         "tokenizer": hashlib.sha256(tokenizer).hexdigest(),
         "seed": seed,
+        "processes": processes,
         "tokens": last["tokens"],
         "hours": round(last["seconds"] / 3600, 2),
         "last_loss": round(last["loss"], 4),

@@ -8,15 +8,16 @@ three families of constraints. The share of fully correct traces is on the model
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
-from contextlib import suppress
 
 from attrs import evolve, frozen
 
 from gce.domain.problems import Message
 from gce.domain.randomness import python_generator
-from gce.domain.tasks import NoProblem
+from gce.domain.tasks import TASKS, NoProblem, draw_problems
 from gce.domain.tasks.drawing import draw_until_it_fits
+from gce.domain.tasks.scheduling.alphabets import CODE_WORDS, LOWER, UPPER
 from gce.domain.tasks.scheduling.conversation import ANSWER_CALL, DRAFT_CALL, LIST_CALL, constraint_list, try_again
 from gce.domain.tasks.scheduling.dispatch import by_deadline, dispatch, predecessors_first
 from gce.domain.tasks.scheduling.generate import draw_instance
@@ -25,9 +26,20 @@ from gce.domain.tasks.scheduling.presets import GROUNDED, PAPER, Tier
 from gce.domain.tasks.scheduling.reasoning import order_text, worked_response
 from gce.domain.tasks.scheduling.solution import Solution
 from gce.domain.tasks.scheduling.verify import feedback, verify
-from gce.domain.tasks.scheduling.wording import TAUGHT, Phrases, job_pairs, prompt_text
+from gce.domain.tasks.scheduling.wording import TAUGHT, prompt_text
+from pretraining.forms import INVENTED, composed_phrases, disturbed, names, renamed, template_words
+from pretraining.words import FILLERS, NAMES
 
-__all__ = ["FORMATS", "STAGES", "Conversation", "Stage", "careless_response", "conversation", "texts_for_tokens"]
+__all__ = [
+    "FORMATS",
+    "STAGES",
+    "Conversation",
+    "Stage",
+    "careless_response",
+    "conversation",
+    "learned_words",
+    "texts_for_tokens",
+]
 
 Conversation = tuple[Message, ...]
 """Turns from the user's first to the assistant's last."""
@@ -41,10 +53,10 @@ class Stage:
     tokens: int
     """Trained and read tokens, in all."""
     jobs: tuple[int, int]
-    care: float
-    """Share of traces whose scheduler minds a given family of constraints."""
+    care: tuple[float, float]
+    """Share of traces whose scheduler minds a given family of constraints: with up to three jobs, and with ten."""
     drills: float
-    """Share of examples that are drills of look-ups."""
+    """Share of examples that are drills of look-ups and of copying."""
     plans: float = 0.0
     """Share of examples that are drills of planning: the order line alone, or what each job comes after."""
     deadlines: float = 0.0
@@ -53,18 +65,27 @@ class Stage:
     """Share of examples in other formats: answers at once, examples in context, feedback, simulation."""
     pairs: float = 0.5
     """Share of problems that combine two families."""
+    variety: float = 0.6
+    """Share of problems in sentences of the corpus's own, and likewise of those with names other than letters."""
+    slips: float = 0.0
+    """Share of jobs whose duration the scheduler misreads by one."""
     batch: int = 4096
     """Tokens of one optimizer step."""
 
 
 STAGES = (
-    Stage("look-ups", 250_000, (2, 4), care=0.9, drills=0.7, plans=0.2, pairs=0.0, batch=768),
-    Stage("steps", 3_000_000, (2, 5), care=0.9, drills=0.05, plans=0.4, pairs=0.3, batch=2048),
-    Stage("traces", 12_000_000, (3, 10), care=0.9, drills=0.02, plans=0.25, other_formats=0.05),
-    Stage("deadlines", 2_500_000, (3, 10), care=0.9, drills=0.02, plans=0.1, deadlines=0.7, batch=2048),
-    Stage("long traces", 7_500_000, (6, 10), care=0.95, drills=0.02, plans=0.15, other_formats=0.03, pairs=0.75),
-    Stage("careless", 1_000_000, (3, 10), care=0.3, drills=0.02, plans=0.1, other_formats=0.1, batch=6144),
-)
+    Stage("look-ups", 300_000, (2, 4), (0.9, 0.9), drills=0.7, plans=0.2, pairs=0.0, batch=1024),
+    Stage("steps", 3_000_000, (2, 5), (0.9, 0.9), drills=0.06, plans=0.4, deadlines=0.15, pairs=0.3, batch=3072),
+    Stage("traces", 7_000_000, (3, 10), (0.9, 0.9), drills=0.06, plans=0.2, deadlines=0.12, other_formats=0.04),
+    Stage("deadlines", 1_000_000, (3, 12), (0.9, 0.9), drills=0.06, plans=0.1, deadlines=0.6),
+    Stage(
+        "long traces", 12_500_000, (4, 14), (0.95, 0.95), drills=0.04, plans=0.12, deadlines=0.04, other_formats=0.03,
+        pairs=0.75,
+    ),
+    Stage(
+        "careless", 1_200_000, (3, 12), (0.57, 0.35), drills=0.04, plans=0.1, other_formats=0.1, slips=0.01, batch=6144
+    ),
+)  # fmt: skip
 
 TRIES_PER_TIER = 20
 """Draws of a tier before another is taken; a horizon fits after two or so where one can."""
@@ -74,53 +95,12 @@ PUTTING_OFF = 0.8
 """Of the schedulers who mind resources and have no deadlines to go by, the share that puts jobs off."""
 LONG = 3
 """Hours of the jobs that are not put off where no job waits for another."""
-OTHER_WORDS = 0.3
-"""Share of solved problems in sentences of the corpus's own, so that reading hangs less on single words."""
-LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-OTHER = Phrases(
-    intro=(
-        "We have some work to do. When does each piece of it start?",
-        "You lead a project. Give each task an hour to begin at, from hour 0 on.",
-        "Please draw up a timetable.",
-        "The following work has to be put in order. The clock shows 0 now.",
-    ),
-    durations=(
-        lambda jobs: f"Each task lasts so many hours: {job_pairs(jobs, ' ')}.",
-        lambda jobs: f"Work and its length: {job_pairs(jobs, ' ')}.",
-        lambda jobs: f"In hours, {job_pairs(jobs, ' lasts ')}.",
-        lambda jobs: f"Tasks: {job_pairs(jobs, ' for ')}.",
-    ),
-    sequence=(
-        lambda items: f"First things first: {'. '.join(f'{job} follows {before}' for job, before in items)}.",
-        lambda items: f"{'; '.join(f'{job} needs the results of {before}' for job, before in items)}.",
-        lambda items: f"{'. '.join(f'No start of {job} without {before} behind us' for job, before in items)}.",
-        lambda items: f"Dependencies: {'; '.join(f'{job} on {before}' for job, before in items)}.",
-    ),
-    resources=(
-        lambda capacities, names, uses: f"We own {capacities}. Each task occupies ( {names} ): {uses}.",
-        lambda capacities, names, uses: f"Limits: {capacities}. Taken by a task from start to end ( {names} ): {uses}.",
-        lambda capacities, names, uses: f"Only {capacities} can be had. Shares ( {names} ): {uses}.",
-        lambda capacities, names, uses: f"{capacities} are all that is there. Wanted ( {names} ): {uses}.",
-    ),
-    deadlines=(
-        lambda items: f"Due: {', '.join(f'{job} {hour}' for job, hour in items)}.",
-        lambda items: f"Customers wait, so close by these hours: {', '.join(f'{job} {hour}' for job, hour in items)}.",
-        lambda items: f"{', '.join(f'{job} must be ready by {hour}' for job, hour in items)}.",
-        lambda items: f"No task may end past its hour: {', '.join(f'{job} {hour}' for job, hour in items)}.",
-    ),
-    horizon=(
-        lambda hour: f"We close at hour {hour}.",
-        lambda hour: f"Be ready with the lot at {hour}.",
-        lambda hour: f"Hour {hour} is the end of it all.",
-    ),
-    answer=(
-        "Work it out, then give a line of starts: Answer: JOB HOUR, JOB HOUR",
-        "Steps are welcome. Close with: Answer: JOB HOUR, JOB HOUR",
-        "What are the starts? Answer: JOB HOUR, JOB HOUR",
-    ),
-)
-"""None of these sentences is in a task's prompts, as taught or reworded."""
+DISTURBED = 0.4
+"""Share of problems in the corpus's own sentences whose sections are in another order or whose words are replaced."""
+WORD_REPEATED = 300
+"""Times that the tokenizer sees each word, beside those in the texts."""
+TIES = 0.2
+"""Share of drills of order lines in which jobs may be due at the same hour."""
 
 
 def _first_plan(instance: Instance) -> Solution:
@@ -133,7 +113,7 @@ def _first_plan(instance: Instance) -> Solution:
 
 def _tier(stage: Stage, rng: random.Random) -> tuple[Tier, str]:
     """A tier with one family, or two, at a number of jobs drawn from the stage; never all three."""
-    preset, tiers = ("paper", PAPER) if rng.random() < 0.1 else ("grounded", GROUNDED)
+    preset, tiers = ("paper", PAPER) if rng.random() < 0.15 else ("grounded", GROUNDED)
     tiers = tuple(tier for tier in tiers if not tier.curriculum_level)
     single = [tier for tier in tiers if not tier.subtypes and len(tier.families) < 3]
     pairs = [subtype for tier in tiers for subtype in tier.subtypes]
@@ -157,11 +137,10 @@ def _instance_of_a_tier(stage: Stage, rng: random.Random) -> Instance | None:
     try:
         instance = draw_instance(tier, preset, rng, _first_plan, tries=TRIES_PER_TIER)
     except NoProblem:
-        # When the shipped model was made, one more was drawn and thrown away; all that is drawn later hangs on it.
-        with suppress(NoProblem):
-            draw_instance(tier, preset, rng, _first_plan, tries=1)
         return None
-    return _without_some_deadlines(instance, rng) if rng.random() < 0.9 else instance
+    if rng.random() < 0.9:
+        instance = _without_some_deadlines(instance, rng)
+    return renamed(instance, rng) if rng.random() < stage.variety else instance
 
 
 def _without_some_deadlines(instance: Instance, rng: random.Random) -> Instance:
@@ -188,13 +167,20 @@ FORMATS = {
 """What `other_formats` are like, by the mode of evaluation that uses them; for the model card."""
 
 
-def careless_response(instance: Instance, rng: random.Random, care: float, *, answer_only: bool = False) -> str:
-    """A scheduler's reasoning and answer; each family of constraints is minded with probability `care`.
+FEW, MANY = 3, 10
+"""Numbers of jobs between which care goes from the first share to the second."""
+
+
+def careless_response(instance: Instance, rng: random.Random, stage: Stage, *, answer_only: bool = False) -> str:
+    """A scheduler's reasoning and answer; each family of constraints is minded with the stage's care.
 
     Who does not mind the sequence or the resources overlooks them at every job. Without deadlines to go by, jobs are
     taken in prompt order; who minds resources often puts off those that nobody waits for, or, where nobody waits,
     the short ones.
     """
+    instance = _misread(instance, rng, stage.slips)
+    few, many = stage.care
+    care = few + (many - few) * min(1.0, max(0.0, (len(instance.jobs) - FEW) / (MANY - FEW)))
     minds = {family: rng.random() < care for family in ("sequencing", "resources", "deadlines")}
     order = _base_order(instance, rng)
     deadlines = minds["deadlines"] and any(job.deadline is not None for job in instance.jobs)
@@ -218,9 +204,29 @@ def careless_response(instance: Instance, rng: random.Random, care: float, *, an
     return response.rpartition("\n")[2] if answer_only else response
 
 
-def _drill(rng: random.Random) -> Conversation:
+def _misread(instance: Instance, rng: random.Random, share: float) -> Instance:
+    """The instance as someone sees it who misreads some durations."""
+    seen = [
+        evolve(job, duration=max(1, job.duration + rng.choice((-1, 1)))) if rng.random() < share else job
+        for job in instance.jobs
+    ]
+    return evolve(instance, jobs=tuple(seen))
+
+
+COPY = "Repeat"
+
+
+def _copy_drill(rng: random.Random) -> Conversation:
+    """Any words, to be written again."""
+    text = " ".join(rng.choices((*FILLERS, *UPPER, *NAMES), k=rng.randint(4, 16)))
+    return Message("user", f"{COPY}: {text}"), Message("assistant", f" {text}")
+
+
+def _drill(stage: Stage, rng: random.Random) -> Conversation:
     """Pairs to look up: "K 3, B 5. B 5, K 3", values right after their labels, or with a word between."""
-    labels = rng.sample(LABELS, rng.randint(2, 8))
+    if rng.random() < 0.4:
+        return _copy_drill(rng)
+    labels = names(rng, rng.randint(2, 8), variety=stage.variety)
     pairs = [(label, str(rng.randint(0, 30))) for label in labels]
     link, back = rng.choice(((" ", " "), (" ", " "), (" takes ", " "), (" by ", " "), (" ", " takes ")))
     asked = [rng.choice(pairs) for _ in range(QUESTIONS)]
@@ -237,9 +243,9 @@ TIMES_ONLY = "Write when jobs start."
 DEADLINES_ONLY = "Write some deadlines, each before its job."
 
 
-def _plan_drill(rng: random.Random) -> Conversation:
+def _plan_drill(stage: Stage, rng: random.Random) -> Conversation:
     """One part of planning without the rest of the problem: the order line, predecessors, or the way through them."""
-    labels = rng.sample(LABELS, rng.randint(3, 10))
+    labels = names(rng, rng.randint(3, 14), variety=stage.variety)
     kind = rng.choice(("order", "predecessors", "predecessors", "way"))
     edges: list[tuple[str, str]] = []
     if kind != "order" or rng.random() < 0.5:
@@ -248,15 +254,16 @@ def _plan_drill(rng: random.Random) -> Conversation:
         edges = rng.sample(pairs, rng.randint(1, max(1, min(len(pairs), round(1.2 * len(plan))))))
     first = {before for before, _ in edges}
     due = rng.choice((1.0, 0.8, 0.5))
-    # No two alike: who finds the next later hour must not learn that it may be the same again.
+    draw = rng.choices if rng.random() < TIES else rng.sample
     hours = {
         label: hour
-        for label, hour in zip(labels, rng.sample(range(1, 41), len(labels)), strict=True)
+        for label, hour in zip(labels, draw(range(1, 51), k=len(labels)), strict=True)
         if label not in first and kind != "predecessors" and rng.random() < due
     }
     jobs = [Job(label, rng.randint(1, 6), deadline=hours.get(label)) for label in labels]
     instance = Instance(jobs, edges)
-    prompt = prompt_text(instance, rng).split("\n")[1:-1]
+    phrases = composed_phrases(rng) if rng.random() < stage.variety else TAUGHT
+    prompt = prompt_text(instance, rng, phrases=phrases).split("\n")[1:-1]
     if kind == "order":
         text = order_text(instance, by_deadline(instance, labels), deadlines=True)
         return Message("user", "\n".join([*prompt, ORDER_ONLY])), Message("assistant", text)
@@ -264,20 +271,20 @@ def _plan_drill(rng: random.Random) -> Conversation:
         lines = []
         for label in rng.choices(labels, k=QUESTIONS):
             before = ", ".join(instance.predecessors(label))
-            lines.append(f"Job {label} after {before};" if before else f"Job {label} takes {label}")
+            lines.append(f"Job {label} after {before or '-'};")
         return Message("user", "\n".join([*prompt[1:], PREDECESSORS_ONLY])), Message("assistant", "\n".join(lines))
     order = by_deadline(instance, labels)
     text = worked_response(instance, order, deadlines=True).rpartition("\n")[0]
     return Message("user", "\n".join([*prompt, TIMES_ONLY])), Message("assistant", text)
 
 
-def _deadline_drill(rng: random.Random) -> Conversation:
+def _deadline_drill(stage: Stage, rng: random.Random) -> Conversation:
     """Which job is due by an hour, among durations that may be the same numbers; or the order line, for comparison."""
-    labels = rng.sample(LABELS, rng.randint(3, 10))
-    hours = sorted(rng.sample(range(1, 31), rng.randint(2, len(labels))))
+    labels = names(rng, rng.randint(3, 14), variety=stage.variety)
+    hours = sorted(rng.sample(range(1, 41), rng.randint(2, len(labels))))
     due = dict(zip(rng.sample(labels, len(hours)), hours, strict=True))
     instance = Instance([Job(label, rng.randint(1, 6), deadline=due.get(label)) for label in labels])
-    phrases = OTHER if rng.random() < OTHER_WORDS else TAUGHT
+    phrases = composed_phrases(rng) if rng.random() < stage.variety else TAUGHT
     prompt = prompt_text(instance, rng, phrases=phrases).split("\n")[1:-1]
     if rng.random() < 0.5:
         text = order_text(instance, by_deadline(instance, labels), deadlines=True)
@@ -288,9 +295,16 @@ def _deadline_drill(rng: random.Random) -> Conversation:
 
 
 def _solved(stage: Stage, rng: random.Random, instance: Instance) -> Conversation:
-    phrases = OTHER if rng.random() < OTHER_WORDS else TAUGHT
-    prompt = Message("user", prompt_text(instance, rng, phrases=phrases))
-    return prompt, Message("assistant", careless_response(instance, rng, stage.care))
+    if rng.random() < stage.variety:
+        kind = rng.choice(("order", "aside", "words")) if rng.random() < DISTURBED else ""
+        # Sections in another order are told apart by their words alone.
+        phrases = composed_phrases(rng, invented=0.0 if kind == "order" else INVENTED)
+        prompt = prompt_text(instance, rng, phrases=phrases)
+        if kind:
+            prompt = disturbed(prompt, instance, kind, rng)
+    else:
+        prompt = prompt_text(instance, rng)
+    return Message("user", prompt), Message("assistant", careless_response(instance, rng, stage))
 
 
 def _other_format(stage: Stage, rng: random.Random) -> Conversation:
@@ -298,7 +312,7 @@ def _other_format(stage: Stage, rng: random.Random) -> Conversation:
     short = evolve(stage, jobs=(2, 5), pairs=0.2)
     if kind == "answer only":
         instance = _instance(stage, rng)
-        answer = careless_response(instance, rng, stage.care, answer_only=True)
+        answer = careless_response(instance, rng, stage, answer_only=True)
         return Message("user", prompt_text(instance, rng, answer_only=True)), Message("assistant", answer)
     if kind == "examples":
         turns: Conversation = ()
@@ -309,10 +323,10 @@ def _other_format(stage: Stage, rng: random.Random) -> Conversation:
         instance = _instance(short, rng)
         turns = _solved(short, rng, instance)
         said = feedback(verify(instance, turns[-1].content))
-        again = careless_response(instance, rng, (1 + stage.care) / 2)
+        again = careless_response(instance, rng, evolve(stage, care=tuple((1 + care) / 2 for care in stage.care)))
         return *turns, Message("user", try_again(said)), Message("assistant", again)
     instance = _instance(short, rng)
-    draft = careless_response(instance, rng, stage.care)
+    draft = careless_response(instance, rng, stage)
     return (
         Message("user", f"{prompt_text(instance, rng)}\n{LIST_CALL}"),
         Message("assistant", constraint_list(instance)),
@@ -328,22 +342,44 @@ def conversation(stage: Stage, seed: int, index: int) -> Conversation:
     rng = python_generator(seed, "pretrain", stage.name, index)
     draw = rng.random()
     if draw < stage.drills:
-        return _drill(rng)
+        return _drill(stage, rng)
     draw -= stage.drills
     if draw < stage.plans:
-        return _plan_drill(rng)
+        return _plan_drill(stage, rng)
     draw -= stage.plans
     if draw < stage.other_formats:
         return _other_format(stage, rng)
     draw -= stage.other_formats
     if draw < stage.deadlines:
-        return _deadline_drill(rng)
+        return _deadline_drill(stage, rng)
     return _solved(stage, rng, _instance(stage, rng))
 
 
+def learned_words() -> set[str]:
+    """All words that mean something in the corpus: those of prompts, written steps and formats, but no names.
+
+    They are collected from texts in which all jobs have capital letters as names, and from the corpus's own sentences.
+    """
+    words = template_words()
+    for stage in (STAGES[2], *STAGES[4:]):
+        plain = evolve(stage, variety=0.0, drills=0.0, plans=0.2, deadlines=0.1, other_formats=0.3)
+        for index in range(400):
+            for turn in conversation(plain, 0, index):
+                words.update(re.findall("[A-Za-z]+", turn.content))
+    return (words | {COPY}) - {*UPPER, *LOWER}
+
+
 def texts_for_tokens(seed: int) -> Iterator[str]:
-    """What the tokenizer is trained on: all words of 3,000 conversations a stage."""
+    """What the tokenizer is trained on: conversations of each stage, prompts of other tasks, and all words, often."""
     told = [stage for stage in STAGES[1:] if not stage.deadlines]  # Those drills have no words of their own.
     for stage in told:
         for index in range(3000):
             yield "\n".join(turn.content for turn in conversation(stage, seed, index))
+    for tier in TASKS["programs"].training_tiers("pipelines"):
+        for problem in draw_problems(TASKS["programs"], "pipelines", tier, "train", 20, seed=seed):
+            yield from (turn.content for turn in problem.prompt)
+    learned = sorted(learned_words())
+    for word in (*FILLERS, *NAMES, *CODE_WORDS, *NAMES, *CODE_WORDS, *learned):
+        yield f" {word}" * WORD_REPEATED
+    for word in (*NAMES, *CODE_WORDS, *learned):
+        yield f"\n{word}" * WORD_REPEATED

@@ -19,7 +19,7 @@ from gce.domain.tasks.scheduling.wording import prompt_text
 from pretraining import corpus
 from pretraining.corpus import STAGES, Stage, conversation
 
-__all__ = ["digests", "drawn_pools", "instances", "write_digests"]
+__all__ = ["digests", "drawn_examples", "instances", "write_digests"]
 
 TASK = "scheduling"
 
@@ -48,11 +48,11 @@ def digests(seed: int, examples: Mapping[str, int]) -> Iterator[str]:
             yield from map(TASKS[TASK].digest, instances(stage, seed, index))
 
 
-def drawn_pools(log: Path) -> dict[str, int]:
-    """Return how many pools of examples each stage drew, by the training log: the last one it began is counted too."""
+def drawn_examples(log: Path) -> dict[str, int]:
+    """Return how many examples each stage drew, by the training log: all of a pool, though few of it were read."""
     found: dict[str, int] = {}
     for line in map(json.loads, log.read_text().splitlines()):
-        found[line["stage_name"]] = max(found.get(line["stage_name"], 0), int(line["pool"]) + 1)
+        found[line["stage_name"]] = max(found.get(line["stage_name"], 0), int(line["examples"]))
     return found
 
 
@@ -67,8 +67,6 @@ def write_digests(out: Path, seed: int, examples: Mapping[str, int]) -> int:
 
 def main() -> None:
     """Command line."""
-    from pretraining.__main__ import POOL  # Loads torch.
-
     parser = argparse.ArgumentParser(prog="python -m pretraining.digests", description=__doc__)
     parser.add_argument("--directory", type=Path, required=True, help="directory of python -m pretraining train")
     parser.add_argument("--out", type=Path, required=True, help="file to write")
@@ -77,7 +75,7 @@ def main() -> None:
     log = options.directory / "log.jsonl"
     if not log.is_file():
         parser.error(f"{log} is no file: give the directory of python -m pretraining train")
-    examples = {name: pools * POOL for name, pools in drawn_pools(log).items()}
+    examples = drawn_examples(log)
     count = write_digests(options.out, options.seed, examples)
     print(f"{count:,} digests of {sum(examples.values()):,} examples: {options.out}")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CHAT_TEMPLATE", "SPECIAL_TOKENS", "train_tokenizer", "write_tokenizer"]
+__all__ = ["CHAT_TEMPLATE", "SPECIAL_TOKENS", "VOCABULARY", "train_tokenizer", "write_tokenizer"]
 
+VOCABULARY = 2816
+"""Entries of the shipped tokenizer."""
 SPECIAL_TOKENS = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>"
@@ -43,7 +46,8 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
 
     def with_numbers() -> Iterator[str]:
         yield from texts
-        everything = [f" {number}" for number in range(100)] + [f" {chr(code)}" for code in range(65, 91)]
+        everything = [f"{space}{number}" for number in range(100) for space in (" ", "")]
+        everything += [f" {letter}" for letter in string.ascii_letters]
         for _ in range(NUMBERS_REPEATED):
             yield from everything
 

@@ -106,10 +106,12 @@ def test_a_chain_longer_than_the_call_stack() -> None:
 def test_a_plan_worked_by_hand() -> None:
     """M and K hold all three workers; B waits for M at 1; T waits for K and B at 3, and needs both out."""
     assert dispatch_lines(HOUSE, "MKBT") == [
-        Line("M", 1, (1, 1), (), 0, (), 0, 1, (2, 1)),
-        Line("K", 3, (2, 1), (), 0, (), 0, 3, (0, 0)),
-        Line("B", 2, (1, 1), (), 0, (("M", 1, (1, 1)),), 1, 3, (0, 0)),
-        Line("T", 4, (2, 2), (("B", 3), ("K", 3)), 3, (("K", 3, (2, 1)), ("B", 3, (3, 2))), 3, 7, (1, 0)),
+        Line("M", 1, (1, 1), (), 0, (), (), 0, 1, (2, 1), (("M", 1),)),
+        Line("K", 3, (2, 1), (), 0, (), (), 0, 3, (0, 0), (("M", 1), ("K", 3))),
+        Line("B", 2, (1, 1), (), 0, (), (("M", 1, (1, 1)),), 1, 3, (0, 0), (("K", 3), ("B", 3))),
+        Line(
+            "T", 4, (2, 2), (("B", 3), ("K", 3)), 3, (("K", 3, (2, 1)), ("B", 3, (3, 2))), (), 3, 7, (1, 0), (("T", 7),)
+        ),
     ]
     assert dispatch(HOUSE, "MKBT") == {"M": 0, "K": 0, "B": 1, "T": 3}
 
@@ -124,13 +126,13 @@ def test_jobs_that_have_ended_leave_when_their_successor_is_ready() -> None:
     """X waits for A until 4; R, which ended at 2, is out before it although there is room for X anyway."""
     jobs = [Job("A", 4, (1,)), Job("R", 2, (1,)), Job("X", 1, (1,))]
     (*_, line) = dispatch_lines(Instance(jobs, [("A", "X")], [Resource("crew", 3)]), "ARX")
-    assert line == Line("X", 1, (1,), (("A", 4),), 4, (("R", 2, (2,)), ("A", 4, (3,))), 4, 5, (2,))
+    assert line == Line("X", 1, (1,), (("A", 4),), 4, (("R", 2, (2,)), ("A", 4, (3,))), (), 4, 5, (2,), (("X", 5),))
 
 
 def test_without_resources_each_job_starts_when_its_predecessors_have_ended() -> None:
     """K and B and M at 0; T at 3. Nothing is said of units."""
     lines = dispatch_lines(HOUSE.without("resources"), "KBTM")
-    assert lines[2] == Line("T", 4, None, (("B", 2), ("K", 3)), 3, (), 3, 7, None)
+    assert lines[2] == Line("T", 4, None, (("B", 2), ("K", 3)), 3, (), (), 3, 7, None, ())
     assert [line.start for line in lines] == [0, 0, 3, 0]
 
 
@@ -148,7 +150,7 @@ def test_who_does_not_mind_the_sequence_names_no_predecessor() -> None:
 def test_who_does_not_mind_resources_neither_waits_nor_holds() -> None:
     """K holds nothing, so M and B start beside it at 0, and T, which counts, waits for what counts."""
     lines = dispatch_lines(HOUSE, "KMBT", minds_resources=lambda label: label != "K")
-    assert lines[0] == Line("K", 3, None, (), 0, (), 0, 3, None)
+    assert lines[0] == Line("K", 3, None, (), 0, (), (), 0, 3, None, ())
     assert [line.start for line in lines] == [0, 0, 0, 3]
     assert lines[1].free == (2, 1)
 

@@ -32,11 +32,11 @@ HOUSE = Instance(
 WORKED = """\
 Order: 5 M, 9 K, 12 T
 Free 3 2
-Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1
-Job K takes K 3 needs K 2 1 from 0 left 0 0 start K 0 end K 3
+Job M after -; takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1 running 1 M
+Job K after -; takes K 3 needs K 2 1 from 0 left 0 0 start K 0 end K 3 running 1 M, 3 K
 Job T after B, K; B before T
-Job B for T takes B 2 needs B 1 1 from 0 out 1 M 1 1 left 0 0 start B 1 end B 3
-Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 from 3 out 3 K 2 1 out 3 B 3 2 left 1 0 start T 3 end T 7
+Job B for T after -; takes B 2 needs B 1 1 from 0 wait 1 M 1 1 left 0 0 start B 1 end B 3 running 3 K, 3 B
+Job T after B, K; B 3, K 3; takes T 4 needs T 2 2 from 3 out 3 K 2 1 out 3 B 3 2 left 1 0 start T 3 end T 7 running 7 T
 Rest
 Job K planned
 Job B planned
@@ -69,10 +69,10 @@ def test_a_trace_worked_by_hand() -> None:
 def test_without_resources_only_the_sequence_is_reasoned_about() -> None:
     assert worked_response(HOUSE.without("resources"), "KBTM") == (
         "Order: K, B, T, M\n"
-        "Job K takes K 3 start K 0 end K 3\n"
-        "Job B takes B 2 start B 0 end B 2\n"
+        "Job K after -; takes K 3 start K 0 end K 3\n"
+        "Job B after -; takes B 2 start B 0 end B 2\n"
         "Job T after B, K; B 2, K 3; takes T 4 start T 3 end T 7\n"
-        "Job M takes M 1 start M 0 end M 1\n"
+        "Job M after -; takes M 1 start M 0 end M 1\n"
         "Answer: K 0, B 0, T 3, M 0"
     )
 
@@ -84,7 +84,7 @@ def test_a_chain_is_visited_from_its_end() -> None:
         "Order: C, B, A\n"
         "Job C after B; B before C\n"
         "Job B for C after A; A before B\n"
-        "Job A for B takes A 3 start A 0 end A 3\n"
+        "Job A for B after -; takes A 3 start A 0 end A 3\n"
         "Job B for C after A; A 3; takes B 2 start B 3 end B 5\n"
         "Job C after B; B 5; takes C 1 start C 5 end C 6\n"
         "Job B planned\n"
@@ -100,6 +100,16 @@ def test_the_order_line_has_deadlines_of_jobs_that_have_one() -> None:
     assert order_text(instance, "B", deadlines=True) == "Order: B"
 
 
+def test_jobs_due_at_the_same_hour_share_an_item_of_the_order_line() -> None:
+    """An hour is never repeated, so that the next item always has a later one."""
+    instance = Instance([Job("A", 1, (), 3), Job("B", 1, (), 4), Job("C", 1, (), 3)])
+    text = worked_response(instance, "ACB", deadlines=True)
+    assert text.startswith("Order: 3 A C, 4 B\n")
+    assert set(statuses(instance, text)) == {"true"}
+    assert statuses(instance, "Order: 3 A, 3 C, 4 B") == ["true"]
+    assert statuses(instance, "Order: 3 A C B") == ["false"]
+
+
 def test_jobs_put_off_follow_in_their_own_order() -> None:
     """C asks for A, which so is not put off; D and B wait until the order is gone through."""
     instance = Instance([Job("A", 1), Job("B", 2), Job("C", 3), Job("D", 4)], [("A", "C")])
@@ -108,15 +118,15 @@ def test_jobs_put_off_follow_in_their_own_order() -> None:
         "Order: D, C, B, A\n"
         "Job D later\n"
         "Job C after A; A before C\n"
-        "Job A for C takes A 1 start A 0 end A 1\n"
+        "Job A for C after -; takes A 1 start A 0 end A 1\n"
         "Job C after A; A 1; takes C 3 start C 1 end C 4\n"
         "Job B later\n"
         "Job A planned\n"
         "Rest\n"
         "Job A planned\n"
-        "Job B takes B 2 start B 0 end B 2\n"
+        "Job B after -; takes B 2 start B 0 end B 2\n"
         "Job C planned\n"
-        "Job D takes D 4 start D 0 end D 4\n"
+        "Job D after -; takes D 4 start D 0 end D 4\n"
         "Answer: A 0, B 0, C 1, D 0"
     )
     assert statuses(instance, text) == ["true"] * 12
@@ -125,8 +135,8 @@ def test_jobs_put_off_follow_in_their_own_order() -> None:
 def test_what_the_order_leaves_out_is_planned_all_the_same() -> None:
     assert worked_response(HOUSE.without("resources"), "M").split("\n")[2:6] == [
         "Rest",
-        "Job K takes K 3 start K 0 end K 3",
-        "Job B takes B 2 start B 0 end B 2",
+        "Job K after -; takes K 3 start K 0 end K 3",
+        "Job B after -; takes B 2 start B 0 end B 2",
         "Job T after B, K; B 2, K 3; takes T 4 start T 3 end T 7",
     ]
 
@@ -142,10 +152,10 @@ def test_care_left_out_is_left_out_of_the_lines() -> None:
     )
     assert text == (
         "Order: M, K, B, T\n"
-        "Job M takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1\n"
-        "Job K takes K 3 start K 0 end K 3\n"
-        "Job B takes B 2 needs B 1 1 from 0 left 1 0 start B 0 end B 2\n"
-        "Job T takes T 4 needs T 2 2 from 0 out 1 M 2 1 out 2 B 3 2 left 1 0 start T 2 end T 6\n"
+        "Job M after -; takes M 1 needs M 1 1 from 0 left 2 1 start M 0 end M 1 running 1 M\n"
+        "Job K after -; takes K 3 start K 0 end K 3\n"
+        "Job B after -; takes B 2 needs B 1 1 from 0 left 1 0 start B 0 end B 2 running 1 M, 2 B\n"
+        "Job T takes T 4 needs T 2 2 from 0 wait 1 M 2 1 wait 2 B 3 2 left 1 0 start T 2 end T 6 running 6 T\n"
         "Answer: K 0, B 0, T 2, M 0"
     )
     assert [(step.status, step.reason) for step in check_steps(HOUSE, text)] == [
@@ -177,12 +187,13 @@ def test_careless_options_say_whose_line_is_cut(instance: Instance, data: st.Dat
         if line == f"Job {label} planned":
             assert label in planned
             continue
-        assert (" after " in line) == (bool(instance.predecessors(label)) and label not in no_sequence)
+        assert (" after " in line) == (bool(instance.precedence) and label not in no_sequence)
+        assert (" after -;" in line) <= (not instance.predecessors(label))
         assert (" before " in line) != (" takes " in line)
         if " takes " in line:
             minded = bool(instance.resources) and label not in no_resources
             assert line.count(" needs ") == line.count(" from ") == line.count(" left ") == minded
-            assert line.count(" out ") <= minded * len(instance.jobs)
+            assert line.count(" out ") + line.count(" wait ") <= minded * len(instance.jobs)
             planned.append(label)
     assert sorted(planned) == sorted(instance.labels)
     assert re.findall(r"(\w+) \d+", lines[-1]) == list(instance.labels)
@@ -260,6 +271,7 @@ def test_waiting_longer_than_needed_is_no_falsehood() -> None:
         ("after B, K; B 3,", "after B, K, Z; B 3, Z 1,", "job T does not come after 'Z'"),
         ("B 3, K 3; takes", "B 3, K 3, M 1; takes", "'M' is not among what T comes after"),
         ("after B, K; B before T", "after B; B before T", "job T comes after K, which is overlooked"),
+        ("after B, K; B 3, K 3; takes", "after -; takes", "job T comes after B, which is overlooked"),
         ("B before T\nJob B for T", "K before T\nJob B", "job K is planned already"),
         ("B before T\nJob B for T", "M before T\nJob B", "'M' is not among what T comes after"),
         ("after B, K; B before T", "after B, K; K 2, B before T", "no line says that K ends at 2"),
@@ -268,23 +280,29 @@ def test_waiting_longer_than_needed_is_no_falsehood() -> None:
         ("\nJob T planned", "\nJob T later", "job T is planned already"),
         ("Job B for T", "Job B for K", "no line says that 'K' waits for B"),
         ("Job B for T", "Job B for Z", "no line says that 'Z' waits for B"),
-        ("needs B 1 1 from 0", "needs B 1 1 from 1", "1 is not the first hour to look at"),
+        ("needs B 1 1 from 0 wait", "needs B 1 1 from 1 out", "1 is not the first hour to look at"),
+        ("wait 1 M 1 1", "out 1 M 1 1", "1 is after 0"),
+        ("out 3 K 2 1 out 3 B 3 2", "wait 3 K 2 1 wait 3 B 3 2", "3 is not after 3"),
+        ("running 3 K, 3 B", "running 3 K", "that is not what is running"),
+        ("running 3 K, 3 B", "running 3 K, 2 B", "that is not what is running"),
+        ("running 1 M, 3 K", "running 3 K, 1 M", "that is not what is running"),
+        ("running 7 T", "running 7 K", "that is not what is running"),
         ("needs T 2 2 from 3", "needs T 2 2 from 1", "1 is not the first hour to look at"),
-        ("\nJob K takes", "\nJob T planned\nJob K takes", "no line has planned 'T'"),
+        ("\nJob K after", "\nJob T planned\nJob K after", "no line has planned 'T'"),
         ("\nAnswer", "\nJob T after B, K; B before T\nAnswer", "job B is planned already"),
-        ("out 1 M 1 1", "out 2 M 1 1", "job M does not end at 2"),
-        ("out 1 M 1 1", "out 1 M 1 2", "1 2 is not what is free when M is out"),
-        ("out 1 M 1 1", "out 1 M 1 1 out 1 M 1 1", "job 'M' is not running"),
+        ("wait 1 M 1 1", "wait 2 M 1 1", "job M does not end at 2"),
+        ("wait 1 M 1 1", "wait 1 M 1 2", "1 2 is not what is free when M is out"),
+        ("wait 1 M 1 1", "wait 1 M 1 1 wait 1 M 1 1", "job 'M' is not running"),
         ("start B 1 end B 3", "start B 0 end B 3", "B cannot start at 0"),
         ("start T 3 end T 7", "start T 2 end T 7", "T cannot start at 2"),
-        ("start T 3 end T 7", "start T 2 end T 6", "T cannot start at 2"),
-        ("start T 3 end T 7", "start T 3 end T 8", "3 and 4 do not make 8"),
+        ("start T 3 end T 7 running 7", "start T 2 end T 6 running 6", "T cannot start at 2"),
+        ("start T 3 end T 7 running 7", "start T 3 end T 8 running 8", "3 and 4 do not make 8"),
         ("left 1 0 start T", "left 1 1 start T", "1 1 is not what is left free"),
         ("left 1 0 start T", "left 3 2 start T", "3 2 is not what is left free"),
         ("\nJob B for", "\nJob Z takes Z 1 start Z 0 end Z 1\nJob B for", "there is no job 'Z'"),
         (
             "\nAnswer",
-            "\nJob M takes M 1 needs M 1 1 from 3 out 7 T 3 2 left 2 1 start M 7 end M 8\nAnswer",
+            "\nJob M takes M 1 needs M 1 1 from 3 wait 7 T 3 2 left 2 1 start M 7 end M 8\nAnswer",
             "job M was planned before",
         ),
         ("5 M, 9 K", "4 M, 9 K", "4 is not the deadline of M"),
@@ -308,10 +326,10 @@ def test_each_kind_of_false_step_is_found_with_its_reason(old: str, new: str, re
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("out 1 M 1 1", "out 3 K 2 1", "another job ends before K"),
-        ("out 1 M 1 1", "out 1 T 1 1", "job 'T' is not running"),
-        ("out 1 M 1 1", "out 1 Z 1 1", "job 'Z' is not running"),
-        (" out 1 M 1 1", "", "B does not fit into what is free"),
+        ("wait 1 M 1 1", "wait 3 K 2 1", "another job ends before K"),
+        ("wait 1 M 1 1", "wait 1 T 1 1", "job 'T' is not running"),
+        ("wait 1 M 1 1", "wait 1 Z 1 1", "job 'Z' is not running"),
+        (" wait 1 M 1 1", "", "B does not fit into what is free"),
     ],
 )
 def test_a_job_taken_out_wrongly_is_found_where_it_happens(old: str, new: str, reason: str) -> None:
@@ -359,10 +377,11 @@ def test_a_deadline_for_a_job_without_one_is_false() -> None:
 
 def test_one_slip_counts_once() -> None:
     """K is said to end at 4, wrongly; lines that go on from what was written are true."""
-    slip = WORKED.replace("start K 0 end K 3", "start K 0 end K 4")
+    slip = WORKED.replace("start K 0 end K 3 running 1 M, 3 K", "start K 0 end K 4 running 1 M, 4 K")
     slip = slip.replace("B 3, K 3; takes", "B 3, K 4; takes")
     slip = slip.replace("from 3 out 3 K 2 1 out 3 B 3 2", "from 4 out 3 B 1 1 out 4 K 3 2")
-    slip = slip.replace("start T 3 end T 7", "start T 4 end T 8")
+    slip = slip.replace("running 3 K, 3 B", "running 3 B, 4 K")
+    slip = slip.replace("start T 3 end T 7 running 7 T", "start T 4 end T 8 running 8 T")
     assert [step.reason for step in check_steps(HOUSE, slip) if step.status != "true"] == ["0 and 3 do not make 4"]
 
 
@@ -431,6 +450,7 @@ def test_no_number_or_name_changes_unnoticed(data: st.DataObject) -> None:
         ("Job T after B", "expected ',' or ';' after 'B'"),
         ("Job T after B K;", "expected ',' or ';' after 'B'"),
         ("Job T after B, K;", "the line ends too early"),
+        ("Job T after -", "expected ',' or ';' after '-'"),
         ("Job T after B, K; B", "the line ends too early"),
         ("Job T after B, K; B before", "expected 'T', got the end of the line"),
         ("Job T after B, K; B before K", "expected 'T', got 'K'"),
@@ -440,7 +460,7 @@ def test_no_number_or_name_changes_unnoticed(data: st.DataObject) -> None:
         ("Free 3", "the line ends too early"),
         ("Free 3 2 1", "expected the end of the line, got '1'"),
         ("Order: five M, K, B, T", "expected a number, got 'five'"),
-        ("Order: 5 6 M, K, B, T", "expected a number, got '5 6'"),
+        ("Job M takes M 1 needs M 1 1 from 0 wait 3 K 2 1 out 4 T 1 1", "expected 'left', got 'out'"),
     ],
 )
 def test_unreadable_lines_say_what_was_expected(line: str, reason: str) -> None:
@@ -450,7 +470,8 @@ def test_unreadable_lines_say_what_was_expected(line: str, reason: str) -> None:
 
 def test_unreadable_lines_establish_nothing() -> None:
     """M goes out in a line that breaks off; the next line may still take it out."""
-    broken = WORKED.replace("\nJob B for", "\nJob B for T takes B 2 needs B 1 1 from 0 out 1 M 1 1 left\nJob B for")
+    line = "\nJob B for T after -; takes B 2 needs B 1 1 from 0 wait 1 M 1 1 left"
+    broken = WORKED.replace("\nJob B for", f"{line}\nJob B for")
     assert statuses(HOUSE, broken) == ["true"] * 5 + ["unreadable"] + ["true"] * 7
 
 

@@ -41,11 +41,15 @@ class Line:
     earliest: int
     """First hour considered: the predecessors have ended, and the last job that respects resources has started."""
     outs: tuple[Release, ...]
-    """Jobs that end before this one starts, with their ends and the units free afterwards."""
+    """Jobs that end by `earliest`, with their ends and the units free afterwards."""
+    waits: tuple[Release, ...]
+    """Jobs that end later and that this one waits for, likewise."""
     start: int
     end: int
     free: tuple[int, ...] | None
     """Units free while this job runs beside the jobs before it."""
+    running: tuple[tuple[str, int], ...]
+    """Jobs that hold units then, this one too, with the hours at which they release them, the earliest first."""
 
 
 @frozen
@@ -147,13 +151,15 @@ def dispatch_lines(
         ready = max((end for _, end in after), default=0)
         if not instance.resources or not minds_resources(label):
             ends[label] = ready + job.duration
-            lines.append(Line(label, job.duration, None, after, ready, (), ready, ends[label], None))
+            lines.append(Line(label, job.duration, None, after, ready, (), (), ready, ends[label], None, ()))
             continue
         earliest = max(frontier.now, ready)
-        outs = tuple(frontier.start(job, ready))
-        ends[label] = frontier.now + job.duration
-        line = Line(label, job.duration, job.demands, after, earliest, outs, frontier.now, ends[label], frontier.free)
-        lines.append(line)
+        releases = frontier.start(job, ready)
+        outs = tuple(release for release in releases if release[1] <= earliest)
+        waits = tuple(release for release in releases if release[1] > earliest)
+        start, ends[label] = frontier.now, frontier.now + job.duration
+        found = (after, earliest, outs, waits, start, ends[label], frontier.free, frontier.running)
+        lines.append(Line(label, job.duration, job.demands, *found))
     return lines
 
 

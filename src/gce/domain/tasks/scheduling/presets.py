@@ -4,8 +4,8 @@
   the project deadline is tied to the optimal makespan.
 - `paper` has exactly the parameters of the six tiers of ISOPro 0.3 (edges run from an earlier label to a later one),
   for comparison.
-- `larger` is `grounded` with eleven jobs in every tier, one more than the shipped model saw in pretraining;
-  `paper-larger` is `paper` with eleven.
+- `larger` is `grounded` with eleven jobs in every tier, and `paper-larger` is `paper` with eleven; the shipped model
+  saw up to 14 in pretraining.
 - `sixteen` is `grounded` with sixteen jobs in every tier.
 
 L2 and L3, of two and three jobs, are curriculum levels below the six tiers. They are used only in training, and only if

@@ -1,26 +1,32 @@
 """Written reasoning: one line per visit, with every look-up and sum spelled out, and a checker for each step.
 
     reasoning = [order newline] [free newline] { visit newline } ["Rest" newline { visit newline }]
-    order     = "Order: " item { ", " item }        ; item = [ DEADLINE " " ] LABEL, in the order of visiting
+    order     = "Order: " item { ", " item }        ; item = [ DEADLINE " " ] LABEL { " " LABEL }, in order of visiting
     free      = "Free" units                        ; units = { " " NUMBER }, one for each resource
     visit     = "Job " LABEL ( " planned" | " later" | [ " for " LABEL ] [ after ] ( before | plan ) )
-    after     = " after " LABEL { ", " LABEL } ";"  ; all that LABEL comes after
+    after     = " after " ( "-" | LABEL { ", " LABEL } ) ";"    ; all that LABEL comes after, "-" if it is nothing
     before    = { hour "," } " " LABEL " before " LABEL
     plan      = [ hour { "," hour } ";" ] " takes " LABEL " " NUMBER [ needs ] " start " LABEL " " NUMBER
-                " end " LABEL " " NUMBER
+                " end " LABEL " " NUMBER [ running ]
     hour      = " " LABEL " " NUMBER                ; when a job named in `after` ends
-    needs     = " needs " LABEL units " from " NUMBER { " out " NUMBER " " LABEL units } " left" units
+    needs     = " needs " LABEL units " from " NUMBER { " out " release } { " wait " release } " left" units
+    release   = NUMBER " " LABEL units
+    running   = " running" " " NUMBER " " LABEL { ", " NUMBER " " LABEL }
 
 DEADLINE and NUMBER are at most six ASCII digits.
 
-- `order` with deadlines lists exactly the jobs that have one.
+- `order` with deadlines lists exactly the jobs that have one; jobs due at the same hour share an item.
+- `after` may be left out of a job that comes after nothing, as it is in problems without precedence.
 - `before` ends a visit if a predecessor is not planned yet: that predecessor is visited next, "for" this job, and then
   this job again.
 - `planned` says that an earlier line planned the job; `later` postpones it.
 - After `Rest`, all jobs are visited in the order of the prompt, and those left out or postponed are planned.
 - `from` is the first hour considered: all predecessors have ended, and the previous job with `needs` has started.
-- Each `out` gives the next end of a running job, that job, and the units free afterwards.
+- Each `out` gives the next end of a running job that is not after `from`, that job, and the units free afterwards.
+- Each `wait` gives, likewise, the next end after `from`, which the job waits for because it does not fit before. So the
+  job starts at the last hour behind `wait`, or behind `from` where it waits for none.
 - `left` gives the units free while the job runs beside the jobs that are not out.
+- `running` lists the jobs that hold units then, by the hour at which they release them.
 
 A verdict never depends on the reasoning.
 """
@@ -28,6 +34,7 @@ A verdict never depends on the reasoning.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from operator import add, sub
 
 from attrs import frozen
@@ -35,6 +42,7 @@ from attrs import frozen
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.dispatch import Line, Visit, dispatch_lines, visits
 from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.scheduling.resource_profile import Release
 from gce.domain.verdicts import Step
 
 __all__ = ["check_steps", "order_text", "worked_response"]
@@ -46,7 +54,9 @@ LONGEST_CHECKED = 100_000
 def order_text(instance: Instance, order: Sequence[str], *, deadlines: bool = False) -> str:
     """Return the order line; with `deadlines`, of the jobs that have a deadline, each with its deadline, if any has."""
     due = _due(instance, order) if deadlines else []
-    return f"Order: {', '.join(f'{instance.job(label).deadline} {label}' for label in due) or ', '.join(order)}"
+    groups = groupby(due, key=lambda label: instance.job(label).deadline)
+    items = [f"{hour} {' '.join(labels)}" for hour, labels in groups]
+    return f"Order: {', '.join(items or order)}"
 
 
 def _due(instance: Instance, order: Sequence[str]) -> list[str]:
@@ -63,8 +73,11 @@ def _plan_text(line: Line) -> str:
     if line.demands is not None and line.free is not None:
         parts.append(f" needs {line.label}{_units(line.demands)} from {line.earliest}")
         parts.extend(f" out {end} {label}{_units(free)}" for label, end, free in line.outs)
+        parts.extend(f" wait {end} {label}{_units(free)}" for label, end, free in line.waits)
         parts.append(f" left{_units(line.free)}")
     parts.append(f" start {line.label} {line.start} end {line.label} {line.end}")
+    if line.running:
+        parts.append(f" running {', '.join(f'{hour} {label}' for label, hour in line.running)}")
     return "".join(parts)
 
 
@@ -95,7 +108,10 @@ def worked_response(
     text = [order_text(instance, order, deadlines=deadlines)]
     if instance.resources and free_line:
         text.append(f"Free{_units([resource.capacity for resource in instance.resources])}")
-    minded = {label: instance.predecessors(label) if minds_sequence(label) else () for label in instance.labels}
+    minded = {
+        label: instance.predecessors(label) if instance.precedence and minds_sequence(label) else None
+        for label in instance.labels
+    }
 
     def written(way: Sequence[Visit]) -> list[str]:
         return [_visit_text(visit, minded[visit.label], plans) for visit in way]
@@ -107,15 +123,16 @@ def worked_response(
     return "\n".join(text)
 
 
-def _visit_text(visit: Visit, predecessors: Sequence[str], plans: Mapping[str, Line]) -> str:
+def _visit_text(visit: Visit, predecessors: Sequence[str] | None, plans: Mapping[str, Line]) -> str:
+    """Return one line; `predecessors` is None where nothing is said of them."""
     line = f"Job {visit.label}"
     if visit.again or visit.later:
         return f"{line} planned" if visit.again else f"{line} later"
     if visit.asked_by is not None:
         line += f" for {visit.asked_by}"
-    if predecessors:
-        line += f" after {', '.join(predecessors)};"
-    if visit.before is None:
+    if predecessors is not None:
+        line += f" after {', '.join(predecessors) or '-'};"
+    if visit.before is None or predecessors is None:
         return line + _plan_text(plans[visit.label])
     known = predecessors[: predecessors.index(visit.before)]
     return line + "".join(f" {other} {plans[other].end}," for other in known) + f" {visit.before} before {visit.label}"
@@ -140,6 +157,11 @@ class _State:
         self.ends: dict[str, int] = {}
         self.held: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
         """For each running job, its releases, with the time from its end to the release, which is at most 0."""
+
+    @property
+    def running(self) -> list[tuple[str, int]]:
+        """The jobs that hold units, with the hours at which they release them."""
+        return [(label, self.ends[label] + before) for label, held in self.held.items() for before, _ in held]
 
 
 def check_steps(instance: Instance, text: str) -> tuple[Step, ...]:
@@ -218,6 +240,18 @@ class _Words:
             raise _Unreadable(f"expected ',' or ';' after {word[:20]!r}")
         return word[:-1], word[-1] == ";"
 
+    def running(self) -> tuple[tuple[str, int], ...]:
+        """Return the rest of the line: hours and labels, as in "9 D, 10 C"."""
+        found = []
+        while True:
+            hour, label = self.number(), self.take()
+            last = self.at == len(self.words)
+            if not last and label[-1] != ",":
+                raise _Unreadable(f"expected ',' or the end of the line after {label[:20]!r}")
+            found.append((label if last else label[:-1], hour))
+            if last:
+                return tuple(found)
+
     def peek(self, ahead: int) -> str | None:
         return self.words[self.at + ahead] if self.at + ahead < len(self.words) else None
 
@@ -244,6 +278,8 @@ class _Predecessors:
 def _read_predecessors(reader: _Words, label: str) -> _Predecessors:
     """Read the predecessors, their ends, and the predecessor to plan first, if any."""
     if not reader.accept("after"):
+        return _Predecessors((), (), None)
+    if reader.accept("-;"):
         return _Predecessors((), (), None)
     after: list[str] = []
     last = False
@@ -272,15 +308,16 @@ def _read_plan(reader: _Words, label: str, after: tuple[tuple[str, int], ...], r
     duration = reader.number()
     demands = free = None
     earliest = max((hour for _, hour in after), default=0)
-    outs: list[tuple[str, int, tuple[int, ...]]] = []
+    releases: dict[str, list[Release]] = {"out": [], "wait": []}
     if resources and reader.accept("needs"):
         reader.expect(label)
         demands = reader.numbers(resources)
         reader.expect("from")
         earliest = reader.number()
-        while reader.accept("out"):
-            hour, other = reader.number(), reader.take()
-            outs.append((other, hour, reader.numbers(resources)))
+        for word, found in releases.items():
+            while reader.accept(word):
+                hour, other = reader.number(), reader.take()
+                found.append((other, hour, reader.numbers(resources)))
         reader.expect("left")
         free = reader.numbers(resources)
     reader.expect("start")
@@ -289,8 +326,10 @@ def _read_plan(reader: _Words, label: str, after: tuple[tuple[str, int], ...], r
     reader.expect("end")
     reader.expect(label)
     end = reader.number()
+    running = reader.running() if resources and reader.accept("running") else ()
     reader.end()
-    return Line(label, duration, demands, after, earliest, tuple(outs), start, end, free)
+    outs, waits = map(tuple, releases.values())
+    return Line(label, duration, demands, after, earliest, outs, waits, start, end, free, running)
 
 
 def _check_order(state: _State, words: list[str]) -> str:
@@ -298,19 +337,22 @@ def _check_order(state: _State, words: list[str]) -> str:
     listed: dict[str, bool] = {}
     latest = 0
     for item in " ".join(words).split(", "):
-        hour, _, label = item.rpartition(" ")
-        if label not in instance.labels:
-            return f"there is no job {label[:20]!r}"
-        if label in listed:
-            return f"job {label} is listed twice"
-        if hour:
-            deadline = _number(hour)
-            if deadline != instance.job(label).deadline:
-                return f"{deadline} is not the deadline of {label}"
-            if deadline < latest:
-                return f"job {label}, due by {deadline}, is listed after one due by {latest}"
-            latest = deadline
-        listed[label] = bool(hour)
+        hour, *labels = item.split(" ")
+        if not labels:
+            hour, labels = "", [hour]
+        for label in labels:
+            if label not in instance.labels:
+                return f"there is no job {label[:20]!r}"
+            if label in listed:
+                return f"job {label} is listed twice"
+            if hour:
+                deadline = _number(hour)
+                if deadline != instance.job(label).deadline:
+                    return f"{deadline} is not the deadline of {label}"
+                if deadline < latest:
+                    return f"job {label}, due by {deadline}, is listed after one due by {latest}"
+                latest = deadline
+            listed[label] = bool(hour)
     if any(listed.values()):
         for label in instance.labels:
             due = instance.job(label).deadline is not None
@@ -397,9 +439,11 @@ def _check_plan(state: _State, line: Line) -> list[str]:
     if line.demands is not None:
         if line.earliest != max(ready, state.now):
             wrong.append(f"{line.earliest} is not the first hour to look at")
-        for out in line.outs:
+        for out in (*line.outs, *line.waits):
             wrong += _take_out(state, *out)
-    if line.start < max([line.earliest, *(end for _, end, _ in line.outs)]):
+        wrong += [f"{end} is after {line.earliest}" for _, end, _ in line.outs if end > line.earliest]
+        wrong += [f"{end} is not after {line.earliest}" for _, end, _ in line.waits if end <= line.earliest]
+    if line.start < max([line.earliest, *(end for _, end, _ in (*line.outs, *line.waits))]):
         wrong.append(f"{label} cannot start at {line.start}")
     if line.end != line.start + line.duration:
         wrong.append(f"{line.start} and {line.duration} do not make {line.end}")
@@ -413,6 +457,10 @@ def _check_plan(state: _State, line: Line) -> list[str]:
         state.held[label] = [(length - job.duration, units) for length, units in job.holds]
         state.now = line.start
     state.ends[label] = line.end
+    if line.running:
+        hours = [hour for _, hour in line.running]
+        if hours != sorted(hours) or sorted(line.running) != sorted(state.running):
+            wrong.append("that is not what is running")
     return wrong
 
 

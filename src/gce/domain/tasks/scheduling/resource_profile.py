@@ -117,21 +117,27 @@ class Frontier:
     def start(self, job: Job, ready: int) -> list[Release]:
         """Start a job as soon as it fits, not before `ready`; return the releases up to then.
 
-        These are the releases up to `ready`, if that is after the last start, and as many more as the job needs to fit.
-        Simultaneous releases come in the order in which their jobs started.
+        These are the releases up to `ready` and the last start, and as many more as the job needs to fit. Simultaneous
+        releases come in the order in which their jobs started.
         """
-        now, free, held, demands = self.now, self.free, self._held, job.demands
+        now, free, held, demands = max(self.now, ready), self.free, self._held, job.demands
         releases: list[Release] = []
         while held:
-            if (now >= ready or held[0][0] > ready) and not any(map(gt, demands, free)):
+            hour = held[0][0]
+            if hour > now and not any(map(gt, demands, free)):
                 break
-            now, _, label, units = heappop(held)
+            _, _, label, units = heappop(held)
             free = tuple(map(add, free, units))
-            releases.append((label, now, free))
-        if now < ready:
-            now = ready
+            releases.append((label, hour, free))
+            if hour > now:
+                now = hour
         self.now, self.free = now, tuple(map(sub, free, demands))
         for length, units in job.holds:
             heappush(held, (now + length, self._started, job.label, units))
         self._started += 1
         return releases
+
+    @property
+    def running(self) -> tuple[tuple[str, int], ...]:
+        """The jobs whose release `start` has not returned, with the hours of their releases, the earliest first."""
+        return tuple((label, hour) for hour, _, label, _ in sorted(self._held))
