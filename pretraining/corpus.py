@@ -323,7 +323,8 @@ def _other_format(stage: Stage, rng: random.Random) -> Conversation:
         instance = _instance(short, rng)
         turns = _solved(short, rng, instance)
         said = feedback(verify(instance, turns[-1].content))
-        again = careless_response(instance, rng, evolve(stage, care=tuple((1 + care) / 2 for care in stage.care)))
+        few, many = stage.care
+        again = careless_response(instance, rng, evolve(stage, care=((1 + few) / 2, (1 + many) / 2)))
         return *turns, Message("user", try_again(said)), Message("assistant", again)
     instance = _instance(short, rng)
     draft = careless_response(instance, rng, stage)

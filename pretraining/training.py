@@ -233,7 +233,8 @@ def _work(
         progress = stored["progress"]
         place = Place(*stored["places"][shard].tolist())
     accuracy = StepAccuracy(encode, seed + 2) if not shard else None
-    began, losses = time.monotonic() - progress["seconds"], []
+    began = time.monotonic() - progress["seconds"]
+    losses: list[float] = []
     embeddings, head = model.model.embed_tokens.weight, model.lm_head.weight
 
     def save() -> None:
@@ -264,7 +265,7 @@ def _work(
             if progress["stage_tokens"] >= stage.tokens:
                 break
             now_rate = rate(int(progress["tokens"]), total, int(progress["step"]))
-            redraw(embeddings, head, names, DEVIATION, seed, shard, progress["step"])
+            redraw(embeddings, head, names, DEVIATION, seed, shard, int(progress["step"]))
             gradient.zero_()
             extra = _backward(model, ids, weights)
             for weight in (embeddings, head):

@@ -48,14 +48,6 @@ LABEL_WORDS: tuple[str, ...] = _words(
 
 WORDS: tuple[str, ...] = _words(
     """
-    alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar papa quebec romeo
-    sierra tango uniform victor whiskey xray yankee zulu
-    """
-)
-"""These two are words of the text like others, and never names of jobs: tasks name jobs so, to measure a shift."""
-
-WORDS: tuple[str, ...] = _words(
-    """
     the of and to in is that it was for on are as with his they at be this from have or by one had not but what all
     were when we there can an your which their said if do will each about how up out them then she many some so
     these would other into has more her two like him see time could no make than first been its who now people my

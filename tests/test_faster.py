@@ -36,7 +36,8 @@ def called(source: str, name: str) -> Callable[[list[int]], Any]:
     """The function of a trusted source."""
     namespace: dict[str, Any] = {}
     exec(source, namespace)
-    return namespace[name]
+    function: Callable[[list[int]], Any] = namespace[name]
+    return function
 
 
 def differing(function: SlowFunction, program: str, values: list[list[int]]) -> int:

@@ -23,7 +23,7 @@ def f(xs):
     return out
 """
 FAST = "def f(xs):\n    return list(dict.fromkeys(xs))\n"
-CALLS = ([], [3, 3, 1], [2, 1, 2])
+CALLS: tuple[list[int], ...] = ([], [3, 3, 1], [2, 1, 2])
 SIZE = 3_000
 """The slow form takes 15 to 40 ms."""
 

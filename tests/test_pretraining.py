@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,7 +158,7 @@ def test_a_head_of_the_start_writes_the_name_that_stood_before_an_earlier_copy_o
     labels = ["Lamp", "Fox", "Roof", "Owl", "Tile", "Hat"]
     hours = [12, 30, 7, 21, 16, 4]
     listed = ",".join(f" {label} {hour}" for label, hour in zip(labels, hours, strict=True))
-    written: dict[int, torch.Tensor] = {}
+    written: dict[int, Any] = {}
     for block in (2, 3):
         attention = model.model.layers[block].self_attn
         attention.o_proj.register_forward_pre_hook(lambda _, given, block=block: written.update({block: given[0]}))
@@ -176,7 +177,7 @@ def test_a_head_of_the_start_writes_the_name_that_stood_before_an_earlier_copy_o
 
 def test_no_four_words_in_a_row_of_the_paraphrased_prompts_are_in_the_corpus() -> None:
     task = TASKS["scheduling-reworded"]
-    runs = set()
+    runs: set[str] = set()
     for tier in task.presets["grounded"]:
         for problem in draw_problems(task, "grounded", tier.name, "train", 5):
             for line in problem.prompt[0].content.split("\n"):

@@ -56,8 +56,8 @@ def training_section(run: ReportedRun) -> Section:
         )
     known = ALGORITHMS.get(run.settings.objective.algorithm)  # One's own is not looked for: a report imports nothing.
     graded = any(record.graded for record in run.records)
-    words = (f"{what_teaches(run.records, known)}.",) if graded and known is not None else ()
-    words += _precision(run)
+    taught = (f"{what_teaches(run.records, known)}.",) if graded and known is not None else ()
+    words = (*taught, *_precision(run))
     return Section("Training", words, (Table(*rollout_rows(run.records)),), drawn)
 
 
