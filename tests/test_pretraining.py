@@ -109,7 +109,9 @@ def test_every_label_of_the_alphabets_is_a_name_that_is_drawn_anew_and_no_number
     """With a space in front and, where it is one token, without."""
     pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")
-    training = pytest.importorskip("pretraining.training")
+    pytest.importorskip("torch")
+    from pretraining import training
+
     tokenizer = tokenizers.Tokenizer.from_file(str(shipped_model_path() / "tokenizer.json"))
     names = training.names_of(tokenizer)
     word_of = dict(zip(names.rows, names.words, strict=True))

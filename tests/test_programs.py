@@ -403,6 +403,7 @@ def test_feedback_is_one_of_few_sentences_whatever_a_program_says(status: Any, t
         "the program did not end in time",
         "the program ended its process",
         "the program spoiled the channel for its results",
+        "the function changed its arguments",
         "a hidden test failed",
         "the program could not be judged",
         "2 of 2 hidden calls returned a wrong value",

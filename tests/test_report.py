@@ -344,7 +344,7 @@ def test_a_wrong_step_in_scheduling_is_found_where_it_stands() -> None:
     assert text is not None
     assert judge_steps(task, problem, text) == ("true", None)
     lines = text.split("\n")
-    broken = re.sub(r"end (\w) (\d+)$", lambda m: f"end {m[1]} {int(m[2]) + 1}", lines[2])
+    broken = re.sub(r"end (\w) (\d+)", lambda m: f"end {m[1]} {int(m[2]) + 1}", lines[2])
     wrong = "\n".join([*lines[:2], broken, *lines[3:]])
     assert judge_steps(task, problem, wrong) == ("false", 3 / (len(lines) - 1))
     thought = f"<think>{wrong}</think>{text}"

@@ -108,7 +108,7 @@ def _within(name: str) -> Iterator[str]:
     inside = [Path(run) for run in runs]
     answers = [file for file in files if not any(run in file.parents for run in inside) and _is_of_evaluation(file)]
     if not runs and not answers:
-        raise BadInput(f"expected a run, a file of gce evaluate --answers, or a folder of them, got {name}")
+        raise BadInput(f"expected a run, a file of answers that gce evaluate keeps, or a folder of them, got {name}")
     yield from map(str, answers)
 
 

@@ -45,8 +45,8 @@ def _between(written: str) -> Strategy:
     return Strategy(
         "mutual-predictability",
         converse,
-        "log-probability of the answer given answers to other questions (--shots); @PREDICTOR+PREDICTED: evaluated or "
-        "another",
+        "log-probability of the answer given answers to other questions, as many as shots; @PREDICTOR+PREDICTED: "
+        "evaluated or another",
         needs=frozenset(each.removeprefix(f"{MODEL}.") for each in needs),
         options=_between,
     )
