@@ -214,6 +214,7 @@ def test_the_answer_line_is_scored_along_the_text() -> None:
         ("Answer: 35 %", 0.35, "Answer: 65 %"),
         ("Answer: 35.5%", 0.355, "Answer: 64.5%"),
         ("Answer: 0.123", 0.123, "Answer: 0.877"),
+        ("Answer: 0.70", 0.7, "Answer: 0.30"),
     ],
 )
 def test_a_belief_is_compared_with_its_opposite_in_the_same_form(line: str, belief: float, other: str) -> None:
@@ -229,6 +230,7 @@ def test_a_belief_is_compared_with_its_opposite_in_the_same_form(line: str, beli
 
 def test_what_has_no_opposite_or_no_text_before_it() -> None:
     assert along_text(nats, answer("Because.\nAnswer: 50 %", belief=0.5)).against is None
+    assert along_text(nats, answer("Because.\nAnswer: 0.50", belief=0.5)).against is None
     assert along_text(nats, answer("Order: A\nAnswer: A 0")).against is None
     assert not is_scored(answer("Answer: 0.8")) and not is_scored(answer("")) and not is_scored(answer("x\n" * 20_000))
     assert is_scored(answer("Because.\nAnswer: 0.8"))

@@ -260,6 +260,7 @@ def test_noted_log_probabilities_and_grades_by_hand() -> None:
         ('{"grade": 3} {"grade": 11}', 0.3),
         ('{"grade": true}', None),
         ('{"grade": NaN}', None),
+        ('{"grade": 1' + "0" * 400 + "}", None),
         ('{"grade": "7"}', None),
         ("7", None),
         ("{" * 1000, None),
@@ -281,4 +282,13 @@ def test_log_probabilities_of_labels_are_shares_and_bounded() -> None:
 
 
 def test_every_strategy_of_the_table_is_fed_to_a_metric() -> None:
-    assert {*ALONE.split(","), "peer-prediction"} <= set(STRATEGIES)
+    fed = {
+        "coherence": "complement error",
+        "mutual-predictability": "mutual predictability",
+        "peer-prediction": "peer prediction",
+        "label-search": "label accuracy",
+        "world-in-the-loop": "uplift per token",
+        "judge": "grade",
+    }
+    assert fed.keys() == {*ALONE.split(","), "peer-prediction"} <= set(STRATEGIES)
+    assert set(fed.values()) <= set(METRICS)

@@ -156,8 +156,8 @@ class RunnerPool:
         """
         outcomes: list[list[Outcome]] = [[] for _ in programs]
         left = [patience for _ in programs]
-        # An order that nothing depends on, so that a slow moment of the machine hits each program alike.
-        rng = random.Random(len(programs[0].source))
+        # So that a slow moment of the machine hits each program alike.
+        rng = random.Random()
         with ExitStack() as stack:
             sandboxes = [
                 stack.enter_context(self._sandbox(each, "timed", time.monotonic() + patience)) for each in programs

@@ -235,7 +235,7 @@ def _digest(conversations: Sequence[Conversation]) -> str:
 
 def _row(answer: Answer) -> tuple[Any, ...]:
     said = answer.completion
-    judged = (answer.reward, answer.right, answer.reading, to_plain(answer.verdicts))
+    judged = (answer.reward, answer.right, answer.score, answer.reading, to_plain(answer.verdicts), dict(answer.notes))
     return answer.problem.key, said.text, said.finish_reason, *judged
 
 
@@ -267,6 +267,7 @@ def _evidence(
         for answer in answers:
             prompt = to_plain(answer.problem.prompt)
             source = {"model": identity, "prompt": prompt, "text": answer.completion.text, "of": answer.problem.key}
+            source["belief"] = answer.measure("belief")
             compute = partial(_scored, model, answer)
             if (along := kept.of("evidence", source, compute, partial(from_plain, AlongText))) is not None:
                 found.setdefault(name, []).append(along)

@@ -17,7 +17,6 @@ from attrs import frozen
 
 from gce.domain.answers import Answer
 from gce.domain.problems import Message
-from gce.domain.tasks.beliefs.answer import render, render_percent
 from gce.errors import ModelError
 
 __all__ = ["SHARES", "AlongText", "Scores", "along_text", "is_scored", "spread_over"]
@@ -100,9 +99,10 @@ def _opposite(line: str, belief: float) -> str:
     """The answer line of 1 - b, in the form of the line; empty where it says the same."""
     decimals = _DIGITS.search(line)
     places = min(len(decimals[1]), 12) if decimals else 0
+    if not 0.0 <= belief <= 1.0:
+        return ""
     if "%" in line:
-        found = render_percent(1 - belief, places=places)
-        found = found if " %" in line else found.replace(" %", "%")
+        found = f"Answer: {100 * (1 - belief):.{places}f}{' %' if ' %' in line else '%'}"
     else:
-        found = render(round(1 - belief, places))
+        found = f"Answer: {1 - belief:.{places}f}"
     return "" if found == line else found

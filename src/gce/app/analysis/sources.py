@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ MOST_OF_A_LABEL = 20
 
 @frozen(order=True)
 class Setup:
-    """What answers follow from, seeds and sizes aside."""
+    """What answers follow from, seeds, sizes and the further settings of training aside."""
 
     task: str
     """With its preset."""
@@ -44,6 +45,8 @@ class Setup:
     strategy: str
     trained: str = ""
     """Algorithm of the run that trained the model, or the digest of an adapter; empty for the model as it is."""
+    asked: str = ""
+    """What else differs from the defaults of an evaluation, as JSON: split, temperature, other models and the like."""
 
 
 @frozen(eq=False)
@@ -70,7 +73,9 @@ def read_sets(names: Sequence[str], *, judging: When = "never", verify: bool = T
         BadInput: a name that is neither, or no answers at all; answers cannot be judged again.
         DamagedStore: a run is not as written.
     """
-    found = list(dict.fromkeys(each for name in names for each in _within(name)))
+    every = dict.fromkeys(each for name in names for each in _within(name))
+    found = list({(Path(each).resolve() if Path(each).exists() else each): each for each in reversed(every)}.values())
+    found.reverse()
     places = labels_of([Path(each) for each in found]) if found else []
     sets: list[AnswerSet] = []
     for name, label in zip(found, places, strict=True):
@@ -113,8 +118,13 @@ def _within(name: str) -> Iterator[str]:
 
 
 def _is_of_evaluation(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(15) == b'{"evaluation": '
+    if not path.is_file():  # A pipe would be waited for.
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(15) == b'{"evaluation": '
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from error
 
 
 def _of_file(name: str, label: str, reader: AnswerReader) -> Iterator[AnswerSet]:
@@ -122,7 +132,16 @@ def _of_file(name: str, label: str, reader: AnswerReader) -> Iterator[AnswerSet]
     task, preset, model, adapter = (str(asked.get(each, "")) for each in ("task", "preset", "model", "adapter"))
     for strategy, held in stored_conversations(Path(name)).items():
         trained = f"adapter {adapter[:8]}" if adapter and is_trained(strategy) else ""
-        yield AnswerSet(label, Setup(_of_preset(task, preset), model, strategy, trained), tuple(held))
+        yield AnswerSet(label, Setup(_of_preset(task, preset), model, strategy, trained, _further(asked)), tuple(held))
+
+
+_USUAL = {"split": "test", "temperature": 0.0, "max_tokens": None, "shots": 3, "examples": "heuristic"}
+
+
+def _further(asked: Mapping[str, Any]) -> str:
+    said = {name: asked[name] for name, usual in _USUAL.items() if name in asked and asked[name] != usual}
+    said |= {name: asked[name] for name in ("roles", "evaluator", "shown") if name in asked}
+    return json.dumps(said, sort_keys=True) if said else ""
 
 
 def _of_run(label: str, reader: AnswerReader) -> Iterator[AnswerSet]:

@@ -12,11 +12,12 @@ from gce.app.loaded_model import load_model
 from gce.app.options import NAME, PATH, RUN, SAMPLES, ChoiceOrOwn, Listed
 from gce.app.reports.analysis import analysis_sections
 from gce.app.reports.report import MARKS, Report
+from gce.app.reports.section import Section
 from gce.app.shown import Part, lines_of
 from gce.app.terminal import Terminal, put_json, put_result
 from gce.app.wiring.files import check_output
 from gce.app.wiring.names import entry
-from gce.app.wiring.runs import add_no_verify, verifies
+from gce.app.wiring.runs import UNVERIFIED, add_no_verify, verifies
 from gce.domain.metrics import METRICS, Metric
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
@@ -89,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         check_output(arguments.out, mark=MARKS["html"], replace=arguments.force)
     metrics = {name: entry(name, METRICS, Metric, "metric") for name in arguments.metrics}
+    verify = verifies(arguments)
     model = None if arguments.model is None else load_model(arguments.model, adapter=arguments.adapter or "")
     found = analyze(
         arguments.runs,
@@ -98,11 +100,11 @@ def run(arguments: argparse.Namespace) -> int:
         keep=arguments.keep,
         model=model,
         scored=arguments.scored,
-        verify=verifies(arguments),
+        verify=verify,
     )
-    report = Report(
-        f"Analysis of {', '.join(Path(each).name or each for each in arguments.runs)}", tuple(analysis_sections(found))
-    )
+    unverified = [] if verify else [Section("Records", (UNVERIFIED,))]
+    title = f"Analysis of {', '.join(Path(each).name or each for each in arguments.runs)}"
+    report = Report(title, (*unverified, *analysis_sections(found)))
     if arguments.out is not None:
         report.write(arguments.out, force=arguments.force)
     if arguments.json:

@@ -40,6 +40,10 @@ _NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What reading a line of another program's file raises."""
 
 
+def _not_finite(name: str) -> float:
+    raise ValueError(f"expected finite numbers, got {name}")
+
+
 class AnswerFile:
     """The answers of one evaluation; a context manager."""
 
@@ -299,7 +303,7 @@ def _lines(path: Path) -> Iterator[tuple[int, Any]]:
             if number > 1 and not line.endswith(b"\n"):
                 return
             try:
-                record = json.loads(line)
+                record = json.loads(line, parse_constant=_not_finite)
                 if number == 1:
                     record["evaluation"].items()
                 else:

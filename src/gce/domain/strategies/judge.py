@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from math import isfinite
 
 from attrs import evolve
 
@@ -80,7 +79,7 @@ def _grade(text: str) -> float | None:
             grade = json.loads(found)["grade"]
         except (ValueError, LookupError, TypeError, RecursionError):
             continue
-        if isinstance(grade, int | float) and not isinstance(grade, bool) and isfinite(grade) and 0 <= grade <= 10:
+        if isinstance(grade, int | float) and not isinstance(grade, bool) and 0 <= grade <= 10:
             return float(grade) / 10
     return None
 

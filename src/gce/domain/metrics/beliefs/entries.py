@@ -204,11 +204,8 @@ def _conditional(given: Numbers, blind: Numbers, *, problem: Numbers) -> Cluster
 
 def _peers(*columns: Numbers, problem: Numbers) -> Clustered | None:
     """The score of the first of two policies: columns of one judge given its answer and blind, then of the other's."""
-    found = np.asarray(columns, float).T.reshape(-1, 2, 2)
-    given, blind = np.zeros((len(found), 2, 2, 2)), np.zeros((len(found), 2, 2))
-    given[:, :, 0, 1], blind[:, :, 1] = found[:, :, 0], found[:, :, 1]
-    del problem  # A problem is a row.
-    return predictability.peer_prediction(given, blind)[0]
+    given, blind, other_given, other_blind = (np.asarray(each, float) for each in columns)
+    return mean(given - blind + other_given - other_blind, problem=problem)
 
 
 def _only_readable(measure: Measure) -> Measure:
