@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import io
+import keyword
 import signal
 import tokenize
 from collections.abc import Callable, Iterator
@@ -110,6 +112,12 @@ def test_functions_that_differ_in_names_only_have_one_digest(monkeypatch: pytest
 
 
 def test_no_name_is_a_keyword_or_used_twice() -> None:
+    names = [name for choices in generate._NAMES.values() for name in choices]
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if keyword.iskeyword(name) or hasattr(builtins, name)]
+
+
+def test_every_placeholder_is_filled_in() -> None:
     for number in range(30):
         function = draw_slow_function(1 + number % LEVELS, python_generator("test", "names", number))
         tokens = [token.string for token in tokenize.generate_tokens(io.StringIO(function.slow).readline)]

@@ -95,7 +95,7 @@ class SandboxProcess:
             "preamble": execution.preamble,
             "source": execution.tests if role == "tests" else execution.source,
             "entry_point": execution.entry_point,
-            # Timed calls repeat what other calls have shown, and a check would take time of theirs.
+            # A check would take time of a timed call.
             "unchanged": execution.unchanged and role == "candidate",
             "seconds": execution.seconds,
             "memory": execution.memory,
