@@ -97,6 +97,8 @@ LONG = 3
 """Hours of the jobs that are not put off where no job waits for another."""
 DISTURBED = 0.4
 """Share of problems in the corpus's own sentences whose sections are in another order or whose words are replaced."""
+CARE_IN_TOKENS = (0.58, 0.2)
+"""Care of the last stage in the texts that the tokenizer is trained on: that of the stage was set later."""
 WORD_REPEATED = 300
 """Times that the tokenizer sees each word, beside those in the texts."""
 TIES = 0.2
@@ -373,6 +375,7 @@ def learned_words() -> set[str]:
 def texts_for_tokens(seed: int) -> Iterator[str]:
     """What the tokenizer is trained on: conversations of each stage, prompts of other tasks, and all words, often."""
     told = [stage for stage in STAGES[1:] if not stage.deadlines]  # Those drills have no words of their own.
+    told = [evolve(stage, care=CARE_IN_TOKENS) if stage.name == "careless" else stage for stage in told]
     for stage in told:
         for index in range(3000):
             yield "\n".join(turn.content for turn in conversation(stage, seed, index))
