@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gce.domain.tasks.scheduling.alphabets import UPPER, relabelled
 from gce.domain.tasks.scheduling.instance import Instance
@@ -114,18 +114,21 @@ def composed_phrases(rng: random.Random, *, invented: float = INVENTED) -> Phras
     """One wording of each section, put together from parts, of which a share of `invented` is any words."""
     pick = rng.choice
 
+    def any_words(least: int, most: int) -> str:
+        return " ".join(rng.choices(PLAIN, k=rng.randint(least, most)))
+
     def part(known: Sequence[str], least: int = 1, most: int = 5) -> str:
         if rng.random() >= invented:
             return pick(known)
-        words = " ".join(rng.choices(PLAIN, k=rng.randint(least, most)))
+        words = any_words(least, most)
         return words[:1].upper() + words[1:] if rng.random() < 0.5 else words
 
     lead, link = part(DURATIONS[0]), pick(DURATIONS[1])
     relation = pick(SEQUENCE_LINKS)
     if rng.random() < invented:
-        relation = f"{' '.join(rng.choices(PLAIN, k=rng.randint(1, 4)))} {{}}"
+        relation = f"{any_words(1, 4)} {{}}"
         if rng.random() < 0.5:
-            relation += f" {' '.join(rng.choices(PLAIN, k=rng.randint(1, 3)))}"
+            relation += f" {any_words(1, 3)}"
     first, separator, tail = pick(SEQUENCE_LEADS), pick(("; ", "; ", ". ")), pick(SEQUENCE_TAILS)
     if first:
         first = f"{part((first.strip(),)).removesuffix(':')}: "
@@ -135,7 +138,7 @@ def composed_phrases(rng: random.Random, *, invented: float = INVENTED) -> Phras
     due, by = part(DEADLINES[0], most=8), pick(DEADLINES[1])
     over = pick(HORIZON[0]) if rng.random() < 0.3 else f"{part(HORIZON[1])} {pick(HORIZON[2])}"
     if rng.random() < invented:
-        over = f"{' '.join(rng.choices(PLAIN, k=rng.randint(2, 7)))} {{}}."
+        over = f"{any_words(2, 7)} {{}}."
 
     def sequence(items: Sequence[tuple[str, str]]) -> str:
         return f"{first}{separator.join(f'{job} {relation.format(before)}' for job, before in items)}.{tail}"
@@ -164,10 +167,11 @@ def disturbed(prompt: str, instance: Instance, kind: str, rng: random.Random) ->
     else:
         kept = KEPT.union(instance.labels, (resource.name for resource in instance.resources))
         share = rng.uniform(*REPLACED)
-        replace: Callable[[re.Match[str]], str] = lambda match: (  # noqa: E731
-            match[0] if match[0] in kept or rng.random() >= share else _filler(rng, instance)
-        )
-        return re.sub(r"[A-Za-z]+", replace, prompt)
+
+        def replaced(match: re.Match[str]) -> str:
+            return match[0] if match[0] in kept or rng.random() >= share else _filler(rng, instance)
+
+        return re.sub(r"[A-Za-z]+", replaced, prompt)
     return "\n".join((first, *sections, last))
 
 

@@ -1,9 +1,9 @@
 """Where pretraining starts from: heads that look back a fixed number of tokens, and heads that look a name up.
 
-A look-up ("K 3 ... K" -> 3) takes two steps: each value learns which name stands before it, then a later mention of
-the name finds that value. Gradient descent finds neither step while the other is missing, and small models wait for
-millions of tokens. Both steps are given at the start, as a mimetic initialization (Trockman and Kolter, 2023); which
-look-up is called for where, and everything else, is left to be learned. All weights stay trainable.
+Looking a name up ("K 3 ... K" -> 3) takes two steps: each value learns which name stands before it, then a later
+mention of the name finds that value. Gradient descent finds neither step while the other is missing, and small models
+wait for millions of tokens. Both steps are given at the start, as a mimetic initialization (Trockman and Kolter,
+2023); which look-up is called for where, and everything else, is left to be learned. All weights stay trainable.
 
 What a job is called must not matter, so names are other vectors at each step. They are read in some channels (`READ`)
 and written in others (`WRITTEN`): a head that copies takes a vector from the first to the second. With one matrix for

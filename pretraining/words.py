@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from gce.domain.tasks.scheduling.alphabets import CODE_WORDS, LOWER
 
-__all__ = ["FILLERS", "LABEL_WORDS", "NAMES", "WORDS"]
+__all__ = ["FILLERS", "NAMES", "WORDS"]
 
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-LABEL_WORDS: tuple[str, ...] = _words(
+NAMES: tuple[str, ...] = _words(
     """
     Roof Wall Floor Door Window Paint Cable Pipe Brick Stone Glass Steel Wood Frame Gate Fence Path Road Bridge
     Tower Garden Tree Field Barn Shed Yard Dock Ship Boat Train Track Truck Wheel Engine Motor Pump Valve Tank
@@ -44,7 +44,7 @@ LABEL_WORDS: tuple[str, ...] = _words(
     attack safe unsafe refuse agent state action move south east west door
     """
 )
-"""Words that are names of jobs."""
+"""Names of jobs beside capital letters, each one token."""
 
 WORDS: tuple[str, ...] = _words(
     """
@@ -81,9 +81,6 @@ WORDS: tuple[str, ...] = _words(
     safe unsafe refuse agent node graph state action move north south east west key door lock open grid
     """
 )
-
-NAMES: tuple[str, ...] = LABEL_WORDS
-"""Names of jobs beside capital letters, each one token."""
 
 FILLERS: tuple[str, ...] = tuple(dict.fromkeys((*WORDS, *LOWER, *CODE_WORDS)))
 """Words that stand anywhere in a text without meaning anything for the problem. Small letters and code words are among

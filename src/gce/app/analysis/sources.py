@@ -73,9 +73,10 @@ def read_sets(names: Sequence[str], *, judging: When = "never", verify: bool = T
         BadInput: a name that is neither, or no answers at all; answers cannot be judged again.
         DamagedStore: a run is not as written.
     """
-    every = dict.fromkeys(each for name in names for each in _within(name))
-    found = list({(Path(each).resolve() if Path(each).exists() else each): each for each in reversed(every)}.values())
-    found.reverse()
+    by_place: dict[str | Path, str] = {}
+    for each in (each for name in names for each in _within(name)):
+        by_place.setdefault(Path(each).resolve() if Path(each).exists() else each, each)
+    found = list(by_place.values())
     places = labels_of([Path(each) for each in found]) if found else []
     sets: list[AnswerSet] = []
     for name, label in zip(found, places, strict=True):

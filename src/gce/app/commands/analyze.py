@@ -57,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Listed(ChoiceOrOwn(tuple(METRICS))),
         default=DEFAULT_METRICS,
         metavar="NAME,...",
-        help="metrics by name, or your own gce.Metric as module:ATTR (default: all but pass@k that the answers allow)",
+        help="metrics by name, or your own gce.Metric as module:ATTR (default: all that the answers allow, but "
+        "pass@k and no room)",
     )
     parser.add_argument("--model", type=NAME, help="model that scores answers along their text (default: none)")
     parser.add_argument("--adapter", type=PATH, help="adapter checkpoint for --model, such as RUN/checkpoints/last")

@@ -41,14 +41,15 @@ def _catalogue(found: Analysis) -> Section:
         values = [getattr(each.setup, field.name) or "no" for each in found.catalogue]
         if len(set(values)) > 1:
             columns[field.name] = [_clipped(each) for each in values]
-        else:
+        elif field != fields(Setup).asked or values[0] != "no":
             same.append(f"{field.name}: {values[0]}")
     columns["answers"] = [str(each.answers) for each in found.catalogue]
     columns["problems"] = [str(each.problems) for each in found.catalogue]
     columns["coverage"] = [coverage_cell(1 - each.failed / each.answers) for each in found.catalogue]
     count = len({each.setup for each in found.catalogue})
     words = [
-        f"{len(found.catalogue)} sets of answers, {count} setup{'s' * (count > 1)}: task, model, strategy, training."
+        f"{len(found.catalogue)} sets of answers, {count} setup{'s' * (count > 1)}: task, model, strategy, training, "
+        "and what else was asked for."
     ]
     words += [f"The same in all: {'; '.join(same)}."] if same else []
     return Section("Catalogue", tuple(words), (Table(tuple(columns), tuple(zip(*columns.values(), strict=True))),))

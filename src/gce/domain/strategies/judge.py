@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from attrs import evolve
 
 from gce.domain.problems import Problem
-from gce.domain.strategies.predictions import quoted, who
+from gce.domain.strategies.predictions import needed, quoted, who
 from gce.domain.strategies.reasoning import STEP_BY_STEP, at_once
 from gce.domain.strategies.requests import (
-    MODEL,
     Ask,
     Exchange,
     Failed,
@@ -67,7 +66,7 @@ def _with_debate(written: str) -> Strategy:
         "judge",
         converse,
         f"a grade by a judge after its own answer and a debate; @{', @'.join(DEBATES)}, then +another",
-        needs=frozenset({"sample", "beliefs"} | ({f"{judge}.sample"} if judge != MODEL else set())),
+        needs=frozenset({"sample", "beliefs", needed(judge, "sample")}),
         options=_with_debate,
     )
 

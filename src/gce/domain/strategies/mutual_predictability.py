@@ -9,7 +9,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from gce.domain.problems import Message, Problem
-from gce.domain.strategies.predictions import LABELS, asked_for_label, belief_in, label_of, log_shares, who
+from gce.domain.strategies.predictions import LABELS, asked_for_label, belief_in, label_of, log_shares, needed, who
 from gce.domain.strategies.reasoning import at_once
 from gce.domain.strategies.requests import MODEL, Exchange, Failed, Score, Settings, Strategy, Turns
 from gce.domain.tasks.task import Task
@@ -41,13 +41,12 @@ def _between(written: str) -> Strategy:
         label = label_of(beliefs[-1])
         return (evolve(last, notes={"predicted given": given[label], "predicted blind": blind[label]}),)
 
-    needs = {"beliefs", "examples", "sample", f"{judge}.score", f"{policy}.sample"}
     return Strategy(
         "mutual-predictability",
         converse,
         "log-probability of the answer given answers to other questions, as many as shots; @PREDICTOR+PREDICTED: "
         "evaluated or another",
-        needs=frozenset(each.removeprefix(f"{MODEL}.") for each in needs),
+        needs=frozenset({"beliefs", "examples", "sample", needed(judge, "score"), needed(policy, "sample")}),
         options=_between,
     )
 

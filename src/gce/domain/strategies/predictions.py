@@ -8,7 +8,19 @@ from gce.domain.answers import Answer
 from gce.domain.strategies.requests import ANOTHER, MODEL, Failed, Reply, Turns, beliefs_of, instructed
 from gce.domain.tasks.task import Task, without_thinking
 
-__all__ = ["LABELS", "LEAST", "NO", "YES", "asked_for_label", "belief_in", "label_of", "log_shares", "quoted", "who"]
+__all__ = [
+    "LABELS",
+    "LEAST",
+    "NO",
+    "YES",
+    "asked_for_label",
+    "belief_in",
+    "label_of",
+    "log_shares",
+    "needed",
+    "quoted",
+    "who",
+]
 
 YES, NO = LABELS = ("Yes", "No")
 CHOOSE = "Do not state a probability. Is it at least as likely as not? Reply with the word Yes or No alone."
@@ -52,6 +64,11 @@ def quoted(text: str) -> str:
     """Return a model's text as a quotation, cut to `LONGEST` characters, which no text can end early."""
     inside = without_thinking(text)[:LONGEST].replace('"""', "'''").strip()
     return f'"""\n{inside}\n"""'
+
+
+def needed(role: str, ability: str) -> str:
+    """Return what a strategy needs where the model in this role must be able to do this."""
+    return ability if role == MODEL else f"{role}.{ability}"
 
 
 def who(written: str) -> str:

@@ -12,10 +12,9 @@ from math import fsum, isfinite
 from attrs import evolve
 
 from gce.domain.problems import Message, Problem
-from gce.domain.strategies.predictions import quoted, who
+from gce.domain.strategies.predictions import needed, quoted, who
 from gce.domain.strategies.reasoning import STEP_BY_STEP
 from gce.domain.strategies.requests import (
-    MODEL,
     Ask,
     Exchange,
     Failed,
@@ -75,8 +74,8 @@ def _with_template(written: str) -> Strategy:
         "world-in-the-loop",
         converse,
         f"how much the reasoning helps to predict the world's next report; @{', @'.join(TEMPLATES)}, then +another",
-        needs=frozenset({"sample", "beliefs", "score" if role == MODEL else f"{role}.score"})
-        | ({f"{role}.sample"} if role != MODEL and template == "rephrase" else set()),
+        needs=frozenset({"sample", "beliefs", needed(role, "score")})
+        | ({needed(role, "sample")} if template == "rephrase" else set()),
         options=_with_template,
     )
 
