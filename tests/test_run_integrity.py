@@ -186,7 +186,8 @@ EDITS = {
     "a commit removed": "DELETE FROM commits WHERE iteration = 2",
     "the last commit removed": "DELETE FROM commits WHERE iteration = 3",
     "all commits removed": "DELETE FROM commits",
-    "a link of the chain": "UPDATE commits SET digest = replace(digest, 'a', 'b') WHERE iteration = 1",
+    "a link of the chain": "UPDATE commits SET digest = iif(digest LIKE 'a%', 'b', 'a') || substr(digest, 2) "
+    "WHERE iteration = 1",
     "the last link of the chain": "UPDATE commits SET digest = lower(hex(randomblob(32))) WHERE iteration = 3",
     "the loop's state": "UPDATE commits SET loop = replace(loop, '1', '2') WHERE iteration = 1",
     "the checkpoint's hashes": "UPDATE commits SET files = replace(files, 'a', 'b') WHERE iteration = 3",
