@@ -28,8 +28,8 @@ from gce.app.terminal import put
 from gce.app.wiring.access import Access
 from gce.app.wiring.names import attribute, called, is_given, not_by_name, plain_name
 from gce.domain.models import CAPABILITIES, FLOAT32, Capability, Precision
-from gce.domain.tasks import TASKS, Task
 from gce.domain.spending import Price, find_price
+from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput, ModelError, SettingError
 from gce.ports.model import Adaptable, Learner, LearningModel, Model, Probe, Sampler, Scorer
 
