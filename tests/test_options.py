@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -259,7 +260,7 @@ def test_a_refusal_lists_a_few_names_and_of_many_the_nearest_and_the_command_tha
 
 
 def test_every_long_choice_says_which_command_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
-    kinds = [*(each.kind for each in all_settings().values()), *(each.type for _, each in options())]
+    kinds: list[Any] = [*(each.kind for each in all_settings().values()), *(each.type for _, each in options())]
     kinds = [getattr(each, "item", each) for each in kinds]
     long = {each for each in kinds if len(getattr(each, "names", ())) > MOST_LISTED}
     assert len(long) >= 3
