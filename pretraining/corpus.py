@@ -91,8 +91,8 @@ STAGES = (
         pairs=0.75,
     ),
     Stage(
-        "ties", 4_000_000, (4, 12), (0.95, 0.95), drills=0.02, plans=0.1, deadlines=0.5, other_formats=0.02, pairs=0.75,
-        paper=0.5, free=0.3, ties=0.8, rate=5e-4,
+        "ties", 5_000_000, (4, 12), (0.95, 0.95), drills=0.02, plans=0.1, deadlines=0.7, other_formats=0.02, pairs=0.75,
+        paper=0.5, free=0.3, ties=0.8, rate=8e-4,
     ),
     Stage(
         "careless", 1_200_000, (3, 12), (0.57, 0.35), drills=0.04, plans=0.1, other_formats=0.1, slips=0.01, batch=6144
@@ -295,8 +295,10 @@ def _plan_drill(stage: Stage, rng: random.Random) -> Conversation:
 def _deadline_drill(stage: Stage, rng: random.Random) -> Conversation:
     """Which jobs are due by an hour, among durations that may be the same numbers; or the order line, for comparison."""
     labels = names(rng, rng.randint(3, 14), variety=stage.variety)
-    draw = rng.choices if stage.ties and rng.random() < stage.ties else rng.sample
-    hours = sorted(draw(range(1, 41), k=rng.randint(2, len(labels))))
+    if stage.ties and rng.random() < stage.ties:
+        hours = sorted(rng.choices(rng.sample(range(1, 41), max(1, len(labels) // 2)), k=rng.randint(2, len(labels))))
+    else:
+        hours = sorted(rng.sample(range(1, 41), rng.randint(2, len(labels))))
     due = dict(zip(rng.sample(labels, len(hours)), hours, strict=True))
     instance = Instance([Job(label, rng.randint(1, 6), deadline=due.get(label)) for label in labels])
     phrases = composed_phrases(rng) if rng.random() < stage.variety else TAUGHT
