@@ -101,13 +101,17 @@ def test_between_looks_nothing_is_decided() -> None:
     assert not any(decide(rounds([0.1] * n)).settled for n in (0, 5, 9, 11, 14))
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 100), st.floats(0.01, 100)), min_size=30, max_size=30), st.sampled_from(LOOKS))
+@given(
+    st.lists(st.tuples(st.floats(0.01, 100), st.floats(0.01, 100)), min_size=30, max_size=30), st.sampled_from(LOOKS)
+)
 def test_swapping_base_and_candidate_inverts_the_ratio_and_its_interval(
     pairs: list[tuple[float, float]], look: int
 ) -> None:
     one, other = [list(each) for each in zip(*pairs[:look], strict=True)]
     there, back = ratio(one, other), ratio(other, one)
-    assert isclose(there.value, 1 / back.value) and isclose(there.low, 1 / back.high) and isclose(there.high, 1 / back.low)
+    assert (
+        isclose(there.value, 1 / back.value) and isclose(there.low, 1 / back.high) and isclose(there.high, 1 / back.low)
+    )
     assert there.low <= there.value <= there.high
 
 

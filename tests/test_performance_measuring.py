@@ -143,9 +143,7 @@ COUNTED = {
         "    setattr(time, name, lambda *_: 0.0)\n"
     )
     + SLOW,
-    "a value made when it is read": (
-        "def total(n):\n    return [*map(int, [0] * 10**6), n * (n - 1) // 2][-1]"
-    ),
+    "a value made when it is read": ("def total(n):\n    return [*map(int, [0] * 10**6), n * (n - 1) // 2][-1]"),
 }
 
 

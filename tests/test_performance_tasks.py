@@ -79,7 +79,10 @@ def test_files_beside_the_task_are_its_sources(tmp_path: Path) -> None:
         ("[performance]\nbase.directory = 'base'\nhuman.directory = 'human'\nsecond = 1", "second"),
         ("[performance]\nbase.directory = 'base'\nhuman.directory = 'human'\nseconds = 0", "seconds"),
         ("[performance]\nbase.directory = 'base'\nhuman.directory = 'human'\ntests = ''", "tests.py"),
-        ("[performance]\nhuman.directory = 'human'\n[[performance.base.pins]]\nname = 'a;b'\nversion = '1'\nsha256 = ''", "name"),
+        (
+            "[performance]\nhuman.directory = 'human'\n[[performance.base.pins]]\nname = 'a;b'\nversion = '1'\nsha256 = ''",
+            "name",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_task_is_said_in_one_line(
@@ -208,7 +211,9 @@ def test_what_pip_downloads_is_kept_only_with_the_pinned_hash(
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(wheels.subprocess, "run", downloads)
-    pin = Pin("small", "1.0", hashlib.sha256(b"other" if wrong else b"wheel").hexdigest(), "cp311-cp311-linux_x.linux_y")
+    pin = Pin(
+        "small", "1.0", hashlib.sha256(b"other" if wrong else b"wheel").hexdigest(), "cp311-cp311-linux_x.linux_y"
+    )
     if wrong:
         with pytest.raises(BadInput, match="has the hash"):
             fetch_wheel(pin, tmp_path)
@@ -221,7 +226,9 @@ def test_what_pip_downloads_is_kept_only_with_the_pinned_hash(
 
 def test_a_failed_download_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(command, 1, "", "WARNING: x\nERROR: No matching\x1b[31m distribution\nERROR: y")
+        return subprocess.CompletedProcess(
+            command, 1, "", "WARNING: x\nERROR: No matching\x1b[31m distribution\nERROR: y"
+        )
 
     monkeypatch.setattr(wheels.subprocess, "run", fails)
     with pytest.raises(BadInput, match=r"small 1\.0: No matching") as raised:
