@@ -1,4 +1,4 @@
-"""The decision on performance tasks: exact levels, hand-worked intervals, verdicts, properties, and recorded A/A pairs."""
+"""The decision on performance tasks: exact levels, hand-worked intervals, verdicts, properties, recorded rounds."""
 
 from __future__ import annotations
 
