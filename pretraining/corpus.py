@@ -91,8 +91,8 @@ STAGES = (
         pairs=0.75,
     ),
     Stage(
-        "ties", 5_000_000, (4, 12), (0.95, 0.95), drills=0.02, plans=0.1, deadlines=0.7, other_formats=0.02, pairs=0.75,
-        paper=0.5, free=0.3, ties=0.8, rate=8e-4,
+        "ties", 6_000_000, (4, 12), (0.95, 0.95), drills=0.01, plans=0.04, deadlines=0.85, other_formats=0.01, pairs=0.75,
+        paper=0.5, free=0.3, ties=0.8, rate=1e-3, batch=3072,
     ),
     Stage(
         "careless", 1_200_000, (3, 12), (0.57, 0.35), drills=0.04, plans=0.1, other_formats=0.1, slips=0.01, batch=6144
