@@ -8,9 +8,11 @@ tokenizers and mlx.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import ref
 
 import numpy as np
 
+from gce.adapters.models.backends.numpy.growing_rows import GrowingRows
 from gce.adapters.models.backends.numpy.llama import normed, run_blocks
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings, Prefix, opening_lengths, prefill
 from gce.adapters.models.local.token_sampling import Array, draw
@@ -32,16 +34,11 @@ class NumpyDecoder:
         self._weights = weights = openings.weights
         self._openings = openings
         self._opening_lengths = opening_lengths(map(tuple, prompts))
-        blocks = range(len(weights.blocks))
         longest = max(len(prompt) - self._opening_lengths.get(tuple(prompt), 0) for prompt in prompts)
-        # Zeros, not empty: masked values must still be finite. Untouched pages cost nothing.
-        shape = (rows, weights.kv_heads, longest, weights.head_size)
-        self._prompt_keys = [np.zeros(shape, np.float32) for _ in blocks]
-        self._prompt_values = [np.zeros(shape, np.float32) for _ in blocks]
-        shape = (rows, weights.kv_heads, _ROOM, weights.head_size)
-        self._keys = [np.zeros(shape, np.float32) for _ in blocks]
-        self._values = [np.zeros(shape, np.float32) for _ in blocks]
-        self._prefixes: list[Prefix | None] = [None] * rows
+        shape = rows, len(weights.blocks), weights.kv_heads
+        self._prompts = GrowingRows(*shape, longest, weights.head_size)
+        self._generated = GrowingRows(*shape, _ROOM, weights.head_size)
+        self._prefixes: list[ref[Prefix] | None] = [None] * rows  # Weak: their arrays are copied.
         self._slot = np.full(rows, -1)  # The prefix slot that a row reads; -1 for an idle row.
         self._prompt_length = np.zeros(rows, np.int64)
         self._opening = np.full(rows, None)  # The shared opening before a row's prefix.
@@ -61,13 +58,13 @@ class NumpyDecoder:
     def place(self, row: int, prefix: Prefix) -> None:
         """Start `row` anew right after `prefix`."""
         self.release(row)
-        slot = next((i for i, p in enumerate(self._prefixes) if p is prefix and np.sum(self._slot == i) < _SHARE), None)
+        slot = next((i for i, p in enumerate(self._prefixes) if p and p() is prefix and np.sum(self._slot == i) < _SHARE), None)
         if slot is None:
             slot = self._prefixes.index(None)
-            self._prefixes[slot] = prefix
+            self._prefixes[slot] = ref(prefix)
             for block in range(len(self._weights.blocks)):
-                self._prompt_keys[block][slot, :, : prefix.length] = prefix.keys[block]
-                self._prompt_values[block][slot, :, : prefix.length] = prefix.values[block]
+                self._prompts.keys(block)[slot, :, : prefix.length] = prefix.keys[block]
+                self._prompts.values(block)[slot, :, : prefix.length] = prefix.values[block]
         self._slot[row], self._prompt_length[row] = slot, prefix.length
         self._opening[row] = prefix.opening
 
@@ -75,23 +72,24 @@ class NumpyDecoder:
         """Mark `row` as idle: it costs time until `keep` drops it, and its output is meaningless."""
         slot = self._slot[row]
         self._slot[row], self._prompt_length[row], self._opening[row], self._written[row] = -1, 0, None, 0
+        self._generated.clear(row)
         if slot >= 0 and slot not in self._slot:
             self._prefixes[slot] = None
+            self._prompts.clear(slot)
         self._sharing = None
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continue with these rows only; they become rows 0, 1, ... in this order."""
         self.rows = len(rows)
         chosen = np.asarray(rows, np.int64)
-        for old in (self._keys, self._values):
-            old[:] = [buffer[chosen] for buffer in old]
+        self._generated = self._generated.moved(rows, self._written[chosen].tolist(), room=self._generated.room)
         self._slot, self._prompt_length, self._opening, self._written = (
             part[chosen] for part in (self._slot, self._prompt_length, self._opening, self._written)
         )
         used = sorted(set(self._slot[self._slot >= 0].tolist()))
-        for old in (self._prompt_keys, self._prompt_values):
-            old[:] = [buffer[used] for buffer in old]
         self._prefixes = [self._prefixes[slot] for slot in used]
+        lengths = dict(zip(self._slot.tolist(), self._prompt_length.tolist(), strict=True))
+        self._prompts = self._prompts.moved(used, [lengths[slot] for slot in used], room=self._prompts.room)
         self._slot = np.asarray([used.index(slot) if slot >= 0 else -1 for slot in self._slot.tolist()], np.int64)
         self._sharing = None
 
@@ -102,11 +100,9 @@ class NumpyDecoder:
     def logits(self, tokens: Array) -> Array:
         """Append one token to each row; return the logits of the next, (rows, vocabulary)."""
         weights = self._weights
-        room = self._keys[0].shape[2]
-        if self._written.max() == room:
-            for buffers in (self._keys, self._values):
-                for block, buffer in enumerate(buffers):  # One by one, so that few buffers exist twice.
-                    buffers[block] = np.pad(buffer, ((0, 0), (0, 0), (0, _ROOM), (0, 0)))
+        if self._written.max() == self._generated.room:
+            room = self._generated.room + _ROOM
+            self._generated = self._generated.moved(range(self.rows), self._written.tolist(), room=room)
         if self._sharing is None:
             self._sharing = self._find_sharing()
         width, written = int(self._prompt_length.max()), int(self._written.max()) + 1
@@ -162,8 +158,9 @@ class NumpyDecoder:
         sharing = self._sharing
         assert sharing is not None
         slots, share = sharing.shape
-        self._keys[block][np.arange(rows), :, self._written] = keys
-        self._values[block][np.arange(rows), :, self._written] = values
+        own_keys, own_values = self._generated.keys(block), self._generated.values(block)
+        own_keys[np.arange(rows), :, self._written] = keys
+        own_values[np.arange(rows), :, self._written] = values
         columns = mask.shape[-1] - width
 
         # One extra row for the unused places of a slot.
@@ -171,10 +168,10 @@ class NumpyDecoder:
         padded[:rows] = queries.reshape(rows, kv_heads, repeats, size)
         scores = np.zeros((rows + 1, kv_heads, repeats, mask.shape[-1]), np.float32)
         together = padded[sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, size)
-        shared = together @ self._prompt_keys[block][:slots, :, :width].swapaxes(2, 3)
+        shared = together @ self._prompts.keys(block)[:slots, :, :width].swapaxes(2, 3)
         scores[sharing, :, :, :width] = shared.reshape(slots, kv_heads, share, repeats, width).swapaxes(1, 2)
         own = scores[:rows]
-        np.matmul(padded[:rows], self._keys[block][:, :, :columns].swapaxes(2, 3), out=own[..., width:])
+        np.matmul(padded[:rows], own_keys[:, :, :columns].swapaxes(2, 3), out=own[..., width:])
 
         own += mask
         highest = own.max(axis=-1, keepdims=True)
@@ -183,11 +180,11 @@ class NumpyDecoder:
         total = own.sum(axis=-1, keepdims=True)
 
         together = scores[..., :width][sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, width)
-        shared = together @ self._prompt_values[block][:slots, :, :width]
+        shared = together @ self._prompts.values(block)[:slots, :, :width]
         result = np.zeros_like(padded)
         result[sharing] = shared.reshape(slots, kv_heads, share, repeats, size).swapaxes(1, 2)
         attended = result[:rows]
-        attended += own[..., width:] @ self._values[block][:, :, :columns]
+        attended += own[..., width:] @ own_values[:, :, :columns]
         attended /= total
         for opening, members in opened:
             # Merge two softmaxes, weighting each by its normalizer.
