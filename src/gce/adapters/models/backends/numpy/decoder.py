@@ -12,8 +12,8 @@ from weakref import ref
 
 import numpy as np
 
-from gce.adapters.models.backends.numpy.growing_rows import GrowingRows
 from gce.adapters.models.backends.numpy.llama import normed, run_blocks
+from gce.adapters.models.backends.numpy.row_buffer import RowBuffer
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings, Prefix, opening_lengths, prefill
 from gce.adapters.models.local.token_sampling import Array, draw
 
@@ -35,9 +35,13 @@ class NumpyDecoder:
         self._openings = openings
         self._opening_lengths = opening_lengths(map(tuple, prompts))
         longest = max(len(prompt) - self._opening_lengths.get(tuple(prompt), 0) for prompt in prompts)
-        shape = rows, len(weights.blocks), weights.kv_heads
-        self._prompts = GrowingRows(*shape, longest, weights.head_size)
-        self._generated = GrowingRows(*shape, _ROOM, weights.head_size)
+        blocks = range(len(weights.blocks))
+        shape = rows, weights.kv_heads, longest, weights.head_size
+        self._prompt_keys = [RowBuffer(*shape) for _ in blocks]
+        self._prompt_values = [RowBuffer(*shape) for _ in blocks]
+        shape = rows, weights.kv_heads, _ROOM, weights.head_size
+        self._keys = [RowBuffer(*shape) for _ in blocks]
+        self._values = [RowBuffer(*shape) for _ in blocks]
         self._prefixes: list[ref[Prefix] | None] = [None] * rows  # Weak: their arrays are copied.
         self._slot = np.full(rows, -1)  # The prefix slot that a row reads; -1 for an idle row.
         self._prompt_length = np.zeros(rows, np.int64)
@@ -63,8 +67,8 @@ class NumpyDecoder:
             slot = self._prefixes.index(None)
             self._prefixes[slot] = ref(prefix)
             for block in range(len(self._weights.blocks)):
-                self._prompts.keys(block)[slot, :, : prefix.length] = prefix.keys[block]
-                self._prompts.values(block)[slot, :, : prefix.length] = prefix.values[block]
+                self._prompt_keys[block].array[slot, :, : prefix.length] = prefix.keys[block]
+                self._prompt_values[block].array[slot, :, : prefix.length] = prefix.values[block]
         self._slot[row], self._prompt_length[row] = slot, prefix.length
         self._opening[row] = prefix.opening
 
@@ -72,24 +76,24 @@ class NumpyDecoder:
         """Mark `row` as idle: it costs time until `keep` drops it, and its output is meaningless."""
         slot = self._slot[row]
         self._slot[row], self._prompt_length[row], self._opening[row], self._written[row] = -1, 0, None, 0
-        self._generated.clear(row)
+        _clear(row, self._keys, self._values)
         if slot >= 0 and slot not in self._slot:
             self._prefixes[slot] = None
-            self._prompts.clear(slot)
+            _clear(slot, self._prompt_keys, self._prompt_values)
         self._sharing = None
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continue with these rows only; they become rows 0, 1, ... in this order."""
         self.rows = len(rows)
         chosen = np.asarray(rows, np.int64)
-        self._generated = self._generated.moved(rows, self._written[chosen].tolist(), room=self._generated.room)
+        _move(rows, self._written[chosen].tolist(), self._keys, self._values)
         self._slot, self._prompt_length, self._opening, self._written = (
             part[chosen] for part in (self._slot, self._prompt_length, self._opening, self._written)
         )
         used = sorted(set(self._slot[self._slot >= 0].tolist()))
         self._prefixes = [self._prefixes[slot] for slot in used]
         lengths = dict(zip(self._slot.tolist(), self._prompt_length.tolist(), strict=True))
-        self._prompts = self._prompts.moved(used, [lengths[slot] for slot in used], room=self._prompts.room)
+        _move(used, [lengths[slot] for slot in used], self._prompt_keys, self._prompt_values)
         self._slot = np.asarray([used.index(slot) if slot >= 0 else -1 for slot in self._slot.tolist()], np.int64)
         self._sharing = None
 
@@ -100,9 +104,8 @@ class NumpyDecoder:
     def logits(self, tokens: Array) -> Array:
         """Append one token to each row; return the logits of the next, (rows, vocabulary)."""
         weights = self._weights
-        if self._written.max() == self._generated.room:
-            room = self._generated.room + _ROOM
-            self._generated = self._generated.moved(range(self.rows), self._written.tolist(), room=room)
+        if self._written.max() == self._keys[0].array.shape[2]:
+            _move(range(self.rows), self._written.tolist(), self._keys, self._values, more=_ROOM)
         if self._sharing is None:
             self._sharing = self._find_sharing()
         width, written = int(self._prompt_length.max()), int(self._written.max()) + 1
@@ -158,7 +161,7 @@ class NumpyDecoder:
         sharing = self._sharing
         assert sharing is not None
         slots, share = sharing.shape
-        own_keys, own_values = self._generated.keys(block), self._generated.values(block)
+        own_keys, own_values = self._keys[block].array, self._values[block].array
         own_keys[np.arange(rows), :, self._written] = keys
         own_values[np.arange(rows), :, self._written] = values
         columns = mask.shape[-1] - width
@@ -168,7 +171,7 @@ class NumpyDecoder:
         padded[:rows] = queries.reshape(rows, kv_heads, repeats, size)
         scores = np.zeros((rows + 1, kv_heads, repeats, mask.shape[-1]), np.float32)
         together = padded[sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, size)
-        shared = together @ self._prompts.keys(block)[:slots, :, :width].swapaxes(2, 3)
+        shared = together @ self._prompt_keys[block].array[:slots, :, :width].swapaxes(2, 3)
         scores[sharing, :, :, :width] = shared.reshape(slots, kv_heads, share, repeats, width).swapaxes(1, 2)
         own = scores[:rows]
         np.matmul(padded[:rows], own_keys[:, :, :columns].swapaxes(2, 3), out=own[..., width:])
@@ -180,7 +183,7 @@ class NumpyDecoder:
         total = own.sum(axis=-1, keepdims=True)
 
         together = scores[..., :width][sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, width)
-        shared = together @ self._prompts.values(block)[:slots, :, :width]
+        shared = together @ self._prompt_values[block].array[:slots, :, :width]
         result = np.zeros_like(padded)
         result[sharing] = shared.reshape(slots, kv_heads, share, repeats, size).swapaxes(1, 2)
         attended = result[:rows]
@@ -193,6 +196,19 @@ class NumpyDecoder:
                 weight = 1 / (1 + np.exp(highest[members] + np.log(total[members]) - normalizer))
             attended[members] += weight * (gathered - attended[members])
         return attended.reshape(rows, -1)
+
+
+def _clear(row: int, *parts: list[RowBuffer]) -> None:
+    for buffers in parts:
+        for buffer in buffers:
+            buffer.clear(row)
+
+
+def _move(rows: Sequence[int], lengths: Sequence[int], *parts: list[RowBuffer], more: int = 0) -> None:
+    """Keep the first `lengths` places of these rows, with room for `more`."""
+    for buffers in parts:
+        for block, buffer in enumerate(buffers):  # One by one, so that few buffers exist twice.
+            buffers[block] = buffer.moved(rows, lengths, room=buffer.array.shape[2] + more)
 
 
 def _over_opening(opening: Prefix, block: int, queries: Array) -> tuple[Array, Array]:
