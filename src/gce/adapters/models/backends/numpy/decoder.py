@@ -62,7 +62,8 @@ class NumpyDecoder:
     def place(self, row: int, prefix: Prefix) -> None:
         """Start `row` anew right after `prefix`."""
         self.release(row)
-        slot = next((i for i, p in enumerate(self._prefixes) if p and p() is prefix and np.sum(self._slot == i) < _SHARE), None)
+        same = (i for i, other in enumerate(self._prefixes) if other is not None and other() is prefix)
+        slot = next((i for i in same if np.sum(self._slot == i) < _SHARE), None)
         if slot is None:
             slot = self._prefixes.index(None)
             self._prefixes[slot] = ref(prefix)

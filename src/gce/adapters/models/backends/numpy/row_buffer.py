@@ -17,7 +17,7 @@ from gce.adapters.models.local.token_sampling import Array
 
 __all__ = ["RowBuffer"]
 
-_HUGE_PAGES = 24 * 2**20
+_HUGE_PAGES = 16 * 2**20
 """Maximum bytes of a buffer in huge pages, which are read faster, but each holds parts of many rows."""
 
 
