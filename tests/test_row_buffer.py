@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -83,3 +84,27 @@ def test_a_large_buffer_takes_the_memory_of_what_is_written_and_gives_it_back() 
         return buffer
 
     assert resident_after(full) <= 2 * MIB
+
+
+WITHOUT_TORCH = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name == "torch" else find(name, package)
+from gce.adapters.system.process import peak_bytes
+from gce.app.cli import main
+status = main(sys.argv[1:])
+print(peak_bytes(), file=sys.stderr)
+sys.exit(status)
+"""
+"""What a fresh install with the extra `train` takes: where torch is installed, transformers imports it."""
+
+
+@on_linux
+@pytest.mark.slow
+def test_the_longest_answers_of_a_default_run_stay_within_its_memory() -> None:
+    """Sixteen jobs and up to 1,280 tokens an answer, 40 problems a tier: the largest of the tests of `gce train`."""
+    pytest.importorskip("mlx_lm")
+    arguments = ("evaluate", "--preset", "sixteen", "--n", "40", "--threads", "2")
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stderr.split()[-1]) <= 1229 * MIB
