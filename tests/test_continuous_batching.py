@@ -25,6 +25,8 @@ from tiny_llama import write_tiny_llama  # noqa: E402
 from gce.adapters.models.backends.mlx import model as mlx_model  # noqa: E402
 from gce.adapters.models.backends.mlx.decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
 from gce.adapters.models.backends.mlx.llama import llama_weights  # noqa: E402
+from gce.adapters.models.backends.numpy import decoder as decoder_module  # noqa: E402
+from gce.adapters.models.backends.numpy import row_buffer  # noqa: E402
 from gce.adapters.models.backends.numpy import shared_prefixes as numpy_openings  # noqa: E402
 from gce.adapters.models.backends.numpy.decoder import NumpyDecoder  # noqa: E402
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings, opening_lengths  # noqa: E402
@@ -227,6 +229,18 @@ def test_few_prefixes_wait_for_their_rows_and_none_lives_on_beside_its_copy(
     jobs = jobs_of(prompts=24, each=1)
     list(roll_out(jobs, lambda r, n: Counting(Openings(present(llama_weights(model))), r, n), stop={1}, max_rows=24))
     assert len(made) == 24 and len(alive) > 5 and max(alive) > 75
+
+
+def test_memory_that_is_given_back_changes_no_bit(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are refilled, grow past their first room and are dropped, with and without small pages."""
+    jobs = jobs_of(prompts=6, each=4, limit=150)
+    monkeypatch.setattr(decoder_module, "_ROOM", 64)
+    found = []
+    for most in (0, 2**40):
+        monkeypatch.setattr(row_buffer, "_HUGE_PAGES", most)
+        found.append(rolled(model, jobs, max_rows=8, stop=frozenset({1, 2})))
+    assert found[0] == found[1]
+    assert max(len(rollout.tokens) for rollout in found[0]) > 64
 
 
 def with_openings(*, first: Any = (300, 520), each: int = 3) -> list[Job]:
