@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -24,9 +25,12 @@ from tiny_llama import write_tiny_llama  # noqa: E402
 from gce.adapters.models.backends.mlx import model as mlx_model  # noqa: E402
 from gce.adapters.models.backends.mlx.decoder import BatchDecoder, SequenceDecoder, decoder_maker  # noqa: E402
 from gce.adapters.models.backends.mlx.llama import llama_weights  # noqa: E402
+from gce.adapters.models.backends.numpy import decoder as decoder_module  # noqa: E402
+from gce.adapters.models.backends.numpy import row_buffer  # noqa: E402
 from gce.adapters.models.backends.numpy import shared_prefixes as numpy_openings  # noqa: E402
 from gce.adapters.models.backends.numpy.decoder import NumpyDecoder  # noqa: E402
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings, opening_lengths  # noqa: E402
+from gce.adapters.models.local import continuous_batching  # noqa: E402
 from gce.adapters.models.local.continuous_batching import Decoder, Job, Rollout, roll_out  # noqa: E402
 from gce.domain.completions import SampleRequest  # noqa: E402
 from gce.domain.problems import Message  # noqa: E402
@@ -197,6 +201,46 @@ def test_a_prompt_is_computed_once_for_all_its_samples(model: Any) -> None:
     assert sorted(computed) == sorted({job.prompt[:-1] for job in jobs})
     assert len(seen) < len(computed)
     assert len(computed[0]) == max(len(job.prompt) - 1 for job in jobs), "the longest first"
+
+
+def test_few_prefixes_wait_for_their_rows_and_none_lives_on_beside_its_copy(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """24 prompts of 2 to 71 tokens for 24 rows, in prefill passes of at most 150 tokens."""
+    monkeypatch.setattr(continuous_batching, "_PREFILL_TOKENS", 150)
+    alive: list[int] = []
+    made: list[ref[Any]] = []
+
+    class Counting(NumpyDecoder):
+        def prefill(self, prompts: Any) -> Any:
+            found = super().prefill(prompts)
+            made.extend(map(ref, found))
+            alive.append(sum(len(prompt) for prompt in prompts) if len(prompts) > 1 else 0)
+            return found
+
+        def step(self, *inputs: Any) -> Any:
+            assert not any(prefix() for prefix in made)
+            return super().step(*inputs)
+
+        def place(self, row: int, prefix: Any) -> None:
+            assert sum(prefix().length for prefix in made if prefix()) <= 150
+            super().place(row, prefix)
+
+    jobs = jobs_of(prompts=24, each=1)
+    list(roll_out(jobs, lambda r, n: Counting(Openings(present(llama_weights(model))), r, n), stop={1}, max_rows=24))
+    assert len(made) == 24 and len(alive) > 5 and max(alive) > 75
+
+
+def test_memory_that_is_given_back_changes_no_bit(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are refilled, grow past their first room and are dropped, with and without small pages."""
+    jobs = jobs_of(prompts=6, each=4, limit=150)
+    monkeypatch.setattr(decoder_module, "_ROOM", 64)
+    found = []
+    for most in (0, 2**40):
+        monkeypatch.setattr(row_buffer, "_HUGE_PAGES", most)
+        found.append(rolled(model, jobs, max_rows=8, stop=frozenset({1, 2})))
+    assert found[0] == found[1]
+    assert max(len(rollout.tokens) for rollout in found[0]) > 64
 
 
 def with_openings(*, first: Any = (300, 520), each: int = 3) -> list[Job]:

@@ -106,9 +106,12 @@ def roll_out(
         free = np.flatnonzero(table.job < 0).tolist()
         if waiting and len(free) >= max(1, decoder.rows // 8):
             chosen = [(row, waiting.popleft()) for row in free[: len(waiting)]]
-            _prefill(decoder, prefixes, [jobs[i].prompt for _, i in chosen])
+            groups = _prefill_groups([jobs[i].prompt for _, i in chosen if jobs[i].prompt not in prefixes])
             for row, i in chosen:
                 prompt = jobs[i].prompt
+                if prompt not in prefixes:  # Only now, so that few prefixes wait for their rows.
+                    together = next(groups)
+                    prefixes.update(zip(together, decoder.prefill([each[:-1] for each in together]), strict=True))
                 decoder.place(row, prefixes[prompt])
                 table.start(row, i, jobs[i])
                 asked[prompt] -= 1
@@ -130,14 +133,17 @@ def roll_out(
                 yield rollout
 
 
-def _prefill(decoder: Decoder, prefixes: dict[tuple[int, ...], object], prompts: Sequence[tuple[int, ...]]) -> None:
-    """Compute missing prefixes: each prompt without its last token, which is the input of the first step."""
-    missing = deque(prompt for prompt in dict.fromkeys(prompts) if prompt not in prefixes)
-    while missing:
-        together = [missing.popleft()]
-        while missing and (len(together) + 1) * len(together[0]) <= _PREFILL_TOKENS:
-            together.append(missing.popleft())
-        prefixes.update(zip(together, decoder.prefill([prompt[:-1] for prompt in together]), strict=True))
+def _prefill_groups(missing: Sequence[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
+    """Yield the distinct prompts, longest first, in groups for one prefill pass each.
+
+    A prefix is a prompt without its last token, which is the input of the first step.
+    """
+    waiting = deque(dict.fromkeys(missing))
+    while waiting:
+        together = [waiting.popleft()]
+        while waiting and (len(together) + 1) * len(together[0]) <= _PREFILL_TOKENS:
+            together.append(waiting.popleft())
+        yield together
 
 
 class _Table:

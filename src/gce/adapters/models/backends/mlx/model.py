@@ -25,7 +25,7 @@ from gce.adapters.models.backends.numpy.shared_prefixes import Openings
 from gce.adapters.models.local.lora import LoraSettings, OptimizerSettings
 from gce.adapters.models.local.model import LocalModel, RollOut
 from gce.adapters.models.local.token_sequences import Example, Scored
-from gce.adapters.system.process import share_heap, usable_cores
+from gce.adapters.system.process import share_heap, trim_heap, usable_cores
 from gce.domain.learning import LayerActivation, ModelState, Objective
 from gce.domain.models import BFLOAT16, FLOAT32, Precision
 from gce.errors import MissingExtra
@@ -180,6 +180,7 @@ class MlxEngine:
         if self._plain is None:
             make = decoder_maker(self._adapter.merged())
             return lambda jobs: roll_out(jobs, make, stop=stop, max_rows=self._max_batch)
+        trim_heap()  # What learning freed; keys and values are not on the heap.
         merged = merge(self._plain, llama_adapter(self.model))
         openings = Openings(merged if self._lowered is None else self._lowered.like(merged))
 

@@ -8,10 +8,12 @@ tokenizers and mlx.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import ref
 
 import numpy as np
 
 from gce.adapters.models.backends.numpy.llama import normed, run_blocks
+from gce.adapters.models.backends.numpy.row_buffer import RowBuffer
 from gce.adapters.models.backends.numpy.shared_prefixes import Openings, Prefix, opening_lengths, prefill
 from gce.adapters.models.local.token_sampling import Array, draw
 
@@ -32,16 +34,15 @@ class NumpyDecoder:
         self._weights = weights = openings.weights
         self._openings = openings
         self._opening_lengths = opening_lengths(map(tuple, prompts))
-        blocks = range(len(weights.blocks))
         longest = max(len(prompt) - self._opening_lengths.get(tuple(prompt), 0) for prompt in prompts)
-        # Zeros, not empty: masked values must still be finite. Untouched pages cost nothing.
-        shape = (rows, weights.kv_heads, longest, weights.head_size)
-        self._prompt_keys = [np.zeros(shape, np.float32) for _ in blocks]
-        self._prompt_values = [np.zeros(shape, np.float32) for _ in blocks]
-        shape = (rows, weights.kv_heads, _ROOM, weights.head_size)
-        self._keys = [np.zeros(shape, np.float32) for _ in blocks]
-        self._values = [np.zeros(shape, np.float32) for _ in blocks]
-        self._prefixes: list[Prefix | None] = [None] * rows
+        blocks = range(len(weights.blocks))
+        shape = rows, weights.kv_heads, longest, weights.head_size
+        self._prompt_keys = [RowBuffer(*shape) for _ in blocks]
+        self._prompt_values = [RowBuffer(*shape) for _ in blocks]
+        shape = rows, weights.kv_heads, _ROOM, weights.head_size
+        self._keys = [RowBuffer(*shape) for _ in blocks]
+        self._values = [RowBuffer(*shape) for _ in blocks]
+        self._prefixes: list[ref[Prefix] | None] = [None] * rows  # Weak: their arrays are copied.
         self._slot = np.full(rows, -1)  # The prefix slot that a row reads; -1 for an idle row.
         self._prompt_length = np.zeros(rows, np.int64)
         self._opening = np.full(rows, None)  # The shared opening before a row's prefix.
@@ -61,13 +62,14 @@ class NumpyDecoder:
     def place(self, row: int, prefix: Prefix) -> None:
         """Start `row` anew right after `prefix`."""
         self.release(row)
-        slot = next((i for i, p in enumerate(self._prefixes) if p is prefix and np.sum(self._slot == i) < _SHARE), None)
+        same = (i for i, other in enumerate(self._prefixes) if other is not None and other() is prefix)
+        slot = next((i for i in same if np.sum(self._slot == i) < _SHARE), None)
         if slot is None:
             slot = self._prefixes.index(None)
-            self._prefixes[slot] = prefix
+            self._prefixes[slot] = ref(prefix)
             for block in range(len(self._weights.blocks)):
-                self._prompt_keys[block][slot, :, : prefix.length] = prefix.keys[block]
-                self._prompt_values[block][slot, :, : prefix.length] = prefix.values[block]
+                self._prompt_keys[block].array[slot, :, : prefix.length] = prefix.keys[block]
+                self._prompt_values[block].array[slot, :, : prefix.length] = prefix.values[block]
         self._slot[row], self._prompt_length[row] = slot, prefix.length
         self._opening[row] = prefix.opening
 
@@ -75,23 +77,24 @@ class NumpyDecoder:
         """Mark `row` as idle: it costs time until `keep` drops it, and its output is meaningless."""
         slot = self._slot[row]
         self._slot[row], self._prompt_length[row], self._opening[row], self._written[row] = -1, 0, None, 0
+        _clear(row, self._keys, self._values)
         if slot >= 0 and slot not in self._slot:
             self._prefixes[slot] = None
+            _clear(slot, self._prompt_keys, self._prompt_values)
         self._sharing = None
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continue with these rows only; they become rows 0, 1, ... in this order."""
         self.rows = len(rows)
         chosen = np.asarray(rows, np.int64)
-        for old in (self._keys, self._values):
-            old[:] = [buffer[chosen] for buffer in old]
+        _move(rows, self._written[chosen].tolist(), self._keys, self._values)
         self._slot, self._prompt_length, self._opening, self._written = (
             part[chosen] for part in (self._slot, self._prompt_length, self._opening, self._written)
         )
         used = sorted(set(self._slot[self._slot >= 0].tolist()))
-        for old in (self._prompt_keys, self._prompt_values):
-            old[:] = [buffer[used] for buffer in old]
         self._prefixes = [self._prefixes[slot] for slot in used]
+        lengths = dict(zip(self._slot.tolist(), self._prompt_length.tolist(), strict=True))
+        _move(used, [lengths[slot] for slot in used], self._prompt_keys, self._prompt_values)
         self._slot = np.asarray([used.index(slot) if slot >= 0 else -1 for slot in self._slot.tolist()], np.int64)
         self._sharing = None
 
@@ -102,11 +105,8 @@ class NumpyDecoder:
     def logits(self, tokens: Array) -> Array:
         """Append one token to each row; return the logits of the next, (rows, vocabulary)."""
         weights = self._weights
-        room = self._keys[0].shape[2]
-        if self._written.max() == room:
-            for buffers in (self._keys, self._values):
-                for block, buffer in enumerate(buffers):  # One by one, so that few buffers exist twice.
-                    buffers[block] = np.pad(buffer, ((0, 0), (0, 0), (0, _ROOM), (0, 0)))
+        if self._written.max() == self._keys[0].array.shape[2]:
+            _move(range(self.rows), self._written.tolist(), self._keys, self._values, more=_ROOM)
         if self._sharing is None:
             self._sharing = self._find_sharing()
         width, written = int(self._prompt_length.max()), int(self._written.max()) + 1
@@ -162,8 +162,9 @@ class NumpyDecoder:
         sharing = self._sharing
         assert sharing is not None
         slots, share = sharing.shape
-        self._keys[block][np.arange(rows), :, self._written] = keys
-        self._values[block][np.arange(rows), :, self._written] = values
+        own_keys, own_values = self._keys[block].array, self._values[block].array
+        own_keys[np.arange(rows), :, self._written] = keys
+        own_values[np.arange(rows), :, self._written] = values
         columns = mask.shape[-1] - width
 
         # One extra row for the unused places of a slot.
@@ -171,10 +172,10 @@ class NumpyDecoder:
         padded[:rows] = queries.reshape(rows, kv_heads, repeats, size)
         scores = np.zeros((rows + 1, kv_heads, repeats, mask.shape[-1]), np.float32)
         together = padded[sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, size)
-        shared = together @ self._prompt_keys[block][:slots, :, :width].swapaxes(2, 3)
+        shared = together @ self._prompt_keys[block].array[:slots, :, :width].swapaxes(2, 3)
         scores[sharing, :, :, :width] = shared.reshape(slots, kv_heads, share, repeats, width).swapaxes(1, 2)
         own = scores[:rows]
-        np.matmul(padded[:rows], self._keys[block][:, :, :columns].swapaxes(2, 3), out=own[..., width:])
+        np.matmul(padded[:rows], own_keys[:, :, :columns].swapaxes(2, 3), out=own[..., width:])
 
         own += mask
         highest = own.max(axis=-1, keepdims=True)
@@ -183,11 +184,11 @@ class NumpyDecoder:
         total = own.sum(axis=-1, keepdims=True)
 
         together = scores[..., :width][sharing].swapaxes(1, 2).reshape(slots, kv_heads, share * repeats, width)
-        shared = together @ self._prompt_values[block][:slots, :, :width]
+        shared = together @ self._prompt_values[block].array[:slots, :, :width]
         result = np.zeros_like(padded)
         result[sharing] = shared.reshape(slots, kv_heads, share, repeats, size).swapaxes(1, 2)
         attended = result[:rows]
-        attended += own[..., width:] @ self._values[block][:, :, :columns]
+        attended += own[..., width:] @ own_values[:, :, :columns]
         attended /= total
         for opening, members in opened:
             # Merge two softmaxes, weighting each by its normalizer.
@@ -196,6 +197,19 @@ class NumpyDecoder:
                 weight = 1 / (1 + np.exp(highest[members] + np.log(total[members]) - normalizer))
             attended[members] += weight * (gathered - attended[members])
         return attended.reshape(rows, -1)
+
+
+def _clear(row: int, *parts: list[RowBuffer]) -> None:
+    for buffers in parts:
+        for buffer in buffers:
+            buffer.clear(row)
+
+
+def _move(rows: Sequence[int], lengths: Sequence[int], *parts: list[RowBuffer], more: int = 0) -> None:
+    """Keep the first `lengths` places of these rows, with room for `more`."""
+    for buffers in parts:
+        for block, buffer in enumerate(buffers):  # One by one, so that few buffers exist twice.
+            buffers[block] = buffer.moved(rows, lengths, room=buffer.array.shape[2] + more)
 
 
 def _over_opening(opening: Prefix, block: int, queries: Array) -> tuple[Array, Array]:
