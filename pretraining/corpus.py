@@ -95,6 +95,10 @@ STAGES = (
         paper=0.5, free=0.3, ties=0.8, rate=1e-3, batch=3072,
     ),
     Stage(
+        "ties in traces", 4_000_000, (4, 14), (0.95, 0.95), drills=0.02, plans=0.1, deadlines=0.35, other_formats=0.02,
+        pairs=0.75, paper=0.35, free=0.6, ties=0.5, rate=5e-4,
+    ),
+    Stage(
         "careless", 1_200_000, (3, 12), (0.57, 0.35), drills=0.04, plans=0.1, other_formats=0.1, slips=0.01, batch=6144
     ),
 )  # fmt: skip
