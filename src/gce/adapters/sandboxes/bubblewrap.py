@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from pathlib import Path
 
-from gce.adapters.sandboxes.process import SandboxProcess, python_command
+from gce.adapters.sandboxes.process import CODE, SandboxProcess, python_command
 from gce.adapters.sandboxes.view import ROOM, throw_away_uid, view
 
 __all__ = ["bubblewrap_path", "start_bubblewrap"]
@@ -24,8 +25,8 @@ def bubblewrap_path() -> str | None:
     return bundled if os.access(bundled, os.X_OK) else None
 
 
-def start_bubblewrap() -> SandboxProcess:
-    """Start a process in its own namespaces."""
+def start_bubblewrap(code: Path | None = None) -> SandboxProcess:
+    """Start a process in its own namespaces, which sees the directory `code` as `CODE`."""
     program = bubblewrap_path()
     if program is None:
         raise FileNotFoundError("bwrap is not installed")
@@ -39,8 +40,9 @@ def start_bubblewrap() -> SandboxProcess:
     # By default, bwrap makes directories that only its user can read.
     options += [word for path in (*shown.directories, "/dev") for word in ("--perms", "0755", "--dir", path)]
     options += [word for path in shown.read_only for word in ("--ro-bind", path, path)]
+    options += ["--ro-bind", str(code), CODE] if code else []
     options += [word for path, target in shown.links for word in ("--symlink", target, path)]
     options += [word for path in shown.hidden for word in ("--tmpfs", path, "--remount-ro", path)]
     options += [word for name in ("null", "urandom") for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
     options += ["--size", str(ROOM), "--perms", "1777", "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
-    return SandboxProcess([program, *options, "--", *python_command(uid)])
+    return SandboxProcess([program, *options, "--", *python_command(uid)], code=CODE if code else "")

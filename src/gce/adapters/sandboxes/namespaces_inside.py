@@ -36,8 +36,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int, options: str 
     _checked(_LIBC.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]), f"mount {target}")
 
 
-def _bind(path: str, root: str, flags: int) -> None:
-    target = root + path
+def _bind(path: str, target: str, flags: int) -> None:
     if os.path.isdir(path):
         os.makedirs(target, 0o755, exist_ok=True)
     else:
@@ -60,13 +59,17 @@ def _bring_up_loopback() -> None:
 
 def enter(
     root: str,
+    code: Sequence[str],
     read_only: Sequence[str],
     links: Sequence[tuple[str, str]],
     hidden: Sequence[str],
     room: int,
     keeps_capabilities: bool,
 ) -> None:
-    """Make the new root at the directory `root` and move into it; `room` is the size of `/tmp` in bytes."""
+    """Make the new root at the directory `root` and move into it; `room` is the size of `/tmp` in bytes.
+
+    `code` is empty, or a directory and the path at which it is seen.
+    """
     os.umask(0o022)
     if not keeps_capabilities:
         # The limit of this namespace alone: no further user namespaces inside.
@@ -75,15 +78,17 @@ def enter(
     _bring_up_loopback()
     _mount("none", "/", None, _REC | _PRIVATE)
     _mount("sandbox", root, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
+    if code:
+        _bind(code[0], root + code[1], _RDONLY | _NOSUID | _NODEV)
     for path in read_only:
-        _bind(path, root, _RDONLY | _NOSUID | _NODEV)
+        _bind(path, root + path, _RDONLY | _NOSUID | _NODEV)
     for path, target in links:
         os.makedirs(os.path.dirname(root + path), 0o755, exist_ok=True)
         os.symlink(target, root + path)
     for path in hidden:
         _mount("sandbox", root + path, "tmpfs", _RDONLY | _NOSUID | _NODEV, "mode=755,size=4k")
     for name in ("null", "urandom"):
-        _bind(f"/dev/{name}", root, 0)
+        _bind(f"/dev/{name}", f"{root}/dev/{name}", 0)
     os.makedirs(root + "/tmp", 0o755, exist_ok=True)
     _mount("sandbox", root + "/tmp", "tmpfs", _NOSUID | _NODEV, f"mode=1777,size={room},nr_inodes={_MOST_FILES}")
     os.chdir(root)

@@ -14,18 +14,29 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 from gce.adapters.sandboxes.inside import MOST_BYTES, NONCE, READY
 from gce.domain.executions import Execution, OutcomeStatus
 
-__all__ = ["Role", "SandboxProcess", "Silent", "python_command", "source_of"]
+__all__ = ["CODE", "Role", "SandboxProcess", "Silent", "Start", "python_command", "source_of"]
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
 """The whole environment inside. The fixed hash seed makes the order of sets reproducible."""
 
 
+CODE = "/code"
+"""Where a sandbox shows a directory of code, read-only, if it was started with one."""
 Role = Literal["candidate", "tests", "timed"]
+
+
+class Start(Protocol):
+    """Starts a sandbox."""
+
+    def __call__(self, code: Path | None = None) -> SandboxProcess:
+        """Return a process that waits for its job, and sees the directory `code` at the path `SandboxProcess.code`."""
+        ...
 
 
 class Silent(Exception):
@@ -72,7 +83,9 @@ class SandboxProcess:
     The system ends it together with the thread that made it.
     """
 
-    def __init__(self, command: Sequence[str], *, environment: Mapping[str, str] = ENVIRONMENT) -> None:
+    def __init__(self, command: Sequence[str], *, environment: Mapping[str, str] = ENVIRONMENT, code: str = "") -> None:
+        self.code = code
+        """Path inside of the directory of code that it was started with; empty if there is none."""
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

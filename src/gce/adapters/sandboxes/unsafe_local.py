@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from gce.adapters.sandboxes.process import SandboxProcess, python_command
 
 __all__ = ["start_unsafe_local"]
 
 
-def start_unsafe_local() -> SandboxProcess:
+def start_unsafe_local(code: Path | None = None) -> SandboxProcess:
     """Start a process that runs as this user and sees everything that this user sees."""
-    return SandboxProcess(python_command(isolated=False))
+    return SandboxProcess(python_command(isolated=False), code=str(code) if code else "")
