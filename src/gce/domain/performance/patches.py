@@ -6,15 +6,30 @@ A patch is never a file that an agent wrote. Knows no file system: a tree is a m
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Set
 from difflib import unified_diff
+from hashlib import sha256
 
 from attrs import field, frozen
 
 from gce.domain.performance.task import is_allowed
 from gce.domain.text import printable
 
-__all__ = ["Change", "Finding", "Patch", "Tree", "applied", "diff_text", "difference", "is_safe", "lint", "reverted"]
+__all__ = [
+    "Change",
+    "Finding",
+    "Patch",
+    "Tree",
+    "applied",
+    "diff_text",
+    "difference",
+    "is_safe",
+    "lint",
+    "patch_of_record",
+    "patch_record",
+    "reverted",
+]
 
 Tree = Mapping[str, bytes]
 """Contents of files by path, relative to the root of the tree, with `/`."""
@@ -144,6 +159,37 @@ def reverted(patch: Patch) -> Patch:
 def diff_text(patch: Patch) -> str:
     """Return the changes as a unified diff in the form of git, for people; contents that are not text are left out."""
     return "".join(line for change in patch.changes for line in _diff(change))
+
+
+def patch_record(patch: Patch) -> list[dict[str, str | None]]:
+    """Return the changes as plain data for a JSON file: contents after them in base64, and digests of those before."""
+    return [
+        {
+            "path": each.path,
+            "before": None if each.before is None else sha256(each.before).hexdigest(),
+            "after": None if each.after is None else b64encode(each.after).decode(),
+        }
+        for each in patch.changes
+    ]
+
+
+def patch_of_record(record: object, base: Tree) -> Patch:
+    """Return the changes that `patch_record` wrote.
+
+    Raises:
+        ValueError: they are no such data, or the base is not that of the patch.
+    """
+    try:
+        changes = [(each["path"], each["before"], each["after"]) for each in record]  # type: ignore[attr-defined]
+        contents = [None if after is None else b64decode(after, validate=True) for _, _, after in changes]
+    except (TypeError, KeyError, ValueError) as error:
+        raise ValueError("expected a list of changes with path, before and after") from error
+    for path, before, _ in changes:
+        found = base.get(path)
+        if before != (None if found is None else sha256(found).hexdigest()):
+            raise ValueError(f"{path!r:.200} is not as it was when the patch was made")
+    pairs = zip(changes, contents, strict=True)
+    return Patch(tuple(Change(path, base.get(path), content) for (path, _, _), content in pairs))
 
 
 def lint(patch: Patch) -> tuple[Finding, ...]:
