@@ -220,9 +220,7 @@ class Measuring:
             return process
         raise AssertionError("the last try returns")
 
-    def _check(
-        self, task: PerformanceTask, versions: Mapping[str, _Version], judge: SandboxProcess, seed: int
-    ) -> None:
+    def _check(self, task: PerformanceTask, versions: Mapping[str, _Version], judge: SandboxProcess, seed: int) -> None:
         """Run tests, and compare outputs on inputs that are not timed; _Faulty where the candidate fails."""
         for test in tests_of(task):
             call = to_text([test])

@@ -26,7 +26,9 @@ def start_namespaces(code: Path | None = None) -> SandboxProcess:
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork"]
     command += ["--kill-child"] + ([] if uid else ["--user", "--map-root-user"])
     own = (str(code), CODE) if code else ()
-    enter = json.dumps([_place((*shown.read_only, *own)), own, shown.read_only, shown.links, shown.hidden, ROOM, bool(uid)])
+    enter = json.dumps(
+        [_place((*shown.read_only, *own)), own, shown.read_only, shown.links, shown.hidden, ROOM, bool(uid)]
+    )
     *python, inside, user, isolated = python_command(uid)
     begin = f"enter(*json.loads({enter!r}))"
     program = "\n".join((source_of("namespaces_inside"), "import json", begin, inside.partition("\n")[2]))

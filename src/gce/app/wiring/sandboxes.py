@@ -18,7 +18,17 @@ from gce.domain.executions import Evidence, Execution
 from gce.domain.plain_values import to_text
 from gce.errors import BadInput
 
-__all__ = ["AUTO", "RUNNERS", "RUNNER_HELP", "SANDBOXES", "UNSAFE", "LazyRunner", "add_runner", "find_runner", "why_not"]
+__all__ = [
+    "AUTO",
+    "RUNNERS",
+    "RUNNER_HELP",
+    "SANDBOXES",
+    "UNSAFE",
+    "LazyRunner",
+    "add_runner",
+    "find_runner",
+    "why_not",
+]
 
 AUTO = "auto"
 UNSAFE = "unsafe-local"

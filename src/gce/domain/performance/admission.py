@@ -40,7 +40,7 @@ def admission(human: Comparison, same: Comparison) -> Admission:
         reasons.append(f"the human's gain is {_shown(human)}: its lower limit must be at least {LEAST_HUMAN}")
     if same.verdict == "incorrect":
         reasons.append(f"the base is not equal to itself: {same.fault}")
-    elif same.gain is None or not (CLOSE <= same.gain.low and same.gain.high <= GAIN):
+    elif same.gain is None or not (same.gain.low >= CLOSE and same.gain.high <= GAIN):
         reasons.append(f"identical code has the ratio {_shown(same)}: the interval must lie within [{CLOSE}, {GAIN}]")
     if same.verdict not in ("incorrect", "no gain"):
         reasons.append(f"an empty patch gets the verdict {same.verdict!r}: it must be 'no gain'")

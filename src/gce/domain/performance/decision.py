@@ -197,7 +197,7 @@ def decide(rounds: Sequence[Round], *, least: float = GAIN) -> Decision:
 def decide_same(rounds: Sequence[Round]) -> Decision:
     """As `decide`, but settled once the interval lies within [`CLOSE`, `GAIN`]: for identical code."""
     found = decide(rounds)
-    within = found.gain is not None and CLOSE <= found.gain.low and found.gain.high <= GAIN
+    within = found.gain is not None and found.gain.low >= CLOSE and found.gain.high <= GAIN
     return Decision(found.verdict, within or len(rounds) >= MOST, found.gain, found.against, found.human)
 
 

@@ -24,6 +24,8 @@ class Pin:
     version: str = field(validator=validators.matches_re(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*"))
     sha256: str = field(validator=validators.matches_re(r"[0-9a-f]{64}"))
     """Of the wheel's file."""
+    tags: str = field(default="py3-none-any", validator=validators.matches_re(r"[\w.]+-[\w.]+-[\w.]+"))
+    """Python, ABI and platform of the wheel, as at the end of its file name. The default is any pure Python wheel."""
 
 
 @frozen
