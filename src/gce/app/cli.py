@@ -29,6 +29,7 @@ COMMANDS = {
     "ablate": "ablation study: conditions or algorithms compared over several seeds",
     "report": "report runs and studies as an HTML page with figures, as Markdown, or as PNG files",
     "analyze": "analyze stored answers of runs and evaluations: features, effects of training, setups compared",
+    "performance": "agents that make real code faster: plan, prepare, run, report",
     "transcript": "print prompts, answers and verdicts of a run",
     "power": "how many problems a comparison needs, and what the answers of a run could have decided",
     "validity": "measure how far a run's result can be trusted: generalization, regressions, shortcuts",

@@ -7,15 +7,18 @@ it worked in is ignored: only files count.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
+import tarfile
+from io import BytesIO
 from pathlib import Path
 
-from gce.domain.performance.patches import Tree
-from gce.errors import BadInput
+from gce.domain.performance.patches import Tree, is_safe
+from gce.errors import BadInput, one_line
 
-__all__ = ["read_tree", "read_working_copy", "write_tree", "write_working_copy"]
+__all__ = ["read_commit", "read_tree", "read_working_copy", "write_files", "write_working_copy"]
 
 MOST_FILES, MOST_BYTES = 20_000, 500 * 2**20
 _MOST_FILE = 20 * 2**20
@@ -24,7 +27,7 @@ _IGNORED = {".git", "__pycache__", ".pytest_cache"}
 _GIT_SECONDS = 120
 
 
-def write_tree(tree: Tree, target: Path) -> None:
+def write_files(tree: Tree, target: Path) -> None:
     """Write the files of a tree whose paths are safe into a directory, which is made."""
     target.mkdir(parents=True, exist_ok=True)
     for path, content in tree.items():
@@ -35,7 +38,7 @@ def write_tree(tree: Tree, target: Path) -> None:
 
 def write_working_copy(tree: Tree, target: Path) -> None:
     """Write a tree as a git repository of one commit; without a repository where git is not installed."""
-    write_tree(tree, target)
+    write_files(tree, target)
     git = shutil.which("git")
     if git is None:
         return
@@ -43,9 +46,7 @@ def write_working_copy(tree: Tree, target: Path) -> None:
     nowhere = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.defpath}
     for words in (["init", "-q", "-b", "main"], ["add", "-A", "-f"], ["commit", "-q", "--allow-empty", "-m", "base"]):
         command = [git, "-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false", *words]
-        subprocess.run(
-            command, cwd=target, env=person | nowhere, check=True, capture_output=True, timeout=_GIT_SECONDS
-        )
+        subprocess.run(command, cwd=target, env=person | nowhere, check=True, capture_output=True, timeout=_GIT_SECONDS)
 
 
 _AUTHOR = {"NAME": "base", "EMAIL": "base@localhost", "DATE": "2000-01-01T00:00:00+0000"}
@@ -91,6 +92,28 @@ def read_working_copy(directory: Path) -> tuple[dict[str, bytes], tuple[str, ...
             if len(tree) + len(odd) > MOST_FILES or size > MOST_BYTES:
                 raise BadInput(f"expected at most {MOST_FILES:,} files and {MOST_BYTES:,} bytes in {directory}")
     return tree, tuple(odd)
+
+
+def read_commit(repository: Path, commit: str) -> dict[str, bytes]:
+    """Return the regular files of a commit of a local git repository.
+
+    Raises:
+        BadInput: git is not installed, or there is no such commit.
+    """
+    git = shutil.which("git")
+    if git is None:
+        raise BadInput("git is not installed")
+    if not re.fullmatch(r"[0-9a-f]{7,64}", commit):
+        raise BadInput(f"expected the hash of a commit, got {commit!r:.60}")
+    command = [git, "-C", str(repository), "archive", "--format=tar", commit]
+    found = subprocess.run(command, capture_output=True, check=False, timeout=_GIT_SECONDS)
+    if found.returncode:
+        raise BadInput(
+            f"cannot read commit {commit} of {repository}: {one_line(found.stderr.decode(errors='replace'))}"
+        )
+    with tarfile.open(fileobj=BytesIO(found.stdout)) as archive:
+        files = [(each.name, archive.extractfile(each)) for each in archive.getmembers() if each.isreg()]
+        return {name: file.read() for name, file in files if file is not None and is_safe(name)}
 
 
 def _content(file: Path) -> bytes | None:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import os
 
 from gce.adapters.datasets.atif import atif_of_trace
+from gce.adapters.datasets.record_files import read_records
 from gce.adapters.models.servers.providers import key_variables
 from gce.adapters.models.servers.redaction import Redaction
 from gce.adapters.performance.agent_commands import Worked, redacted, run_agent, why_no_sandbox
 from gce.adapters.performance.run_folder import RunFolder
-from gce.adapters.performance.working_copies import read_tree, write_tree
+from gce.adapters.performance.task_files import read_tasks, write_tree
+from gce.adapters.performance.working_copies import read_commit, read_tree, write_files
 
 __all__ = [
     "RunFolder",
     "Worked",
     "atif_of_trace",
     "keys_at_hand",
+    "read_commit",
+    "read_records",
+    "read_tasks",
     "read_tree",
     "run_agent",
     "why_no_sandbox",
     "without_keys",
+    "write_files",
     "write_tree",
 ]
 

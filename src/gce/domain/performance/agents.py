@@ -33,6 +33,7 @@ Ending = Literal["ended", "exit status", "time", "output", "cost", "failed"]
 not be run, which is not its fault; the attempt is made again. In all other cases the patch is measured: how an agent
 ends says nothing about its patch."""
 
+_NO_OVERLAP = Overlap(0.0, 0.0, target=False)
 _path_or_empty = validators.matches_re(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?")
 
 
@@ -153,7 +154,7 @@ class Attempt:
     refused: tuple[str, ...] = ()
     """Changed files that are not in the patch: they may not be changed."""
     findings: tuple[Finding, ...] = ()
-    overlap: Overlap = Overlap(0.0, 0.0, target=False)
+    overlap: Overlap = field(default=_NO_OVERLAP)
     """With the human's patch."""
 
 

@@ -1,0 +1,147 @@
+"""What a performance run shows: tables and figures of its attempts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from gce.app.performance.plans import Plan
+from gce.app.performance.stages import Row, rows_of
+from gce.app.reports.report import Report
+from gce.app.reports.section import Section
+from gce.domain.figures import Figure, Lines, Ratios, Stacks, Table
+from gce.domain.performance.agents import CONTROLS
+from gce.domain.performance.overlap import GAINS
+from gce.domain.performance.summaries import speed_up, summary
+from gce.domain.statistics import Estimate
+
+__all__ = ["performance_report", "performance_sections"]
+
+_QUADRANTS = ("true success", "right target but failed", "lucky win", "neither")
+_EMPTY = ("nothing", "revert")
+"""Controls that change nothing."""
+_MOST_REASON = 120
+
+
+def performance_report(run: Path) -> Report:
+    """Return the report of a run, also of one that goes on; BadInput where there is none."""
+    plan, rows = rows_of(run)
+    return Report(f"Performance run {run.name}", performance_sections(plan, rows))
+
+
+def performance_sections(plan: Plan, rows: Sequence[Row]) -> tuple[Section, ...]:
+    """Return the sections about the attempts that were measured so far."""
+    done = f"{len(rows)} of {len(plan.items)} attempts measured"
+    if not rows:
+        return (Section("Attempts", (f"{done}.",)),)
+    return (_agents(plan, rows, done), _speed_ups(plan, rows), _quadrants(plan, rows), _costs(plan, rows), _all(rows))
+
+
+def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:
+    head = ("agent", "attempts", "correct", "faster", "human level", "speed-up (95 %)", "reward (95 %)", "US dollars")
+    cells = []
+    for agent in plan.agents:
+        own = [row for row in rows if row.item.agent == agent]
+        if not own:
+            continue
+        tasks = {row.item.task: [other.comparison for other in own if other.item.task == row.item.task] for row in own}
+        found = summary(tasks, plan.seed)
+        costs = [row.attempt.usage.cost for row in own]
+        known = [cost for cost in costs if cost is not None]
+        cost = f"{sum(known):.2f}{'' if len(known) == len(costs) else ' and unknown'}" if known else "-"
+        counts = (found.attempts, found.correct, found.faster, found.human_level)
+        cells.append((agent, *map(str, counts), _interval(found.speed_up), _interval(found.reward), cost))
+    empty = [row for row in rows if row.item.agent in _EMPTY]
+    gained = [row.item.key for row in empty if row.comparison.verdict in GAINS]
+    words = [
+        f"{done}. Speed-up: geometric mean over tasks of the base's processor time over the candidate's, 1 where the "
+        "candidate is not correct. Reward: ln(speed-up) over the human's, in [0, 1]. Intervals resample tasks.",
+        f"Controls that change nothing and were judged faster: {', '.join(gained)}."
+        if gained
+        else "No control that changes nothing was judged faster.",
+    ]
+    return Section("Agents", tuple(words), (Table(head, tuple(cells)),))
+
+
+def _speed_ups(plan: Plan, rows: Sequence[Row]) -> Section:
+    figures: list[Figure] = []
+    for number, task in enumerate(plan.tasks):
+        found = {
+            f"{row.item.agent} {row.item.repeat}" if plan.repeats > 1 else row.item.agent: row.comparison.gain
+            for row in rows
+            if row.item.task == task.name and row.comparison.gain is not None
+        }
+        known = {name: gain for name, gain in found.items() if gain is not None}
+        if known:
+            figures.append(Ratios(f"speed-up-{number}", f"{task.name}: speed-up over the base", known))
+    words = "Median ratio of processor time, with its sequential interval; incorrect candidates have none."
+    return Section("Speed-up by task", (words,), figures=tuple(figures))
+
+
+def _quadrants(plan: Plan, rows: Sequence[Row]) -> Section:
+    counts = {
+        agent: Counter(row.quadrant for row in rows if row.item.agent == agent)
+        for agent in plan.agents
+        if agent not in _EMPTY
+    }
+    stacks = {agent: {name: float(count[name]) for name in _QUADRANTS} for agent, count in counts.items() if count}
+    head = ("agent", *_QUADRANTS)
+    table = Table(head, tuple((agent, *(str(counts[agent][name]) for name in _QUADRANTS)) for agent in stacks))
+    words = (
+        "Target: a function that the human changed was changed, too. Success: correct, and faster than the base. A "
+        "lucky win is faster by other means than the human's.",
+    )
+    figure = Stacks("quadrants", "Attempts by target and success", stacks, unit="attempts", across="agent")
+    return Section("Quadrants", words, (table,), (figure,))
+
+
+def _costs(plan: Plan, rows: Sequence[Row]) -> Section:
+    points = {
+        agent: [
+            (row.attempt.usage.cost, speed_up(row.comparison))
+            for row in rows
+            if row.item.agent == agent and row.attempt.usage.cost is not None
+        ]
+        for agent in plan.agents
+        if agent not in CONTROLS
+    }
+    known = {agent: each for agent, each in points.items() if each}
+    if not known:
+        return Section("Cost against gain", ("No attempt has a known cost.",))
+    panel = "speed-up"
+    figure = Lines(
+        "cost", "Cost and speed-up of each attempt", {panel: known}, across="US dollars", scattered=tuple(known)
+    )
+    return Section("Cost against gain", figures=(figure,))
+
+
+def _all(rows: Sequence[Row]) -> Section:
+    head = (
+        "attempt",
+        "ending",
+        "verdict",
+        "speed-up (95 %)",
+        "against the human",
+        "quadrant",
+        "seconds",
+        "findings",
+        "what",
+    )
+    cells = []
+    for row in rows:
+        tried, found = row.attempt, row.comparison
+        kinds = Counter(each.kind for each in tried.findings)
+        findings = ", ".join(f"{kind} {count}" for kind, count in kinds.items()) or "-"
+        refused = f"not kept: {', '.join(tried.refused)}" if tried.refused else ""
+        what = "; ".join(filter(None, (tried.reason, found.fault, refused)))[:_MOST_REASON]
+        measured = (_interval(found.gain), _interval(found.against))
+        cells.append(
+            (row.item.key, tried.ending, found.verdict, *measured, row.quadrant, f"{tried.seconds:.0f}", findings, what)
+        )
+    words = "Findings: words in added lines that honest patches seldom need. They are reported; they change no verdict."
+    return Section("Attempts", (words,), (Table(head, tuple(cells)),))
+
+
+def _interval(found: Estimate | None) -> str:
+    return "-" if found is None else f"{found.value:.2f} ({found.low:.2f}-{found.high:.2f})"
