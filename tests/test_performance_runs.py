@@ -253,7 +253,7 @@ def test_limit_on_the_cost_ends_a_run(gce, tasks, measures, tmp_path, monkeypatc
         (("run", "{tmp}"), "is no performance run"),
         (("plan", "{tmp}", "--out", "{tmp}/run"), "no task.toml"),
         (("plan", "{tasks}"), "give --out"),
-        (("plan", "{tasks}", "--out", "{tmp}/run", "--agents", "clode"), "did you mean claude?"),
+        (("plan", "{tasks}", "--out", "{tmp}/run", "--agents", "claud"), "did you mean claude?"),
         (("plan", "{tasks}", "--out", "{tmp}"), "is no empty folder"),
         (("export", "{tmp}", "--out", "{tmp}/x"), "is no performance run"),
         (("report", "{tmp}", "{tmp}"), "takes one path"),

@@ -26,12 +26,14 @@ from gce.domain.performance.prompts import task_prompt
 from gce.domain.performance.task import PerformanceTask
 from gce.domain.problems import Message
 from gce.domain.randomness import key
-from gce.domain.spending import cost_of, find_price
+from gce.domain.spending import Used, cost_of, find_price
 from gce.domain.traces import conversation_digest
 
 __all__ = ["Made", "Subject", "by_command", "by_control", "by_model"]
 
 RESERVED = frozenset(sys.stdlib_module_names)
+_MOST_KEPT = 200
+"""Paths and findings of one attempt that are recorded."""
 
 
 @frozen
@@ -115,7 +117,7 @@ def by_model(
     begun = clock()
     price = find_price(model.name, known_prices()[1])
     said: list[Turn] = []
-    used = [0, 0, 0.0]
+    used = Used()
     loop = improve(task_prompt(subject.task), subject.base, subject.task.allowed, turns=turns, reserved=RESERVED)
     reply: str | Comparison | None = None
     while True:
@@ -138,13 +140,12 @@ def by_model(
         reply = None if completion.finish_reason in ("context", "error") else completion.text
         if reply is not None:
             said.append(trained_turn(completion))
-        price_of = cost_of(price, completion.prompt_tokens or 0, completion.tokens or 0)
-        used = [used[0] + price_of.prompt_tokens, used[1] + price_of.tokens, used[2] + price_of.cost]
+        used += cost_of(price, completion.prompt_tokens or 0, completion.tokens or 0)
         if reply is None and completion.error:
             reason = completion.error
     replies = sum(turn.trained for turn in said)
     ending = "failed" if reason and not replies else "ended"
-    usage = Usage(int(used[0]), int(used[1]), used[2] if price is not None else None)
+    usage = Usage(used.prompt_tokens, used.tokens, used.cost if price is not None else None)
     attempt = Attempt(ending, without_keys(reason), clock() - begun, usage, replies)
     texts = {
         "stdout.txt": "\n\n".join(turn.message.content for turn in said if turn.trained),
@@ -163,7 +164,8 @@ def _made(
 ) -> Made:
     patch = difference(subject.base, tree, subject.task.allowed, reserved=RESERVED, odd=odd)
     known = overlap(patch, subject.human_patch)
-    attempt = evolve(attempt, paths=patch.paths, refused=patch.refused, findings=lint(patch), overlap=known)
+    paths, refused, findings = patch.paths[:_MOST_KEPT], patch.refused[:_MOST_KEPT], lint(patch)[:_MOST_KEPT]
+    attempt = evolve(attempt, paths=paths, refused=refused, findings=findings, overlap=known)
     kept = {name: without_keys(text) for name, text in {**(texts or {}), "patch.diff": diff_text(patch)}.items()}
     return Made(attempt, patch, kept)
 

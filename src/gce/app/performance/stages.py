@@ -114,7 +114,7 @@ def run(run: Path, *, measures: Measures | None = None) -> int:
         work = _Work(folder, plan, measures or find_measuring(plan.runner), isolated)
         failures = []
         for number, item in enumerate(missing, 1):
-            _check_cost(folder, plan, item)
+            work.check_cost(item)
             note(f"{number} of {len(missing)}: {item.key}")
             failure = work.do(item)
             if failure:
@@ -174,13 +174,22 @@ class _Work:
         self._models: Mapping[str, Callable[[], LoadedModel]] = {
             each.name: cache(lambda name=each.model: load_model(name)) for each in plan.models
         }
+        made = filter(None, (folder.attempt(item.key) for item in plan.items if item.agent not in CONTROLS))
+        self._spent = sum(each["usage"]["cost"] or 0.0 for each in made)
         self._subject = cache(partial(prepared_subject, folder.path))
+
+    def check_cost(self, item: Item) -> None:
+        """Raise Unfinished before an attempt if the limit on the cost is reached."""
+        limit = self._plan.max_cost
+        if limit is not None and self._spent >= limit and item.agent not in CONTROLS:
+            raise Unfinished(f"attempts have cost {self._spent:.2f} US dollars, and {limit:g} was the limit")
 
     def do(self, item: Item) -> str:
         """Do what is missing of an attempt; return why it failed, if it did."""
         subject = self._subject(item.task)
         if self._folder.attempt(item.key) is None:
             made = self._make(item, subject)
+            self._spent += made.attempt.usage.cost or 0.0
             self._folder.note("attempted", item=item.key, ending=made.attempt.ending, reason=made.attempt.reason)
             if made.attempt.ending == "failed":
                 return made.attempt.reason
@@ -242,15 +251,6 @@ class _Work:
 def _at_first_look(rounds: Sequence[Round]) -> Decision:
     """Decide as early as may be: for what is told to a model."""
     return evolve(decide(rounds), settled=is_look(len(rounds)))
-
-
-def _check_cost(folder: RunFolder, plan: Plan, item: Item) -> None:
-    if plan.max_cost is None or item.agent in CONTROLS:
-        return
-    attempts = (folder.attempt(each.key) for each in plan.items if each.agent not in CONTROLS)
-    spent = sum((each["usage"]["cost"] or 0.0) for each in attempts if each is not None)
-    if spent >= plan.max_cost:
-        raise Unfinished(f"attempts have cost {spent:.2f} US dollars, and {plan.max_cost:g} was the limit")
 
 
 def _digest(tree: Tree) -> str:

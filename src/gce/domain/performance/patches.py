@@ -34,8 +34,8 @@ __all__ = [
 Tree = Mapping[str, bytes]
 """Contents of files by path, relative to the root of the tree, with `/`."""
 
-_MOST_DIFFED = 1_000_000
-"""Bytes of a file that is shown line by line."""
+_MOST_DIFFED, _MOST_LINES = 1_000_000, 5_000
+"""Bytes and lines of a file that is shown line by line; comparing more could take hours if the lines are hostile."""
 _HOOKS = frozenset({"sitecustomize", "usercustomize", "workload", "tests"})
 """Modules that an interpreter imports by itself, and names of the harness."""
 
@@ -242,14 +242,21 @@ def _lines(content: bytes | None) -> list[str] | None:
     except UnicodeDecodeError:
         return None
     *whole, last = text.split("\n")
+    if len(whole) > _MOST_LINES:
+        return None
     return [f"{line}\n" for line in whole] + ([last] if last else [])
 
 
 def _added(change: Change) -> Iterator[tuple[int, str]]:
-    """Yield the lines that a change adds, with their numbers."""
+    """Yield the lines that a change adds, with their numbers; of large files, those that are new anywhere."""
     before, after = _lines(change.before), _lines(change.after)
+    if before is None or after is None:
+        known = set((change.before or b"").split(b"\n"))
+        lines = enumerate((change.after or b"").split(b"\n"), 1)
+        yield from ((number, line.decode("utf-8", "replace")) for number, line in lines if line not in known)
+        return
     number = 0
-    for line in unified_diff(before or [], after or [], n=0):
+    for line in unified_diff(before, after, n=0):
         if line.startswith("@@"):
             number = int(line.split("+")[1].split(" ")[0].split(",")[0])
         elif line.startswith("+") and number:
