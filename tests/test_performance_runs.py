@@ -257,7 +257,7 @@ def test_limit_on_the_cost_ends_a_run(gce, tasks, measures, tmp_path, monkeypatc
         (("plan", "{tasks}", "--out", "{tmp}"), "is no empty folder"),
         (("export", "{tmp}", "--out", "{tmp}/x"), "is no performance run"),
         (("report", "{tmp}", "{tmp}"), "takes one path"),
-        (("wait", "{tmp}"), "expected one of plan"),
+        (("wait", "{tmp}"), "expected one of validate"),
     ],
 )
 def test_bad_input_is_one_line(gce, tasks, tmp_path, words, said) -> None:
@@ -316,7 +316,7 @@ def test_working_copy_is_read_without_following_links(tmp_path) -> None:
 
 
 def test_every_agent_tries_every_task_before_any_tries_again() -> None:
-    plan = Plan(tasks=(PlannedTask("a", "/a"), PlannedTask("b", "/b")), repeats=2, cache="", runner="auto")
+    plan = Plan(tasks=(PlannedTask("a", "/a"), PlannedTask("b", "/b")), repeats=2, runner="auto")
     assert [item.key for item in plan.items][:4] == ["a/nothing/0", "a/human/0", "a/revert/0", "b/nothing/0"]
     assert len(plan.items) == 12
     assert plan.items[6].repeat == 1

@@ -118,8 +118,12 @@ class Measuring:
     def __init__(self, start: Start) -> None:
         self._start = start
 
-    def check(self) -> None:
-        """Run half a second of work in a sandbox; BadInput where its processor time is not seen from outside."""
+    def check(self) -> Timing:
+        """Run half a second of work in a child process in a sandbox, and return its timing as seen from outside.
+
+        Raises:
+            BadInput: the sandbox does not start, or does not see that time.
+        """
         with tempfile.TemporaryDirectory(prefix="gce-") as home, ExitStack() as stack:
             tree = Path(home, "code")
             tree.mkdir(mode=0o755)
@@ -134,6 +138,7 @@ class Measuring:
                 "so nothing can be measured in it",
                 hint="try another {runner}",
             )
+        return timing
 
     def compare(
         self,

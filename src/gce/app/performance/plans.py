@@ -11,8 +11,9 @@ from typing import Any
 from attrs import field, frozen, validators
 
 from gce.app.options import nearest
-from gce.app.wiring.agents import RunFolder, read_tasks
+from gce.app.wiring.agents import RunFolder
 from gce.app.wiring.files import read_input
+from gce.app.wiring.performance import find_tasks
 from gce.domain.performance.agents import CONTROLS, PRESETS, AgentCommand
 from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput, one_line
@@ -70,14 +71,12 @@ class Plan:
     temperature: float = 0.7
     max_cost: float | None = None
     """US dollars that all attempts together may cost; none is begun beyond it."""
-    cache: str
-    """Folder of wheels."""
     runner: str
 
     @property
     def agents(self) -> tuple[str, ...]:
         """Names, controls first."""
-        return (*CONTROLS, *(each.name for each in (*self.commands, *self.models)))
+        return (*CONTROLS, *(each.name for each in self.commands), *(each.name for each in self.models))
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -92,12 +91,11 @@ class Plan:
 
 def plan(
     out: Path,
-    tasks: Sequence[str | Path],
+    tasks: Sequence[Path],
     *,
     agents: Sequence[str] = (),
     agents_file: Path | None = None,
     models: Sequence[str] = (),
-    cache: Path,
     runner: str,
     **given: Any,
 ) -> Plan:
@@ -105,11 +103,10 @@ def plan(
 
     Args:
         out: folder of the run.
-        tasks: directories of tasks, or of such.
+        tasks: directories of tasks, or of such; none for the shipped tasks.
         agents: names in the file of agents, or of presets; none for all in the file.
         agents_file: TOML with a table `agents.NAME` for each agent.
         models: models whose loop is run, as behind `--model`.
-        cache: folder of wheels.
         runner: sandbox in which code is measured.
         given: further fields of `Plan`.
 
@@ -118,8 +115,8 @@ def plan(
     """
     planned = [
         PlannedTask(task.name, str(place.resolve()))
-        for directory in tasks
-        for place, task in read_tasks(Path(directory))
+        for directory in (tasks or [None])
+        for place, task in find_tasks(directory)
     ]
     _check_different("tasks", [each.name for each in planned])
     known = {**PRESETS, **(read_agents(agents_file) if agents_file else {})}
@@ -136,7 +133,6 @@ def plan(
             tasks=tuple(planned),
             commands=tuple(known[name] for name in chosen),
             models=loops,
-            cache=str(cache),
             runner=runner,
             **given,
         )

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gce.app.options import DOLLARS, NAMES, PATH, SAMPLES, SEED, TEMPERATURE, TOKENS, Count
+from gce.app.options import DOLLARS, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
 from gce.app.performance.plans import plan
 from gce.app.performance.records import export_records, import_records
 from gce.app.performance.report import performance_report
@@ -19,9 +19,17 @@ from gce.domain.performance.agents import CONTROLS, PRESETS
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
 
-__all__ = ["STAGES", "STAGE_EXAMPLES", "add_stage_options"]
+__all__ = ["STAGES", "STAGE_EXAMPLES", "STAGE_HELP", "add_stage_options"]
 
 _TURNS = Count(1, 1_000)
+STAGE_HELP = """\
+  plan       write down which agents try which tasks; controls (nothing, human, revert) always do
+  prepare    put aside tasks and their trees, so that later changes do not count
+  run        make the attempts and measure them; goes on where it was stopped
+  report     tables, and a page with figures
+  import     records of ISO-Bench as drafts of tasks
+  export     tasks and measurements of a run as records of ISO-Bench
+"""
 STAGE_EXAMPLES = """\
   gce performance plan tasks/ --out runs/p           the controls alone: nothing, human, revert
   gce performance plan tasks/ --out runs/p --agents claude,codex --model openai:gpt-5 --repeats 3
@@ -58,9 +66,6 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--all-stages", action="store_true", help="plan: go on with prepare, run and report")
     group.add_argument("--repository", type=PATH, help="import: local clone that base and human trees are taken from")
     group.add_argument("--force", action="store_true", help="replace a page or file of an earlier call")
-    known = {name for each in parser._actions for name in each.option_strings}
-    if "--seed" not in known:
-        group.add_argument("--seed", type=SEED, default=0, help="seed of sampling and of inputs (default 0)")
 
 
 def _plan(arguments: argparse.Namespace) -> int:
@@ -72,7 +77,6 @@ def _plan(arguments: argparse.Namespace) -> int:
         agents=arguments.agents,
         agents_file=arguments.agents_file,
         models=arguments.model,
-        cache=arguments.cache,
         runner=arguments.runner,
         repeats=arguments.repeats,
         seed=arguments.seed,
@@ -121,7 +125,7 @@ def _show(folder: Path, arguments: argparse.Namespace) -> int:
         _, rows = rows_of(folder)
         put_json({"report": found.plain, "attempts": to_plain(rows)}, indent=1)
         return 0
-    page = folder / "report.html" if arguments.action == "plan" or arguments.out is None else arguments.out
+    page = folder / "report.html" if arguments.step == "plan" or arguments.out is None else arguments.out
     check_output(page, mark=MARKS["html"], replace=arguments.force or page == folder / "report.html")
     parts: list[Part] = []
     for section in found.sections:
@@ -157,10 +161,10 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _only(arguments: argparse.Namespace) -> Path:
-    paths: Sequence[str] = arguments.paths
+    paths: Sequence[Path] = arguments.paths
     if len(paths) != 1:
-        raise BadInput(f"gce performance {arguments.action} takes one path, got {len(paths)}")
-    return Path(paths[0])
+        raise BadInput(f"gce performance {arguments.step} takes one path, got {len(paths)}")
+    return paths[0]
 
 
 STAGES: Mapping[str, Callable[[argparse.Namespace], int]] = {

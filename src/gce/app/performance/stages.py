@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
 
 from attrs import evolve, frozen
 
 from gce.app.loaded_model import LoadedModel, load_model
+from gce.app.performance.admitting import Compares
 from gce.app.performance.attempts import Made, Subject, by_command, by_control, by_model
 from gce.app.performance.plans import Item, Plan, open_plan
 from gce.app.terminal import note
-from gce.app.wiring.agents import RunFolder, read_tasks, read_tree, why_no_sandbox, write_files, write_tree
-from gce.app.wiring.performance import find_measuring
+from gce.app.wiring.agents import RunFolder, read_tree, why_no_sandbox, write_files
+from gce.app.wiring.performance import find_measuring, find_tasks, tree_writer
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.app.wiring.system import SystemClock
 from gce.domain.performance.agents import CONTROLS, Attempt
@@ -33,25 +33,7 @@ from gce.domain.randomness import key
 from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinished
 
-__all__ = ["Measures", "Row", "prepare", "prepared_subject", "rows_of", "run"]
-
-
-class Measures(Protocol):
-    """What compares versions of code: `gce.adapters.performance.measuring.Measuring`, or a fake."""
-
-    def compare(
-        self,
-        task: PerformanceTask,
-        base: Path,
-        candidate: Path,
-        *,
-        human: Path | None = None,
-        seed: int,
-        rule: Rule = decide,
-        on_round: Callable[[Round], None] | None = None,
-    ) -> Comparison:
-        """See `Measuring.compare`."""
-        ...
+__all__ = ["Row", "prepare", "prepared_subject", "rows_of", "run"]
 
 
 @frozen
@@ -74,13 +56,13 @@ def prepare(run: Path) -> int:
     with folder.locked():
         missing = [task for task in plan.tasks if not folder.is_prepared(task.name)]
         for planned in missing:
-            (_, task), *more = read_tasks(Path(planned.directory))
+            (_, task), *more = find_tasks(Path(planned.directory))
             if more or task.name != planned.name:
                 raise BadInput(f"{planned.directory} no longer holds the task {planned.name}")
             with folder.preparing(task.name) as place:
                 sources = {"base": task.base, "human": task.human}
                 for name, source in sources.items():
-                    write_tree(source, Path(planned.directory), Path(plan.cache), place / name)
+                    tree_writer(Path(planned.directory))(source, place / name)
                 digests = {name: _digest(read_tree(place / name)) for name in sources}
                 (place / "prompt.md").write_text(task_prompt(task), encoding="utf-8")
                 record = {"task": to_plain(task), **digests}
@@ -89,7 +71,7 @@ def prepare(run: Path) -> int:
         return len(missing)
 
 
-def run(run: Path, *, measures: Measures | None = None) -> int:
+def run(run: Path, *, measures: Compares | None = None) -> int:
     """Make and measure all attempts that are missing; return how many were measured now.
 
     Args:
@@ -165,7 +147,7 @@ def prepared_subject(run: Path, name: str) -> Subject:
 class _Work:
     """Makes and measures attempts of one run."""
 
-    def __init__(self, folder: RunFolder, plan: Plan, measures: Measures, isolated: bool) -> None:
+    def __init__(self, folder: RunFolder, plan: Plan, measures: Compares, isolated: bool) -> None:
         self._folder = folder
         self._plan = plan
         self._measures = measures

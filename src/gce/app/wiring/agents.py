@@ -10,7 +10,6 @@ from gce.adapters.models.servers.providers import key_variables
 from gce.adapters.models.servers.redaction import Redaction
 from gce.adapters.performance.agent_commands import Worked, redacted, run_agent, why_no_sandbox
 from gce.adapters.performance.run_folder import RunFolder
-from gce.adapters.performance.task_files import read_tasks, write_tree
 from gce.adapters.performance.working_copies import read_commit, read_tree, write_files
 
 __all__ = [
@@ -20,13 +19,11 @@ __all__ = [
     "keys_at_hand",
     "read_commit",
     "read_records",
-    "read_tasks",
     "read_tree",
     "run_agent",
     "why_no_sandbox",
     "without_keys",
     "write_files",
-    "write_tree",
 ]
 
 

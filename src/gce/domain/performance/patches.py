@@ -60,6 +60,10 @@ _SUSPICIOUS: Mapping[str, re.Pattern[str]] = {
 """Words by what they may be used for. An honest patch may contain them, too."""
 
 
+def _short(text: str) -> str:
+    return printable(text.strip())[:160]
+
+
 @frozen
 class Change:
     """One file before and after; None where it does not exist."""
@@ -91,7 +95,7 @@ class Finding:
     line: int
     """In the new file, from 1."""
     kind: str
-    text: str = field(converter=lambda text: printable(text.strip())[:160])
+    text: str = field(converter=_short)
 
 
 def is_safe(path: str) -> bool:
