@@ -17,7 +17,7 @@ from gce.app.wiring.access import known_prices
 from gce.app.wiring.agents import atif_of_trace, keys_at_hand, run_agent, without_keys
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, Turn, trained_turn
-from gce.domain.performance.agents import AgentCommand, Attempt, Usage
+from gce.domain.performance.agents import AgentCommand, Attempt, Ending, Usage
 from gce.domain.performance.decision import Comparison
 from gce.domain.performance.model_loop import Say, improve
 from gce.domain.performance.overlap import overlap
@@ -144,7 +144,7 @@ def by_model(
         if reply is None and completion.error:
             reason = completion.error
     replies = sum(turn.trained for turn in said)
-    ending = "failed" if reason and not replies else "ended"
+    ending: Ending = "failed" if reason and not replies else "ended"
     usage = Usage(used.prompt_tokens, used.tokens, used.cost if price is not None else None)
     attempt = Attempt(ending, without_keys(reason), clock() - begun, usage, replies)
     texts = {

@@ -113,11 +113,9 @@ def plan(
     Raises:
         BadInput: no task, an unknown agent, two tasks or agents of one name, or the folder is not empty.
     """
-    planned = [
-        PlannedTask(task.name, str(place.resolve()))
-        for directory in (tasks or [None])
-        for place, task in find_tasks(directory)
-    ]
+    directories: Sequence[Path | None] = tasks or (None,)
+    found = [each for directory in directories for each in find_tasks(directory)]
+    planned = [PlannedTask(task.name, str(place.resolve())) for place, task in found]
     _check_different("tasks", [each.name for each in planned])
     known = {**PRESETS, **(read_agents(agents_file) if agents_file else {})}
     unknown = [name for name in agents if name not in known]

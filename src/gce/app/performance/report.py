@@ -12,13 +12,13 @@ from gce.app.reports.report import Report
 from gce.app.reports.section import Section
 from gce.domain.figures import Figure, Lines, Ratios, Stacks, Table
 from gce.domain.performance.agents import CONTROLS
-from gce.domain.performance.overlap import GAINS
+from gce.domain.performance.overlap import GAINS, Quadrant
 from gce.domain.performance.summaries import speed_up, summary
 from gce.domain.statistics import Estimate
 
 __all__ = ["performance_report", "performance_sections"]
 
-_QUADRANTS = ("true success", "right target but failed", "lucky win", "neither")
+_QUADRANTS: tuple[Quadrant, ...] = ("true success", "right target but failed", "lucky win", "neither")
 _EMPTY = ("nothing", "revert")
 """Controls that change nothing."""
 _MOST_REASON = 120
