@@ -85,14 +85,18 @@ def _quadrants(plan: Plan, rows: Sequence[Row]) -> Section:
         for agent in plan.agents
         if agent not in _EMPTY
     }
-    stacks = {agent: {name: float(count[name]) for name in _QUADRANTS} for agent, count in counts.items() if count}
+    stacks = {
+        agent: {name: 100.0 * count[name] / count.total() for name in _QUADRANTS}
+        for agent, count in counts.items()
+        if count
+    }
     head = ("agent", *_QUADRANTS)
     table = Table(head, tuple((agent, *(str(counts[agent][name]) for name in _QUADRANTS)) for agent in stacks))
     words = (
         "Target: a function that the human changed was changed, too. Success: correct, and faster than the base. A "
         "lucky win is faster by other means than the human's.",
     )
-    figure = Stacks("quadrants", "Attempts by target and success", stacks, unit="attempts", across="agent")
+    figure = Stacks("quadrants", "Attempts by target and success", stacks, unit="% of attempts", across="agent")
     return Section("Quadrants", words, (table,), (figure,))
 
 
