@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.performance.trees import files_of
+from gce.adapters.performance.trees import BadTree, files_of
 from gce.adapters.performance.wheels import unpack_wheels
 from gce.adapters.system.input_files import read_input
 from gce.domain.performance.task import PerformanceTask, Source
@@ -87,7 +87,11 @@ def write_tree(source: Source, directory: Path, cache: Path, target: Path) -> No
         return
     tree = directory / source.directory
     target.mkdir(parents=True)
-    for place in files_of(tree):
+    try:
+        places = files_of(tree)
+    except BadTree as error:
+        raise BadInput(f"{tree} {error}") from error
+    for place in places:
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(tree / place, target / place, follow_symlinks=False)
 

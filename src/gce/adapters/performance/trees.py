@@ -14,17 +14,17 @@ __all__ = ["MOST_BYTES", "MOST_FILES", "BadTree", "files_of", "prepare_tree"]
 
 MOST_FILES, MOST_BYTES = 20_000, 500 * 2**20
 _COMPILE = """\
-import compileall, resource, sys
+import compileall, py_compile, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
 resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
-mode = compileall.PycInvalidationMode.UNCHECKED_HASH
+mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
 compileall.compile_dir(sys.argv[1], quiet=2, stripdir=sys.argv[1], prependdir=sys.argv[2], invalidation_mode=mode)
 """
 _SECONDS = 300
 
 
 class BadTree(BadInput):
-    """A tree of sources that cannot be measured."""
+    """A tree of sources that cannot be measured; the message goes on after the tree's name."""
 
 
 def files_of(tree: Path) -> list[str]:
@@ -36,7 +36,7 @@ def files_of(tree: Path) -> list[str]:
     found: list[str] = []
     size = 0
     if not tree.is_dir() or tree.is_symlink():
-        raise BadTree(f"expected a directory of sources, got {tree}")
+        raise BadTree(f"is no directory of sources: {tree}")
     for folder, names, files in os.walk(tree):
         names[:] = sorted(set(names) - {"__pycache__"})
         for name in (*names, *files):
@@ -44,17 +44,17 @@ def files_of(tree: Path) -> list[str]:
             place = path.relative_to(tree).as_posix()
             status = path.lstat()
             if stat.S_ISLNK(status.st_mode):
-                raise BadTree(f"{place} is a symbolic link")
+                raise BadTree(f"has a symbolic link at {place}")
             if name in names:
                 continue
             if not stat.S_ISREG(status.st_mode):
-                raise BadTree(f"{place} is no regular file")
+                raise BadTree(f"has no regular file at {place}")
             if name.endswith((".pyc", ".pyo")):
                 continue
             found.append(place)
             size += status.st_size
         if len(found) > MOST_FILES or size > MOST_BYTES:
-            raise BadTree(f"expected at most {MOST_FILES:,} files and {MOST_BYTES:,} bytes")
+            raise BadTree(f"has more than {MOST_FILES:,} files or {MOST_BYTES:,} bytes")
     return sorted(found)
 
 
@@ -74,8 +74,11 @@ def prepare_tree(tree: Path, target: Path, shown_at: str) -> None:
         copy.write_bytes((tree / place).read_bytes())
     command = [sys.executable, "-I", "-S", "-c", _COMPILE, str(target), shown_at]
     try:
-        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
+        # A module that is not Python is left for its import to fail.
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise BadTree(f"its modules were not compiled within {_SECONDS} s") from None
+        raise BadTree(f"has modules that were not compiled within {_SECONDS} s") from None
+    if done.returncode:
+        raise BadTree("has modules that end the compiler")
     for path in (target, *target.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)

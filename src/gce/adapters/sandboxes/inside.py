@@ -7,9 +7,10 @@ between them. From outside comes a nonce and a text; the keeper gives the child 
 child sends with that token goes out with the nonce. The child is forked before the first nonce arrives, and can reach
 neither the channel nor the keeper's memory. In the role `timed`, each nonce gets a child of its own, which loads the
 program, makes one call and is killed; the keeper puts the child's times and memory behind the letter. The text may be
-several lines: then all but the last are calls made before, and only what comes after them is timed (on Linux). Such a child is
-forked after its nonce and text have arrived, and can find them, but not the channel. In a sandbox it can start no
-process and no thread, and leave no file: its time is all that the call took, and the next child learns nothing from it.
+several lines: then all but the last are calls made before, and only what comes after them is timed (on Linux). Such a
+child is forked after its nonce and text have arrived, and can find them, but not the channel. In a sandbox it can start
+no process and no thread, and leave no file: its time is all that the call took, and the next child learns nothing from
+it.
 A message is one letter and a text:
 
     V  returned, this value        L  could not be loaded        C  call the candidate with these arguments

@@ -1,10 +1,10 @@
-"""Whether a candidate is faster: pairs of processor times, an exact sequential interval of their ratio, and a verdict.
+"""Whether a candidate is faster: pairs of processor times, an exact sequential interval of their ratio, a verdict.
 
-The ratio of two times is judged by the median of d = ln(time / other time) over rounds. Its interval is that of the sign
-test: a k-th smallest and a k-th largest d, with k such that over all looks together the lower limit exceeds the true
-median with a probability of at most 2.5 %, and so does the upper limit fall below it. This holds for any distribution of
-noise, as long as rounds are independent. Nothing is drawn, so equal times give equal intervals; a percentile bootstrap
-of the median approximates the same order statistics.
+The ratio of two times is judged by the median of d = ln(time / other time) over rounds. Its interval is that of the
+sign test: the k-th smallest and k-th largest d, with k such that over all looks together the lower limit exceeds the
+true median with a probability of at most 2.5 %, and so does the upper limit fall below it. This holds for any
+distribution of noise, as long as rounds are independent. Nothing is drawn; the percentile bootstrap interval
+of a median approximates the same order statistics.
 
 Source: Hettmansperger and McKean (2011), Robust Nonparametric Statistical Methods, section 1.5; Lan and DeMets (1983),
 Discrete sequential boundaries for clinical trials, Biometrika 70:659, with spending in proportion to the rounds.
