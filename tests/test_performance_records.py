@@ -1,4 +1,4 @@
-"""Summaries of agents, the loop over a model, records of ISO-Bench, and the figure of ratios: no process is started."""
+"""The loop over a model, records of ISO-Bench, and the figure of ratios: no process is started."""
 
 from __future__ import annotations
 
@@ -19,25 +19,13 @@ from gce.domain.performance.decision import Comparison, Round, Timing
 from gce.domain.performance.model_loop import Say, Try, improve
 from gce.domain.performance.patches import difference
 from gce.domain.performance.records import IsoRecord, measured_record, read_record, record_of_task
-from gce.domain.performance.summaries import speed_up, summary
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
 from gce.errors import BadInput
 
 FASTER = Comparison("a", "matches the human", (), Estimate(4.0, 3.9, 4.1), None, Estimate(4.0, 3.9, 4.1))
-SAME = Comparison("b", "no gain", (), Estimate(1.0, 0.99, 1.01), None, Estimate(2.0, 1.9, 2.1))
 WRONG = Comparison("b", "incorrect", fault="returned another value than the base")
-
-
-def test_summary_is_over_tasks_not_attempts() -> None:
-    """Task a: speed-up 4 three times; task b: 1, and an incorrect one, which counts as 1. The mean is sqrt(4 * 1)."""
-    found = summary({"a": [FASTER] * 3, "b": [SAME, WRONG]}, seed=0)
-    assert (found.tasks, found.attempts, found.correct, found.faster, found.human_level) == (2, 5, 4, 3, 3)
-    assert found.speed_up.value == pytest.approx(2.0)
-    assert found.reward.value == pytest.approx(0.5)
-    assert (found.speed_up.low, found.speed_up.high) == (pytest.approx(1.0), pytest.approx(4.0))
-    assert speed_up(WRONG) == 1.0
 
 
 def test_loop_keeps_the_tree_with_the_largest_gain() -> None:

@@ -12,9 +12,10 @@ from gce.app.reports.report import Report
 from gce.app.reports.section import Section
 from gce.domain.figures import Figure, Lines, Ratios, Stacks, Table
 from gce.domain.performance.agents import CONTROLS
+from gce.domain.performance.decision import Comparison
 from gce.domain.performance.overlap import GAINS, Quadrant
-from gce.domain.performance.summaries import speed_up, summary
-from gce.domain.statistics import Estimate
+from gce.domain.performance.summary import fast_p, geometric_mean, harmonic_mean, speedup
+from gce.domain.statistics import Estimate, mean_of_problems
 
 __all__ = ["performance_report", "performance_sections"]
 
@@ -22,6 +23,9 @@ _QUADRANTS: tuple[Quadrant, ...] = ("true success", "right target but failed", "
 _EMPTY = ("nothing", "revert")
 """Controls that change nothing."""
 _MOST_REASON = 120
+_NO_LIMIT = 1e100
+_LEAST = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+"""Speed-ups for which shares are shown."""
 
 
 def performance_report(run: Path) -> Report:
@@ -39,29 +43,55 @@ def performance_sections(plan: Plan, rows: Sequence[Row]) -> tuple[Section, ...]
 
 
 def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:
-    head = ("agent", "attempts", "correct", "faster", "human level", "speed-up (95 %)", "reward (95 %)", "US dollars")
+    head = ("agent", "attempts", "correct", "faster", "human level", "speed-up (95 %)", "reward (95 %)")
+    head = (*head, "harmonic mean", "US dollars")
     cells = []
     for agent in plan.agents:
         own = [row for row in rows if row.item.agent == agent]
         if not own:
             continue
-        tasks = {row.item.task: [other.comparison for other in own if other.item.task == row.item.task] for row in own}
-        found = summary(tasks, plan.seed)
+        tasks = _by_task(own)
+        every = [row.comparison for row in own]
+        rewards = [sum(each.reward for each in several) / len(several) for several in tasks.values()]
         costs = [row.attempt.usage.cost for row in own]
         known = [cost for cost in costs if cost is not None]
         cost = f"{sum(known):.2f}{'' if len(known) == len(costs) else ' and unknown'}" if known else "-"
-        counts = (found.attempts, found.correct, found.faster, found.human_level)
-        cells.append((agent, *map(str, counts), _interval(found.speed_up), _interval(found.reward), cost))
+        correct = sum(each.verdict != "incorrect" for each in every)
+        level = sum(each.verdict in ("matches the human", "beats the human") for each in every)
+        counts = (len(every), correct, sum(each.verdict in GAINS for each in every), level)
+        means = (_interval(geometric_mean(tasks)), _interval(mean_of_problems(rewards)), f"{harmonic_mean(tasks):.2f}")
+        cells.append((agent, *map(str, counts), *means, cost))
     empty = [row for row in rows if row.item.agent in _EMPTY]
     gained = [row.item.key for row in empty if row.comparison.verdict in GAINS]
     words = [
         f"{done}. Speed-up: geometric mean over tasks of the base's processor time over the candidate's, 1 where the "
-        "candidate is not correct. Reward: ln(speed-up) over the human's, in [0, 1]. Intervals resample tasks.",
+        "candidate is not correct. Reward: ln(speed-up) over the human's, in [0, 1]. Intervals are clustered by task; "
+        "with one task the speed-up has none. The harmonic mean is for comparison with the literature.",
         f"Controls that change nothing and were judged faster: {', '.join(gained)}."
         if gained
         else "No control that changes nothing was judged faster.",
     ]
-    return Section("Agents", tuple(words), (Table(head, tuple(cells)),))
+    curves = {
+        agent: [(p, fast_p(_by_task(own), p).value) for p in _LEAST]
+        for agent in plan.agents
+        if agent not in _EMPTY and (own := [row for row in rows if row.item.agent == agent])
+    }
+    figure = Lines(
+        "fast-p",
+        "Attempts that are correct and at least so fast (fast_p)",
+        {"% of attempts": curves},
+        across="times as fast as the base",
+        shares=("% of attempts",),
+        doubles=True,
+    )
+    return Section("Agents", tuple(words), (Table(head, tuple(cells)),), (figure,))
+
+
+def _by_task(rows: Sequence[Row]) -> dict[str, list[Comparison]]:
+    found: dict[str, list[Comparison]] = {}
+    for row in rows:
+        found.setdefault(row.item.task, []).append(row.comparison)
+    return found
 
 
 def _speed_ups(plan: Plan, rows: Sequence[Row]) -> Section:
@@ -103,7 +133,7 @@ def _quadrants(plan: Plan, rows: Sequence[Row]) -> Section:
 def _costs(plan: Plan, rows: Sequence[Row]) -> Section:
     points = {
         agent: [
-            (row.attempt.usage.cost, speed_up(row.comparison))
+            (row.attempt.usage.cost, speedup(row.comparison))
             for row in rows
             if row.item.agent == agent and row.attempt.usage.cost is not None
         ]
@@ -148,4 +178,8 @@ def _all(rows: Sequence[Row]) -> Section:
 
 
 def _interval(found: Estimate | None) -> str:
-    return "-" if found is None else f"{found.value:.2f} ({found.low:.2f}-{found.high:.2f})"
+    if found is None:
+        return "-"
+    return (
+        f"{found.value:.2f} ({found.low:.2f}-{found.high:.2f})" if found.high < _NO_LIMIT else f"{found.value:.2f} (-)"
+    )
