@@ -215,7 +215,9 @@ def _ending(ended: Ended, agent: AgentCommand, usage: Usage) -> tuple[Ending, st
         return "cost", f"it reports {usage.cost:.2f} US dollars, more than {agent.max_cost:g}"
     if ended.status:
         last = ended.complaint.decode(errors="replace").strip().rpartition("\n")[2]
-        return "exit status", one_line(f"{shlex.split(agent.command)[0]} ended with exit status {ended.status}: {last}")
+        return "exit status", one_line(
+            f"{shlex.split(agent.command)[0]} ended with exit status {ended.status}{last and ': '}{last}"
+        )
     return "ended", ""
 
 

@@ -180,6 +180,5 @@ def _all(rows: Sequence[Row]) -> Section:
 def _interval(found: Estimate | None) -> str:
     if found is None:
         return "-"
-    return (
-        f"{found.value:.2f} ({found.low:.2f}-{found.high:.2f})" if found.high < _NO_LIMIT else f"{found.value:.2f} (-)"
-    )
+    limits = f"{found.low:.2f}-{found.high:.2f}" if found.high < _NO_LIMIT else "-"
+    return f"{found.value:.2f} ({limits})"
