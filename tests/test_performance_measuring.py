@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from gce.adapters.performance import measuring as module
 from gce.adapters.performance.measuring import Measuring
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app import cli
+from gce.app.performance import admitting
 from gce.app.wiring import sandboxes as runners
-from gce.domain.performance.decision import Decision, Round, decide
+from gce.domain.performance.decision import FIRST, Decision, Round, decide
 from gce.domain.performance.task import PerformanceTask
 from gce.errors import BadInput
 
@@ -211,7 +213,13 @@ def test_without_a_sandbox_trusted_code_is_measured_too(task: PerformanceTask, t
 
 
 @pytest.mark.skipif(not HOLDS, reason="no sandbox works here")
-def test_the_command_line_from_files_to_admission(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_from_files_to_admission(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With wide limits for identical code and few rounds of it: on a busy machine small times vary."""
+    monkeypatch.setattr(admitting, "decide_same", lambda rounds: evolve(decide(rounds), settled=len(rounds) >= FIRST))
+    monkeypatch.setattr("gce.domain.performance.admission.CLOSE", 0.5)
+    monkeypatch.setattr("gce.domain.performance.admission.GAIN", 2.0)
     tasks = tmp_path / "tasks"
     tasks.mkdir()
     small_task(tasks / "fine")
@@ -227,11 +235,14 @@ def test_the_command_line_from_files_to_admission(tmp_path: Path, capsys: pytest
     assert status == 0 and out.splitlines() == ["fine: valid", "gainless: valid", "unequal: valid"]
     assert err.strip() == f"next: gce performance fetch {tasks}"
     assert said("fetch", str(tasks))[0] == 0
-    status, out, _ = said("admit", str(tasks / "fine"), "--json")
-    ((only,),) = (json.loads(out),)
-    assert only["measured"]["human"]["gain"]["low"] > 1.2 and only["measured"]["same"]["rounds"]
-    for name, words in (("gainless", "lower limit must be at least 1.2"), ("unequal", "not equal to the base")):
-        status, out, _ = said("admit", str(tasks / name))
-        assert status == 1 and out.startswith(f"{name}: refused") and words in out
+    status, out, err = said("admit", str(tasks))
+    fine, gainless, because, unequal, why = out.splitlines()
+    assert status == 1 and re.match(r"fine: admitted: human \d+\S* \(.*, n = 10\), nothing [01]", fine)
+    assert gainless.startswith("gainless: refused") and "lower limit must be at least 1.2" in because
+    assert unequal.startswith("unequal: refused: human incorrect") and "not equal to the base" in why
+    assert "gainless: human, 10 of at most 30 rounds" in err
+    status, out, _ = said("admit", str(tasks / "unequal"), "--json")
+    (only,) = json.loads(out)
+    assert (status, only["task"], len(only["reasons"])) == (1, "unequal", 1) and only["measured"]["same"]["rounds"]
     status, out, _ = said("doctor")
     assert status == 0 and out.startswith("ready")
