@@ -69,7 +69,7 @@ def why_no_sandbox() -> str:
     if program is None:
         return "bubblewrap is not installed"
     with TemporaryDirectory(prefix="gce-agent-") as home:
-        words = [*_sandbox(program, Path(home), (), network=False, environment={}), "--", "true"]
+        words = [*_sandbox(program, Path(home), (), network=False), "--", "true"]
         found = subprocess.run(words, capture_output=True, check=False, timeout=60)
     return one_line(found.stderr.decode(errors="replace")) or "bubblewrap failed" if found.returncode else ""
 
@@ -127,7 +127,7 @@ def run_agent(
         if words[0] not in _PYTHONS and shutil.which(words[0], path=own["PATH"]) is None:
             raise BadInput(f"cannot run agent {agent.name}: {words[0]!r} is not found, or no program")
         if isolated and program is not None:
-            boundary = _sandbox(program, home, agent.visible, network=agent.network, environment=own)
+            boundary = _sandbox(program, home, agent.visible, network=agent.network)
             words = [*boundary, "--chdir", f"{_INSIDE}/code", "--", *words]
         ended = run_bounded(
             words,
@@ -137,7 +137,7 @@ def run_agent(
             most_complaint=_MOST_COMPLAINT,
             given=prompt.encode() if agent.stdin else b"",
             directory=None if isolated else home / "code",
-            environment=None if isolated else own,
+            environment=own,
             stop=stop,
         )
         found, odd = read_working_copy(home / "code")
@@ -174,10 +174,11 @@ def _without_keys(content: bytes, redactions: Sequence[Redaction]) -> bytes:
     return redacted(text, redactions).encode()
 
 
-def _sandbox(
-    program: str, home: Path, visible: Sequence[str], *, network: bool, environment: Mapping[str, str]
-) -> list[str]:
-    """Return the words that run what follows them in a sandbox."""
+def _sandbox(program: str, home: Path, visible: Sequence[str], *, network: bool) -> list[str]:
+    """Return the words that run what follows them in a sandbox, with the environment of this command.
+
+    Keys are in that environment and not in these words, which every user of the machine can read.
+    """
     shown, python = view(), os.path.realpath(sys.executable)
     options = [program, "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--disable-userns"]
     options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"]
@@ -194,8 +195,7 @@ def _sandbox(
     options += [word for path in wanted for word in ("--ro-bind-try", path, path)]
     options += [word for path in shown.hidden for word in ("--tmpfs", path)]
     options += [word for name in _PYTHONS for word in ("--symlink", python, f"{_LINKS}/{name}")]
-    options += ["--bind", str(home), _INSIDE, "--clearenv"]
-    return options + [word for name, value in environment.items() for word in ("--setenv", name, value)]
+    return [*options, "--bind", str(home), _INSIDE]
 
 
 def _path(agent: AgentCommand, *, isolated: bool) -> str:
