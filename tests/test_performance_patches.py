@@ -24,7 +24,9 @@ PATTERNS = st.lists(st.sampled_from(["*.py", "pkg/*", "a.py", "*"]), min_size=1,
 
 
 @given(TREES, TREES, PATTERNS)
-def test_patch_makes_the_new_tree_but_for_what_it_refuses(base, tree, allowed):
+def test_patch_makes_the_new_tree_but_for_what_it_refuses(
+    base: dict[str, bytes], tree: dict[str, bytes], allowed: tuple[str, ...]
+) -> None:
     """Applied, a patch gives the new tree on the kept paths and the base on all others; reverted, it gives the base."""
     patch = difference(base, tree, allowed)
     found = applied(base, patch)
@@ -37,7 +39,9 @@ def test_patch_makes_the_new_tree_but_for_what_it_refuses(base, tree, allowed):
 
 
 @given(TREES, TREES, PATTERNS)
-def test_path_outside_the_patterns_never_passes(base, tree, allowed):
+def test_path_outside_the_patterns_never_passes(
+    base: dict[str, bytes], tree: dict[str, bytes], allowed: tuple[str, ...]
+) -> None:
     for path in difference(base, tree, allowed).paths:
         assert is_allowed(path, allowed) and is_safe(path)
         assert not path.startswith("/") and ".." not in path.split("/") and ".git" not in path.split("/")
@@ -48,11 +52,11 @@ def test_path_outside_the_patterns_never_passes(base, tree, allowed):
     ["../x.py", "/x.py", "a//b.py", "a/../b.py", "./a.py", ".git/x.py", "a\n.py", "a\\b.py", "C:/x.py", "x.py ",
      "\udc80.py", "a/\u202ey.py", "", "x" * 300 + ".py", "a/.hidden.py", "nul\0.py"],
 )  # fmt: skip
-def test_unsafe_path_is_refused(path):
+def test_unsafe_path_is_refused(path: str) -> None:
     assert difference({}, {path: b""}, ("*",)) == Patch((), (path,))
 
 
-def test_new_module_that_hides_one_of_the_standard_library_is_refused():
+def test_new_module_that_hides_one_of_the_standard_library_is_refused() -> None:
     """A file random.py at the root would be what `import random` of the harness finds."""
     tree = {
         "random.py": b"",
@@ -66,21 +70,21 @@ def test_new_module_that_hides_one_of_the_standard_library_is_refused():
     assert patch.refused == ("json/__init__.py", "random.py", "sitecustomize.py", "workload.py")
 
 
-def test_new_file_that_differs_in_case_alone_is_refused():
+def test_new_file_that_differs_in_case_alone_is_refused() -> None:
     assert difference({"a.py": b""}, {"a.py": b"", "A.py": b"1"}, ("*",)).refused == ("A.py",)
 
 
-def test_what_is_no_regular_file_is_refused():
+def test_what_is_no_regular_file_is_refused() -> None:
     patch = difference({"a.py": b"1"}, {}, ("*",), odd=("a.py", "link.py"))
     assert patch == Patch((), ("a.py", "link.py"))
 
 
-def test_applying_to_another_tree_is_an_error():
+def test_applying_to_another_tree_is_an_error() -> None:
     with pytest.raises(ValueError, match="not as it was"):
         applied({"a.py": b"2"}, Patch((Change("a.py", b"1", b"3"),)))
 
 
-def test_diff_is_that_of_git():
+def test_diff_is_that_of_git() -> None:
     patch = difference({"a.py": b"x = 1\ny = 2\n", "gone.py": b"z"}, {"a.py": b"x = 1\ny = 3", "b.py": b"\0"}, ("*",))
     assert diff_text(patch) == (
         "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3\n"
@@ -102,7 +106,9 @@ TEXTS = st.lists(
     st.dictionaries(st.sampled_from(["f.py", "d/g h.py", "\u00e9.py", "'q.py"]), TEXTS.map("".join), max_size=3),
     st.dictionaries(st.sampled_from(["f.py", "d/g h.py", "\u00e9.py", "'q.py"]), TEXTS.map("".join), max_size=3),
 )
-def test_git_applies_the_diff_to_the_new_tree(tmp_path_factory, old, new):
+def test_git_applies_the_diff_to_the_new_tree(
+    tmp_path_factory: pytest.TempPathFactory, old: dict[str, str], new: dict[str, str]
+) -> None:
     """`git apply` of the text gives the new tree, whatever the lines hold."""
     base = {path: text.encode() for path, text in old.items() if text}
     tree = {path: text.encode() for path, text in new.items() if text}
@@ -118,7 +124,7 @@ def test_git_applies_the_diff_to_the_new_tree(tmp_path_factory, old, new):
     assert found == tree
 
 
-def test_lint_names_added_lines_by_kind():
+def test_lint_names_added_lines_by_kind() -> None:
     before = b"import inspect\n\ndef f(x):\n    return x\n"
     after = b"import inspect\nimport time\n\ndef f(x):\n    if os.environ: return open('x')\n    return x\n"
     found = lint(Patch((Change("a.py", before, after),)))
@@ -127,7 +133,7 @@ def test_lint_names_added_lines_by_kind():
     assert not lint(Patch((Change("a.py", after, before),)))
 
 
-def test_overlap_counts_functions_by_their_code_not_their_layout():
+def test_overlap_counts_functions_by_their_code_not_their_layout() -> None:
     """The human changes a and C.m; the patch changes a and b, and the layout of C.m: 1 of 3 functions is shared."""
     base = b"def a():\n    return 1\ndef b():\n    return 2\nclass C:\n    def m(self):\n        return 3\n"
     theirs = b"def a():\n    return 10\ndef b():\n    return 2\nclass C:\n    def m(self):\n        return 30\n"
@@ -141,11 +147,11 @@ def test_overlap_counts_functions_by_their_code_not_their_layout():
     assert overlap(Patch(), human) == Overlap(0.0, 0.0, target=False)
 
 
-def test_file_that_does_not_parse_counts_as_one():
+def test_file_that_does_not_parse_counts_as_one() -> None:
     assert changed_functions(Patch((Change("p.py", b"def a(): pass\n", b"def a(:"),))) == {"p.py:a", "p.py:<module>"}
 
 
-def test_quadrants():
+def test_quadrants() -> None:
     hit, missed = Overlap(1.0, 1.0, target=True), Overlap(0.0, 0.0, target=False)
     assert quadrant(hit, "partial") == "true success"
     assert quadrant(hit, "incorrect") == "right target but failed"
@@ -153,7 +159,7 @@ def test_quadrants():
     assert quadrant(missed, "inconclusive") == "neither"
 
 
-def test_reply_is_read_strictly():
+def test_reply_is_read_strictly() -> None:
     text = (
         "First\nSHOW pkg/a.py\nSHOW pkg/a.py\nFILE pkg/b.py\n```python\n<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n"
         ">>>>>>> REPLACE\n```\nDONE\nFILE c.py\n<<<<<<< SEARCH\n"
@@ -162,7 +168,7 @@ def test_reply_is_read_strictly():
     assert read_reply("FILE x\n<<<<<<< SEARCH\n" * 100_000) == Reply()
 
 
-def test_edits_are_made_or_say_why_not():
+def test_edits_are_made_or_say_why_not() -> None:
     tree = {"a.py": b"x = 1\ny = 1\n"}
     edits = (
         Edit("a.py", "x = 1\n", "x = 2\n"),
@@ -181,5 +187,5 @@ def test_edits_are_made_or_say_why_not():
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_read(text):
+def test_any_text_is_read(text: str) -> None:
     assert isinstance(read_reply(text), Reply)

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -17,7 +17,7 @@ from gce.app import cli
 from gce.app.performance import stages
 from gce.app.performance.plans import Plan, PlannedTask, read_agents
 from gce.domain.performance.agents import PRESETS, AgentCommand, Usage, usage_in
-from gce.domain.performance.decision import Comparison, Round, Timing
+from gce.domain.performance.decision import Comparison, Round, Timing, Verdict
 from gce.domain.performance.overlap import GAINS
 from gce.domain.performance.task import PerformanceTask
 from gce.domain.statistics import Estimate
@@ -75,6 +75,9 @@ SCRIPT = [
 ]
 
 
+Gce: TypeAlias = Callable[..., tuple[int, str, str]]
+
+
 class FakeMeasures:
     """Knows the fast form when it sees it; remembers what it was asked."""
 
@@ -91,7 +94,7 @@ class FakeMeasures:
         seconds = 0.1 if fast else 0.4
         rounds = tuple(Round(seed, Timing(0.4), Timing(seconds), Timing(0.1)) for seed in range(10))
         gain = Estimate(0.4 / seconds, 0.4 / seconds, 0.4 / seconds)
-        verdict = "matches the human" if fast else "no gain"
+        verdict: Verdict = "matches the human" if fast else "no gain"
         return Comparison(task.name, verdict, rounds, gain, gain, Estimate(4.0, 3.9, 4.1), equal=20)
 
 
@@ -117,7 +120,7 @@ def tasks(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gce(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def gce(capsys: pytest.CaptureFixture[str]) -> Gce:
     def run(*words: object) -> tuple[int, str, str]:
         status = cli.main(["performance", *map(str, words)])
         said = capsys.readouterr()
@@ -148,7 +151,9 @@ def agents_file(folder: Path) -> Path:
     return path
 
 
-def test_all_stages_from_the_command_line(gce, tasks, measures, tmp_path, monkeypatch) -> None:
+def test_all_stages_from_the_command_line(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Controls, two commands and a loop over a model: patches, texts, costs, quadrants, journal and page."""
     sandboxed()
     monkeypatch.setenv("AGENT_KEY", "secret-key-of-the-agent")
@@ -205,7 +210,7 @@ def test_all_stages_from_the_command_line(gce, tasks, measures, tmp_path, monkey
     assert (tmp_path / "drafts" / "dedupe" / "workload.py").read_text() == WORKLOAD
 
 
-def test_stopped_run_goes_on(gce, tasks, measures, tmp_path) -> None:
+def test_stopped_run_goes_on(gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path) -> None:
     """What failed for our fault is done again, what was measured is not, and an attempt is kept before measuring."""
     run = tmp_path / "run"
     assert gce("plan", tasks, "--out", run)[0] == 0
@@ -222,7 +227,9 @@ def test_stopped_run_goes_on(gce, tasks, measures, tmp_path) -> None:
     assert len(measures.asked) == 4
 
 
-def test_prepared_sources_are_those_that_are_measured(gce, tasks, measures, tmp_path) -> None:
+def test_prepared_sources_are_those_that_are_measured(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path
+) -> None:
     """Later changes of the task's directory do not count, and a change of what was put aside is found."""
     run = tmp_path / "run"
     gce("plan", tasks, "--out", run)
@@ -236,7 +243,9 @@ def test_prepared_sources_are_those_that_are_measured(gce, tasks, measures, tmp_
     assert "is not as it was prepared" in err
 
 
-def test_limit_on_the_cost_ends_a_run(gce, tasks, measures, tmp_path, monkeypatch) -> None:
+def test_limit_on_the_cost_ends_a_run(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sandboxed()
     monkeypatch.setenv("AGENT_KEY", "secret-key-of-the-agent")
     run = tmp_path / "run"
@@ -261,7 +270,7 @@ def test_limit_on_the_cost_ends_a_run(gce, tasks, measures, tmp_path, monkeypatc
         (("wait", "{tmp}"), "expected one of validate"),
     ],
 )
-def test_bad_input_is_one_line(gce, tasks, tmp_path, words, said) -> None:
+def test_bad_input_is_one_line(gce: Gce, tasks: Path, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     status, _, err = gce(*(word.format(tmp=tmp_path, tasks=tasks) for word in words))
     assert status == 2
     assert said in err
@@ -284,7 +293,7 @@ def test_bad_input_is_one_line(gce, tasks, tmp_path, words, said) -> None:
         ("[agents", "is not TOML"),
     ],
 )
-def test_file_of_agents_is_read_strictly(tmp_path, text, said) -> None:
+def test_file_of_agents_is_read_strictly(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "agents.toml"
     path.write_text(text)
     with pytest.raises(BadInput) as caught:
@@ -292,7 +301,7 @@ def test_file_of_agents_is_read_strictly(tmp_path, text, said) -> None:
     assert said in str(caught.value)
 
 
-def test_preset_with_other_fields(tmp_path) -> None:
+def test_preset_with_other_fields(tmp_path: Path) -> None:
     path = tmp_path / "agents.toml"
     path.write_text('[agents.mine]\npreset = "claude"\nmax_cost = 2.5\n')
     mine = read_agents(path)["mine"]
@@ -307,7 +316,7 @@ def test_usage_is_read_from_the_last_object() -> None:
     assert usage_in("{" * 100_000, agent) == Usage()
 
 
-def test_working_copy_is_read_without_following_links(tmp_path) -> None:
+def test_working_copy_is_read_without_following_links(tmp_path: Path) -> None:
     write_working_copy({"a.py": b"1", "pkg/b.py": b"2"}, tmp_path / "code")
     (tmp_path / "code" / "link.py").symlink_to("/etc/passwd")
     (tmp_path / "code" / "folder").symlink_to("/etc")
@@ -323,7 +332,7 @@ def test_every_agent_tries_every_task_before_any_tries_again() -> None:
     assert plan.items[6].repeat == 1
 
 
-def test_two_processes_cannot_work_on_one_run(gce, tasks, tmp_path) -> None:
+def test_two_processes_cannot_work_on_one_run(gce: Gce, tasks: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     gce("plan", tasks, "--out", run)
     with RunFolder(run).locked():
@@ -333,7 +342,7 @@ def test_two_processes_cannot_work_on_one_run(gce, tasks, tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_real_measurement_of_a_tiny_task(gce, tasks, tmp_path) -> None:
+def test_real_measurement_of_a_tiny_task(gce: Gce, tasks: Path, tmp_path: Path) -> None:
     """With the sandbox that measures: the human's form is faster, nothing and revert are not."""
     sandboxed()
     run = tmp_path / "run"

@@ -43,8 +43,8 @@ def performance_sections(plan: Plan, rows: Sequence[Row]) -> tuple[Section, ...]
 
 
 def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:
-    head = ("agent", "attempts", "correct", "faster", "human level", "speed-up (95 %)", "reward (95 %)")
-    head = (*head, "harmonic mean", "US dollars")
+    counted = ("agent", "attempts", "correct", "faster", "human level", "speed-up (95 %)", "reward (95 %)")
+    head = (*counted, "harmonic mean", "US dollars")
     cells = []
     for agent in plan.agents:
         own = [row for row in rows if row.item.agent == agent]
@@ -115,7 +115,7 @@ def _quadrants(plan: Plan, rows: Sequence[Row]) -> Section:
         for agent in plan.agents
         if agent not in _EMPTY
     }
-    stacks = {
+    stacks: dict[str, dict[str, float]] = {
         agent: {name: 100.0 * count[name] / count.total() for name in _QUADRANTS}
         for agent, count in counts.items()
         if count
