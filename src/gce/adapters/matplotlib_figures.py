@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gce.domain.figures import Bars, Effects, Figure, Grid, Lines, Measured, Stacks, Timeline
+from gce.domain.figures import Bars, Effects, Figure, Grid, Lines, Measured, Ratios, Stacks, Timeline
 from gce.errors import MissingExtra
 
 __all__ = ["png", "svg"]
@@ -201,6 +201,28 @@ def _effects(figure: Effects, canvas: Any) -> None:
     axis.grid(alpha=0.2, axis="x")
 
 
+def _ratios(figure: Ratios, canvas: Any) -> None:
+    canvas.set_figheight(1.0 + 0.28 * len(figure.found))
+    axis = canvas.subplots()
+    places = range(len(figure.found))
+    values = [each.value for each in figure.found.values()]
+    reach = [
+        [each.value - each.low for each in figure.found.values()],
+        [each.high - each.value for each in figure.found.values()],
+    ]
+    axis.errorbar(values, places, xerr=reach, fmt="o", capsize=3, color=COLOURS[0])
+    axis.axvline(1, color=INK, linewidth=0.8)
+    low = min(each.low for each in figure.found.values())
+    high = max(each.high for each in figure.found.values())
+    axis.set_xscale("log", base=2)
+    axis.set_xlim(min(low, 1.0) / 1.1, max(high, 1.9) * 1.1)
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_yticks(places, list(map(_shortened, figure.found)))
+    axis.set_ylim(len(figure.found) - 0.5, -0.5)
+    axis.set_xlabel(figure.unit)
+    axis.grid(alpha=0.2, axis="x")
+
+
 def _timeline(figure: Timeline, canvas: Any) -> None:
     found = figure.chart
     canvas.set_figheight(1.0 + 0.22 * len(found.bars))
@@ -277,6 +299,7 @@ _DRAW: Mapping[type[Any], Callable[[Any, Any], None]] = {
     Grid: _grid,
     Bars: _bars,
     Effects: _effects,
+    Ratios: _ratios,
     Timeline: _timeline,
 }
 """How each kind of figure is drawn into a matplotlib figure."""

@@ -8,9 +8,10 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from gce.domain.measurements import Interval, MeanReward
+from gce.domain.statistics import Estimate
 from gce.domain.timelines import Chart
 
-__all__ = ["Bars", "Effects", "Figure", "Grid", "Lines", "Measured", "Points", "Stacks", "Table", "Timeline"]
+__all__ = ["Bars", "Effects", "Figure", "Grid", "Lines", "Measured", "Points", "Ratios", "Stacks", "Table", "Timeline"]
 
 Measured: TypeAlias = Interval | MeanReward
 Points = Mapping[str, Sequence[tuple[float, float]]]
@@ -163,6 +164,22 @@ class Effects:
 
 
 @frozen
+class Ratios:
+    """Ratios with intervals, one below the other on a logarithmic axis, beside a line at 1."""
+
+    name: str
+    title: str
+    found: Mapping[str, Estimate]
+    unit: str = field(default="times as fast", kw_only=True)
+
+    @property
+    def table(self) -> Table:
+        """Its data."""
+        rows = ((row, f"{each.value:.3g}", f"{each.low:.3g} to {each.high:.3g}") for row, each in self.found.items())
+        return Table(("", self.unit, "95 %"), tuple(rows))
+
+
+@frozen
 class Timeline:
     """An answer as bars over time; what a violation names stands out, ticks are limits."""
 
@@ -187,7 +204,7 @@ class Timeline:
         return Table(head, tuple(rows))
 
 
-Figure: TypeAlias = Lines | Stacks | Grid | Bars | Effects | Timeline
+Figure: TypeAlias = Lines | Stacks | Grid | Bars | Effects | Ratios | Timeline
 
 
 def _estimate(found: Measured, scale: float) -> str:

@@ -9,16 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import selectors
 import shlex
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from pathlib import Path
 from string import Formatter
 from tempfile import TemporaryDirectory
@@ -26,6 +20,7 @@ from threading import Event
 
 from gce.adapters.models.requests import all_different, cut_before
 from gce.adapters.models.servers.redaction import Redaction
+from gce.adapters.system.bounded_commands import run_bounded
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
 from gce.domain.serialization import to_plain
@@ -39,20 +34,6 @@ _MOST_BYTES = 1 << 20
 """Of standard output."""
 _MEMORY = 1 << 32
 """Bytes of data that each process of the command may allocate."""
-_POLL = 0.05
-_START = (
-    "import os, resource, sys\n"
-    "most = int(sys.argv[1])\n"
-    "hard = resource.getrlimit(resource.RLIMIT_DATA)[1]\n"
-    "most = most if hard == resource.RLIM_INFINITY else min(most, hard)\n"
-    "resource.setrlimit(resource.RLIMIT_DATA, (most, most))\n"
-    "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
-    "try:\n"
-    "    os.execvp(sys.argv[2], sys.argv[2:])\n"
-    "except OSError as error:\n"
-    "    sys.exit(f'cannot run {sys.argv[2]}: {error.strerror}')\n"
-)
-"""Sets the limits and becomes the command: what may run between fork and exec in a process with threads is little."""
 
 
 class CommandModel:
@@ -146,53 +127,23 @@ class CommandModel:
 
     def _run(self, words: Sequence[str], stop: Event) -> tuple[bytes, str]:
         """Return what the command prints, and what went wrong."""
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _START, str(self._memory), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=None if self._environment is None else dict(self._environment),
-            start_new_session=True,
+        ended = run_bounded(
+            words,
+            seconds=self._timeout,
+            memory=self._memory,
+            most_output=_MOST_BYTES,
+            environment=self._environment,
+            stop=stop,
         )
-        try:
-            output, complaint, failure = self._read(process, stop)
-        finally:
-            with suppress(OSError):  # All in its process group goes with it.
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            for pipe in (process.stdout, process.stderr):
-                if pipe is not None:
-                    pipe.close()
-        if failure:
-            return b"", failure
-        if process.returncode:
-            last = self._redacted(complaint.decode(errors="replace")).strip().rpartition("\n")[2]
-            return b"", one_line(f"the command ended with exit status {process.returncode}{last and ': '}{last}")
-        return output, ""
-
-    def _read(self, process: subprocess.Popen[bytes], stop: Event) -> tuple[bytes, bytes, str]:
-        """Return standard output, the end of standard error, and the bound that was exceeded, until it has ended."""
-        assert process.stdout is not None and process.stderr is not None
-        output, complaint = bytearray(), bytearray()
-        deadline = time.monotonic() + self._timeout
-        with selectors.DefaultSelector() as selector:
-            for pipe, found in ((process.stdout, output), (process.stderr, complaint)):
-                selector.register(pipe, selectors.EVENT_READ, found)
-            while True:
-                ended = process.poll() is not None
-                ready = selector.select(0 if ended else _POLL)
-                for each, _ in ready:
-                    more = os.read(each.fd, 1 << 16)
-                    each.data.extend(more)
-                    if not more:
-                        selector.unregister(each.fileobj)
-                del complaint[:-4096]
-                if len(output) > _MOST_BYTES:
-                    return b"", b"", f"the command printed more than {_MOST_BYTES:,} bytes"
-                if ended and not ready:  # Children of it may hold the pipes open.
-                    return bytes(output), bytes(complaint), ""
-                if stop.is_set() or time.monotonic() > deadline:
-                    return b"", b"", f"the command gave no answer within {self._timeout:g} seconds"
+        match ended.exceeded:
+            case "output":
+                return b"", f"the command printed more than {_MOST_BYTES:,} bytes"
+            case "time":
+                return b"", f"the command gave no answer within {self._timeout:g} seconds"
+        if ended.status:
+            last = self._redacted(ended.complaint.decode(errors="replace")).strip().rpartition("\n")[2]
+            return b"", one_line(f"the command ended with exit status {ended.status}{last and ': '}{last}")
+        return ended.output, ""
 
     def _redacted(self, text: str) -> str:
         for redaction in self._redactions:

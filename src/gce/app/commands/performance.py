@@ -1,4 +1,4 @@
-"""`gce performance`: tasks of making real code faster, from their files to whether they can be used."""
+"""`gce performance`: tasks of making real code faster, and the agents that try them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from gce.app.options import PATH, SEED, Choice
 from gce.app.performance.admitting import admit, pins_of
+from gce.app.performance.stage_actions import STAGE_EXAMPLES, STAGE_HELP, STAGES, add_stage_options
 from gce.app.terminal import note, put, put_json
 from gce.app.wiring.performance import (
     cache_of_wheels,
@@ -35,31 +36,42 @@ steps:
   fetch      download the pinned wheels once, checked by their hashes; nothing else needs the network
   admit      measure whether a task can tell nothing from the human's work, and print why not
   doctor     check that a sandbox here sees the processor time of a known half second of work
-"""
+{stages}"""
 EXAMPLES = """\
 examples:
   gce performance fetch                  the shipped tasks
   gce performance admit                  exit status 1 if a task is refused
   gce performance validate my-tasks      your own: a task's directory, or a directory of tasks
-"""
-STEPS = ("validate", "fetch", "admit", "doctor")
+{stages}"""
+STEPS = ("validate", "fetch", "admit", "doctor", *STAGES)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `gce performance`."""
-    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.description = DESCRIPTION.format(stages=STAGE_HELP)
+    parser.epilog = EXAMPLES.format(stages=STAGE_EXAMPLES)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("step", type=Choice(STEPS), choices=STEPS, metavar="STEP", help=", ".join(STEPS))
     parser.add_argument(
-        "dir", type=PATH, nargs="?", metavar="DIR", help="a task, or a directory of tasks (default: the shipped ones)"
+        "paths",
+        type=PATH,
+        nargs="*",
+        metavar="PATH",
+        help="tasks, or directories of tasks (default: the shipped ones); a run, or a file of records",
     )
     parser.add_argument("--seed", type=SEED, default=0, help="seed that inputs and orders are drawn from (default 0)")
     add_runner(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_stage_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    if arguments.step in STAGES:
+        return STAGES[arguments.step](arguments)
+    if len(arguments.paths) > 1:
+        raise BadInput(f"gce performance {arguments.step} takes one directory, got {len(arguments.paths)}")
+    arguments.dir = arguments.paths[0] if arguments.paths else None
     return {"validate": _validate, "fetch": _fetch, "admit": _admit, "doctor": _doctor}[arguments.step](arguments)
 
 

@@ -1,0 +1,232 @@
+"""Agents as commands: each attempt works in a copy of the code, in a sandbox that shows little else.
+
+Inside it sees this interpreter and its standard library, but no installed packages (one of them may hold the fix), the
+system's programs, the paths that the agent needs, and, writable, a directory of its own, which is gone afterwards. Its
+processes have a namespace of their own, and end with the command. Independent of measuring.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event
+
+from attrs import frozen
+
+from gce.adapters.models.servers.redaction import Redaction
+from gce.adapters.performance.working_copies import read_working_copy, write_working_copy
+from gce.adapters.sandboxes.bubblewrap import bubblewrap_path
+from gce.adapters.sandboxes.view import view
+from gce.adapters.system.bounded_commands import Ended, run_bounded
+from gce.domain.performance.agents import AgentCommand, Ending, Usage, usage_in
+from gce.domain.performance.patches import Tree
+from gce.errors import BadInput, one_line
+
+__all__ = ["Worked", "redacted", "run_agent", "why_no_sandbox"]
+
+_INSIDE = "/work"
+_MOST_COMPLAINT = 1_000_000
+_MOST_TRAJECTORY = 50_000_000
+_ETC = (
+    *("alternatives", "ca-certificates", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
+    *("nsswitch.conf", "passwd", "pki", "resolv.conf", "ssl"),
+)
+"""What programs need of /etc, and nothing secret."""
+_PROGRAMS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SHORTEST_SECRET = 8
+_LINKS = "/tmp/bin"
+"""Where the sandbox has links to this interpreter."""
+_PYTHONS = ("python", "python3")
+
+
+@frozen
+class Worked:
+    """What an agent left: what it printed and changed is hostile, and has no keys."""
+
+    ending: Ending
+    reason: str
+    seconds: float
+    usage: Usage
+    tree: Mapping[str, bytes]
+    odd: tuple[str, ...]
+    """Paths of what is no regular file in the copy."""
+    output: str
+    complaint: str
+    trajectory: str
+    """What it wrote to {trajectory_file}."""
+
+
+def why_no_sandbox() -> str:
+    """Return why agents cannot be run in a sandbox here; empty if they can."""
+    program = bubblewrap_path()
+    if program is None:
+        return "bubblewrap is not installed"
+    with TemporaryDirectory(prefix="gce-agent-") as home:
+        words = [*_sandbox(program, Path(home), (), network=False), "--", "true"]
+        found = subprocess.run(words, capture_output=True, check=False, timeout=60)
+    return one_line(found.stderr.decode(errors="replace")) or "bubblewrap failed" if found.returncode else ""
+
+
+def run_agent(
+    agent: AgentCommand,
+    prompt: str,
+    tree: Tree,
+    beside: Mapping[str, str],
+    *,
+    keys: Sequence[str],
+    isolated: bool = True,
+    stop: Event | None = None,
+) -> Worked:
+    """Run one attempt of an agent.
+
+    Args:
+        agent: the command and its limits.
+        prompt: what it is told.
+        tree: the code that it gets a copy of.
+        beside: other files that it can see beside the copy, by name: the workload and the tests. Its changes to them
+            count for nothing.
+        keys: further secrets that are taken out of all that is kept.
+        isolated: False runs it without a sandbox, with this user's rights.
+        stop: ends it when set.
+
+    Raises:
+        BadInput: no sandbox, or the agent's program is not found.
+    """
+    environment = {name: os.environ[name] for name in agent.environment if name in os.environ}
+    redactions = [Redaction(key) for key in {*environment.values(), *keys} if len(key) >= _SHORTEST_SECRET]
+    program = bubblewrap_path()
+    if isolated and program is None:
+        raise BadInput("agents run in a sandbox made by bubblewrap, which is not installed")
+    with TemporaryDirectory(prefix="gce-agent-", ignore_cleanup_errors=True) as place:
+        home = Path(place)
+        for name in ("scratch", "home"):
+            (home / name).mkdir()
+        write_working_copy(tree, home / "code")
+        for name, text in {**beside, "prompt.md": prompt}.items():
+            (home / name).write_text(text, encoding="utf-8")
+        shown = Path(_INSIDE) if isolated else home
+        own = {"PATH": _path(agent, isolated=isolated), "HOME": str(shown / "home"), "LANG": "C.UTF-8", **environment}
+        words = agent.words(
+            {
+                "prompt_file": str(shown / "prompt.md"),
+                "prompt": prompt,
+                "workdir": str(shown / "code"),
+                "scratch": str(shown / "scratch"),
+                "trajectory_file": str(shown / "scratch" / "trajectory.json"),
+                "max_cost": "" if agent.max_cost is None else f"{agent.max_cost:g}",
+                "seconds": str(agent.seconds),
+            }
+        )
+        if words[0] not in _PYTHONS and shutil.which(words[0], path=own["PATH"]) is None:
+            raise BadInput(f"cannot run agent {agent.name}: {words[0]!r} is not found, or no program")
+        if isolated and program is not None:
+            boundary = _sandbox(program, home, agent.visible, network=agent.network)
+            words = [*boundary, "--chdir", f"{_INSIDE}/code", "--", *words]
+        ended = run_bounded(
+            words,
+            seconds=agent.seconds,
+            memory=agent.memory_mb * 2**20,
+            most_output=agent.most_output,
+            most_complaint=_MOST_COMPLAINT,
+            given=prompt.encode() if agent.stdin else b"",
+            directory=None if isolated else home / "code",
+            environment=own,
+            stop=stop,
+        )
+        found, odd = read_working_copy(home / "code")
+        trajectory = _text_of(home / "scratch" / "trajectory.json")
+    output = redacted(ended.output.decode(errors="replace"), redactions)
+    usage = usage_in(output, agent)
+    ending, reason = _ending(ended, agent, usage)
+    return Worked(
+        ending,
+        redacted(reason, redactions),
+        ended.seconds,
+        usage,
+        {path: _without_keys(content, redactions) for path, content in found.items()},
+        odd,
+        output,
+        redacted(ended.complaint.decode(errors="replace"), redactions),
+        redacted(trajectory, redactions),
+    )
+
+
+def redacted(text: str, redactions: Sequence[Redaction]) -> str:
+    """Return the text without any of the keys."""
+    for redaction in redactions:
+        text = redaction.text(text)
+    return text
+
+
+def _without_keys(content: bytes, redactions: Sequence[Redaction]) -> bytes:
+    """Return contents without keys; they stay as they are if they have none, or are no text."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return content
+    return redacted(text, redactions).encode()
+
+
+def _sandbox(program: str, home: Path, visible: Sequence[str], *, network: bool) -> list[str]:
+    """Return the words that run what follows them in a sandbox, with the environment of this command.
+
+    Keys are in that environment and not in these words, which every user of the machine can read.
+    """
+    shown, python = view(), os.path.realpath(sys.executable)
+    options = [program, "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--disable-userns"]
+    options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"]
+    options += ["--share-net"] if network else []
+    options += ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    for path in _PROGRAMS:
+        if os.path.islink(path):
+            options += ["--symlink", os.readlink(path), path]
+        else:
+            options += ["--ro-bind-try", path, path]
+    options += [word for name in _ETC for word in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
+    outside = [path for path in shown.read_only if not path.startswith(("/usr/", "/lib"))]
+    wanted = [*outside, *(os.path.expanduser(path) for path in visible)]
+    options += [word for path in wanted for word in ("--ro-bind-try", path, path)]
+    options += [word for path in shown.hidden for word in ("--tmpfs", path)]
+    options += [word for name in _PYTHONS for word in ("--symlink", python, f"{_LINKS}/{name}")]
+    return [*options, "--bind", str(home), _INSIDE]
+
+
+def _path(agent: AgentCommand, *, isolated: bool) -> str:
+    """Return the directories in which programs are looked for: those of visible paths, then the system's."""
+    if not isolated:
+        return os.environ.get("PATH", _PATH)
+    roots = [os.path.expanduser(path) for path in agent.visible]
+    return ":".join([*(f"{root}/bin" for root in roots), *roots, _LINKS, _PATH])
+
+
+def _ending(ended: Ended, agent: AgentCommand, usage: Usage) -> tuple[Ending, str]:
+    if ended.exceeded == "output":
+        return "output", f"it printed more than {agent.most_output:,} bytes"
+    if ended.exceeded == "time":
+        return "time", f"it did not end within {agent.seconds:,} seconds"
+    if agent.max_cost is not None and usage.cost is not None and usage.cost > agent.max_cost:
+        return "cost", f"it reports {usage.cost:.2f} US dollars, more than {agent.max_cost:g}"
+    if ended.status:
+        last = ended.complaint.decode(errors="replace").strip().rpartition("\n")[2]
+        return "exit status", one_line(
+            f"{shlex.split(agent.command)[0]} ended with exit status {ended.status}{last and ': '}{last}"
+        )
+    return "ended", ""
+
+
+def _text_of(file: Path) -> str:
+    """Return the text of a file that an agent may have written; empty where there is none, or it is too large."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with open(descriptor, "rb") as opened:
+        content = opened.read(_MOST_TRAJECTORY + 1)
+    return content.decode(errors="replace") if len(content) <= _MOST_TRAJECTORY else ""

@@ -1,0 +1,134 @@
+"""The directory of a performance run.
+
+    plan.json                what is run: tasks, agents, repeats, seed, limits
+    lock                     held (flock) by the process that works on it
+    journal.jsonl            one line an event, with its time in UTC
+    tasks/NAME/              base/, human/, prompt.md, prepared.json
+    items/TASK/AGENT/N/      attempt.json, patch.json, patch.diff, stdout.txt, stderr.txt, trajectory.json
+    measured/TASK/AGENT/N.json
+
+A folder or a file appears whole or not at all, so that a process that is killed loses the item in work at most.
+Contents are plain data: what they mean is not known here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gce.adapters.system.atomic_folder import whole_folder
+from gce.adapters.system.durable_files import write_file
+from gce.adapters.system.input_files import parse_json, read_input
+from gce.errors import BadInput, RunInUse
+
+__all__ = ["RunFolder"]
+
+_MOST = 1 << 30
+"""Bytes of a file that is read."""
+
+
+class RunFolder:
+    """A performance run on disk."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the folder of a run; nothing is read yet."""
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, plan: Any) -> RunFolder:
+        """Make the folder of a new run.
+
+        Raises:
+            BadInput: there is something already, or nothing can be written.
+        """
+        with whole_folder(path) as folder:
+            (folder / "plan.json").write_text(_json(plan), encoding="utf-8")
+        return cls(path)
+
+    def plan(self) -> Any:
+        """Return the plan; BadInput where this is no run."""
+        if not (self.path / "plan.json").is_file():
+            raise BadInput(f"{self.path} is no performance run", hint="make one with gce performance plan")
+        return self._read(self.path / "plan.json")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run, and remove what a killed process has left; RunInUse where another process holds it."""
+        with open(self.path / "lock", "a", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunInUse(f"another process works on {self.path}") from error
+            yield
+
+    def note(self, event: str, **about: Any) -> None:
+        """Write a line of the journal."""
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, **about})
+        with open(self.path / "journal.jsonl", "a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def task(self, name: str) -> Path:
+        """Return the folder of a task."""
+        return self.path / "tasks" / name
+
+    def is_prepared(self, name: str) -> bool:
+        """Whether the folder of a task is there, whole."""
+        return (self.task(name) / "prepared.json").is_file()
+
+    def prepared(self, name: str) -> Any:
+        """Return what `prepare` has written of a task."""
+        return self._read(self.task(name) / "prepared.json")
+
+    @contextlib.contextmanager
+    def preparing(self, name: str) -> Iterator[Path]:
+        """A folder to write a task in; it takes its place when the block ends."""
+        with whole_folder(self.task(name)) as folder:
+            yield folder
+
+    def attempt(self, item: str) -> Any | None:
+        """Return the record of an attempt; None before it is made."""
+        return self._found(self.path / "items" / item / "attempt.json")
+
+    def patch(self, item: str) -> Any:
+        """Return the patch of an attempt."""
+        return self._read(self.path / "items" / item / "patch.json")
+
+    def keep_attempt(self, item: str, attempt: Any, patch: Any, texts: Mapping[str, str]) -> None:
+        """Write an attempt with its patch and what else is kept of it: texts by name, empty ones left out."""
+        with whole_folder(self.path / "items" / item) as folder:
+            for name, text in texts.items():
+                if text:
+                    (folder / name).write_text(text, encoding="utf-8", errors="replace")
+            (folder / "patch.json").write_text(_json(patch), encoding="utf-8")
+            (folder / "attempt.json").write_text(_json(attempt), encoding="utf-8")
+
+    def measured(self, item: str) -> Any | None:
+        """Return what was measured of an attempt; None before that."""
+        return self._found(self._measured(item))
+
+    def keep_measured(self, item: str, found: Any) -> None:
+        """Write what was measured of an attempt."""
+        path = self._measured(item)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, _json(found).encode())
+
+    def _measured(self, item: str) -> Path:
+        return self.path / "measured" / f"{item}.json"
+
+    def _found(self, path: Path) -> Any | None:
+        return self._read(path) if path.is_file() else None
+
+    def _read(self, path: Path) -> Any:
+        return parse_json(read_input(path, _MOST), str(path))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1) + "\n"

@@ -1,0 +1,192 @@
+"""The plan of a performance run: which agents try which tasks, how often, and within which limits."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen, validators
+
+from gce.app.options import nearest
+from gce.app.wiring.agents import RunFolder
+from gce.app.wiring.files import read_input
+from gce.app.wiring.performance import find_tasks
+from gce.domain.performance.agents import CONTROLS, PRESETS, AgentCommand
+from gce.domain.serialization import from_plain, to_plain
+from gce.errors import BadInput, one_line
+
+__all__ = ["Item", "ModelAgent", "Plan", "PlannedTask", "open_plan", "plan", "read_agents"]
+
+_MOST_BYTES = 1 << 20
+_MOST_REPEATS = 1000
+
+
+@frozen
+class PlannedTask:
+    """A task and the directory that it is read from."""
+
+    name: str
+    directory: str
+
+
+@frozen
+class ModelAgent:
+    """A loop over a model."""
+
+    name: str
+    model: str
+    """As behind `--model`."""
+
+
+@frozen
+class Item:
+    """One attempt that is planned."""
+
+    task: str
+    agent: str
+    repeat: int
+
+    @property
+    def key(self) -> str:
+        """Unique within a run; also a path."""
+        return f"{self.task}/{self.agent}/{self.repeat}"
+
+
+@frozen(kw_only=True)
+class Plan:
+    """What a run does."""
+
+    tasks: tuple[PlannedTask, ...] = field(validator=validators.min_len(1))
+    commands: tuple[AgentCommand, ...] = ()
+    models: tuple[ModelAgent, ...] = ()
+    repeats: int = field(default=1, validator=validators.in_(range(1, _MOST_REPEATS + 1)))
+    seed: int = 0
+    turns: int = 8
+    """Replies of a model in its loop."""
+    max_tokens: int = 4096
+    """Generated tokens of one reply."""
+    temperature: float = 0.7
+    max_cost: float | None = None
+    """US dollars that all attempts together may cost; none is begun beyond it."""
+    runner: str
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names, controls first."""
+        return (*CONTROLS, *(each.name for each in self.commands), *(each.name for each in self.models))
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """All attempts: every agent tries every task once before any tries one again."""
+        return tuple(
+            Item(task.name, agent, repeat)
+            for repeat in range(self.repeats)
+            for task in self.tasks
+            for agent in self.agents
+        )
+
+
+def plan(
+    out: Path,
+    tasks: Sequence[Path],
+    *,
+    agents: Sequence[str] = (),
+    agents_file: Path | None = None,
+    models: Sequence[str] = (),
+    runner: str,
+    **given: Any,
+) -> Plan:
+    """Write the plan of a new run into a new folder, and return it.
+
+    Args:
+        out: folder of the run.
+        tasks: directories of tasks, or of such; none for the shipped tasks.
+        agents: names in the file of agents, or of presets; none for all in the file.
+        agents_file: TOML with a table `agents.NAME` for each agent.
+        models: models whose loop is run, as behind `--model`.
+        runner: sandbox in which code is measured.
+        given: further fields of `Plan`.
+
+    Raises:
+        BadInput: no task, an unknown agent, two tasks or agents of one name, or the folder is not empty.
+    """
+    directories: Sequence[Path | None] = tasks or (None,)
+    found = [each for directory in directories for each in find_tasks(directory)]
+    planned = [PlannedTask(task.name, str(place.resolve())) for place, task in found]
+    _check_different("tasks", [each.name for each in planned])
+    known = {**PRESETS, **(read_agents(agents_file) if agents_file else {})}
+    unknown = [name for name in agents if name not in known]
+    if unknown:
+        raise BadInput(
+            f"unknown agent {unknown[0]!r}: expected one of {', '.join(known)}{nearest(unknown[0], known)}; "
+            f"{', '.join(CONTROLS)} always run"
+        )
+    chosen = agents or (list(read_agents(agents_file)) if agents_file else [])
+    loops = tuple(ModelAgent(_name_of(model), model) for model in models)
+    try:
+        made = Plan(
+            tasks=tuple(planned),
+            commands=tuple(known[name] for name in chosen),
+            models=loops,
+            runner=runner,
+            **given,
+        )
+    except ValueError as error:
+        raise BadInput(one_line(error)) from error
+    _check_different("agents", list(made.agents))
+    RunFolder.create(out, to_plain(made)).note("planned", items=len(made.items))
+    return made
+
+
+def open_plan(run: Path) -> tuple[RunFolder, Plan]:
+    """Return a run's folder and plan; BadInput where there is none, or it is not as `plan` wrote it."""
+    folder = RunFolder(run)
+    try:
+        return folder, from_plain(Plan, folder.plan())
+    except ValueError as error:
+        raise BadInput(f"{run}/plan.json: {error}") from error
+
+
+def read_agents(path: Path) -> dict[str, AgentCommand]:
+    """Return the agents in a TOML file by name; a table with `preset` changes fields of a known agent.
+
+    Raises:
+        BadInput: the file cannot be read, or an agent is not as `AgentCommand` says.
+    """
+    try:
+        found = tomllib.loads(read_input(path, _MOST_BYTES).decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"{path} is not TOML: {one_line(error)}") from error
+    tables = found.get("agents")
+    if set(found) != {"agents"} or not isinstance(tables, dict) or not all(map(_is_table, tables.values())):
+        raise BadInput(f"expected {path} to have tables [agents.NAME] and nothing else")
+    agents = {}
+    for name, fields in tables.items():
+        preset = fields.pop("preset", None)
+        if preset is not None and preset not in PRESETS:
+            raise BadInput(f"{path}: agent {name}: expected a preset from {', '.join(PRESETS)}, got {preset!r:.60}")
+        before = to_plain(PRESETS[preset]) if preset else {}
+        try:
+            agents[name] = from_plain(AgentCommand, {**before, **fields, "name": name})
+        except ValueError as error:
+            raise BadInput(f"{path}: agent {name}: {one_line(error)}") from error
+        if name in CONTROLS:
+            raise BadInput(f"{path}: {name} is a control, which always runs: give the agent another name")
+    return agents
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _name_of(model: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", f"loop-{model}").strip("-")[:40]
+
+
+def _check_different(what: str, names: list[str]) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise BadInput(f"expected {what} of different names, got {twice[0]!r} twice")

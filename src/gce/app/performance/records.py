@@ -1,0 +1,136 @@
+"""Records of ISO-Bench as drafts of tasks, and performance runs as records of ISO-Bench.
+
+A draft has all that a record says. Where the record's efficiency test defines `setup`, `run` and `equal`, it is the
+workload; else a person writes workload.py, and tests.py, before the draft is a task.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gce.app.performance.stages import prepared_subject, rows_of
+from gce.app.wiring.agents import read_commit, read_records, write_files
+from gce.app.wiring.files import new_output, parse_json, read_input, whole_folder
+from gce.domain.performance.records import IsoRecord, measured_record, read_record, record_of_task, task_record
+from gce.domain.serialization import to_plain
+from gce.errors import BadInput, one_line
+
+__all__ = ["export_records", "import_records"]
+
+RECORD = "iso-bench.json"
+"""File of a draft that has its record."""
+_MOST_BYTES = 256 * 2**20
+_MARK = re.compile(rb'\{"repo": ')
+
+
+def import_records(file: Path, out: Path, *, repository: Path | None = None) -> list[str]:
+    """Write a draft of a task for each record of a file, and return their names.
+
+    Args:
+        file: JSON with a list of records, or with one record a line.
+        out: folder for the drafts; new, or empty.
+        repository: local clone that has the commits; without it, drafts have no sources.
+
+    Raises:
+        BadInput: no such file, a record that is none, two of one name, or a commit that is not in the repository.
+    """
+    records = _records(file)
+    names = [re.sub(r"[^A-Za-z0-9._-]+", "-", each.instance_id).strip("-._") or "task" for each in records]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise BadInput(f"{file} has two records with the instance_id {twice[0]!r}")
+    with whole_folder(out) as folder:
+        for name, record in zip(names, records, strict=True):
+            place = folder / name
+            place.mkdir()
+            if repository is not None:
+                for tree, commit in (("base", record.base_commit), ("human", record.head_commit)):
+                    write_files(read_commit(repository, commit), place / tree)
+            (place / RECORD).write_text(json.dumps(to_plain(record), indent=1) + "\n", encoding="utf-8")
+            (place / "task.toml").write_text(_task_toml(name, record), encoding="utf-8")
+            workload = task_record(record).efficiency_test
+            is_workload = {"setup", "run", "equal"} <= _defined(workload)
+            if workload:
+                (place / ("workload.py" if is_workload else "efficiency_test.py")).write_text(
+                    workload, encoding="utf-8"
+                )
+    return names
+
+
+def export_records(run: Path, out: Path, *, force: bool = False) -> int:
+    """Write a record for each task of a run, one a line, and return their number.
+
+    A record that was imported is kept as it was, but for durations and gain of the human's form where the run has
+    measured them.
+
+    Raises:
+        BadInput: no run, a task that is not prepared, or the file may not be written.
+    """
+    plan, rows = rows_of(run)
+    lines = []
+    for planned in plan.tasks:
+        subject = prepared_subject(run, planned.name)
+        kept = Path(planned.directory, RECORD)
+        record = (
+            _read(parse_json(read_input(kept, _MOST_BYTES), str(kept)), str(kept))
+            if kept.is_file()
+            else record_of_task(subject.task, subject.human_patch)
+        )
+        human = [row.comparison for row in rows if (row.item.task, row.item.agent) == (planned.name, "human")]
+        lines.append(json.dumps(to_plain(measured_record(record, human))))
+    with new_output(out, mark=_MARK, replace=force) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())
+    return len(lines)
+
+
+def _records(file: Path) -> list[IsoRecord]:
+    if file.suffix == ".json":
+        found = parse_json(read_input(file, _MOST_BYTES), str(file))
+        several = found if isinstance(found, list) else [found]
+    else:
+        several = read_records(file)
+    return [_read(each, f"{file}, record {number}") for number, each in enumerate(several, 1)]
+
+
+def _read(data: Any, where: str) -> IsoRecord:
+    try:
+        return read_record(data)
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from error
+
+
+def _defined(source: str) -> set[str]:
+    try:
+        return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+
+
+def _task_toml(name: str, record: IsoRecord) -> str:
+    """Return the file of a draft."""
+    kept = {key: value for key, value in to_plain(task_record(record)).items() if value}
+    sections: Mapping[str, Mapping[str, Any]] = {
+        "metadata": {"name": name},
+        "performance": {"notes": record.notes} if record.notes else {},
+        "performance.base": {"directory": "base"},
+        "performance.human": {"directory": "human"},
+        "performance.record": kept,
+    }
+    lines = []
+    for title, values in sections.items():
+        lines += [f"[{title}]", *(f"{key} = {_toml(value)}" for key, value in values.items()), ""]
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    """Return a text, a number or a list of texts as TOML, whose strings are those of JSON but for one character."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if not isinstance(value, (str, int, float)):
+        raise BadInput(f"cannot be written as TOML: {one_line(repr(value))}")
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,184 @@
+"""What a performance run shows: tables and figures of its attempts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from gce.app.performance.plans import Plan
+from gce.app.performance.stages import Row, rows_of
+from gce.app.reports.report import Report
+from gce.app.reports.section import Section
+from gce.domain.figures import Figure, Lines, Ratios, Stacks, Table
+from gce.domain.performance.agents import CONTROLS
+from gce.domain.performance.decision import Comparison
+from gce.domain.performance.overlap import GAINS, Quadrant
+from gce.domain.performance.summary import fast_p, geometric_mean, harmonic_mean, speedup
+from gce.domain.statistics import Estimate, mean_of_problems
+
+__all__ = ["performance_report", "performance_sections"]
+
+_QUADRANTS: tuple[Quadrant, ...] = ("true success", "right target but failed", "lucky win", "neither")
+_EMPTY = ("nothing", "revert")
+"""Controls that change nothing."""
+_MOST_REASON = 120
+_NO_LIMIT = 1e100
+_LEAST = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+"""Speed-ups for which shares are shown."""
+
+
+def performance_report(run: Path) -> Report:
+    """Return the report of a run, also of one that goes on; BadInput where there is none."""
+    plan, rows = rows_of(run)
+    return Report(f"Performance run {run.name}", performance_sections(plan, rows))
+
+
+def performance_sections(plan: Plan, rows: Sequence[Row]) -> tuple[Section, ...]:
+    """Return the sections about the attempts that were measured so far."""
+    done = f"{len(rows)} of {len(plan.items)} attempts measured"
+    if not rows:
+        return (Section("Attempts", (f"{done}.",)),)
+    return (_agents(plan, rows, done), _speed_ups(plan, rows), _quadrants(plan, rows), _costs(plan, rows), _all(rows))
+
+
+def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:
+    counted = ("agent", "attempts", "correct", "faster", "human level", "speed-up (95 %)", "reward (95 %)")
+    head = (*counted, "harmonic mean", "US dollars")
+    cells = []
+    for agent in plan.agents:
+        own = [row for row in rows if row.item.agent == agent]
+        if not own:
+            continue
+        tasks = _by_task(own)
+        every = [row.comparison for row in own]
+        rewards = [sum(each.reward for each in several) / len(several) for several in tasks.values()]
+        costs = [row.attempt.usage.cost for row in own]
+        known = [cost for cost in costs if cost is not None]
+        cost = f"{sum(known):.2f}{'' if len(known) == len(costs) else ' and unknown'}" if known else "-"
+        correct = sum(each.verdict != "incorrect" for each in every)
+        level = sum(each.verdict in ("matches the human", "beats the human") for each in every)
+        counts = (len(every), correct, sum(each.verdict in GAINS for each in every), level)
+        means = (_interval(geometric_mean(tasks)), _interval(mean_of_problems(rewards)), f"{harmonic_mean(tasks):.2f}")
+        cells.append((agent, *map(str, counts), *means, cost))
+    empty = [row for row in rows if row.item.agent in _EMPTY]
+    gained = [row.item.key for row in empty if row.comparison.verdict in GAINS]
+    words = [
+        f"{done}. Speed-up: geometric mean over tasks of the base's processor time over the candidate's, 1 where the "
+        "candidate is not correct. Reward: ln(speed-up) over the human's, in [0, 1]. Intervals are clustered by task; "
+        "with one task the speed-up has none. The harmonic mean is for comparison with the literature.",
+        f"Controls that change nothing and were judged faster: {', '.join(gained)}."
+        if gained
+        else "No control that changes nothing was judged faster.",
+    ]
+    curves = {
+        agent: [(p, fast_p(_by_task(own), p).value) for p in _LEAST]
+        for agent in plan.agents
+        if agent not in _EMPTY and (own := [row for row in rows if row.item.agent == agent])
+    }
+    figure = Lines(
+        "fast-p",
+        "Attempts that are correct and at least so fast (fast_p)",
+        {"% of attempts": curves},
+        across="times as fast as the base",
+        shares=("% of attempts",),
+        doubles=True,
+    )
+    return Section("Agents", tuple(words), (Table(head, tuple(cells)),), (figure,))
+
+
+def _by_task(rows: Sequence[Row]) -> dict[str, list[Comparison]]:
+    found: dict[str, list[Comparison]] = {}
+    for row in rows:
+        found.setdefault(row.item.task, []).append(row.comparison)
+    return found
+
+
+def _speed_ups(plan: Plan, rows: Sequence[Row]) -> Section:
+    figures: list[Figure] = []
+    for number, task in enumerate(plan.tasks):
+        found = {
+            f"{row.item.agent} {row.item.repeat}" if plan.repeats > 1 else row.item.agent: row.comparison.gain
+            for row in rows
+            if row.item.task == task.name and row.comparison.gain is not None
+        }
+        known = {name: gain for name, gain in found.items() if gain is not None}
+        if known:
+            figures.append(Ratios(f"speed-up-{number}", f"{task.name}: speed-up over the base", known))
+    words = "Median ratio of processor time, with its sequential interval; incorrect candidates have none."
+    return Section("Speed-up by task", (words,), figures=tuple(figures))
+
+
+def _quadrants(plan: Plan, rows: Sequence[Row]) -> Section:
+    counts = {
+        agent: Counter(row.quadrant for row in rows if row.item.agent == agent)
+        for agent in plan.agents
+        if agent not in _EMPTY
+    }
+    stacks: dict[str, dict[str, float]] = {
+        agent: {name: 100.0 * count[name] / count.total() for name in _QUADRANTS}
+        for agent, count in counts.items()
+        if count
+    }
+    head = ("agent", *_QUADRANTS)
+    table = Table(head, tuple((agent, *(str(counts[agent][name]) for name in _QUADRANTS)) for agent in stacks))
+    words = (
+        "Target: a function that the human changed was changed, too. Success: correct, and faster than the base. A "
+        "lucky win is faster by other means than the human's.",
+    )
+    figure = Stacks("quadrants", "Attempts by target and success", stacks, unit="% of attempts", across="agent")
+    return Section("Quadrants", words, (table,), (figure,))
+
+
+def _costs(plan: Plan, rows: Sequence[Row]) -> Section:
+    points = {
+        agent: [
+            (row.attempt.usage.cost, speedup(row.comparison))
+            for row in rows
+            if row.item.agent == agent and row.attempt.usage.cost is not None
+        ]
+        for agent in plan.agents
+        if agent not in CONTROLS
+    }
+    known = {agent: each for agent, each in points.items() if each}
+    if not known:
+        return Section("Cost against gain", ("No attempt has a known cost.",))
+    panel = "speed-up"
+    figure = Lines(
+        "cost", "Cost and speed-up of each attempt", {panel: known}, across="US dollars", scattered=tuple(known)
+    )
+    return Section("Cost against gain", figures=(figure,))
+
+
+def _all(rows: Sequence[Row]) -> Section:
+    head = (
+        "attempt",
+        "ending",
+        "verdict",
+        "speed-up (95 %)",
+        "against the human",
+        "quadrant",
+        "seconds",
+        "findings",
+        "what",
+    )
+    cells = []
+    for row in rows:
+        tried, found = row.attempt, row.comparison
+        kinds = Counter(each.kind for each in tried.findings)
+        findings = ", ".join(f"{kind} {count}" for kind, count in kinds.items()) or "-"
+        refused = f"not kept: {', '.join(tried.refused)}" if tried.refused else ""
+        what = "; ".join(filter(None, (tried.reason, found.fault, refused)))[:_MOST_REASON]
+        measured = (_interval(found.gain), _interval(found.against))
+        cells.append(
+            (row.item.key, tried.ending, found.verdict, *measured, row.quadrant, f"{tried.seconds:.0f}", findings, what)
+        )
+    words = "Findings: words in added lines that honest patches seldom need. They are reported; they change no verdict."
+    return Section("Attempts", (words,), (Table(head, tuple(cells)),))
+
+
+def _interval(found: Estimate | None) -> str:
+    if found is None:
+        return "-"
+    limits = f"{found.low:.2f}-{found.high:.2f}" if found.high < _NO_LIMIT else "-"
+    return f"{found.value:.2f} ({limits})"

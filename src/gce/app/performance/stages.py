@@ -1,0 +1,243 @@
+"""The stages of a performance run after its plan. Each goes on where it was stopped; nothing is done twice.
+
+Harness and tests are those that `prepare` has put aside; what an agent does to its copies of them counts for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from hashlib import sha256
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from gce.app.loaded_model import LoadedModel, load_model
+from gce.app.performance.admitting import Compares
+from gce.app.performance.attempts import Made, Subject, by_command, by_control, by_model
+from gce.app.performance.plans import Item, Plan, open_plan
+from gce.app.terminal import note
+from gce.app.wiring.agents import RunFolder, read_tree, why_no_sandbox, write_files
+from gce.app.wiring.performance import find_measuring, find_tasks, tree_writer
+from gce.app.wiring.sandboxes import UNSAFE
+from gce.app.wiring.system import SystemClock
+from gce.domain.performance.agents import CONTROLS, Attempt
+from gce.domain.performance.decision import Comparison, Decision, Round, Rule, decide, is_look
+from gce.domain.performance.overlap import Quadrant, quadrant
+from gce.domain.performance.patches import Tree, applied, patch_of_record, patch_record
+from gce.domain.performance.prompts import task_prompt
+from gce.domain.performance.task import PerformanceTask
+from gce.domain.randomness import key
+from gce.domain.serialization import from_plain, to_plain
+from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinished
+
+__all__ = ["Row", "prepare", "prepared_subject", "rows_of", "run"]
+
+
+@frozen
+class Row:
+    """One attempt and what was measured of it."""
+
+    item: Item
+    attempt: Attempt
+    comparison: Comparison
+    quadrant: Quadrant
+
+
+def prepare(run: Path) -> int:
+    """Put aside tasks, their trees and their prompts; return how many were not there yet.
+
+    Raises:
+        BadInput: no plan, a task that has changed its name, or sources that were not fetched.
+    """
+    folder, plan = open_plan(run)
+    with folder.locked():
+        missing = [task for task in plan.tasks if not folder.is_prepared(task.name)]
+        for planned in missing:
+            (_, task), *more = find_tasks(Path(planned.directory))
+            if more or task.name != planned.name:
+                raise BadInput(f"{planned.directory} no longer holds the task {planned.name}")
+            with folder.preparing(task.name) as place:
+                sources = {"base": task.base, "human": task.human}
+                for name, source in sources.items():
+                    tree_writer(Path(planned.directory))(source, place / name)
+                digests = {name: _digest(read_tree(place / name)) for name in sources}
+                (place / "prompt.md").write_text(task_prompt(task), encoding="utf-8")
+                record = {"task": to_plain(task), **digests}
+                (place / "prepared.json").write_text(json.dumps(record), encoding="utf-8")
+            folder.note("prepared", task=task.name, **digests)
+        return len(missing)
+
+
+def run(run: Path, *, measures: Compares | None = None) -> int:
+    """Make and measure all attempts that are missing; return how many were measured now.
+
+    Args:
+        run: folder of the run; tasks are prepared first where they are not.
+        measures: compares code; None for the sandbox of the plan.
+
+    Raises:
+        BadInput: no plan, or an agent that cannot be run.
+        Unfinished: the limit on the cost of all attempts was reached.
+        LowCoverage: attempts failed that are no agent's fault; the same call makes them again.
+    """
+    prepare(run)
+    folder, plan = open_plan(run)
+    with folder.locked():
+        missing = [item for item in plan.items if folder.measured(item.key) is None]
+        if not missing:
+            return 0
+        isolated = plan.runner != UNSAFE
+        reason = why_no_sandbox() if isolated and plan.commands else ""
+        if reason:
+            raise BadInput(f"agents are run in a sandbox, and it does not work here: {reason}")
+        work = _Work(folder, plan, measures or find_measuring(plan.runner), isolated)
+        failures = []
+        for number, item in enumerate(missing, 1):
+            work.check_cost(item)
+            note(f"{number} of {len(missing)}: {item.key}")
+            failure = work.do(item)
+            if failure:
+                failures.append(failure)
+                note(f"  failed: {failure}")
+        if failures:
+            raise LowCoverage(
+                f"{len(failures)} of {len(missing)} attempts failed, the first because {failures[0]}; "
+                f"the same command makes them again"
+            )
+        return len(missing)
+
+
+def rows_of(run: Path) -> tuple[Plan, list[Row]]:
+    """Return the plan of a run and the attempts that were measured so far."""
+    folder, plan = open_plan(run)
+    rows = []
+    for item in plan.items:
+        measured, attempt = folder.measured(item.key), folder.attempt(item.key)
+        if measured is None or attempt is None:
+            continue
+        try:
+            tried, found = from_plain(Attempt, attempt), from_plain(Comparison, measured)
+        except ValueError as error:
+            raise DamagedStore(f"{run}: {item.key}: {error}") from error
+        rows.append(Row(item, tried, found, quadrant(tried.overlap, found.verdict)))
+    return plan, rows
+
+
+def prepared_subject(run: Path, name: str) -> Subject:
+    """Return a task of a run as it was put aside.
+
+    Raises:
+        BadInput: it is not prepared yet.
+        DamagedStore: it is not as it was then.
+    """
+    folder = RunFolder(run)
+    if not folder.is_prepared(name):
+        raise BadInput(f"task {name} of {run} is not prepared", hint=f"gce performance prepare {run}")
+    record = folder.prepared(name)
+    trees = {each: read_tree(folder.task(name) / each) for each in ("base", "human")}
+    for each, tree in trees.items():
+        if _digest(tree) != record[each]:
+            raise DamagedStore(f"{folder.task(name) / each} is not as it was prepared")
+    return Subject(from_plain(PerformanceTask, record["task"]), trees["base"], trees["human"])
+
+
+class _Work:
+    """Makes and measures attempts of one run."""
+
+    def __init__(self, folder: RunFolder, plan: Plan, measures: Compares, isolated: bool) -> None:
+        self._folder = folder
+        self._plan = plan
+        self._measures = measures
+        self._isolated = isolated
+        self._commands = {each.name: each for each in plan.commands}
+        self._models: Mapping[str, Callable[[], LoadedModel]] = {
+            each.name: cache(lambda name=each.model: load_model(name)) for each in plan.models
+        }
+        made = filter(None, (folder.attempt(item.key) for item in plan.items if item.agent not in CONTROLS))
+        self._spent = sum(each["usage"]["cost"] or 0.0 for each in made)
+        self._subject = cache(partial(prepared_subject, folder.path))
+
+    def check_cost(self, item: Item) -> None:
+        """Raise Unfinished before an attempt if the limit on the cost is reached."""
+        limit = self._plan.max_cost
+        if limit is not None and self._spent >= limit and item.agent not in CONTROLS:
+            raise Unfinished(f"attempts have cost {self._spent:.2f} US dollars, and {limit:g} was the limit")
+
+    def do(self, item: Item) -> str:
+        """Do what is missing of an attempt; return why it failed, if it did."""
+        subject = self._subject(item.task)
+        if self._folder.attempt(item.key) is None:
+            made = self._make(item, subject)
+            self._spent += made.attempt.usage.cost or 0.0
+            self._folder.note("attempted", item=item.key, ending=made.attempt.ending, reason=made.attempt.reason)
+            if made.attempt.ending == "failed":
+                return made.attempt.reason
+            record = patch_record(made.patch)
+            self._folder.keep_attempt(item.key, to_plain(made.attempt), record, made.texts)
+        try:
+            patch = patch_of_record(self._folder.patch(item.key), subject.base)
+        except ValueError as error:
+            raise DamagedStore(f"{self._folder.path}: {item.key}: {error}") from error
+        try:
+            seed = key(self._plan.seed, "measure", item.task, item.agent, item.repeat)
+            found = self._compare(subject, applied(subject.base, patch), seed, rule=decide, human=True)
+        except BadInput as error:
+            self._folder.note("failed", item=item.key, reason=str(error))
+            return str(error)
+        self._folder.keep_measured(item.key, to_plain(found))
+        self._folder.note("measured", item=item.key, verdict=found.verdict, reward=found.reward)
+        return ""
+
+    def _make(self, item: Item, subject: Subject) -> Made:
+        plan, seed = self._plan, key(self._plan.seed, "attempt", item.task, item.agent, item.repeat)
+        if item.agent in CONTROLS:
+            return by_control(item.agent, subject)
+        if item.agent in self._commands:
+            return by_command(self._commands[item.agent], subject, item.key, isolated=self._isolated)
+
+        def quick(tree: Tree, drawn: int) -> Comparison:
+            return self._compare(subject, tree, drawn, rule=_at_first_look, human=False)
+
+        try:
+            return by_model(
+                self._models[item.agent](),
+                subject,
+                item.key,
+                quick,
+                turns=plan.turns,
+                max_tokens=plan.max_tokens,
+                temperature=plan.temperature,
+                seed=seed,
+                clock=SystemClock().now,
+            )
+        except ModelError as error:
+            return Made(Attempt("failed", str(error)), patch_of_record([], {}), {})
+
+    def _compare(self, subject: Subject, tree: Tree, seed: int, *, rule: Rule, human: bool) -> Comparison:
+        place = self._folder.task(subject.task.name)
+        with tempfile.TemporaryDirectory(prefix="gce-candidate-") as home:
+            write_files(tree, Path(home, "code"))
+            return self._measures.compare(
+                subject.task,
+                place / "base",
+                Path(home, "code"),
+                human=place / "human" if human else None,
+                seed=seed,
+                rule=rule,
+            )
+
+
+def _at_first_look(rounds: Sequence[Round]) -> Decision:
+    """Decide as early as may be: for what is told to a model."""
+    return evolve(decide(rounds), settled=is_look(len(rounds)))
+
+
+def _digest(tree: Tree) -> str:
+    """Return a digest of paths and contents."""
+    found = sha256()
+    for path, content in sorted(tree.items()):
+        found.update(f"{len(path.encode())} {path} {len(content)} ".encode() + content)
+    return found.hexdigest()

@@ -1,0 +1,95 @@
+"""Whether a patch changed what the human's patch changed, and which quadrant that puts an attempt into.
+
+Names of files and functions alone are compared; no model is asked. Python sources are parsed, never run.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from attrs import frozen
+
+from gce.domain.performance.decision import Verdict
+from gce.domain.performance.patches import Patch
+
+__all__ = ["GAINS", "Overlap", "Quadrant", "changed_functions", "overlap", "quadrant"]
+
+Quadrant = Literal["true success", "right target but failed", "lucky win", "neither"]
+
+GAINS: frozenset[Verdict] = frozenset({"partial", "matches the human", "beats the human"})
+"""Verdicts of candidates that are faster."""
+
+
+@frozen
+class Overlap:
+    """What a patch and the human's have in common, as shares of what either changed (Jaccard), in [0, 1]."""
+
+    files: float
+    functions: float
+    target: bool
+    """Whether some function that the human changed was changed; without functions on the human's side, some file."""
+
+
+def overlap(patch: Patch, human: Patch) -> Overlap:
+    """Compare the files and functions that two patches of the same base change."""
+    functions, theirs = changed_functions(patch), changed_functions(human)
+    files, their_files = set(patch.paths), set(human.paths)
+    met = functions & theirs if theirs else files & their_files
+    return Overlap(_shared(files, their_files), _shared(functions, theirs), bool(met))
+
+
+def quadrant(found: Overlap, verdict: Verdict) -> Quadrant:
+    """Return the quadrant of an attempt: was the target the human's, and is the candidate correct and faster?"""
+    if verdict in GAINS:
+        return "true success" if found.target else "lucky win"
+    return "right target but failed" if found.target else "neither"
+
+
+def changed_functions(patch: Patch) -> frozenset[str]:
+    """Return `path:qualified.name` of functions that were changed, added or removed.
+
+    Comments and layout do not count. Code outside of functions is `path:<module>`; a file that does not parse counts as
+    that alone.
+    """
+    found = set()
+    for change in patch.changes:
+        if change.path.endswith(".py"):
+            before, after = _functions(change.before), _functions(change.after)
+            names = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+            found |= {f"{change.path}:{name}" for name in names}
+    return frozenset(found)
+
+
+def _functions(content: bytes | None) -> Mapping[str, str]:
+    """Return the code of each function by its qualified name, nested functions with the one around them."""
+    if content is None:
+        return {}
+    try:
+        tree = ast.parse(content)
+        found: dict[str, str] = {}
+        for name, code in _walk(tree.body, "", "<module>"):  # Overloads have one name.
+            found[name] = found.get(name, "") + code
+        return found
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {"<module>": repr(content)}
+
+
+def _walk(body: list[ast.stmt], prefix: str, outside: str) -> Iterator[tuple[str, str]]:
+    rest = []
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield f"{prefix}{node.name}", ast.dump(node)
+            case ast.ClassDef():
+                yield from _walk(node.body, f"{prefix}{node.name}.", f"{prefix}{node.name}")
+            case _:
+                rest.append(ast.dump(node))
+    if rest:
+        yield outside, "\n".join(rest)
+
+
+def _shared(some: set[str] | frozenset[str], others: set[str] | frozenset[str]) -> float:
+    either = some | others
+    return len(some & others) / len(either) if either else 0.0

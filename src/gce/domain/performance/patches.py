@@ -1,0 +1,268 @@
+"""What a candidate changed: the difference of two trees of files, limited to the paths that it may change.
+
+A patch is never a file that an agent wrote. Knows no file system: a tree is a mapping from paths to contents.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Set
+from difflib import unified_diff
+from hashlib import sha256
+
+from attrs import field, frozen
+
+from gce.domain.performance.task import is_allowed
+from gce.domain.text import printable
+
+__all__ = [
+    "Change",
+    "Finding",
+    "Patch",
+    "Tree",
+    "applied",
+    "diff_text",
+    "difference",
+    "is_safe",
+    "lint",
+    "patch_of_record",
+    "patch_record",
+    "reverted",
+]
+
+Tree = Mapping[str, bytes]
+"""Contents of files by path, relative to the root of the tree, with `/`."""
+
+_MOST_DIFFED, _MOST_LINES = 1_000_000, 5_000
+"""Bytes and lines of a file that is shown line by line; comparing more could take hours if the lines are hostile."""
+_HOOKS = frozenset({"sitecustomize", "usercustomize", "workload", "tests"})
+"""Modules that an interpreter imports by itself, and names of the harness."""
+
+_SUSPICIOUS: Mapping[str, re.Pattern[str]] = {
+    "introspection": re.compile(
+        r"\b(?:inspect|gc|ctypes|settrace|setprofile|_getframe|currentframe|f_back|tb_frame|sys\.modules|__builtins__"
+        r"|builtins|importlib|meta_path|monitoring|__subclasses__)\b"
+    ),
+    "clock": re.compile(
+        r"\b(?:perf_counter|process_time|monotonic|thread_time|getrusage|clock_gettime|setitimer|time\.(?:time|sleep)"
+        r"|os\.times|import time|from time)\b"
+    ),
+    "environment": re.compile(
+        r"\b(?:environ|getenv|getpid|getppid|sys\.argv|__main__|RLIMIT_\w+)\b|/proc\b|/sys\b|/tmp\b|/dev/shm\b"
+    ),
+    "process": re.compile(
+        r"\b(?:subprocess|multiprocessing|threading|_thread|concurrent|asyncio|atexit|fork|popen|os\.system|signal)\b"
+    ),
+    "persistence": re.compile(r"\b(?:open|pickle|shelve|sqlite3|mmap|shared_memory|tempfile|lru_cache)\b|\bcache\("),
+    "harness": re.compile(r"\b(?:workload|nonce|benchmark|harness|pytest|unittest|test_\w+|gce|bwrap|seed)\b", re.I),
+}
+"""Words by what they may be used for. An honest patch may contain them, too."""
+
+
+def _short(text: str) -> str:
+    return printable(text.strip())[:160]
+
+
+@frozen
+class Change:
+    """One file before and after; None where it does not exist."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+@frozen
+class Patch:
+    """Changes that are kept, sorted by path, and paths of changes that are not."""
+
+    changes: tuple[Change, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Paths that may not be changed, or are unsafe. Their changes are dropped."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Those of the changes."""
+        return tuple(change.path for change in self.changes)
+
+
+@frozen
+class Finding:
+    """A word in an added line that an honest patch seldom needs."""
+
+    path: str
+    line: int
+    """In the new file, from 1."""
+    kind: str
+    text: str = field(converter=_short)
+
+
+def is_safe(path: str) -> bool:
+    """Whether a path stays in the tree, is the same on every system, and is printable and not hidden."""
+    parts = path.split("/")
+    return (
+        len(path) <= 240
+        and path.isprintable()
+        and not set(path) & set('\\:*?"<>|')
+        and all(part and not part.startswith(".") and part.rstrip(". ") == part for part in parts)
+    )
+
+
+def difference(
+    base: Tree, tree: Tree, allowed: tuple[str, ...], *, reserved: Set[str] = frozenset(), odd: tuple[str, ...] = ()
+) -> Patch:
+    """Return the difference of two trees.
+
+    Args:
+        base: the tree before.
+        tree: the tree after.
+        allowed: patterns of the paths that may be changed.
+        reserved: names of modules that a new file at the root may not have: those of the standard library, which it
+            would hide from the harness.
+        odd: paths of what is no regular file in the tree after, such as links; they are refused.
+    """
+    changed = [path for path in {*base, *tree} if base.get(path) != tree.get(path)]
+    # Only one of two names that differ in nothing but case would exist on some systems.
+    names = {path.casefold(): path for path in base}
+    kept, refused = [], set(odd)
+    for path in sorted(changed):
+        new = path not in base
+        top = path.split("/")[0].partition(".")[0]
+        hides = new and (top in reserved or top in _HOOKS) and not any(each.startswith(f"{top}/") for each in base)
+        collides = new and names.setdefault(path.casefold(), path) != path
+        if not is_safe(path) or not is_allowed(path, allowed) or hides or collides or path in refused:
+            refused.add(path)
+        else:
+            kept.append(Change(path, base.get(path), tree.get(path)))
+    return Patch(tuple(kept), tuple(sorted(refused)))
+
+
+def applied(base: Tree, patch: Patch) -> dict[str, bytes]:
+    """Return the tree with the changes.
+
+    Raises:
+        ValueError: a file is not as it was before the patch.
+    """
+    found = dict(base)
+    for change in patch.changes:
+        if found.get(change.path) != change.before:
+            raise ValueError(f"{change.path!r} is not as it was when the patch was made")
+        if change.after is None:
+            del found[change.path]
+        else:
+            found[change.path] = change.after
+    return found
+
+
+def reverted(patch: Patch) -> Patch:
+    """Return the patch that takes the changes back."""
+    return Patch(tuple(Change(each.path, each.after, each.before) for each in patch.changes))
+
+
+def diff_text(patch: Patch) -> str:
+    """Return the changes as a unified diff in the form of git, for people; contents that are not text are left out."""
+    return "".join(line for change in patch.changes for line in _diff(change))
+
+
+def patch_record(patch: Patch) -> list[dict[str, str | None]]:
+    """Return the changes as plain data for a JSON file: contents after them in base64, and digests of those before."""
+    return [
+        {
+            "path": each.path,
+            "before": None if each.before is None else sha256(each.before).hexdigest(),
+            "after": None if each.after is None else b64encode(each.after).decode(),
+        }
+        for each in patch.changes
+    ]
+
+
+def patch_of_record(record: object, base: Tree) -> Patch:
+    """Return the changes that `patch_record` wrote.
+
+    Raises:
+        ValueError: they are no such data, or the base is not that of the patch.
+    """
+    try:
+        changes = [(each["path"], each["before"], each["after"]) for each in record]  # type: ignore[attr-defined]
+        contents = [None if after is None else b64decode(after, validate=True) for _, _, after in changes]
+    except (TypeError, KeyError, ValueError) as error:
+        raise ValueError("expected a list of changes with path, before and after") from error
+    for path, before, _ in changes:
+        found = base.get(path)
+        if before != (None if found is None else sha256(found).hexdigest()):
+            raise ValueError(f"{path!r:.200} is not as it was when the patch was made")
+    pairs = zip(changes, contents, strict=True)
+    return Patch(tuple(Change(path, base.get(path), content) for (path, _, _), content in pairs))
+
+
+def lint(patch: Patch) -> tuple[Finding, ...]:
+    """Return suspicious words in added lines. A report: measuring must hold without it."""
+    found = []
+    for change in patch.changes:
+        for number, line in _added(change):
+            kinds = (kind for kind, words in _SUSPICIOUS.items() if words.search(line))
+            found += [Finding(change.path, number, kind, line) for kind in kinds]
+    return tuple(found)
+
+
+def _diff(change: Change) -> Iterator[str]:
+    old, new = _quoted(f"a/{change.path}"), _quoted(f"b/{change.path}")
+    yield f"diff --git {old} {new}\n"
+    if change.before is None:
+        yield "new file mode 100644\n"
+        old = "/dev/null"
+    if change.after is None:
+        yield "deleted file mode 100644\n"
+        new = "/dev/null"
+    before, after = _lines(change.before), _lines(change.after)
+    if before is None or after is None:
+        yield f"Binary files {old} and {new} differ\n"
+        return
+    for place, line in enumerate(unified_diff(before, after, old, new)):
+        if place < 2:  # A tab ends a name with blanks.
+            name = line.removesuffix("\n")
+            yield f"{name}\t\n" if " " in name[4:] else line
+        else:
+            yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _quoted(path: str) -> str:
+    """Return a path as git writes it: names with quotes, backslashes or bytes beyond ASCII in quotes and octal."""
+    data = path.encode("utf-8", "surrogateescape")
+    plain = all(32 <= byte < 127 and byte not in b'"\\' for byte in data)
+    escaped = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:03o}" for b in data)
+    return path if plain else f'"{escaped}"'
+
+
+def _lines(content: bytes | None) -> list[str] | None:
+    """Return lines with their ends, line feeds alone; None for what is not text, or too large to be compared."""
+    if content is None:
+        return []
+    if len(content) > _MOST_DIFFED or b"\0" in content:
+        return None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return None
+    *whole, last = text.split("\n")
+    if len(whole) > _MOST_LINES:
+        return None
+    return [f"{line}\n" for line in whole] + ([last] if last else [])
+
+
+def _added(change: Change) -> Iterator[tuple[int, str]]:
+    """Yield the lines that a change adds, with their numbers; of large files, those that are new anywhere."""
+    before, after = _lines(change.before), _lines(change.after)
+    if before is None or after is None:
+        known = set((change.before or b"").split(b"\n"))
+        lines = enumerate((change.after or b"").split(b"\n"), 1)
+        yield from ((number, line.decode("utf-8", "replace")) for number, line in lines if line not in known)
+        return
+    number = 0
+    for line in unified_diff(before, after, n=0):
+        if line.startswith("@@"):
+            number = int(line.split("+")[1].split(" ")[0].split(",")[0])
+        elif line.startswith("+") and number:
+            yield number, line[1:]
+            number += 1

@@ -1,0 +1,184 @@
+"""The loop over a model, records of ISO-Bench, and the figure of ratios: no process is started."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from attrs import evolve, fields
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gce.adapters.performance.task_files import read_task
+from gce.adapters.performance.working_copies import read_tree, write_files
+from gce.app.performance.records import RECORD, import_records
+from gce.domain.figures import Ratios
+from gce.domain.performance.decision import Comparison, Round, Timing
+from gce.domain.performance.model_loop import Say, Try, improve
+from gce.domain.performance.patches import difference
+from gce.domain.performance.records import IsoRecord, measured_record, read_record, record_of_task
+from gce.domain.performance.task import PerformanceTask, Source
+from gce.domain.serialization import to_plain
+from gce.domain.statistics import Estimate
+from gce.errors import BadInput
+
+FASTER = Comparison("a", "matches the human", (), Estimate(4.0, 3.9, 4.1), None, Estimate(4.0, 3.9, 4.1))
+WRONG = Comparison("b", "incorrect", fault="returned another value than the base")
+
+
+def test_loop_keeps_the_tree_with_the_largest_gain() -> None:
+    """Three replies: it asks for a file, makes an edit that is faster, then one that is not; the second tree counts."""
+    base = {"m.py": b"x = 1\n", "data.txt": b"d"}
+    loop = improve("Make it fast.", base, ("*.py",), turns=3, reserved=frozenset())
+    said = next(loop)
+    assert isinstance(said, Say)
+    assert said.turns[0].content.endswith("You have 3 replies. Files that may be changed:\nm.py")
+    said = loop.send("SHOW m.py\nSHOW missing.py")
+    assert isinstance(said, Say)
+    assert said.turns[-1].content == "FILE m.py\nx = 1\n\nThere is no file missing.py\nReplies left: 2"
+    edit = "FILE {}\n<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
+    tried = loop.send(edit.format("m.py", "x = 1\n", "x = 2\n") + edit.format("data.txt", "", "e\n"))
+    assert isinstance(tried, Try)
+    assert tried.tree == {"m.py": b"x = 2\n", "data.txt": b"d"}
+    said = loop.send(FASTER)
+    assert isinstance(said, Say)
+    assert "the file exists already" in said.turns[-1].content
+    assert "4.00 times as fast as before (3.90 to 4.10)" in said.turns[-1].content
+    assert isinstance(loop.send(edit.format("m.py", "x = 2\n", "x = 3\n")), Try)
+    with pytest.raises(StopIteration) as ended:
+        loop.send(WRONG)
+    assert ended.value.value == ({"m.py": b"x = 2\n", "data.txt": b"d"}, "")
+
+
+def test_loop_never_tries_what_may_not_be_changed() -> None:
+    loop = improve("Make it fast.", {"m.py": b""}, ("m.py",), turns=1, reserved=frozenset())
+    next(loop)
+    with pytest.raises(StopIteration) as ended:
+        loop.send("FILE ../other.py\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n")
+    assert ended.value.value == ({"m.py": b""}, "")
+
+
+def test_loop_without_a_reply_says_so() -> None:
+    loop = improve("Make it fast.", {"m.py": b""}, ("m.py",), turns=2, reserved=frozenset())
+    next(loop)
+    with pytest.raises(StopIteration) as ended:
+        loop.send(None)
+    assert ended.value.value == ({"m.py": b""}, "the model gave no reply in turn 1")
+
+
+TEXT = st.text(max_size=20)
+PLAIN = st.one_of(st.none(), TEXT, st.lists(TEXT, max_size=3), st.floats(allow_nan=False, allow_infinity=False))
+RECORDS = st.builds(
+    IsoRecord,
+    repo=st.text(min_size=1, max_size=9),
+    instance_id=st.text(min_size=1, max_size=9),
+    patch=TEXT,
+    notes=TEXT,
+    efficiency_test=PLAIN,
+    duration_changes=PLAIN,
+    patch_functions=PLAIN,
+    setup_commands=PLAIN,
+)
+
+
+@given(RECORDS)
+def test_record_is_read_as_it_was_written(record: IsoRecord) -> None:
+    assert read_record(json.loads(json.dumps(to_plain(record)))) == record
+
+
+def test_record_has_the_fields_of_iso_bench() -> None:
+    assert [each.name for each in fields(IsoRecord)] == [
+        *("repo", "instance_id", "created_at", "base_commit", "head_commit", "patch", "test_patch", "efficiency_test"),
+        *("duration_changes", "human_performance", "version", "patch_functions", "test_functions", "api"),
+        *("gt_commit_message", "setup_commands", "install_commands", "notes"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ([], "expected an object"),
+        ({"repo": "a/b"}, "expected a text in instance_id"),
+        ({"repo": "a/b", "instance_id": "x", "patch": 3}, "expected a text in patch"),
+        ({"repo": "a/b", "instance_id": "x", "more": 3}, "got 'more'"),
+    ],
+)
+def test_other_data_is_refused(data: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_record(data)
+
+
+def test_record_of_a_measured_task() -> None:
+    """The gain is the median one of three comparisons, and durations are those of their rounds."""
+    task = PerformanceTask(
+        name="t", base=Source(directory="b"), human=Source(directory="h"), workload="w", tests="t", notes="n"
+    )
+    human = difference({"m.py": b"def f(): return 1\n"}, {"m.py": b"def f(): return 2\n"}, ("*",))
+    record = record_of_task(task, human)
+    assert (record.repo, record.instance_id, record.efficiency_test, record.notes) == ("t", "t", "w", "n")
+    assert record.patch_functions == ["m.py:f"]
+    rounds = (Round(1, Timing(4.0), Timing(1.0)), Round(2, Timing(5.0), Timing(2.0)))
+    several = [evolve(FASTER, gain=Estimate(gain, gain, gain), rounds=rounds) for gain in (3.0, 9.0, 4.0)]
+    found = measured_record(record, several)
+    assert found.human_performance == 4.0
+    assert found.duration_changes[0] == {"base": [4.0, 5.0], "head": [1.0, 2.0]}
+    assert measured_record(record, []) == record
+
+
+def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
+    """Without a workload the draft is refused as a task; with one, and tests, it is one."""
+    clone = tmp_path / "clone"
+    hashes = []
+    for text in ("slow", "fast"):
+        write_files({"m.py": text.encode(), ".github/x.yml": b"x"}, clone)
+        person = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
+        for words in (["init", "-q"], ["add", "-A"], [*person, "commit", "-q", "-m", text]):
+            subprocess.run(["git", *words], cwd=clone, check=True, capture_output=True)
+        found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=clone, check=True, capture_output=True, text=True)
+        hashes.append(found.stdout.strip())
+    record = IsoRecord(
+        repo="a/b",
+        instance_id="a__b-1",
+        base_commit=hashes[0],
+        head_commit=hashes[1],
+        patch='"\\\x7f\n\u2028"""',
+        efficiency_test="print('timing')",
+        setup_commands=["pip install x", 'echo "y"'],
+        notes="first\nsecond",
+    )
+    file, out = tmp_path / "records.json", tmp_path / "drafts"
+    file.write_text(json.dumps([to_plain(record)]))
+    assert import_records(file, out, repository=clone) == ["a__b-1"]
+    place = out / "a__b-1"
+    assert read_tree(place / "base") == {"m.py": b"slow"}
+    assert read_tree(place / "human") == {"m.py": b"fast"}
+    assert (place / "efficiency_test.py").read_text() == "print('timing')"
+    with pytest.raises(BadInput):
+        read_task(place)
+    (place / "workload.py").write_text("w")
+    (place / "tests.py").write_text("t")
+    task = read_task(place)
+    assert task.record.patch == record.patch
+    assert task.record.setup_commands == ("pip install x", 'echo "y"')
+    assert task.notes == "first\nsecond"
+    assert read_record(json.loads((place / RECORD).read_text())) == record
+
+
+def test_import_of_a_commit_that_is_not_there_writes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text(json.dumps({"repo": "a/b", "instance_id": "x", "base_commit": "--output=/tmp/x"}) + "\n")
+    with pytest.raises(BadInput, match="expected the hash of a commit"):
+        import_records(file, tmp_path / "drafts", repository=tmp_path)
+    assert not (tmp_path / "drafts").exists()
+
+
+def test_figure_of_ratios_is_drawn_with_its_table() -> None:
+    pytest.importorskip("matplotlib")
+    from gce.adapters.matplotlib_figures import png, svg
+
+    figure = Ratios("r", "a <title>", {"human": Estimate(3.95, 3.9, 4.1), "nothing": Estimate(1.0, 0.98, 1.02)})
+    assert figure.table.rows == (("human", "3.95", "3.9 to 4.1"), ("nothing", "1", "0.98 to 1.02"))
+    assert "human" in svg(figure)
+    assert png(figure).startswith(b"\x89PNG")

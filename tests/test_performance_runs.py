@@ -1,0 +1,354 @@
+"""Performance runs through the command line: agents, controls, stages that go on, what is kept, and the report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from gce.adapters.performance import agent_commands
+from gce.adapters.performance.run_folder import RunFolder
+from gce.adapters.performance.working_copies import read_tree, read_working_copy, write_files, write_working_copy
+from gce.app import cli
+from gce.app.performance import stages
+from gce.app.performance.plans import Plan, PlannedTask, read_agents
+from gce.domain.performance.agents import PRESETS, AgentCommand, Usage, usage_in
+from gce.domain.performance.decision import Comparison, Round, Timing, Verdict
+from gce.domain.performance.overlap import GAINS
+from gce.domain.performance.task import PerformanceTask
+from gce.domain.statistics import Estimate
+from gce.errors import BadInput
+
+SLOW = """\
+def unique(values):
+    seen = []
+    for value in values:
+        if value not in seen:
+            seen.append(value)
+    return seen
+"""
+FAST = "def unique(values):\n    return list(dict.fromkeys(values))\n"
+WORKLOAD = """\
+import random
+
+
+def setup(seed):
+    rng = random.Random(seed)
+    return [rng.randrange(500) for _ in range(1000)]
+
+
+def run(values):
+    import slowlib
+
+    return slowlib.unique(values)
+
+
+def equal(a, b):
+    return a == b
+"""
+TESTS = "def test_order():\n    import slowlib\n    assert slowlib.unique([2, 1, 2]) == [2, 1]\n"
+FIXER = """\
+import json, os, subprocess, sys
+open("slowlib.py", "w").write(open("/agent/fast.txt").read())
+open("notes.txt", "w").write("noise")
+log = subprocess.run(["git", "log", "--format=%s"], capture_output=True, text=True)
+print(json.dumps([sorted(os.listdir("/work")), os.getcwd(), os.getuid(), log.stdout, os.environ["AGENT_KEY"]]))
+print("to standard error", os.environ["AGENT_KEY"], file=sys.stderr)
+print(json.dumps({"cost": 0.25, "usage": {"in": 10, "out": 5}}))
+"""
+CHEAT = """\
+import os
+open("/work/workload.py", "w").write("def setup(seed): return []")
+open("random.py", "w").write("x")
+os.symlink("/etc/passwd", "link.py")
+os.mkfifo("pipe.py")
+raise SystemExit(3)
+"""
+SCRIPT = [
+    {"when": "Replies left: 2", "text": f"FILE slowlib.py\n<<<<<<< SEARCH\n{SLOW}=======\n{FAST}>>>>>>> REPLACE"},
+    {"when": "times as fast", "text": "DONE"},
+    {"when": "Make this", "text": "SHOW slowlib.py"},
+]
+
+
+Gce: TypeAlias = Callable[..., tuple[int, str, str]]
+
+
+class FakeMeasures:
+    """Knows the fast form when it sees it; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, bytes]] = []
+        self.fail = False
+
+    def compare(self, task: PerformanceTask, base: Path, candidate: Path, **more: Any) -> Comparison:
+        if self.fail:
+            raise BadInput("no sandbox starts")
+        tree = read_tree(candidate)
+        self.asked.append(tree)
+        fast = b"fromkeys" in tree["slowlib.py"]
+        seconds = 0.1 if fast else 0.4
+        rounds = tuple(Round(seed, Timing(0.4), Timing(seconds), Timing(0.1)) for seed in range(10))
+        gain = Estimate(0.4 / seconds, 0.4 / seconds, 0.4 / seconds)
+        verdict: Verdict = "matches the human" if fast else "no gain"
+        return Comparison(task.name, verdict, rounds, gain, gain, Estimate(4.0, 3.9, 4.1), equal=20)
+
+
+@pytest.fixture
+def measures(monkeypatch: pytest.MonkeyPatch) -> FakeMeasures:
+    fake = FakeMeasures()
+    monkeypatch.setattr(stages, "find_measuring", lambda _runner: fake)
+    return fake
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Path:
+    place = tmp_path / "tasks" / "dedupe"
+    write_files({"slowlib.py": SLOW.encode(), "README.txt": b"old"}, place / "base")
+    write_files({"slowlib.py": FAST.encode(), "README.txt": b"new"}, place / "human")
+    (place / "workload.py").write_text(WORKLOAD)
+    (place / "tests.py").write_text(TESTS)
+    (place / "task.toml").write_text(
+        '[metadata]\nname = "dedupe"\n[performance]\nseconds = 10\n[performance.base]\ndirectory = "base"\n'
+        '[performance.human]\ndirectory = "human"\n'
+    )
+    return place.parent
+
+
+@pytest.fixture
+def gce(capsys: pytest.CaptureFixture[str]) -> Gce:
+    def run(*words: object) -> tuple[int, str, str]:
+        status = cli.main(["performance", *map(str, words)])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+def sandboxed() -> None:
+    reason = agent_commands.why_no_sandbox()
+    if reason:
+        pytest.skip(reason)
+
+
+def agents_file(folder: Path) -> Path:
+    """Two agents: one does the work and chatters, one attacks the harness and fails."""
+    programs = folder / "agent"
+    programs.mkdir()
+    (programs / "fast.txt").write_text(FAST)
+    (programs / "fixer.py").write_text(FIXER.replace("/agent", str(programs)))
+    (programs / "cheat.py").write_text(CHEAT)
+    path = folder / "agents.toml"
+    path.write_text(
+        f'[agents.fixer]\ncommand = "python {programs}/fixer.py {{prompt_file}}"\nvisible = ["{programs}"]\n'
+        'environment = ["AGENT_KEY"]\ncost = "cost"\nprompt_tokens = "usage.in"\ntokens = "usage.out"\nseconds = 300\n'
+        f'[agents.cheat]\ncommand = "python {programs}/cheat.py"\nstdin = true\nvisible = ["{programs}"]\n'
+    )
+    return path
+
+
+def test_all_stages_from_the_command_line(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Controls, two commands and a loop over a model: patches, texts, costs, quadrants, journal and page."""
+    sandboxed()
+    monkeypatch.setenv("AGENT_KEY", "secret-key-of-the-agent")
+    script = tmp_path / "script.jsonl"
+    script.write_text("".join(f"{json.dumps(line)}\n" for line in SCRIPT))
+    run, file = tmp_path / "run", agents_file(tmp_path)
+    status, out, err = gce(
+        *("plan", tasks, "--out", run, "--agents-file", file, "--model", f"scripted:{script}", "--turns", 3),
+        "--all-stages",
+    )
+    assert status == 0, err
+    assert "No control that changes nothing was judged faster." in out
+    assert (run / "report.html").read_text().count("<svg") >= 2
+    _, rows = stages.rows_of(run)
+    verdicts = {row.item.agent: (row.comparison.verdict, row.quadrant, row.attempt.ending) for row in rows}
+    (loop,) = (agent for agent in verdicts if agent.startswith("loop-scripted"))
+    assert verdicts == {
+        "nothing": ("no gain", "neither", "ended"),
+        "human": ("matches the human", "true success", "ended"),
+        "revert": ("no gain", "neither", "ended"),
+        "fixer": ("matches the human", "true success", "ended"),
+        "cheat": ("no gain", "neither", "exit status"),
+        loop: ("matches the human", "true success", "ended"),
+    }
+    attempts = {row.item.agent: row.attempt for row in rows}
+    assert attempts["fixer"].usage == Usage(10, 5, 0.25)
+    assert attempts["fixer"].refused == ("notes.txt",)
+    assert attempts["cheat"].refused == ("link.py", "pipe.py", "random.py")
+    assert attempts["human"].paths == ("slowlib.py",), "README.txt is not allowed"
+    assert attempts[loop].turns == 3
+
+    kept = run / "items" / "dedupe" / "fixer" / "0"
+    names, place, uid, log, key = json.loads((kept / "stdout.txt").read_text().splitlines()[0])
+    assert names == ["code", "home", "prompt.md", "scratch", "tests.py", "workload.py"]
+    assert (place, uid, log) == ("/work/code", 1000, "base\n")
+    assert key == "[key]"
+    assert all(b"secret-key" not in file.read_bytes() for file in run.rglob("*") if file.is_file())
+    assert "+    return list(dict.fromkeys(values))" in (kept / "patch.diff").read_text()
+    trajectory = json.loads((run / "items" / "dedupe" / loop / "0" / "trajectory.json").read_text())
+    assert trajectory["schema_version"] == "ATIF-v1.7"
+    assert [step["source"] for step in trajectory["steps"]].count("agent") == 3
+    events = [json.loads(line)["event"] for line in (run / "journal.jsonl").read_text().splitlines()]
+    assert events == ["planned", "prepared", *["attempted", "measured"] * 6]
+
+    asked = len(measures.asked)
+    assert gce("run", run)[:2] == (0, "0 attempts measured now\n")
+    assert len(measures.asked) == asked, "nothing is done twice"
+    exported = tmp_path / "records.jsonl"
+    assert gce("export", run, "--out", exported)[0] == 0
+    (record,) = map(json.loads, exported.read_text().splitlines())
+    assert record["human_performance"] == pytest.approx(4.0)
+    assert record["patch_functions"] == ["slowlib.py:unique"]
+    assert gce("import", exported, "--out", tmp_path / "drafts")[0] == 0
+    assert (tmp_path / "drafts" / "dedupe" / "workload.py").read_text() == WORKLOAD
+
+
+def test_stopped_run_goes_on(gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path) -> None:
+    """What failed for our fault is done again, what was measured is not, and an attempt is kept before measuring."""
+    run = tmp_path / "run"
+    assert gce("plan", tasks, "--out", run)[0] == 0
+    measures.fail = True
+    status, _, err = gce("run", run)
+    assert status == 3
+    assert "3 of 3 attempts failed" in err
+    assert (run / "items/dedupe/human/0/attempt.json").is_file()
+    measures.fail = False
+    shutil.rmtree(run / "items" / "dedupe" / "nothing")
+    assert gce("run", run)[:2] == (0, "3 attempts measured now\n")
+    (run / "measured" / "dedupe" / "human" / "0.json").unlink()
+    assert gce("run", run)[:2] == (0, "1 attempts measured now\n")
+    assert len(measures.asked) == 4
+
+
+def test_prepared_sources_are_those_that_are_measured(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path
+) -> None:
+    """Later changes of the task's directory do not count, and a change of what was put aside is found."""
+    run = tmp_path / "run"
+    gce("plan", tasks, "--out", run)
+    assert gce("prepare", run)[:2] == (0, "1 tasks prepared now\n")
+    assert gce("prepare", run)[:2] == (0, "0 tasks prepared now\n")
+    (tasks / "dedupe" / "base" / "slowlib.py").write_text(FAST)
+    assert stages.prepared_subject(run, "dedupe").base["slowlib.py"] == SLOW.encode()
+    (run / "tasks" / "dedupe" / "base" / "slowlib.py").write_text(FAST)
+    status, _, err = gce("run", run)
+    assert status == 2
+    assert "is not as it was prepared" in err
+
+
+def test_limit_on_the_cost_ends_a_run(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandboxed()
+    monkeypatch.setenv("AGENT_KEY", "secret-key-of-the-agent")
+    run = tmp_path / "run"
+    words = ("--agents-file", agents_file(tmp_path), "--agents", "fixer", "--repeats", 2, "--max-cost", 0.2)
+    gce("plan", tasks, "--out", run, *words)
+    status, _, err = gce("run", run)
+    assert status == 3
+    assert "attempts have cost 0.25 US dollars" in err
+    assert len(stages.rows_of(run)[1]) == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "{tmp}"), "is no performance run"),
+        (("plan", "{tmp}", "--out", "{tmp}/run"), "no task.toml"),
+        (("plan", "{tasks}"), "give --out"),
+        (("plan", "{tasks}", "--out", "{tmp}/run", "--agents", "claud"), "did you mean claude?"),
+        (("plan", "{tasks}", "--out", "{tmp}"), "is no empty folder"),
+        (("export", "{tmp}", "--out", "{tmp}/x"), "is no performance run"),
+        (("report", "{tmp}", "{tmp}"), "takes one path"),
+        (("wait", "{tmp}"), "expected one of validate"),
+    ],
+)
+def test_bad_input_is_one_line(gce: Gce, tasks: Path, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    status, _, err = gce(*(word.format(tmp=tmp_path, tasks=tasks) for word in words))
+    assert status == 2
+    assert said in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("agents = 1", "tables [agents.NAME]"),
+        ("[agents.x]\n", "command: expected this field"),
+        ('[agents.x]\ncommand = "sh {nothing}"\n', "with none but {prompt_file}"),
+        ('[agents.x]\ncommand = "sh"\n', "expected {prompt}, {prompt_file} or stdin"),
+        ('[agents.x]\ncommand = "sh {prompt!r}"\n', "with none but"),
+        ('[agents.x]\ncommand = "sh {prompt}"\nseconds = 0\n', "seconds"),
+        ('[agents.x]\ncommand = "sh {prompt}"\ntime = 1\n', "expected no other fields"),
+        ('[agents.x]\npreset = "gpt"\n', "expected a preset from claude"),
+        ('[agents.human]\ncommand = "sh {prompt}"\n', "is a control"),
+        ("[agents", "is not TOML"),
+    ],
+)
+def test_file_of_agents_is_read_strictly(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "agents.toml"
+    path.write_text(text)
+    with pytest.raises(BadInput) as caught:
+        read_agents(path)
+    assert said in str(caught.value)
+
+
+def test_preset_with_other_fields(tmp_path: Path) -> None:
+    path = tmp_path / "agents.toml"
+    path.write_text('[agents.mine]\npreset = "claude"\nmax_cost = 2.5\n')
+    mine = read_agents(path)["mine"]
+    assert (mine.max_cost, mine.command, mine.stdin) == (2.5, PRESETS["claude"].command, True)
+    assert set(PRESETS) == {"claude", "codex", "trae", "openhands"}
+
+
+def test_usage_is_read_from_the_last_object() -> None:
+    agent = AgentCommand(name="x", command="x {prompt}", cost="total.usd", tokens="n")
+    assert usage_in('{"total": {"usd": 1}}\n{"total": {"usd": 2.5}, "n": 7}\nend\n', agent) == Usage(None, 7, 2.5)
+    assert usage_in('{"total": {"usd": -1}, "n": true}', agent) == Usage()
+    assert usage_in("{" * 100_000, agent) == Usage()
+
+
+def test_working_copy_is_read_without_following_links(tmp_path: Path) -> None:
+    write_working_copy({"a.py": b"1", "pkg/b.py": b"2"}, tmp_path / "code")
+    (tmp_path / "code" / "link.py").symlink_to("/etc/passwd")
+    (tmp_path / "code" / "folder").symlink_to("/etc")
+    (tmp_path / "code" / "__pycache__").mkdir()
+    (tmp_path / "code" / "__pycache__" / "a.pyc").write_bytes(b"x")
+    assert read_working_copy(tmp_path / "code") == ({"a.py": b"1", "pkg/b.py": b"2"}, ("folder", "link.py"))
+
+
+def test_every_agent_tries_every_task_before_any_tries_again() -> None:
+    plan = Plan(tasks=(PlannedTask("a", "/a"), PlannedTask("b", "/b")), repeats=2, runner="auto")
+    assert [item.key for item in plan.items][:4] == ["a/nothing/0", "a/human/0", "a/revert/0", "b/nothing/0"]
+    assert len(plan.items) == 12
+    assert plan.items[6].repeat == 1
+
+
+def test_two_processes_cannot_work_on_one_run(gce: Gce, tasks: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    gce("plan", tasks, "--out", run)
+    with RunFolder(run).locked():
+        status, _, err = gce("prepare", run)
+    assert status == 2
+    assert "another process works on" in err
+
+
+@pytest.mark.slow
+def test_real_measurement_of_a_tiny_task(gce: Gce, tasks: Path, tmp_path: Path) -> None:
+    """With the sandbox that measures: the human's form is faster, nothing and revert are not."""
+    sandboxed()
+    run = tmp_path / "run"
+    status, _, err = gce("plan", tasks, "--out", run, "--all-stages")
+    assert status == 0, err
+    found = {row.item.agent: row.comparison for row in stages.rows_of(run)[1]}
+    assert found["human"].verdict in GAINS
+    assert found["human"].reward > 0.9
+    assert {found[name].reward for name in ("nothing", "revert")} == {0.0}
