@@ -91,8 +91,8 @@ STAGES = (
         pairs=0.75,
     ),
     Stage(
-        "ties", 6_000_000, (4, 12), (0.95, 0.95), drills=0.01, plans=0.04, deadlines=0.85, other_formats=0.01, pairs=0.75,
-        paper=0.5, free=0.3, ties=0.8, rate=1e-3, batch=3072,
+        "ties", 6_000_000, (4, 12), (0.95, 0.95), drills=0.01, plans=0.04, deadlines=0.85, other_formats=0.01,
+        pairs=0.75, paper=0.5, free=0.3, ties=0.8, rate=1e-3, batch=3072,
     ),
     Stage(
         "ties in traces", 4_000_000, (4, 14), (0.95, 0.95), drills=0.02, plans=0.1, deadlines=0.35, other_formats=0.02,
@@ -297,7 +297,7 @@ def _plan_drill(stage: Stage, rng: random.Random) -> Conversation:
 
 
 def _deadline_drill(stage: Stage, rng: random.Random) -> Conversation:
-    """Which jobs are due by an hour, among durations that may be the same numbers; or the order line, for comparison."""
+    """Which jobs are due by an hour, among durations that may be the same numbers; or the order line."""
     labels = names(rng, rng.randint(3, 14), variety=stage.variety)
     if stage.ties and rng.random() < stage.ties:
         hours = sorted(rng.choices(rng.sample(range(1, 41), max(1, len(labels) // 2)), k=rng.randint(2, len(labels))))

@@ -147,7 +147,7 @@ def test_names_drawn_anew_differ_between_steps_and_tell_a_space_in_front_by_one_
 
 
 def test_a_head_of_the_start_writes_the_name_that_stood_before_an_earlier_copy_of_the_number_at_hand() -> None:
-    """Before any training, mostly: "Lamp 12, Fox 30, Roof 7 ... 30" -> Fox, read from the vectors that the head adds."""
+    """Mostly, and before any training: "Lamp 12, Fox 30, Roof 7 ... 30" -> Fox, read from what the head adds."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")

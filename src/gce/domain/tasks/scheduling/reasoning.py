@@ -26,7 +26,7 @@ DEADLINE and NUMBER are at most six ASCII digits.
 - Each `wait` gives, likewise, the next end after `from`, which the job waits for because it does not fit before. So the
   job starts at the last hour behind `wait`, or behind `from` where it waits for none.
 - `left` gives the units free while the job runs beside the jobs that are not out.
-- `running` lists the jobs that hold units then, by the hour at which they release them; those of one hour share a group.
+- `running` lists the jobs that hold units then, by the hour of their release; those of one hour share a group.
 
 A verdict never depends on the reasoning.
 """
