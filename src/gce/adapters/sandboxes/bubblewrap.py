@@ -6,7 +6,7 @@ import importlib.util
 import os
 import shutil
 
-from gce.adapters.sandboxes.process import SandboxProcess, python_command
+from gce.adapters.sandboxes.process import Program, SandboxProcess, python_command
 from gce.adapters.sandboxes.view import ROOM, throw_away_uid, view
 
 __all__ = ["bubblewrap_path", "start_bubblewrap"]
@@ -24,12 +24,12 @@ def bubblewrap_path() -> str | None:
     return bundled if os.access(bundled, os.X_OK) else None
 
 
-def start_bubblewrap() -> SandboxProcess:
-    """Start a process in its own namespaces."""
-    program = bubblewrap_path()
-    if program is None:
+def start_bubblewrap(program: Program = "inside", more: tuple[str, ...] = ()) -> SandboxProcess:
+    """Start a process in its own namespaces; it sees the paths `more`, too."""
+    bubblewrap = bubblewrap_path()
+    if bubblewrap is None:
         raise FileNotFoundError("bwrap is not installed")
-    shown = view()
+    shown = view(more)
     options = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     options += ["--unshare-cgroup-try", "--hostname", "sandbox"]
     uid = throw_away_uid()
@@ -37,10 +37,11 @@ def start_bubblewrap() -> SandboxProcess:
         # Otherwise bubblewrap would be process 1 inside, and a program of the same user could take it over.
         options += ["--as-pid-1", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534"]
     # By default, bwrap makes directories that only its user can read.
-    options += [word for path in (*shown.directories, "/dev") for word in ("--perms", "0755", "--dir", path)]
+    options += ["--size", str(ROOM), "--perms", "1777", "--tmpfs", "/tmp"]  # Before what may be shown in it.
+    options += [word for path in (*shown.directories, "/dev") if path != "/tmp" for word in ("--perms", "0755", "--dir", path)]
     options += [word for path in shown.read_only for word in ("--ro-bind", path, path)]
     options += [word for path, target in shown.links for word in ("--symlink", target, path)]
     options += [word for path in shown.hidden for word in ("--tmpfs", path, "--remount-ro", path)]
     options += [word for name in ("null", "urandom") for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
-    options += ["--size", str(ROOM), "--perms", "1777", "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
-    return SandboxProcess([program, *options, "--", *python_command(uid)])
+    options += ["--remount-ro", "/", "--chdir", "/tmp"]
+    return SandboxProcess([bubblewrap, *options, "--", *python_command(uid, program=program)])

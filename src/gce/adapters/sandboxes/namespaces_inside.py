@@ -75,6 +75,8 @@ def enter(
     _bring_up_loopback()
     _mount("none", "/", None, _REC | _PRIVATE)
     _mount("sandbox", root, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
+    os.makedirs(root + "/tmp", 0o755, exist_ok=True)  # Before what may be shown in it.
+    _mount("sandbox", root + "/tmp", "tmpfs", _NOSUID | _NODEV, f"mode=1777,size={room},nr_inodes={_MOST_FILES}")
     for path in read_only:
         _bind(path, root, _RDONLY | _NOSUID | _NODEV)
     for path, target in links:
@@ -84,8 +86,6 @@ def enter(
         _mount("sandbox", root + path, "tmpfs", _RDONLY | _NOSUID | _NODEV, "mode=755,size=4k")
     for name in ("null", "urandom"):
         _bind(f"/dev/{name}", root, 0)
-    os.makedirs(root + "/tmp", 0o755, exist_ok=True)
-    _mount("sandbox", root + "/tmp", "tmpfs", _NOSUID | _NODEV, f"mode=1777,size={room},nr_inodes={_MOST_FILES}")
     os.chdir(root)
     _checked(_LIBC.pivot_root(b".", b"."), "pivot_root")
     _checked(_LIBC.umount2(b".", _MNT_DETACH), "umount")

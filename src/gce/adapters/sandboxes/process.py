@@ -14,18 +14,21 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from gce.adapters.sandboxes.inside import MOST_BYTES, NONCE, READY
+from gce.adapters.sandboxes.frames import NONCE
+from gce.adapters.sandboxes.inside import MOST_BYTES, READY
 from gce.domain.executions import Execution, OutcomeStatus
 
-__all__ = ["Role", "SandboxProcess", "Silent", "python_command", "source_of"]
+__all__ = ["Program", "Role", "SandboxProcess", "Silent", "python_command", "source_of"]
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
 """The whole environment inside. The fixed hash seed makes the order of sets reproducible."""
 
 
 Role = Literal["candidate", "tests", "timed"]
+Program = Literal["inside", "scorers_inside"]
+"""The module that runs inside: it calls programs that a model wrote, or scorers of other frameworks."""
 
 
 class Silent(Exception):
@@ -41,14 +44,17 @@ class Silent(Exception):
 def source_of(module: str) -> str:
     """Return the source of a module that runs inside the sandbox, with the sources that it depends on."""
     files = importlib.resources.files("gce")
-    parts = [files / "adapters" / "sandboxes" / f"{module}.py"]
+    sandboxes = files / "adapters" / "sandboxes"
+    parts = [sandboxes / f"{module}.py"]
+    if module in get_args(Program):
+        parts[:0] = [sandboxes / "system_call_filter.py", sandboxes / "frames.py"]
     if module == "inside":
-        parts[:0] = [files / "domain" / "plain_values.py", files / "adapters" / "sandboxes" / "system_call_filter.py"]
+        parts[:0] = [files / "domain" / "plain_values.py"]
     first = "from __future__ import annotations\n"  # Must be the first line, once.
     return first + "\n".join(part.read_text(encoding="utf-8").replace(first, "", 1) for part in parts)
 
 
-def python_command(uid: int = 0, *, isolated: bool = True) -> list[str]:
+def python_command(uid: int = 0, *, isolated: bool = True, program: Program = "inside") -> list[str]:
     """Return the command that runs this interpreter with the program inside.
 
     If the process starts as root, it switches to the user `uid`. `isolated` installs the system call filter.
@@ -60,7 +66,7 @@ def python_command(uid: int = 0, *, isolated: bool = True) -> list[str]:
         "-S",
         "-P",
         "-c",
-        source_of("inside"),
+        source_of(program),
         str(uid),
         "isolated" if isolated else "open",
     ]
@@ -100,6 +106,10 @@ class SandboxProcess:
             "seconds": execution.seconds,
             "memory": execution.memory,
         }
+        self.give(job, deadline)
+
+    def give(self, job: Mapping[str, Any], deadline: float) -> None:
+        """Send a job, plain data for the program inside; as `begin`."""
         self._deadline = deadline
         try:
             if self._read(4 + len(READY))[4:] != READY:
@@ -108,17 +118,24 @@ class SandboxProcess:
         except Silent as silent:
             raise OSError(f"the sandbox did not start ({silent.status}): {self._complaint()}") from None
 
-    def say(self, text: str = "") -> tuple[str, str]:
-        """Send a text and receive a letter and a text; `Silent` if no answer arrives."""
+    def exchange(self, body: bytes, most: int) -> bytes:
+        """Send a body and receive one of 1 to `most` bytes; `Silent` if no answer arrives."""
         nonce = secrets.token_bytes(NONCE)
-        self._write(nonce + text.encode("ascii"))
+        self._write(nonce + body)
         size = int.from_bytes(self._read(4), "big")
-        if not NONCE < size <= MOST_BYTES + NONCE:
+        if not NONCE < size <= most + NONCE:
             raise Silent("babbled")
         reply = self._read(size)
-        if not reply.startswith(nonce) or not reply[NONCE:].isascii():
+        if not reply.startswith(nonce):
             raise Silent("babbled")
-        said = reply[NONCE:].decode("ascii")
+        return reply[NONCE:]
+
+    def say(self, text: str = "") -> tuple[str, str]:
+        """Send a text and receive a letter and a text; `Silent` if no answer arrives."""
+        reply = self.exchange(text.encode("ascii"), MOST_BYTES)
+        if not reply.isascii():
+            raise Silent("babbled")
+        said = reply.decode("ascii")
         if said[0] == "E":
             raise Silent("cpu") if said[1:] == "cpu" else Silent("ended", said[1:])
         return said[0], said[1:]

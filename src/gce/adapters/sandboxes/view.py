@@ -1,7 +1,8 @@
 """The user that a sandbox runs as, and the part of the machine's files that it sees.
 
 It sees, read-only, the interpreter, its standard library and the shared libraries that they link to. It sees no
-installed packages (one of them may hold the solutions), no home directory, no shell and no `/proc`.
+installed packages (one of them may hold the solutions) unless they are named, no home directory, no shell and no
+`/proc`.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class View:
 
 
 @cache
-def view() -> View:
-    """Return what this interpreter needs."""
+def view(more: tuple[str, ...] = ()) -> View:
+    """Return what this interpreter needs, and the existing files and directories `more`."""
     links = tuple((path, os.readlink(path)) for path in _LIBRARIES if os.path.islink(path))
     linked = {path for path, _ in links}
     python = os.path.realpath(sys.executable)
@@ -49,14 +50,16 @@ def view() -> View:
     own = [os.path.join(sys.base_prefix, "lib")] if sys.base_prefix not in ("/", "/usr") else []
     standard = [sysconfig.get_path(name, vars=_base()) for name in ("stdlib", "platstdlib")]
     wanted = [path for path in (*_LIBRARIES, *own, *map(os.path.realpath, standard)) if path not in linked]
-    wanted = [path for path in dict.fromkeys(wanted) if os.path.isdir(path)] + [python]
+    further = [os.path.realpath(path) for path in more]
+    wanted = [path for path in dict.fromkeys(wanted) if os.path.isdir(path)] + [python, *dict.fromkeys(further)]
     shown = tuple(
         path for path in wanted if not any(path != other and path.startswith(other + "/") for other in wanted)
     )
     hidden = {path for top in shown for name in _PACKAGES for path in glob.glob(f"{top}/python*/{name}")}
     hidden |= {path for top in standard for name in _PACKAGES if os.path.isdir(path := os.path.join(top, name))}
+    hidden = {path for path in map(os.path.realpath, hidden) if path not in further}
     above = {str(parent) for path in shown for parent in PurePath(path).parents} - {"/"}
-    return View(shown, links, tuple(sorted(above)), tuple(sorted(map(os.path.realpath, hidden))))
+    return View(shown, links, tuple(sorted(above)), tuple(sorted(hidden)))
 
 
 def _base() -> dict[str, str]:

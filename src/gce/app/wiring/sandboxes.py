@@ -22,7 +22,7 @@ __all__ = ["AUTO", "RUNNERS", "RUNNER_HELP", "SANDBOXES", "LazyRunner", "add_run
 
 AUTO = "auto"
 UNSAFE = "unsafe-local"
-SANDBOXES: Mapping[str, Callable[[], SandboxProcess]] = {
+SANDBOXES: Mapping[str, Callable[..., SandboxProcess]] = {
     "bubblewrap": start_bubblewrap,
     "namespaces": start_namespaces,
 }

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -27,13 +28,15 @@ from gce.domain.tasks.extraction import Extract, Extraction, NoAnswer, extractio
 from gce.domain.tasks.parts import Audit, Policy, References, Teaching
 from gce.domain.tasks.questions import ONE_TIER, Question, list_of, question_of, shown, tier_of
 from gce.domain.tasks.source import ProblemSource
-from gce.domain.tasks.task import Draw, Listed, Task, TaskTier
+from gce.domain.tasks.task import Draw, Listed, Task, TaskTier, verifier_failed
 from gce.domain.verdicts import Status, Verdict, Violation
 
-__all__ = ["GENERIC", "DrawRow", "RewardFunction", "Rows", "answer_of", "own_task"]
+__all__ = ["GENERIC", "DrawRow", "RewardFunction", "Rewards", "Rows", "answer_of", "own_task"]
 
 RewardFunction = Callable[[str, Mapping[str, Any]], Any]
 """(answer, row of the question) -> bool, number in the declared range, `Verdict` or list of them."""
+Rewards = Callable[[Sequence[tuple[str, Mapping[str, Any]]]], Iterable[Any]]
+"""[(answer, row)] -> for each what a `RewardFunction` returns, or the exception that it raises."""
 DrawRow = Callable[[random.Random, str], Mapping[str, Any]]
 """(generator, tier) -> a row; all that is drawn comes from the generator."""
 Rows = Iterable[Mapping[str, Any]]
@@ -71,8 +74,11 @@ def own_task(
     admit_at: float | None = None,
     deterministic: bool = True,
     max_tokens: int = 512,
+    rewards: Rewards | None = None,
 ) -> Task:
     """The task of these questions and this reward; see `gce.task`, which also reads files.
+
+    `rewards` gives what `reward` returns, or raises, for several answers at once.
 
     Raises:
         ValueError: in one line, what was expected, what came, and in which row.
@@ -110,6 +116,7 @@ def own_task(
         prompt=lambda question, _rng: question.prompt,
         digest=lambda question: question.digest,
         verify=judge.verify,
+        verify_all=None if rewards is None else partial(judge.verify_all, rewards),
         instance_type=Question,
         reward=_lowest_score,
         admit_at=judge.admit_at,
@@ -192,9 +199,31 @@ class _Judge:
         try:
             answer = self.extraction.answer(completion.text)
         except NoAnswer as error:
-            violation = Violation(error.kind, str(error))
-            return (Verdict("unreadable", 0.0, self.name, "1", violations=(violation,)),)
+            return self._unreadable(error)
         return self.verdicts(self.reward(answer, MappingProxyType(problem.instance.row)))
+
+    def verify_all(
+        self, rewards: Rewards, answers: Sequence[tuple[Problem, Completion]]
+    ) -> list[tuple[Verdict, ...]]:
+        """See `Task.verify_all`; an answer that cannot be judged has failed."""
+        found: dict[int, tuple[Verdict, ...]] = {}
+        asked: dict[int, tuple[str, Mapping[str, Any]]] = {}
+        for place, (problem, completion) in enumerate(answers):
+            try:
+                asked[place] = (self.extraction.answer(completion.text), problem.instance.row)
+            except NoAnswer as error:
+                found[place] = self._unreadable(error)
+        for place, returned in zip(asked, rewards([*asked.values()]), strict=True):
+            try:
+                if isinstance(returned, Exception):
+                    raise returned
+                found[place] = self.verdicts(returned)
+            except Exception as error:
+                found[place] = (verifier_failed(self.name, error),)
+        return [found[place] for place in range(len(answers))]
+
+    def _unreadable(self, error: NoAnswer) -> tuple[Verdict, ...]:
+        return (Verdict("unreadable", 0.0, self.name, "1", violations=(Violation(error.kind, str(error)),)),)
 
     def verdicts(self, returned: Any) -> tuple[Verdict, ...]:
         """What a reward returned, as verdicts; ValueError where it is nothing that a reward may be."""
