@@ -1,8 +1,8 @@
 """`reasoning-gym:NAME`: a generator of reasoning-gym, with its own scorer.
 
 Preset `default` has one tier, the generator's own configuration with the options given; preset `curriculum` has the
-levels of its difficulty curriculum, where it has one. A problem is drawn by its own seed, so that it does not depend on
-others. Splits follow from the digest of question and answer.
+levels of its difficulty curriculum that the generator accepts. A problem is drawn by an index or a seed of its own, so
+that it does not depend on others. Splits follow from the digest of question and answer.
 
 Format: https://github.com/open-thought/reasoning-gym, 0.1.25: `create_dataset`, entries of question, answer and
 metadata, `score_answer(answer, entry)` in [0, 1].
@@ -10,7 +10,9 @@ metadata, `score_answer(answer, entry)` in [0, 1].
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -48,7 +50,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     facts = described(given, scorers)
     presets = {"default": ["default"]}
     if facts["levels"]:
-        presets["curriculum"] = [f"level-{level}" for level in range(facts["levels"])]
+        presets["curriculum"] = facts["levels"]
     return drawn_task(
         given,
         scorers,
@@ -70,32 +72,41 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         raise ValueError(f"no generator {name!r}; there are {len(DATASETS)}, as {', '.join(close)}")
     dataset_of, config_of = DATASETS[name]
 
-    def config(tier: str, seed: int) -> Any:
+    def dataset(tier: str, seed: int) -> Any:
         given = {**options, "seed": seed, "size": 1}
         if tier == "default":
-            return config_of(**given)
-        curriculum = create_curriculum(name)
-        curriculum.set_global_level(int(tier.removeprefix("level-")))
-        return curriculum.generate_configuration(given)
-
-    def dataset(tier: str, seed: int) -> Any:
-        found = config(tier, seed)
+            found = config_of(**given)
+        else:
+            curriculum = create_curriculum(name)
+            curriculum.set_global_level(int(tier.removeprefix("level-")))
+            found = curriculum.generate_configuration(given)
         found.validate()
         return dataset_of(config=found)
 
-    @lru_cache(maxsize=256)
-    def drawn(tier: str, seed: int) -> tuple[Any, Any]:
-        generator = dataset(tier, seed)
-        return generator, generator[0]
+    def levels() -> dict[str, Any]:
+        """Data sets of the curriculum's levels whose configuration the generator accepts."""
+        found: dict[str, Any] = {}
+        attributes = create_curriculum(name).attributes.values() if name in CURRICULA else ()
+        for level in range(max((len(each.levels) for each in attributes), default=0)):
+            with suppress(Exception):  # What `validate` raises is an AssertionError in most.
+                found[f"level-{level}"] = dataset(f"level-{level}", 0)
+        return found
 
-    scoring = lru_cache(maxsize=32)(lambda tier: dataset(tier, 0))
+    # Made once, in the process that all scorers are forked from.
+    made = {"default": dataset("default", 0), **levels()}
+    by_index = _by_index(made["default"])
+
+    @lru_cache(maxsize=256)
+    def drawn(tier: str, seed: int) -> Any:
+        random.seed(seed)  # Some generators draw from the global one.
+        return made[tier][seed] if by_index else dataset(tier, seed)[0]
 
     @lru_cache(maxsize=256)
     def kept(text: str) -> Any:
         return from_text(text)
 
     def draw(tier: str, seed: int) -> dict[str, Any]:
-        _, entry = drawn(tier, seed)
+        entry = drawn(tier, seed)
         question, answer = entry["question"], entry["answer"]
         if not isinstance(question, str):
             raise TypeError(f"expected a question as text, got {type(question).__name__}")
@@ -109,18 +120,22 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         return row if answer is None else {**row, "answer": str(answer)}
 
     def score(answer: str, row: Mapping[str, Any]) -> float:
-        if row["entry"]:
-            return float(scoring(row["level"]).score_answer(answer, kept(row["entry"])))
-        generator, entry = drawn(row["level"], row["seed"])
+        entry = kept(row["entry"]) if row["entry"] else drawn(row["level"], row["seed"])
         if digest_of(entry["question"], entry["answer"]) != row["digest"]:
             raise ValueError("the generator makes another problem from the same seed")
-        return float(generator.score_answer(answer, entry))
+        return float(made[row["level"]].score_answer(answer, entry))
 
-    levels = 0
-    if name in CURRICULA:
-        levels = max((len(each.levels) for each in create_curriculum(name).attributes.values()), default=0)
-    dataset("default", 0)
-    return {"describe": lambda: {"levels": levels}, "draw": draw, "score": score}
+    names = [tier for tier in made if tier != "default"]
+    return {"describe": lambda: {"levels": names}, "draw": draw, "score": score}
+
+
+def _by_index(dataset: Any) -> bool:
+    """Whether a data set gives different problems by any index: making a new one for each is slow in some."""
+    try:
+        random.seed(0)
+        return bool(dataset[10**6]["question"] != dataset[10**6 + 1]["question"])
+    except Exception:  # Of one that makes all its problems at first.
+        return False
 
 
 def digest_of(question: str, answer: Any) -> str:

@@ -63,7 +63,7 @@ class Limits:
     """Of waiting for the framework to be imported."""
     memory: int = field(default=4 * 2**30, validator=validators.ge(2**26))
     """Address space of one process, in bytes."""
-    renew: int = field(default=256, validator=validators.ge(1))
+    renew: int = field(default=64, validator=validators.ge(1))
     """Calls after which a new process is forked, so that no call finds what an earlier one left in memory; with 1, no
     call does."""
 
