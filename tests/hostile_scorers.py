@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import ctypes
 import json
 import os
@@ -34,12 +35,10 @@ def hostile(prompts: list[Any], completions: list[str], answer: list[str], **col
 
 def _write_everywhere(_argument: str) -> None:
     """Verdicts, on every descriptor there is."""
-    for text in (b'V1.0', b"V1.0\n", (5).to_bytes(4, "big") + b"\0V1.0", (20).to_bytes(4, "big") + b"0" * 16 + b"V1.0"):
+    for text in (b"V1.0", b"V1.0\n", (5).to_bytes(4, "big") + b"\0V1.0", (20).to_bytes(4, "big") + b"0" * 16 + b"V1.0"):
         for fd in range(256):
-            try:
+            with contextlib.suppress(OSError):
                 os.write(fd, text)
-            except OSError:
-                pass
 
 
 def _say_it(_argument: str) -> None:

@@ -93,9 +93,7 @@ def described(given: Given, scorers: Scorers) -> Mapping[str, Any]:
     return found
 
 
-def listed_task(
-    given: Given, scorers: Scorers, rows: Iterable[Mapping[str, Any]], label: str, **options: Any
-) -> Task:
+def listed_task(given: Given, scorers: Scorers, rows: Iterable[Mapping[str, Any]], label: str, **options: Any) -> Task:
     """The task of a list of rows, which `score` of the worker scores; see `own_task` for the options."""
     return _made(given, scorers, list(rows), label, **options)
 

@@ -22,7 +22,6 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
-import gce
 from gce.adapters.sandboxes.process import SandboxProcess, Silent
 from gce.adapters.sandboxes.scorers_inside import MOST_VALUE, put_together, taken_apart
 from gce.errors import one_line
@@ -35,6 +34,9 @@ BATCH_BYTES = 2**22
 """Size of calls, in bytes, from which on no more are sent with them."""
 SLACK = 60.0
 """Seconds for starting a worker, and for what a busy machine adds to a list of calls."""
+
+_PACKAGE = Path(__file__).parents[2]
+"""The directory of `gce`."""
 
 Call = Sequence[Any]
 """[function, argument ...], plain data as JSON has it."""
@@ -181,11 +183,10 @@ def _value(answer: bytes) -> Any:
 def _installed() -> list[str]:
     """Directories of installed packages, and this package."""
     places = [*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    return [*filter(os.path.isdir, places), str(Path(gce.__file__).parent)]
+    return [*filter(os.path.isdir, places), str(_PACKAGE)]
 
 
 def _search_path() -> list[str]:
     """Where modules are found inside: the standard library, installed packages, and this package."""
-    here = str(Path(gce.__file__).parent.parent)
     standard = [path for path in sys.path if path.startswith(sys.base_prefix) or path.endswith(".zip")]
-    return list(dict.fromkeys([*standard, *filter(os.path.isdir, _installed()[:-1]), here]))
+    return list(dict.fromkeys([*standard, *filter(os.path.isdir, _installed()[:-1]), str(_PACKAGE.parent)]))

@@ -38,7 +38,8 @@ def start_bubblewrap(program: Program = "inside", more: tuple[str, ...] = ()) ->
         options += ["--as-pid-1", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534"]
     # By default, bwrap makes directories that only its user can read.
     options += ["--size", str(ROOM), "--perms", "1777", "--tmpfs", "/tmp"]  # Before what may be shown in it.
-    options += [word for path in (*shown.directories, "/dev") if path != "/tmp" for word in ("--perms", "0755", "--dir", path)]
+    made = [path for path in (*shown.directories, "/dev") if path != "/tmp"]
+    options += [word for path in made for word in ("--perms", "0755", "--dir", path)]
     options += [word for path in shown.read_only for word in ("--ro-bind", path, path)]
     options += [word for path, target in shown.links for word in ("--symlink", target, path)]
     options += [word for path in shown.hidden for word in ("--tmpfs", path, "--remount-ro", path)]

@@ -2,7 +2,8 @@
 
 This file must stand alone: it is passed to `python -c` after the sources of `gce.domain.plain_values`,
 `system_call_filter` and `frames`, with only the standard library. The keeper first reports that it is ready; the first
-frame from outside is the job, as JSON. Then outside and child take turns, with the keeper between them. From outside comes a nonce and a text; the keeper gives the child the text with a fresh token. What the
+frame from outside is the job, as JSON. Then outside and child take turns, with the keeper between them. From outside
+comes a nonce and a text; the keeper gives the child the text with a fresh token. What the
 child sends with that token goes out with the nonce. The child is forked before the first nonce arrives, and can reach
 neither the channel nor the keeper's memory. In the role `timed`, each nonce gets a child of its own, which loads the
 program, makes one call and is killed; the keeper puts the child's processor time behind the letter. Such a child is

@@ -1,7 +1,7 @@
 """The program inside a sandbox that calls scorers of other frameworks: a keeper, a loader, and one scorer at a time.
 
-This file must stand alone: it is passed to `python -c` after the sources of `system_call_filter` and `frames`, with only
-the standard library. The keeper holds the channel to the outside and runs none of the scorers' code. It forks the
+This file must stand alone: it is passed to `python -c` after the sources of `system_call_filter` and `frames`, with
+only the standard library. The keeper holds the channel to the outside and runs none of the scorers' code. It forks the
 loader, which imports them once. For each share of the calls the loader forks a scorer, which inherits what was loaded
 and shares one socket with the keeper.
 
@@ -19,6 +19,7 @@ end), ended (the process did), protocol (it broke the protocol), skipped (too ma
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import importlib
 import json
@@ -140,10 +141,8 @@ class _Keeper:
             self._scorer.close()
             self._scorer = None
             if self._pid > 1:
-                try:
+                with contextlib.suppress(OSError):
                     os.kill(self._pid, signal.SIGKILL)
-                except OSError:
-                    pass
 
     def _fork(self) -> bytes:
         """Have a new scorer forked; why not, as the answer to a call, where that fails."""

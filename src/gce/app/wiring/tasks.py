@@ -63,8 +63,9 @@ TASK_HELP = (
 
 
 def find_task(name: str) -> Task:
-    """A task by its name or as module:ATTR, behind which @FILE may stand, and behind that @fold-K-of-N; or one of
-    another framework, as FRAMEWORK:NAME.
+    """A task by its name or as module:ATTR, behind which @FILE may stand, and behind that @fold-K-of-N.
+
+    One of another framework goes by FRAMEWORK:NAME.
 
     Raises:
         BadInput: nothing of that name, it is no task, the file has no problems for it, or it has no such fold.

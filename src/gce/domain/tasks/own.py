@@ -202,9 +202,7 @@ class _Judge:
             return self._unreadable(error)
         return self.verdicts(self.reward(answer, MappingProxyType(problem.instance.row)))
 
-    def verify_all(
-        self, rewards: Rewards, answers: Sequence[tuple[Problem, Completion]]
-    ) -> list[tuple[Verdict, ...]]:
+    def verify_all(self, rewards: Rewards, answers: Sequence[tuple[Problem, Completion]]) -> list[tuple[Verdict, ...]]:
         """See `Task.verify_all`; an answer that cannot be judged has failed."""
         found: dict[int, tuple[Verdict, ...]] = {}
         asked: dict[int, tuple[str, Mapping[str, Any]]] = {}

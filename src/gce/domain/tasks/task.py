@@ -16,7 +16,17 @@ from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.reward import Reward, all_right
 from gce.domain.verdicts import Step, Verdict, Violation
 
-__all__ = ["Draw", "Drawn", "Listed", "Task", "TaskTier", "nothing_to_run", "of_listed", "verifier_failed", "without_thinking"]
+__all__ = [
+    "Draw",
+    "Drawn",
+    "Listed",
+    "Task",
+    "TaskTier",
+    "nothing_to_run",
+    "of_listed",
+    "verifier_failed",
+    "without_thinking",
+]
 
 _SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Draw = Callable[[str, str, random.Random, Any], Any]
