@@ -1,4 +1,4 @@
-"""The alarm where all rewards are equal while answers differ, the tag that answers stand in, and judging several at once."""
+"""The alarm where all rewards are equal while answers differ, tags around answers, and judging several at once."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (directory / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (directory / "hostile_scorers.py").write_text((HERE / "hostile_scorers.py").read_text())
     (directory / "run.sqlite").write_text("secret")
+    directory.chmod(0o755)
     before = Path.cwd()
     os.chdir(directory)
     yield directory
@@ -77,12 +78,14 @@ def test_an_honest_scorer_keeps_the_contracts(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "attack", ["write", "print", "fork", "thread", "connect", "read run.sqlite", "list .", "run", "allocate"]
+    "attack",
+    ["write", "print", "fork", "thread", "connect", "read run.sqlite", "list .", "read beside", "run", "allocate"],
 )
 def test_no_attack_makes_a_verdict_right(hostile: Task, place: Path, attack: str) -> None:
     """The attack's own verdict is wrong or failed, and so are those of the answers around it."""
     if attack.startswith(("read", "list")):
         attack = attack.replace("run.sqlite", str(place / "run.sqlite")).replace(" .", f" {place}")
+        attack = attack.replace("beside", str(HERE / "conftest.py"))  # The module's own folder.
     right = str(problem_of(hostile).instance.row["answer"])
     before, found, after, own = answered(hostile, ["wrong", attack, "wrong too", right])
     assert before.outcome == "wrong"

@@ -73,7 +73,7 @@ class Limits:
 class Scorers:
     """A worker process, started at the first call and again where it ended. Thread-safe.
 
-    `files` are files and directories that it sees besides installed packages.
+    `files` are files and directories that it sees besides installed packages, `path` where it finds modules among them.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class Scorers:
     ) -> None:
         self.limits = limits or Limits()
         self._start = start
-        shown = [*_installed(), *map(str, files), *map(str, path)]
-        self._files = tuple(dict.fromkeys(map(os.path.realpath, shown)))
+        # Of the directories in `path`, only what `files` names is shown.
+        self._files = tuple(dict.fromkeys(map(os.path.realpath, [*_installed(), *map(str, files)])))
         self._job = {
             "module": module,
             "arguments": dict(arguments),
-            "path": [*map(str, path), *_search_path()],
+            "path": [*map(os.path.realpath, path), *_search_path()],
             "seconds": self.limits.seconds,
             "wait": self.limits.wait,
             "loading": self.limits.loading,
