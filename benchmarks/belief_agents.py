@@ -256,8 +256,8 @@ def main(argv: Iterable[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print every effect with its standard error as JSON")
     options = parser.parse_args(None if argv is None else list(argv))
     seeds = {seed: table(options.n, seed) for seed in SEEDS}
-    failures = weak(table(options.population, POPULATION_SEED), options.n)
-    failures += unexpected(seeds)
+    population = table(options.population, POPULATION_SEED)
+    failures = weak(population, options.n) + unexpected(seeds)
     if options.json:
         for seed, found in seeds.items():
             for agent, metric, cell in cells():
@@ -266,6 +266,7 @@ def main(argv: Iterable[str] | None = None) -> int:
                 print(json.dumps({"seed": seed, "agent": agent, "metric": metric, "expected": cell, **numbers}))
     else:
         _print(seeds[SEEDS[0]])
+        _print_small(population, options.n)
     for each in failures:
         print(f"seed {each.seed}: {each.agent}, {each.metric}: {each.reason}", file=sys.stderr)
     print(f"{len(failures)} cells of {len(SEEDS)} seeds other than expected", file=sys.stderr)
@@ -282,6 +283,14 @@ def _print(found: Mapping[str, Row]) -> None:
             effect, cell = found[agent][metric], EXPECTED[agent].split()[place]
             shown.append(f"{cell} {effect.value:.3f}" if effect and cell != "=" else cell)
         print(f"| {metric} | " + " | ".join(shown) + " |")
+
+
+def _print_small(population: Mapping[str, Row], n: int) -> None:
+    """The effects in the population of cells marked ~, in standard errors at n, as a table."""
+    print("\n| agent | metric | standard errors |\n|---|---|---|")
+    for agent, metric, cell in cells():
+        if cell == "~" and (effect := population[agent][metric]):
+            print(f"| {agent} | {metric} | {effect.value / _error_at(effect, n):.1f} |")
 
 
 if __name__ == "__main__":

@@ -69,6 +69,14 @@ class Stage:
     """Share of problems in sentences of the corpus's own, and likewise of those with names other than letters."""
     slips: float = 0.0
     """Share of jobs whose duration the scheduler misreads by one."""
+    paper: float = 0.15
+    """Share of problems drawn as in the preset `paper`, where every job may have a deadline."""
+    free: float = 0.9
+    """Share of problems in which some jobs lose their deadline."""
+    ties: float = 0.0
+    """Share of drills of deadlines in which jobs may be due at the same hour."""
+    rate: float | None = None
+    """Learning rate at its first step, from which it falls to the last of all; None for the whole run's schedule."""
     batch: int = 4096
     """Tokens of one optimizer step."""
 
@@ -76,11 +84,15 @@ class Stage:
 STAGES = (
     Stage("look-ups", 300_000, (2, 4), (0.9, 0.9), drills=0.7, plans=0.2, pairs=0.0, batch=1024),
     Stage("steps", 3_000_000, (2, 5), (0.9, 0.9), drills=0.06, plans=0.4, deadlines=0.15, pairs=0.3, batch=3072),
-    Stage("traces", 7_000_000, (3, 10), (0.9, 0.9), drills=0.06, plans=0.2, deadlines=0.12, other_formats=0.04),
+    Stage("traces", 10_000_000, (3, 10), (0.9, 0.9), drills=0.06, plans=0.2, deadlines=0.12, other_formats=0.04),
     Stage("deadlines", 1_000_000, (3, 12), (0.9, 0.9), drills=0.06, plans=0.1, deadlines=0.6),
     Stage(
-        "long traces", 12_500_000, (4, 14), (0.95, 0.95), drills=0.04, plans=0.12, deadlines=0.04, other_formats=0.03,
+        "long traces", 25_000_000, (4, 14), (0.95, 0.95), drills=0.04, plans=0.2, deadlines=0.15, other_formats=0.03,
         pairs=0.75,
+    ),
+    Stage(
+        "ties", 5_000_000, (4, 12), (0.95, 0.95), drills=0.02, plans=0.1, deadlines=0.7, other_formats=0.02, pairs=0.75,
+        paper=0.5, free=0.3, ties=0.8, rate=8e-4,
     ),
     Stage(
         "careless", 1_200_000, (3, 12), (0.57, 0.35), drills=0.04, plans=0.1, other_formats=0.1, slips=0.01, batch=6144
@@ -115,7 +127,7 @@ def _first_plan(instance: Instance) -> Solution:
 
 def _tier(stage: Stage, rng: random.Random) -> tuple[Tier, str]:
     """A tier with one family, or two, at a number of jobs drawn from the stage; never all three."""
-    preset, tiers = ("paper", PAPER) if rng.random() < 0.15 else ("grounded", GROUNDED)
+    preset, tiers = ("paper", PAPER) if rng.random() < stage.paper else ("grounded", GROUNDED)
     tiers = tuple(tier for tier in tiers if not tier.curriculum_level)
     single = [tier for tier in tiers if not tier.subtypes and len(tier.families) < 3]
     pairs = [subtype for tier in tiers for subtype in tier.subtypes]
@@ -140,7 +152,7 @@ def _instance_of_a_tier(stage: Stage, rng: random.Random) -> Instance | None:
         instance = draw_instance(tier, preset, rng, _first_plan, tries=TRIES_PER_TIER)
     except NoProblem:
         return None
-    if rng.random() < 0.9:
+    if rng.random() < stage.free:
         instance = _without_some_deadlines(instance, rng)
     return renamed(instance, rng) if rng.random() < stage.variety else instance
 
@@ -256,7 +268,7 @@ def _plan_drill(stage: Stage, rng: random.Random) -> Conversation:
         edges = rng.sample(pairs, rng.randint(1, max(1, min(len(pairs), round(1.2 * len(plan))))))
     first = {before for before, _ in edges}
     due = rng.choice((1.0, 0.8, 0.5))
-    draw = rng.choices if rng.random() < TIES else rng.sample
+    draw = rng.choices if rng.random() < max(TIES, stage.ties) else rng.sample
     hours = {
         label: hour
         for label, hour in zip(labels, draw(range(1, 51), k=len(labels)), strict=True)
@@ -281,9 +293,12 @@ def _plan_drill(stage: Stage, rng: random.Random) -> Conversation:
 
 
 def _deadline_drill(stage: Stage, rng: random.Random) -> Conversation:
-    """Which job is due by an hour, among durations that may be the same numbers; or the order line, for comparison."""
+    """Which jobs are due by an hour, among durations that may be the same numbers; or the order line, for comparison."""
     labels = names(rng, rng.randint(3, 14), variety=stage.variety)
-    hours = sorted(rng.sample(range(1, 41), rng.randint(2, len(labels))))
+    if stage.ties and rng.random() < stage.ties:
+        hours = sorted(rng.choices(rng.sample(range(1, 41), max(1, len(labels) // 2)), k=rng.randint(2, len(labels))))
+    else:
+        hours = sorted(rng.sample(range(1, 41), rng.randint(2, len(labels))))
     due = dict(zip(rng.sample(labels, len(hours)), hours, strict=True))
     instance = Instance([Job(label, rng.randint(1, 6), deadline=due.get(label)) for label in labels])
     phrases = composed_phrases(rng) if rng.random() < stage.variety else TAUGHT
@@ -291,8 +306,9 @@ def _deadline_drill(stage: Stage, rng: random.Random) -> Conversation:
     if rng.random() < 0.5:
         text = order_text(instance, by_deadline(instance, labels), deadlines=True)
         return Message("user", "\n".join([*prompt, ORDER_ONLY])), Message("assistant", text)
-    asked = rng.choices(sorted(due), k=QUESTIONS)
-    text = f"Due: {', '.join(f'{due[label]} {label}' for label in asked)}"
+    asked = [due[label] for label in rng.choices(sorted(due), k=QUESTIONS)]
+    by_hour = {hour: " ".join(label for label in labels if due.get(label) == hour) for hour in asked}
+    text = f"Due: {', '.join(f'{hour} {by_hour[hour]}' for hour in asked)}"
     return Message("user", "\n".join([*prompt, DEADLINES_ONLY])), Message("assistant", text)
 
 

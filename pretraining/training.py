@@ -116,11 +116,13 @@ def groups(
         pool, skipped = pool + 1, 0
 
 
-def rate(tokens: int, total: int, step: int) -> float:
-    """Learning rate: warm-up, then half a cosine."""
-    share = min(1.0, tokens / total)
+def rate(stage: Stage, progress: dict[str, float], total: int) -> float:
+    """Learning rate: warm-up, then half a cosine over `total` tokens; in a stage with a rate of its own, a line."""
+    if stage.rate is not None:
+        return stage.rate + (LAST_RATE - stage.rate) * progress["stage_tokens"] / stage.tokens
+    share = min(1.0, progress["tokens"] / total)
     cosine = LAST_RATE + (PEAK_RATE - LAST_RATE) * 0.5 * (1 + math.cos(math.pi * share))
-    return cosine * min(1.0, (step + 1) / WARM_UP_STEPS)
+    return cosine * min(1.0, (progress["step"] + 1) / WARM_UP_STEPS)
 
 
 class StepAccuracy:
@@ -222,6 +224,7 @@ def _work(
     optimizers = _optimizers(model)
     stages = [evolve(stage, tokens=int(stage.tokens * scale)) for stage in STAGES]
     total = sum(stage.tokens for stage in stages)
+    scheduled = sum(stage.tokens for stage in stages if stage.rate is None)
     progress = {"stage": 0, "tokens": 0, "stage_tokens": 0, "step": 0, "seconds": 0.0}
     place = Place()
     checkpoint = directory / "checkpoint.pt"
@@ -264,7 +267,7 @@ def _work(
         for ids, weights, behind in groups(stage, encode, seed, shard=shard, shards=shards, place=place):
             if progress["stage_tokens"] >= stage.tokens:
                 break
-            now_rate = rate(int(progress["tokens"]), total, int(progress["step"]))
+            now_rate = rate(stage, progress, scheduled)
             redraw(embeddings, head, names, DEVIATION, seed, shard, int(progress["step"]))
             gradient.zero_()
             extra = _backward(model, ids, weights)

@@ -254,6 +254,25 @@ def test_labels_say_what_differs_if_it_is_short() -> None:
     assert [*labels([one, evolve(one, model="elsewhere/a")]).values()] == ["S1", "S2"], "labels tell setups apart"
 
 
+def test_labels_say_the_settings_that_differ_and_no_others() -> None:
+    base = Setup("beliefs/w", "org/a", "zero-shot", settings=(("evaluator", '"verifier"'),))
+    slow, fast = (
+        evolve(
+            base,
+            trained="raft",
+            settings=(("evaluator", '"verifier"'), ("lora.rank", "8"), ("optimizer.learning_rate", rate)),
+        )
+        for rate in ("0.1", "0.2")
+    )
+    assert labels([slow, fast]) == {slow: "learning_rate 0.1", fast: "learning_rate 0.2"}
+    assert labels([base, slow]) == {base: "not trained", slow: "raft"}
+    assert [*labels([base, slow, fast]).values()] == [
+        "not trained",
+        "raft, learning_rate 0.1",
+        "raft, learning_rate 0.2",
+    ]
+
+
 def test_recompute_for_all_stages_or_for_one() -> None:
     assert recompute_of(()) == Recompute("never", "missing", "missing")
     assert recompute_of(("beliefs=all",)) == Recompute("all", "missing", "missing")
@@ -379,6 +398,25 @@ def test_the_effect_of_training_by_run_and_over_seeds(
     assert count == 2 and name in {each["label"] for each in found["catalogue"]}
     means = [found["training"][f"seed-{seed}"]["gain"]["mean"]["value"] for seed in (0, 1)]
     assert gain["value"] == pytest.approx(sum(means) / 2)
+
+
+def test_runs_of_one_algorithm_with_other_settings_are_other_setups(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their bases are one setup: nothing that differs has been used yet."""
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+    sizes = ("--problems", 3, "--rollouts", 2, "--iterations", 1, "--updates", 1, "--dev", 0, "--test", 4)
+    for name, seed, rate in (("a", 0, "0.01"), ("b", 1, "0.01"), ("c", 0, "0.02")):
+        more = ("--seed", seed, "--learning-rate", rate, "--run-dir", tmp_path / "runs" / name)
+        assert gce("train", *TOY, *sizes, *more) == 0
+    found = analyzed(capsys, tmp_path / "runs")
+    told = {each["run"]: each["label"] for each in found["catalogue"]}
+    assert told["a"] == told["b"] == "raft, learning_rate 0.01" and told["c"] == "raft, learning_rate 0.02"
+    assert {each["label"] for each in found["catalogue"]} == {"not trained", told["a"], told["c"]}
+    assert {name: count for name, (count, _) in found["across_seeds"].items()} == {told["a"]: 2}
+    assert gce("analyze", tmp_path / "runs") == 0
+    shown = capsys.readouterr().out
+    assert "optimizer.learning_rate" in shown and "optimizer.weight_decay" not in shown
 
 
 def test_a_page_is_written_once(evaluated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

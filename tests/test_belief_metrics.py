@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.belief_agents import cells, unexpected
+from benchmarks.belief_agents import METRICS as TABULATED
+from benchmarks.belief_agents import cells, main, unexpected
 from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.conversations import Conversation
@@ -344,3 +346,25 @@ def test_metrics_of_100_000_answers_take_seconds() -> None:
     assert sycophancy.agreement_gap(one, other, third, outcome, problem=of)
     assert judge_correlation(one, other, problem=of) and judge_preference(one, other, problem=of)
     assert time.process_time() - start < 10.0
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "belief-metrics.md"
+
+
+def test_the_page_shows_the_expected_signs() -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.read_text().splitlines()]
+    (agents,) = (row[1:] for row in rows if row[:2] == ["metric", "exact Bayes"])
+    shown = {
+        (agent, row[0]): cell.split()[0]
+        for row in rows
+        if row and row[0] in TABULATED and len(row) == len(agents) + 1
+        for agent, cell in zip(agents, row[1:], strict=True)
+    }
+    assert shown == {(agent, metric): cell for agent, metric, cell in cells()}
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    page = PAGE.read_text()
+    assert all(table.strip() in page for table in capsys.readouterr().out.split("\n\n"))

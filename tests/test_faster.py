@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import keyword
+import re
 import signal
 import tokenize
 from collections.abc import Callable, Iterator
@@ -115,6 +116,18 @@ def test_no_name_is_a_keyword_or_used_twice() -> None:
     names = [name for choices in generate._NAMES.values() for name in choices]
     assert len(set(names)) == len(names)
     assert not [name for name in names if keyword.iskeyword(name) or hasattr(builtins, name)]
+
+
+def test_the_elementwise_step_reaches_every_residue() -> None:
+    """Few different numbers would leave the slow form little to do."""
+    blocks = range(-10 * 1024, 10 * 1024)  # An exclusive or with at most 999 maps these numbers to themselves.
+    for number in range(400):
+        function = draw_slow_function(1 + number % LEVELS, python_generator("test", "step", number))
+        head, _, rest = function.slow.partition("\n    ")
+        step = rest.partition("\n")[0].partition(" = ")[2]
+        modulus = int(re.search(r"% (\d+) for", step)[1])  # type: ignore[index]
+        values = called(f"{head}\n    return {step}", function.entry_point)(list(blocks))
+        assert set(values) == set(range(modulus)), step
 
 
 def test_every_placeholder_is_filled_in() -> None:

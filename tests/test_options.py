@@ -9,13 +9,16 @@ import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.app import cli
+from gce.app.cli import main
 from gce.app.options import (
+    MOST_LISTED,
     NAME,
     NAMES,
     PATH,
@@ -40,6 +43,7 @@ from gce.app.parser import Parser
 from gce.app.settings.config_file import Assignment
 from gce.app.settings.records import all_settings
 from gce.app.settings.values import with_recipe
+from gce.app.wiring.names import find_strategy
 from gce.errors import BadInput
 
 NO_NUMBERS = [
@@ -238,6 +242,35 @@ def test_a_refusal_is_short_whatever_came(value: object) -> None:
     assert len(said) < 200 and "\n" not in said
 
 
+def test_a_refusal_lists_a_few_names_and_of_many_the_nearest_and_the_command_that_lists_all() -> None:
+    few, many = tuple("abc"), (*(f"name-{number}" for number in range(MOST_LISTED)), "scripted")
+    assert refusal(Choice(few), "d") == "one of a, b, c, got 'd'"
+    kind = ChoiceOrOwn(many, listed_by="gce tasks")
+    assert (
+        refusal(kind, "scriptd")
+        == "one of 13 names, such as scripted (gce tasks lists all), or your own as module:ATTR, got 'scriptd'"
+    )
+    first = "one of 13 names, such as name-0, name-1, name-2, got "
+    assert refusal(Choice(many), 17) == f"{first}17" and refusal(Choice(many), "?") == f"{first}'?'"
+    with pytest.raises(argparse.ArgumentTypeError, match=r"^expected one of 13 names, .*; did you mean scripted\?$"):
+        kind("scriptd")
+    with pytest.raises(BadInput, match=r"^no strategy 'jugde': choose one of 20 names, such as judge.* lists all"):
+        find_strategy("jugde")
+    assert find_strategy("judge").name == "judge"
+
+
+def test_every_long_choice_says_which_command_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
+    kinds: list[Any] = [*(each.kind for each in all_settings().values()), *(each.type for _, each in options())]
+    kinds = [getattr(each, "item", each) for each in kinds]
+    long = {each for each in kinds if len(getattr(each, "names", ())) > MOST_LISTED}
+    assert len(long) >= 3
+    for command, names in {(each.listed_by, each.names) for each in long}:
+        with pytest.raises(SystemExit):
+            main(command.split()[1:])
+        shown = "".join(capsys.readouterr().out.split())
+        assert not [name for name in names if name.removeprefix("trained-").replace(" ", "") not in shown]
+
+
 @given(st.text() | st.floats().map(repr) | st.integers().map(str))
 def test_a_kind_reads_text_or_refuses_it_and_takes_what_it_read(text: str) -> None:
     for kind in (SEED, SHARE, TEMPERATURE, NAME, NAMES, SEEDS, Choice(("a", "b"))):
@@ -266,7 +299,7 @@ def test_a_setting_of_a_python_caller_has_the_bounds_of_its_option(name: str, va
         return
     with pytest.raises(BadInput, match=f"^{name} must be") as caught:
         with_recipe("gce", {name: value})
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("value", [{}, {"T0": 0}, {"T0": 1.5}, {"": 1}, {1: 1}, [1], {"T0": 10**20}, {"T0": True}])

@@ -21,6 +21,7 @@ import gce
 from gce.adapters.models.batches import BatchModel
 from gce.adapters.models.commands import CommandModel
 from gce.adapters.models.human import HumanModel
+from gce.adapters.models.ledger import Ledger
 from gce.adapters.models.request_hash import request_hash
 from gce.adapters.models.wrappers.cached import Cached
 from gce.app import cli
@@ -28,6 +29,7 @@ from gce.app.evaluation.several_models import answers_of_model
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
 from gce.domain.problems import Message
+from gce.domain.spending import Limits, Price, Used
 from gce.errors import BadInput, ModelError, SettingError, Unfinished
 from gce.ports.model import Sampler
 
@@ -588,6 +590,77 @@ def test_a_batch_is_a_model_of_the_command_line(
     (tmp_path / "jobs" / "answers.jsonl").write_text("".join(lines))
     assert evaluate("--model", "batch:jobs#toy") == 0
     assert evaluate("--model", "batch:#toy") == 2
+
+
+def ledger(cost: float) -> Ledger:
+    return Ledger(Limits(cost=cost))
+
+
+def test_a_batch_counts_at_the_most_before_it_is_written_and_at_what_it_used_afterwards(tmp_path: Path) -> None:
+    """14 bytes and twice 16 tokens at $2, 40 tokens at $8 a million: $412 for a million such requests."""
+    price, other = Price(2.0, 8.0), evolve(REQUEST, key="l", stop=("!",))
+    low = ledger(0.000_823)
+    with pytest.raises(Unfinished, match=r"^max_cost is reached, or the next 2 requests could exceed it: 0 requests"):
+        list(BatchModel(tmp_path / "b", "toy", ledger=low, price=price).sample([REQUEST, other]))
+    assert not (tmp_path / "b").exists()
+    with pytest.raises(Unfinished, match="2 of them written"):
+        list(BatchModel(tmp_path / "b", "toy", ledger=ledger(0.000_824), price=price).sample([REQUEST, other]))
+    first, _ = asked_in(tmp_path / "b" / "requests-1.jsonl")
+    (tmp_path / "b" / "out.jsonl").write_text(line_of(first))
+    read = ledger(0.000_824)
+    model = BatchModel(tmp_path / "b", "toy", ledger=read, price=price)
+    for _ in range(2):  # An answer counts once: 9 tokens at $2 and 2 at $8 a million.
+        with pytest.raises(Unfinished, match="1 requests have no answer yet"):
+            list(model.sample([REQUEST, other]))
+        assert read.used == Used(1, 9, 2, 0.000_034)
+
+
+def test_what_waits_for_an_answer_counts_beside_what_would_be_written(tmp_path: Path) -> None:
+    price, other = Price(2.0, 8.0), evolve(REQUEST, key="l", stop=("!",))
+    with pytest.raises(Unfinished, match="1 of them written"):
+        list(BatchModel(tmp_path, "toy", ledger=ledger(0.0005), price=price).sample([REQUEST]))
+    with pytest.raises(Unfinished, match="max_cost is reached, or the next 2 requests"):
+        list(BatchModel(tmp_path, "toy", ledger=ledger(0.0005), price=price).sample([REQUEST, other]))
+    assert [path.name for path in tmp_path.iterdir()] == ["requests-1.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("response", "used"),
+    [
+        ({"status_code": 400, "body": {"error": {"message": "oh"}}}, Used(1)),
+        ({"status_code": 500, "body": {"error": {"message": "oh"}}}, Used(1, 46, 40, 0.000_412)),
+        ({"body": {"choices": [{"message": {"content": "4"}}]}}, Used(1, 46, 40, 0.000_412)),
+    ],
+)
+def test_an_answer_of_a_batch_without_a_count_may_have_cost_the_most(tmp_path: Path, response: Any, used: Used) -> None:
+    found = ledger(1.0)
+    model = BatchModel(tmp_path, "toy", ledger=found, price=Price(2.0, 8.0))
+    with pytest.raises(Unfinished):
+        list(model.sample([REQUEST]))
+    (tmp_path / "out.jsonl").write_text(line_of(asked_in(tmp_path / "requests-1.jsonl")[0], **response))
+    list(BatchModel(tmp_path, "toy", ledger=(read := ledger(1.0)), price=Price(2.0, 8.0)).sample([REQUEST]))
+    assert read.used == used
+
+
+def test_a_batch_is_held_to_a_limit_of_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ("--model", "batch:jobs#openai:gpt-4.1", "--max-cost")
+    assert evaluate(*given, "0.000001") == 3
+    assert "--max-cost is reached, or the next 3 requests could exceed it" in capsys.readouterr().err
+    assert evaluate("--model", "batch:jobs#toy", "--max-cost", "1") == 2
+    assert "the price of toy is not known" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    Path("prices.json").write_text('{"prices": {"batch:openai:gpt-4.1": [0, 0]}}')
+    assert evaluate(*given, "0.000001", "--prices", "prices.json") == 3
+    assert "3 of them written" in capsys.readouterr().err
+    lines = [line_of(each, "w1") for each in asked_in(tmp_path / "jobs" / "requests-1.jsonl")]
+    (tmp_path / "jobs" / "answers.jsonl").write_text("".join(lines))
+    assert evaluate(*given, "1") == 0
+    assert "used: 3 requests, 27 prompt tokens, 6 generated tokens, $0.0001" in capsys.readouterr().err
+    assert evaluate(*given, "1", "--dry-run", n=100) == 0
+    assert "cost: at most $" in capsys.readouterr().out
 
 
 # Several models

@@ -459,7 +459,7 @@ def test_the_cost_of_a_model_that_is_given_itself_cannot_be_limited() -> None:
         gce.evaluate(toy_task.ADDITION, lambda _messages: "0", max_cost=1.0, n=1, progress=False)
 
 
-@pytest.mark.parametrize("name", ["command:cat {prompt_file}", "batch:jobs#openai:gpt-4.1", "toy_task:no_such_model"])
+@pytest.mark.parametrize("name", ["command:cat {prompt_file}", "toy_task:no_such_model"])
 @pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["asked", "dry"])
 def test_the_cost_of_what_no_ledger_sees_cannot_be_limited(
     name: str,
@@ -471,7 +471,7 @@ def test_the_cost_of_what_no_ledger_sees_cannot_be_limited(
     monkeypatch.chdir(tmp_path)
     assert evaluate("--model", name, "--n", "2", "--max-cost", "1", *more) == 2
     said = capsys.readouterr().err
-    kind = {"command": "command:WORDS", "batch": "batch:DIR#MODEL"}.get(name.partition(":")[0], "module:FACTORY")
+    kind = {"command": "command:WORDS"}.get(name.partition(":")[0], "module:FACTORY")
     assert f"what a model {kind} costs is not known, so --max-cost cannot be kept" in said
     assert "ask all the same with --allow-unknown-cost" in said
     assert not list(tmp_path.iterdir())

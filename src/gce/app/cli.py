@@ -39,6 +39,7 @@ COMMANDS = {
     "tasks": "list the tasks: presets, tiers, sizes, prompt-blind baselines, verifier batteries",
     "show": "print a problem as the model sees it, and the verdict on its demonstration",
     "new": "create a package for your own task: task, verifier, tests, README",
+    "performance": "tasks of making real code faster: validate, fetch, admit",
     "generate": "generate problems",
     "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 failed",
     "audit": "score prompt-blind baselines: answers that ignore the problem",

@@ -10,11 +10,11 @@ import argparse
 import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from attrs import frozen
+from attrs import field, frozen
 
 __all__ = [
     "ADAPTED_BLOCKS",
@@ -30,6 +30,7 @@ __all__ = [
     "LEARNING_RATE",
     "LENGTH_OF_RUN",
     "MOST_ANSWERS",
+    "MOST_LISTED",
     "NAME",
     "NAMES",
     "PATH",
@@ -71,6 +72,7 @@ __all__ = [
     "Number",
     "PathName",
     "Switch",
+    "choices",
     "nearest",
     "refusal",
 ]
@@ -80,6 +82,8 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:[eE][
 _MOST_BYTES = 4095
 """Of a name or path: what Linux takes (PATH_MAX, without the byte that ends it)."""
 _MOST_MEMBERS = 1000
+MOST_LISTED = 12
+"""Of the names that an error lists in full."""
 _MOST_SHOWN = 60
 
 
@@ -99,7 +103,24 @@ class Kind(Protocol):
 
 def refusal(kind: Kind, value: object) -> str:
     """What was expected and what came, on one line, however long the value is."""
-    return f"{kind.expected}, got {_shown(value)}"
+    expected = kind.near(value) if isinstance(kind, _OneOf) else kind.expected
+    return f"{expected}, got {_shown(value)}"
+
+
+def choices(names: Collection[str], given: object, listed_by: str = "") -> str:
+    """Words that name all of a few names, or of many those most similar to what was given.
+
+    Args:
+        names: in an order in which the first stand for all where none is similar
+        given: what a user gave for a name
+        listed_by: a command that lists all
+    """
+    if len(names) <= MOST_LISTED:
+        return f"one of {', '.join(names)}"
+    text = given[:_MOST_SHOWN] if isinstance(given, str) else ""
+    similar = difflib.get_close_matches(text, names, n=3, cutoff=0.4) or list(names)[:3]
+    where = f" ({listed_by} lists all)" if listed_by else ""
+    return f"one of {len(names)} names, such as {', '.join(similar)}{where}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -111,7 +132,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _refused(kind: Kind, text: str) -> argparse.ArgumentTypeError:
-    names = kind.names if isinstance(kind, (Choice, ChoiceOrOwn, ChoiceOrShare)) else ()
+    names = kind.names if isinstance(kind, _OneOf) else ()
     return argparse.ArgumentTypeError(f"expected {refusal(kind, text)}{nearest(text, names)}")
 
 
@@ -245,15 +266,31 @@ class PathName(Name):
 
 
 @frozen
-class Choice(_Text):
-    """One of a few names."""
+class _OneOf(_Text):
+    """What kinds share whose values have names."""
 
     names: Sequence[str]
+    listed_by: str = field(default="", kw_only=True)
+    """A command that lists all, where they are many."""
+
+    @property
+    def beside(self) -> str:
+        """What else a value may be, in words that stand behind the names."""
+        return ""
 
     @property
     def expected(self) -> str:
         """See `Kind`."""
-        return f"one of {', '.join(self.names)}"
+        return f"one of {', '.join(self.names)}{self.beside}"
+
+    def near(self, value: object) -> str:
+        """What is expected in place of a value; of many names, those that are similar to it."""
+        return choices(self.names, value, self.listed_by) + self.beside
+
+
+@frozen
+class Choice(_OneOf):
+    """One of a few names."""
 
     def takes(self, value: object) -> bool:
         """See `Kind`."""
@@ -261,18 +298,16 @@ class Choice(_Text):
 
 
 @frozen
-class ChoiceOrOwn(_Text):
+class ChoiceOrOwn(_OneOf):
     """One of a few names, or one's own as module:ATTR."""
 
-    names: Sequence[str]
     options: bool = False
     """Whether a name may be followed by options, as NAME@OPTIONS."""
 
     @property
-    def expected(self) -> str:
-        """See `Kind`."""
-        options = " (some with options, as NAME@OPTIONS)" if self.options else ""
-        return f"one of {', '.join(self.names)}{options}, or your own as module:ATTR"
+    def beside(self) -> str:
+        """See `_OneOf`."""
+        return f"{' (some with options, as NAME@OPTIONS)' * self.options}, or your own as module:ATTR"
 
     def takes(self, value: object) -> bool:
         """See `Kind`."""
@@ -283,16 +318,15 @@ class ChoiceOrOwn(_Text):
 
 
 @frozen
-class ChoiceOrShare(_Text):
+class ChoiceOrShare(_OneOf):
     """One of a few names, or a prefix and a share after it, as `top:0.25`."""
 
-    names: Sequence[str]
     prefix: str
 
     @property
-    def expected(self) -> str:
-        """See `Kind`."""
-        return f"one of {', '.join(self.names)}, or {self.prefix}SHARE with {SHARE_ABOVE_0.expected}"
+    def beside(self) -> str:
+        """See `_OneOf`."""
+        return f", or {self.prefix}SHARE with {SHARE_ABOVE_0.expected}"
 
     def takes(self, value: object) -> bool:
         """See `Kind`."""

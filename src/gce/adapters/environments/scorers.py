@@ -15,18 +15,18 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen, validators
 
-from gce.adapters.sandboxes.process import SandboxProcess, Silent
+from gce.adapters.sandboxes.process import SandboxProcess, Silent, Start
 from gce.adapters.sandboxes.scorers_inside import MOST_VALUE, put_together, taken_apart
 from gce.errors import one_line
 
-__all__ = ["BATCH", "Limits", "ScorerFailed", "Scorers", "Start"]
+__all__ = ["BATCH", "Limits", "ScorerFailed", "Scorers"]
 
 BATCH = 64
 """Calls that are sent together."""
@@ -40,8 +40,6 @@ _PACKAGE = Path(__file__).parents[2]
 
 Call = Sequence[Any]
 """[function, argument ...], plain data as JSON has it."""
-Start = Callable[[tuple[str, ...]], SandboxProcess]
-"""Starts the program `scorers_inside`, which sees the paths given; OSError where it cannot."""
 
 
 class ScorerFailed(Exception):
@@ -89,7 +87,8 @@ class Scorers:
         self.limits = limits or Limits()
         self._start = start
         # Of the directories in `path`, only what `files` names is shown.
-        self._files = tuple(dict.fromkeys(map(os.path.realpath, [*_installed(), *map(str, files)])))
+        shown = dict.fromkeys(map(os.path.realpath, [*_installed(), *map(str, files)]))
+        self._shown = tuple((path, path) for path in shown)
         self._job = {
             "module": module,
             "arguments": dict(arguments),
@@ -160,7 +159,7 @@ class Scorers:
         return answers
 
     def _started(self) -> SandboxProcess:
-        process = self._start(self._files)
+        process = self._start(self._shown, "scorers_inside")
         try:
             process.give(self._job, time.monotonic() + SLACK)
         except OSError:

@@ -2,6 +2,9 @@
 
 In a directory, `requests-N.jsonl` are written here; every other `*.jsonl` is read as answers, which a batch API, or
 whoever computed them, has put there. Nothing is sent. The format: https://platform.openai.com/docs/guides/batch
+
+In a ledger, requests without an answer count at the most that they can use, before any of them is written; answers
+count at what the file says that they used.
 """
 
 from __future__ import annotations
@@ -13,9 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gce.adapters.models.ledger import Ledger
 from gce.adapters.models.request_hash import request_hash
 from gce.adapters.models.requests import all_different
-from gce.adapters.models.servers.chat_requests import body_of_request, completion_of, parameters_of, temperature_note
+from gce.adapters.models.servers.chat_requests import (
+    body_of_request,
+    completion_of,
+    most_used,
+    parameters_of,
+    temperature_note,
+)
 from gce.adapters.models.servers.dialect import NotAReplyError
 from gce.adapters.models.servers.faults import fault_of, what_is_told
 from gce.adapters.models.servers.openai_format import OPENAI
@@ -25,6 +35,7 @@ from gce.adapters.system.input_files import open_input
 from gce.adapters.system.output_files import write_output
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
+from gce.domain.spending import Price, Used, cost_of
 from gce.errors import BadInput, ModelError, Unfinished
 
 __all__ = ["FORM", "BatchModel"]
@@ -47,7 +58,15 @@ class BatchModel:
     that asks the same. A request whose answer is an error is not asked again: delete the line of the answer for that.
     """
 
-    def __init__(self, folder: Path, name: str, *, keys: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        *,
+        keys: Sequence[str] = (),
+        ledger: Ledger | None = None,
+        price: Price | None = None,
+    ) -> None:
         """`name` is a model's as the server knows it, or PROVIDER:MODEL; `keys` are removed from what is read.
 
         Raises:
@@ -59,6 +78,10 @@ class BatchModel:
         self._folder = folder
         self._provider: Provider = provider
         self._model = model
+        self._ledger = ledger or Ledger()
+        self._price = price
+        self._counted = set[str]()
+        """Answers that are in the ledger."""
         self._redactions = [Redaction(key) for key in keys]
         identity = hashlib.sha256(f"batch {name}".encode()).hexdigest()
         note = temperature_note(provider, model)
@@ -72,7 +95,8 @@ class BatchModel:
         """See `gce.ports.model.Sampler`.
 
         Raises:
-            Unfinished: some have no answer yet; all others were yielded before.
+            Unfinished: some have no answer yet, or could exceed a limit of the ledger and were not written; all others
+                were yielded before.
             BadInput: the directory cannot be used, or a file of answers is none.
         """
         requests = all_different(requests)
@@ -80,11 +104,28 @@ class BatchModel:
         for request in requests:
             name = request_hash(self._info, request)
             if name in answers:
+                if name not in self._counted:
+                    self._counted.add(name)
+                    self._ledger.settle(Used(), self._used(request, answers[name]))
                 yield self._completion(request, answers[name])
             else:
                 waiting.setdefault(name, request)
         if waiting:
             raise self._ask(waiting, answers)
+
+    def _used(self, request: SampleRequest, answer: Mapping[str, Any]) -> Used:
+        """Return what an answer used; without a count, or with an error that may have been billed, the most."""
+        most = most_used([request], self._price)
+        response = answer.get("response") or {}
+        status = response.get("status_code")
+        if isinstance(status, int) and 400 <= status < 500:
+            return Used(1)
+        try:
+            reply = self._provider.dialect.read(response.get("body"))
+        except NotAReplyError:
+            return most
+        read = most.prompt_tokens if reply.prompt_tokens is None else reply.prompt_tokens
+        return cost_of(self._price, read, most.tokens if reply.tokens is None else reply.tokens)
 
     def _completion(self, request: SampleRequest, answer: Mapping[str, Any]) -> Completion:
         """Return what a line of answers says."""
@@ -129,6 +170,10 @@ class BatchModel:
                 names = self._names(path)
                 asked |= set() if names & answers.keys() else names
         new = [name for name in waiting if name not in asked]
+        if new:
+            most = sum((most_used([each], self._price) for each in waiting.values()), Used())
+            if not self._ledger.reserve(most):
+                return Unfinished(f"{len(new):,} requests were not written: others that are under way come first")
         written = []
         for start in range(0, len(new), _MOST_REQUESTS):
             number += 1

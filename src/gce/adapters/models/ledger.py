@@ -98,7 +98,7 @@ class Ledger:
             return self._paces.setdefault(provider, Pace(self._rates, self._clock))
 
     def reserve(self, most: Used) -> bool:
-        """Set apart what a request may use; False if it has to wait until others are settled.
+        """Set apart what a request, or several, may use; False if it has to wait until others are settled.
 
         Raises:
             Unfinished: it would exceed a limit even alone, or time is up.
@@ -131,14 +131,15 @@ class Ledger:
     def _check(self, most: Used) -> None:
         minutes = self.limits.minutes
         if minutes is not None and self._clock() - self._began >= _MINUTE * minutes:
-            raise self._reached("minutes")
+            raise self._reached("minutes", most)
         if reached := over(self.limits, self._used + most):
-            raise self._reached(reached)
+            raise self._reached(reached, most)
 
-    def _reached(self, limit: str) -> Unfinished:
+    def _reached(self, limit: str, most: Used) -> Unfinished:
         used = self._used
+        upcoming = "the next request" if most.requests < 2 else f"the next {most.requests:,} requests"
         cost = f", ${used.cost:.4f}" if used.cost else ""
         return Unfinished(
-            f"{_WORDS[limit]} is reached, or the next request could exceed it: {used.requests:,} requests with "
+            f"{_WORDS[limit]} is reached, or {upcoming} could exceed it: {used.requests:,} requests with "
             f"{used.prompt_tokens:,} prompt tokens and {used.tokens:,} generated tokens were sent{cost}"
         )

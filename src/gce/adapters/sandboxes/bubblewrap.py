@@ -6,7 +6,7 @@ import importlib.util
 import os
 import shutil
 
-from gce.adapters.sandboxes.process import Program, SandboxProcess, python_command
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, python_command
 from gce.adapters.sandboxes.view import ROOM, throw_away_uid, view
 
 __all__ = ["bubblewrap_path", "start_bubblewrap"]
@@ -24,12 +24,12 @@ def bubblewrap_path() -> str | None:
     return bundled if os.access(bundled, os.X_OK) else None
 
 
-def start_bubblewrap(program: Program = "inside", more: tuple[str, ...] = ()) -> SandboxProcess:
-    """Start a process in its own namespaces; it sees the paths `more`, too."""
+def start_bubblewrap(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
+    """Start a process in its own namespaces; see `Start`."""
     bubblewrap = bubblewrap_path()
     if bubblewrap is None:
         raise FileNotFoundError("bwrap is not installed")
-    shown = view(more)
+    seen = view(shown)
     options = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     options += ["--unshare-cgroup-try", "--hostname", "sandbox"]
     uid = throw_away_uid()
@@ -38,11 +38,11 @@ def start_bubblewrap(program: Program = "inside", more: tuple[str, ...] = ()) ->
         options += ["--as-pid-1", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534"]
     # By default, bwrap makes directories that only its user can read.
     options += ["--size", str(ROOM), "--perms", "1777", "--tmpfs", "/tmp"]  # Before what may be shown in it.
-    made = [path for path in (*shown.directories, "/dev") if path != "/tmp"]
+    made = [path for path in (*seen.directories, "/dev") if path != "/tmp"]
     options += [word for path in made for word in ("--perms", "0755", "--dir", path)]
-    options += [word for path in shown.read_only for word in ("--ro-bind", path, path)]
-    options += [word for path, target in shown.links for word in ("--symlink", target, path)]
-    options += [word for path in shown.hidden for word in ("--tmpfs", path, "--remount-ro", path)]
+    options += [word for path, inside in seen.read_only for word in ("--ro-bind", path, inside)]
+    options += [word for path, target in seen.links for word in ("--symlink", target, path)]
+    options += [word for path in seen.hidden for word in ("--tmpfs", path, "--remount-ro", path)]
     options += [word for name in ("null", "urandom") for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
     options += ["--remount-ro", "/", "--chdir", "/tmp"]
     return SandboxProcess([bubblewrap, *options, "--", *python_command(uid, program=program)])

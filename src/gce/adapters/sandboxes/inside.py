@@ -6,9 +6,11 @@ frame from outside is the job, as JSON. Then outside and child take turns, with 
 comes a nonce and a text; the keeper gives the child the text with a fresh token. What the
 child sends with that token goes out with the nonce. The child is forked before the first nonce arrives, and can reach
 neither the channel nor the keeper's memory. In the role `timed`, each nonce gets a child of its own, which loads the
-program, makes one call and is killed; the keeper puts the child's processor time behind the letter. Such a child is
-forked after its nonce and text have arrived, and can find them, but not the channel. In a sandbox it can start no
-process and no thread, and leave no file: its time is all that the call took, and the next child learns nothing from it.
+program, makes one call and is killed; the keeper puts the child's times and memory behind the letter. The text may be
+several lines: then all but the last are calls made before, and only what comes after them is timed (on Linux). Such a
+child is forked after its nonce and text have arrived, and can find them, but not the channel. In a sandbox it can start
+no process and no thread, and leave no file: its time is all that the call took, and the next child learns nothing from
+it.
 A message is one letter and a text:
 
     V  returned, this value        L  could not be loaded        C  call the candidate with these arguments
@@ -49,6 +51,7 @@ __all__ = [
     "MOST_SAID",
     "RAISED",
     "READY",
+    "TIMES",
     "be_candidate",
     "be_tests",
     "keep",
@@ -65,6 +68,8 @@ MOST_EXCEPTION = 2**13
 """Maximum characters of an exception as text; its arguments may take a quarter of them."""
 RAISED = "!"
 """Prefix of an exception of the candidate in the tests' input; no value begins with it."""
+TIMES = 3 * 12
+"""Digits behind the letter of a timed call: processor time and wall-clock time in microseconds, peak memory in KiB."""
 OPEN_FILES, PROCESSES, FILE_BYTES = 64, 16, 2**20
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
@@ -126,13 +131,20 @@ class _Child:
 
 
 def _timed(job: dict[str, Any], text: bytes) -> bytes:
-    """Return the answer of a new child to one call, its processor time in microseconds behind the letter."""
+    """Return the answer of a new child to the last of the calls, with `TIMES` behind the letter."""
+    *before, last = text.split(b"\n")
     child = _Child(job)
+    began, earlier = time.monotonic(), 0.0
     said = child.answer(b"")
-    if said == b"V":
-        said = child.answer(text)
-    elif said[:1] not in b"LUEW":
+    if said != b"V" and said[:1] not in b"LUEW":
         said = b"W"  # What loads carries no value.
+    for call in before:
+        said = child.answer(call) if said[:1] == b"V" else said
+    if said[:1] == b"V":
+        if before:
+            began, earlier = time.monotonic(), _processor_time(child.pid)
+        said = child.answer(last)
+    wall = time.monotonic() - began
     if said.startswith(b"E"):
         return said
     os.kill(child.pid, signal.SIGKILL)
@@ -141,7 +153,13 @@ def _timed(job: dict[str, Any], text: bytes) -> bytes:
     os.close(child.say)
     if job["isolated"] and os.listdir("/tmp"):
         return b"W"
-    return said[:1] + b"%012d" % round(1e6 * (used.ru_utime + used.ru_stime)) + said[1:]
+    seconds = max(0.0, used.ru_utime + used.ru_stime - earlier)
+    return said[:1] + b"%012d%012d%012d" % (round(1e6 * seconds), round(1e6 * wall), used.ru_maxrss) + said[1:]
+
+
+def _processor_time(pid: int) -> float:
+    """Return the processor time that a process has used, in seconds (Linux)."""
+    return time.clock_gettime((~pid << 3) | 2)  # CPUCLOCK_SCHED of include/linux/posix-timers_types.h.
 
 
 def _prctl(option: int, value: int) -> None:

@@ -36,8 +36,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int, options: str 
     _checked(_LIBC.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]), f"mount {target}")
 
 
-def _bind(path: str, root: str, flags: int) -> None:
-    target = root + path
+def _bind(path: str, target: str, flags: int) -> None:
     if os.path.isdir(path):
         os.makedirs(target, 0o755, exist_ok=True)
     else:
@@ -60,7 +59,7 @@ def _bring_up_loopback() -> None:
 
 def enter(
     root: str,
-    read_only: Sequence[str],
+    read_only: Sequence[tuple[str, str]],
     links: Sequence[tuple[str, str]],
     hidden: Sequence[str],
     room: int,
@@ -77,15 +76,15 @@ def enter(
     _mount("sandbox", root, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
     os.makedirs(root + "/tmp", 0o755, exist_ok=True)  # Before what may be shown in it.
     _mount("sandbox", root + "/tmp", "tmpfs", _NOSUID | _NODEV, f"mode=1777,size={room},nr_inodes={_MOST_FILES}")
-    for path in read_only:
-        _bind(path, root, _RDONLY | _NOSUID | _NODEV)
+    for path, inside in read_only:
+        _bind(path, root + inside, _RDONLY | _NOSUID | _NODEV)
     for path, target in links:
         os.makedirs(os.path.dirname(root + path), 0o755, exist_ok=True)
         os.symlink(target, root + path)
     for path in hidden:
         _mount("sandbox", root + path, "tmpfs", _RDONLY | _NOSUID | _NODEV, "mode=755,size=4k")
     for name in ("null", "urandom"):
-        _bind(f"/dev/{name}", root, 0)
+        _bind(f"/dev/{name}", f"{root}/dev/{name}", 0)
     os.chdir(root)
     _checked(_LIBC.pivot_root(b".", b"."), "pivot_root")
     _checked(_LIBC.umount2(b".", _MNT_DETACH), "umount")

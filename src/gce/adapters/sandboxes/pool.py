@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from attrs import evolve
 
-from gce.adapters.sandboxes.inside import MOST_EXCEPTION, MOST_SAID, RAISED
+from gce.adapters.sandboxes.inside import MOST_EXCEPTION, MOST_SAID, RAISED, TIMES
 from gce.adapters.sandboxes.process import Role, SandboxProcess, Silent
 from gce.adapters.system.process import usable_cores
 from gce.domain.executions import Evidence, Execution, Outcome, OutcomeStatus
@@ -36,8 +36,6 @@ Letters = Mapping[str, OutcomeStatus]
 _LOADING: Letters = {"V": "returned", "L": "unloadable", "U": "undefined"}
 _CALLED: Letters = {"V": "returned", "R": "raised", "N": "unplain", "A": "changed"}
 _TIMED: Letters = {**_LOADING, **_CALLED}
-_TIME = 12
-"""Digits of a timed call's microseconds, behind the letter."""
 _OF_TESTS: Letters = {"P": "passed", "X": "failed", "B": "broken"}
 _GOES_ON = frozenset(_CALLED.values())
 """Outcomes after which the program can be called again."""
@@ -222,10 +220,10 @@ def _heard_timed(candidate: SandboxProcess, call: str) -> Outcome:
         letter, said = candidate.say(call)
     except Silent as silent:
         return Outcome(silent.status, silent.text)
-    status, time_taken, text = _TIMED.get(letter), said[:_TIME], said[_TIME:]
-    if status is None or not time_taken.isdecimal():
+    status, times, text = _TIMED.get(letter), said[:TIMES], said[TIMES:]
+    if status is None or len(times) < TIMES or not times.isdecimal():
         return Outcome("babbled")
-    return Outcome(status, text if status == "returned" else _shown(text), int(time_taken) / 1e6)
+    return Outcome(status, text if status == "returned" else _shown(text), int(times[: TIMES // 3]) / 1e6)
 
 
 def _raised(said: str) -> tuple[Outcome, str | None]:

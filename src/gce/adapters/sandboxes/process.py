@@ -14,13 +14,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from gce.adapters.sandboxes.frames import NONCE
 from gce.adapters.sandboxes.inside import MOST_BYTES, READY
 from gce.domain.executions import Execution, OutcomeStatus
 
-__all__ = ["Program", "Role", "SandboxProcess", "Silent", "python_command", "source_of"]
+__all__ = ["Program", "Role", "SandboxProcess", "Shown", "Silent", "Start", "python_command", "source_of"]
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
 """The whole environment inside. The fixed hash seed makes the order of sets reproducible."""
@@ -29,6 +29,16 @@ ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C
 Role = Literal["candidate", "tests", "timed"]
 Program = Literal["inside", "scorers_inside"]
 """The module that runs inside: it calls programs that a model wrote, or scorers of other frameworks."""
+Shown = tuple[tuple[str, str], ...]
+"""Files and directories that a sandbox shows, read-only: (path outside, path inside)."""
+
+
+class Start(Protocol):
+    """Starts a sandbox."""
+
+    def __call__(self, shown: Shown = (), program: Program = "inside") -> SandboxProcess:
+        """Return a process that runs the program, waits for its job, and sees what is `shown`; OSError if it cannot."""
+        ...
 
 
 class Silent(Exception):
@@ -78,7 +88,11 @@ class SandboxProcess:
     The system ends it together with the thread that made it.
     """
 
-    def __init__(self, command: Sequence[str], *, environment: Mapping[str, str] = ENVIRONMENT) -> None:
+    def __init__(
+        self, command: Sequence[str], *, environment: Mapping[str, str] = ENVIRONMENT, unmoved: Shown = ()
+    ) -> None:
+        """Start `command`; what is `unmoved` is seen at its path outside."""
+        self._unmoved = {inside: outside for outside, inside in unmoved}
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -93,6 +107,10 @@ class SandboxProcess:
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
         self._deadline = 0.0
+
+    def path_of(self, inside: str) -> str:
+        """Return where the process sees what was to be shown at the path `inside`."""
+        return self._unmoved.get(inside, inside)
 
     def begin(self, execution: Execution, role: Role, deadline: float) -> None:
         """Send the job, due by `deadline`, in seconds of `time.monotonic`; OSError if the sandbox did not start."""

@@ -16,28 +16,30 @@ from gce.app.evaluation.rescoring import own_evaluator
 from gce.app.evaluation.scoring import judge_each
 from gce.app.evaluation.stored_runs import stored_settings
 from gce.app.reports.contents import labels_of
+from gce.app.settings.records import TrainSettings
+from gce.app.settings.values import flat_values
 from gce.app.wiring.names import is_trained, plain_name
 from gce.app.wiring.runs import open_run, runs_of
 from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.conversations import Conversation
 from gce.domain.problems import Problem
-from gce.domain.serialization import from_plain
+from gce.domain.serialization import from_plain, to_plain
 from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.domain.tasks import ProblemSource
 from gce.errors import BadInput
 from gce.ports.runs import AnswerReader
 
-__all__ = ["AnswerSet", "Setup", "labels", "read_sets"]
+__all__ = ["AnswerSet", "Setup", "differing_settings", "labels", "read_sets"]
 
 MOMENTS = ("before", "after")
-MOST_OF_A_LABEL = 20
+MOST_OF_A_LABEL = 28
 """Characters, so that tables of several setups fit on a screen."""
 
 
 @frozen(order=True)
 class Setup:
-    """What answers follow from, seeds, sizes and the further settings of training aside."""
+    """What answers follow from, seeds aside."""
 
     task: str
     """With its preset."""
@@ -47,6 +49,8 @@ class Setup:
     """Algorithm of the run that trained the model, or the digest of an adapter; empty for the model as it is."""
     asked: str = ""
     """What else differs from the defaults of an evaluation, as JSON: split, temperature, other models and the like."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Of a run: all further settings, by dotted name, as JSON; before training, those that its answers follow from."""
 
 
 @frozen(eq=False)
@@ -92,11 +96,26 @@ def read_sets(names: Sequence[str], *, judging: When = "never", verify: bool = T
 def labels(setups: Iterable[Setup]) -> dict[Setup, str]:
     """Return a label for each setup: what tells it from the others if that is short, else S1, S2, ..."""
     setups = list(dict.fromkeys(setups))
-    differing = [each.name for each in fields(Setup) if len({getattr(setup, each.name) for setup in setups}) > 1]
-    said = [", ".join(_last(getattr(setup, name)) for name in differing or ["strategy"]) for setup in setups]
+    names = [each.name for each in fields(Setup) if each != fields(Setup).settings]
+    names = [name for name in names if len({getattr(setup, name) for setup in setups}) > 1]
+    settings = differing_settings(setups)
+    said = []
+    for setup in setups:
+        values = dict(setup.settings)
+        words = [f"{name.rpartition('.')[2]} {values[name]}" for name in settings if name in values]
+        said.append(", ".join([_last(getattr(setup, name)) for name in names] + words) or _last(setup.strategy))
     if max(map(len, said), default=0) > MOST_OF_A_LABEL or len(set(said)) < len(said):
         said = [f"S{number}" for number in range(1, len(setups) + 1)]
     return dict(zip(setups, said, strict=True))
+
+
+def differing_settings(setups: Iterable[Setup]) -> list[str]:
+    """Return the names of settings that have different values in setups that have them."""
+    values: dict[str, set[str]] = {}
+    for setup in setups:
+        for name, value in setup.settings:
+            values.setdefault(name, set()).add(value)
+    return [name for name, found in values.items() if len(found) > 1]
 
 
 def _last(value: str) -> str:
@@ -151,8 +170,24 @@ def _of_run(label: str, reader: AnswerReader) -> Iterator[AnswerSet]:
     for moment in MOMENTS:
         held = tuple(Conversation((stored_answer(each),)) for each in reader.each_answer(f"test-{moment}"))
         trained = settings.objective.algorithm if moment == "after" else ""
+        further = _settings(settings, trained=bool(trained))
         if held:
-            yield AnswerSet(label, Setup(task, plain_name(settings.model.name), ZERO_SHOT.name, trained), held, moment)
+            setup = Setup(task, plain_name(settings.model.name), ZERO_SHOT.name, trained, settings=further)
+            yield AnswerSet(label, setup, held, moment)
+
+
+_SAID = frozenset({"task", "preset", "seed", "model.name", "objective.algorithm"})
+"""Settings that a setup has fields for, or none."""
+_OF_THE_BASE = ("evaluator", "model.", "rollouts.max_tokens")
+"""Beginnings of the names of settings that answers before training follow from."""
+
+
+def _settings(settings: TrainSettings, *, trained: bool) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (name, json.dumps(to_plain(value)))
+        for name, value in flat_values(settings).items()
+        if name not in _SAID and (trained or name.startswith(_OF_THE_BASE))
+    )
 
 
 def _of_preset(task: str, preset: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args
 from attrs import evolve, frozen
 
 from gce import __version__
-from gce.app.options import Choice
+from gce.app.options import Choice, refusal
 from gce.app.wiring.files import check_output, parse_json, read_input, write_output
 from gce.errors import BadInput
 
@@ -49,7 +49,7 @@ def recompute_of(words: Iterable[str]) -> Recompute:
     found = Recompute()
     for word in sorted(words, key=lambda word: "=" in word):
         if not RECOMPUTE.takes(word):
-            raise BadInput(f"recompute must be {RECOMPUTE.expected}, got {word!r:.60}")
+            raise BadInput(f"recompute must be {refusal(RECOMPUTE, word)}")
         stage, _, when = word.rpartition("=")
         changed: dict[str, Any] = dict.fromkeys([stage] if stage else get_args(Stage), when)
         found = evolve(found, **changed)

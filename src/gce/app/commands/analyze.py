@@ -16,7 +16,7 @@ from gce.app.reports.section import Section
 from gce.app.shown import Part, lines_of
 from gce.app.terminal import Terminal, put_json, put_result
 from gce.app.wiring.files import check_output
-from gce.app.wiring.names import entry
+from gce.app.wiring.names import LISTED_BY, entry
 from gce.app.wiring.runs import UNVERIFIED, add_no_verify, verifies
 from gce.domain.metrics import METRICS, Metric
 from gce.domain.serialization import to_plain
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--metrics",
-        type=Listed(ChoiceOrOwn(tuple(METRICS))),
+        type=Listed(ChoiceOrOwn(tuple(METRICS), listed_by=LISTED_BY["metric"])),
         default=DEFAULT_METRICS,
         metavar="NAME,...",
         help="metrics by name, or your own gce.Metric as module:ATTR (default: all that the answers allow, but "

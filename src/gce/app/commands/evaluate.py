@@ -44,7 +44,7 @@ from gce.app.training.dry_run import evaluation_lines
 from gce.app.wiring.access import access_of
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
 from gce.app.wiring.models import MODEL_HELP, backend_of, default_model
-from gce.app.wiring.names import STRATEGY
+from gce.app.wiring.names import LISTED_BY, STRATEGY
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task, find_tiers
 from gce.domain.metrics import METRICS
@@ -125,7 +125,7 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument(
         "--metrics",
-        type=Listed(ChoiceOrOwn(tuple(METRICS))),
+        type=Listed(ChoiceOrOwn(tuple(METRICS), listed_by=LISTED_BY["metric"])),
         default=(),
         metavar="NAME,...",
         help=f"metrics to print beside accuracy: {', '.join(METRICS)}, or your own gce.Metric as module:ATTR",

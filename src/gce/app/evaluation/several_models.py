@@ -13,7 +13,7 @@ from gce.app.evaluation.shifts import shift_slug
 from gce.app.loaded_model import model_of
 from gce.app.settings.records import ModelSettings, RolloutSettings, TrainSettings
 from gce.app.wiring.access import Access, known_prices
-from gce.app.wiring.models import backend_of, check_cost, find_model
+from gce.app.wiring.models import backend_of, check_cost, find_model, price_of
 from gce.domain.spending import cost_of
 from gce.domain.tasks import Task
 from gce.errors import SettingError
@@ -103,7 +103,7 @@ def cost_lines(model: str, access: Access, tokens: int) -> list[str]:
         SettingError: the cost is limited, and the price is not known.
     """
     check_cost(model, access)
-    price = access.price(model) if backend_of(model).metered else None
+    price = price_of(model, access) if backend_of(model).metered else None
     if price is None:
         return []
     cost = cost_of(price, 0, tokens).cost

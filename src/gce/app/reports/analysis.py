@@ -8,7 +8,7 @@ from attrs import fields
 
 from gce.app.analysis.analysis import Analysis, Comparison
 from gce.app.analysis.evidence import SHARES
-from gce.app.analysis.sources import Setup
+from gce.app.analysis.sources import Setup, differing_settings
 from gce.app.reports.section import Section
 from gce.app.tables.cells import coverage_cell, difference_cell, p_cell, percent, share_cell
 from gce.domain.analysis.associations import LEAST_PROBLEMS
@@ -38,11 +38,15 @@ def _catalogue(found: Analysis) -> Section:
     columns = {"setup": [each.label for each in found.catalogue]}
     same = []
     for field in fields(Setup):
+        if field == fields(Setup).settings:
+            continue
         values = [getattr(each.setup, field.name) or "no" for each in found.catalogue]
         if len(set(values)) > 1:
             columns[field.name] = [_clipped(each) for each in values]
         elif field != fields(Setup).asked or values[0] != "no":
             same.append(f"{field.name}: {values[0]}")
+    for name in differing_settings(each.setup for each in found.catalogue):
+        columns[name] = [_clipped(dict(each.setup.settings).get(name, "-")) for each in found.catalogue]
     columns["answers"] = [str(each.answers) for each in found.catalogue]
     columns["problems"] = [str(each.problems) for each in found.catalogue]
     columns["coverage"] = [coverage_cell(1 - each.failed / each.answers) for each in found.catalogue]

@@ -49,6 +49,7 @@ from gce.app.settings.evaluation import EvaluationSettings
 from gce.app.settings.fields import Setting, section_of, setting, settings_in
 from gce.app.wiring.evaluators import EVALUATORS, VERIFIER
 from gce.app.wiring.executors import EXECUTORS, LOCAL
+from gce.app.wiring.names import LISTED_BY
 from gce.app.wiring.sandboxes import AUTO, RUNNER_HELP, RUNNERS
 from gce.app.wiring.tasks import TASK_HELP
 from gce.domain.algorithms import ALGORITHMS
@@ -206,7 +207,7 @@ class RolloutSettings:
     )
     strategy: str = setting(
         ZERO_SHOT.name,
-        ChoiceOrOwn(tuple(STRATEGIES), options=True),
+        ChoiceOrOwn(tuple(STRATEGIES), options=True, listed_by=LISTED_BY["strategy"]),
         "prompting strategy of rollouts; all replies in the conversation that ends with the answer are trained on, and "
         "evaluations during the run stay zero-shot",
         flag="--strategy",

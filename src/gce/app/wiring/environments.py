@@ -10,7 +10,7 @@ from typing import Any
 from gce.adapters.environments import reasoning_gym, trl
 from gce.adapters.environments.foreign import Given, Opened, option
 from gce.adapters.environments.scorers import Limits, Scorers
-from gce.adapters.sandboxes.process import SandboxProcess
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app.terminal import put
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
@@ -77,6 +77,5 @@ def _sandbox() -> str:
     return found
 
 
-def _start(shown: tuple[str, ...]) -> SandboxProcess:
-    start = SANDBOXES.get(_sandbox(), start_unsafe_local)
-    return start("scorers_inside", shown)
+def _start(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
+    return SANDBOXES.get(_sandbox(), start_unsafe_local)(shown, program)

@@ -28,6 +28,7 @@ from gce.app.terminal import put
 from gce.app.wiring.access import Access
 from gce.app.wiring.names import attribute, called, is_given, not_by_name, plain_name
 from gce.domain.models import CAPABILITIES, FLOAT32, Capability, Precision
+from gce.domain.spending import Price, find_price
 from gce.domain.tasks import TASKS, Task
 from gce.errors import BadInput, ModelError, SettingError
 from gce.ports.model import Adaptable, Learner, LearningModel, Model, Probe, Sampler, Scorer
@@ -49,6 +50,7 @@ __all__ = [
     "is_at_hand",
     "model_directory",
     "model_of_function",
+    "price_of",
     "provider_rows",
     "shipped_model_path",
     "smollm2_weights",
@@ -184,6 +186,20 @@ def check_cost(name: str, access: Access) -> None:
             "all the same with {allow_unknown_cost}"
         )
         raise SettingError("max_cost", "a model whose cost is counted", access.ledger.limits.cost, message)
+
+
+def price_of(name: str, access: Access) -> Price | None:
+    """Return the price of a model that may be paid for; None if it is not known.
+
+    A batch has the price of batch:MODEL, as a user's file may say it, else the full price of its model.
+
+    Raises:
+        SettingError: it is not known, and the cost is limited.
+    """
+    if not name.startswith(BATCH):
+        return access.price(name)
+    model = name.partition("#")[2]
+    return find_price(f"{BATCH}{model}", access.prices) or access.price(model)
 
 
 def is_at_hand(name: str) -> str:
@@ -350,7 +366,7 @@ def _remote(name: str, wanted: Wanted) -> dict[str, Any]:
     """What the models behind servers are told."""
     model, access = wanted.settings.model, wanted.access
     reached = {"concurrency": model.concurrency, "timeout": model.timeout}
-    return {**reached, "ledger": access.ledger, "price": access.price(name)}
+    return {**reached, "ledger": access.ledger, "price": price_of(name, access)}
 
 
 def _load_command(name: str, wanted: Wanted) -> Model:
@@ -377,11 +393,12 @@ def _typed(most: int) -> str | None:
         return None
 
 
-def _load_batch(name: str, _wanted: Wanted) -> Model:
+def _load_batch(name: str, wanted: Wanted) -> Model:
     folder, _, model = name.removeprefix(BATCH).partition("#")
     if not folder:
         raise ModelError(f"expected {BATCH_FORM}, got {name!r}")
-    return BatchModel(Path(folder), model, keys=_keys_at_hand())
+    price = price_of(name, wanted.access)
+    return BatchModel(Path(folder), model, keys=_keys_at_hand(), ledger=wanted.access.ledger, price=price)
 
 
 def _keys_at_hand() -> tuple[str, ...]:
@@ -484,7 +501,7 @@ BACKENDS: tuple[Backend, ...] = (
         capabilities=frozenset({"sample"}),
         tokens="log-probabilities, if the file has them; reasoning",
         untried="a batch is answered elsewhere",
-        uncounted=True,
+        metered=True,
     ),
     Backend(
         "command:WORDS",

@@ -9,13 +9,14 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gce.app.options import ChoiceOrOwn, nearest
+from gce.app.options import ChoiceOrOwn, choices, nearest
 from gce.app.terminal import as_called
 from gce.domain.strategies import STRATEGIES, Strategy
 from gce.domain.strategies.requests import with_options
 from gce.errors import BadInput, GceError, one_line
 
 __all__ = [
+    "LISTED_BY",
     "STRATEGY",
     "TRAINED",
     "attribute",
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 Entry = TypeVar("Entry")
+
+LISTED_BY = {"strategy": "gce evaluate --help", "metric": "gce evaluate --help-all", "task": "gce tasks"}
+"""Commands that list all entries of a kind."""
 
 _GIVEN = "given:"
 """Prefix, in a run's settings, of the name of an object that was passed from Python; nobody is shown it."""
@@ -48,7 +52,7 @@ def entry(name: str, table: Mapping[str, Entry], kind: type[Entry], what: str) -
         raise not_by_name(name, what)
     if ":" not in name:
         own = as_called("module:ATTR", f"module:ATTR, or pass the {what} itself without quotes")
-        known = f"choose one of {', '.join(table)}, or give your own as {own}"
+        known = f"choose {choices(table, name, LISTED_BY.get(what, ''))}, or give your own as {own}"
         file = Path(f"{name.removesuffix('.py')}.py")
         hint = f"; {file} is here: give {file.stem}:ATTR, the {what} in it" if file.is_file() else nearest(name, table)
         raise BadInput(f"no {what} {name!r}: {known}{hint}")
@@ -154,6 +158,8 @@ def find_strategy(name: str) -> Strategy:
 
 
 STRATEGY = ChoiceOrOwn(
-    (*STRATEGIES, TRAINED, *(f"{TRAINED}-{name}" for name in STRATEGIES if name != _FIRST)), options=True
+    (*STRATEGIES, TRAINED, *(f"{TRAINED}-{name}" for name in STRATEGIES if name != _FIRST)),
+    options=True,
+    listed_by=LISTED_BY["strategy"],
 )
 """The values that `--strategies` takes."""

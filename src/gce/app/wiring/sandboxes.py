@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
 from gce.adapters.sandboxes.bubblewrap import start_bubblewrap
 from gce.adapters.sandboxes.namespaces import start_namespaces
 from gce.adapters.sandboxes.pool import RunnerPool
-from gce.adapters.sandboxes.process import SandboxProcess
+from gce.adapters.sandboxes.process import Start
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app.options import Choice
 from gce.app.terminal import put
@@ -18,11 +18,21 @@ from gce.domain.executions import Evidence, Execution
 from gce.domain.plain_values import to_text
 from gce.errors import BadInput
 
-__all__ = ["AUTO", "RUNNERS", "RUNNER_HELP", "SANDBOXES", "LazyRunner", "add_runner", "find_runner", "why_not"]
+__all__ = [
+    "AUTO",
+    "RUNNERS",
+    "RUNNER_HELP",
+    "SANDBOXES",
+    "UNSAFE",
+    "LazyRunner",
+    "add_runner",
+    "find_runner",
+    "why_not",
+]
 
 AUTO = "auto"
 UNSAFE = "unsafe-local"
-SANDBOXES: Mapping[str, Callable[..., SandboxProcess]] = {
+SANDBOXES: Mapping[str, Start] = {
     "bubblewrap": start_bubblewrap,
     "namespaces": start_namespaces,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from hashlib import blake2b
+from math import gcd
 from statistics import geometric_mean
 
 from attrs import frozen
@@ -76,8 +77,7 @@ def _chain(first: Sequence[Flaw], second: Sequence[Flaw], rng: random.Random) ->
 def pieced_together(flaws: Sequence[Flaw], rng: random.Random, *, filtered: bool = False) -> SlowFunction:
     """Return a function with these flaws, in this order; constants and names are drawn."""
     step = rng.choice(_STEPS)
-    constants = {"a": rng.randint(1, 60), "b": rng.randint(0, 999), "m": rng.randint(3000, 9999)}
-    begin = ["{v} = " + step.format_map(_Kept(constants))]
+    begin = ["{v} = " + step.format_map(_Kept(_coprime(rng)))]
     if filtered:
         modulus = rng.randint(5, 30)
         begin.append(_FILTER.format_map(_Kept(k=modulus, r=rng.randrange(modulus))))
@@ -95,6 +95,17 @@ def pieced_together(flaws: Sequence[Flaw], rng: random.Random, *, filtered: bool
         flaws=tuple(flaw.kind for flaw in flaws),
         partly=tuple(_source(begin, pieces, each, names) for each in one_mended) if len(pieces) > 1 else (),
     )
+
+
+def _coprime(rng: random.Random) -> dict[str, int | str]:
+    """Return constants of a step whose values are all m residues.
+
+    With a common factor of a and m it would leave few different numbers, or a filter none, and nothing slow to do.
+    """
+    a, b, m = rng.randint(1, 60), rng.randint(0, 999), rng.randint(3000, 9999)
+    while gcd(a, m) > 1:
+        m = rng.randint(3000, 9999)
+    return {"a": a, "b": b, "m": m}
 
 
 class _Kept(dict[str, int | str]):

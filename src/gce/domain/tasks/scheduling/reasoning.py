@@ -11,7 +11,7 @@
     hour      = " " LABEL " " NUMBER                ; when a job named in `after` ends
     needs     = " needs " LABEL units " from " NUMBER { " out " release } { " wait " release } " left" units
     release   = NUMBER " " LABEL units
-    running   = " running" " " NUMBER " " LABEL { ", " NUMBER " " LABEL }
+    running   = " running" group { "," group }     ; group = " " NUMBER " " LABEL { " " LABEL }
 
 DEADLINE and NUMBER are at most six ASCII digits.
 
@@ -26,7 +26,7 @@ DEADLINE and NUMBER are at most six ASCII digits.
 - Each `wait` gives, likewise, the next end after `from`, which the job waits for because it does not fit before. So the
   job starts at the last hour behind `wait`, or behind `from` where it waits for none.
 - `left` gives the units free while the job runs beside the jobs that are not out.
-- `running` lists the jobs that hold units then, by the hour at which they release them.
+- `running` lists the jobs that hold units then, by the hour at which they release them; those of one hour share a group.
 
 A verdict never depends on the reasoning.
 """
@@ -77,7 +77,9 @@ def _plan_text(line: Line) -> str:
         parts.append(f" left{_units(line.free)}")
     parts.append(f" start {line.label} {line.start} end {line.label} {line.end}")
     if line.running:
-        parts.append(f" running {', '.join(f'{hour} {label}' for label, hour in line.running)}")
+        groups = groupby(line.running, key=lambda release: release[1])
+        items = (" ".join([str(hour), *(label for label, _ in jobs)]) for hour, jobs in groups)
+        parts.append(f" running {', '.join(items)}")
     return "".join(parts)
 
 
@@ -241,16 +243,17 @@ class _Words:
         return word[:-1], word[-1] == ";"
 
     def running(self) -> tuple[tuple[str, int], ...]:
-        """Return the rest of the line: hours and labels, as in "9 D, 10 C"."""
+        """Return the rest of the line: hours and labels, as in "9 D, 10 C E"."""
         found = []
-        while True:
-            hour, label = self.number(), self.take()
-            last = self.at == len(self.words)
-            if not last and label[-1] != ",":
-                raise _Unreadable(f"expected ',' or the end of the line after {label[:20]!r}")
-            found.append((label if last else label[:-1], hour))
-            if last:
-                return tuple(found)
+        last = False
+        while not last:
+            hour, more = self.number(), True
+            while more:
+                label = self.take()
+                last = self.at == len(self.words)
+                more = not last and label[-1] != ","
+                found.append((label if last or more else label[:-1], hour))
+        return tuple(found)
 
     def peek(self, ahead: int) -> str | None:
         return self.words[self.at + ahead] if self.at + ahead < len(self.words) else None

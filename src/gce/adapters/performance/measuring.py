@@ -1,0 +1,369 @@
+"""Times versions of code against each other in sandboxes, and compares their outputs.
+
+Each version has a sandbox that sees its code alone, always at the same path. A timing is one call of the workload's
+`run` in a new process of that sandbox, which has drawn its input before the clock starts and imports the code after;
+it may start no process and no thread and leave no file. Its processor time is taken by its parent. Outputs cross as
+plain data and are compared by the workload's `equal` in a sandbox that sees no version. Knows no rule of decision.
+"""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from gce.adapters.performance.trees import BadTree, prepare_tree
+from gce.adapters.sandboxes.inside import TIMES
+from gce.adapters.sandboxes.pool import PATIENCE
+from gce.adapters.sandboxes.process import Role, SandboxProcess, Silent, Start
+from gce.domain.executions import Execution
+from gce.domain.performance.decision import MOST, Comparison, Round, Rule, Timing, decide
+from gce.domain.performance.task import PerformanceTask, Source
+from gce.domain.plain_values import NotPlain, from_text, to_text
+from gce.domain.randomness import key, python_generator
+from gce.errors import BadInput
+
+__all__ = ["CHECKED", "Measuring", "check_sources", "tests_of"]
+
+CHECKED = 10
+"""Inputs on which outputs are compared before anything is timed."""
+CODE = "/code"
+"""Where a sandbox shows the code that it measures."""
+_STARTS = 3
+_MOST_SAID = 200
+
+_RUN = """
+
+def __gce_run__(step, value):
+    global __gce_input__
+    if step == "setup":
+        __gce_input__ = setup(value)
+        return None
+    import sys
+    sys.path.insert(0, __gce_code__)
+    return run(__gce_input__)
+"""
+_TEST = """
+
+def __gce_test__(name):
+    return globals()[name]()
+"""
+_EQUAL = """
+
+def __gce_equal__(a, b):
+    return equal(a, b) is True
+"""
+_FAULTS: Mapping[str, str] = {
+    "L": "was not loaded",
+    "U": "was not loaded",
+    "R": "raised",
+    "N": "returned what is no plain data, or more than 262,144 characters of it",
+    "W": "broke the protocol, or left a file behind",
+}
+_SILENCES: Mapping[str, str] = {
+    "cpu": "reached the limit of processor time",
+    "time": "reached the limit of wall-clock time",
+    "ended": "ended its process",
+    "babbled": "broke the protocol, or left a file behind",
+}
+_SELF_TEST = PerformanceTask(
+    name="self-test",
+    base=Source(directory="base"),
+    human=Source(directory="base"),
+    workload="""\
+def setup(seed):
+    return 0.5
+
+def run(seconds):
+    import os, time
+    try:
+        child = os.fork()
+    except OSError:
+        child = None
+    if not child:
+        while time.process_time() < seconds:
+            pass
+    if child == 0:
+        os._exit(0)
+    if child:
+        os.waitpid(child, 0)
+    return True
+
+def equal(a, b):
+    return a == b
+""",
+    tests="def test_nothing():\n    pass\n",
+)
+
+
+class _Faulty(Exception):
+    """A version did not do what it should; the text says what it did."""
+
+
+@frozen
+class _Version:
+    """Sandboxes of one version of the code."""
+
+    name: str
+    workload: SandboxProcess
+    tests: SandboxProcess
+
+
+class Measuring:
+    """Compares versions of code in sandboxes that `start` makes."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+
+    def check(self) -> Timing:
+        """Run half a second of work in a child process in a sandbox, and return its timing as seen from outside.
+
+        Raises:
+            BadInput: the sandbox does not start, or does not see that time.
+        """
+        with tempfile.TemporaryDirectory(prefix="gce-") as home, ExitStack() as stack:
+            tree = Path(home, "code")
+            tree.mkdir(mode=0o755)
+            try:
+                version = self._version("self-test", _SELF_TEST, tree, stack)
+                _, timing = _timed(version, _SELF_TEST, 0)
+            except _Faulty as fault:
+                raise BadInput(f"the sandbox's self-test {fault}") from fault
+        if not 0.45 <= timing.seconds <= 1.0:
+            raise BadInput(
+                f"this sandbox reports {timing.seconds:.3f} s of processor time for 0.5 s of work in a child process, "
+                "so nothing can be measured in it",
+                hint="try another {runner}",
+            )
+        return timing
+
+    def compare(
+        self,
+        task: PerformanceTask,
+        base: Path,
+        candidate: Path,
+        *,
+        human: Path | None = None,
+        seed: int,
+        rule: Rule = decide,
+        on_round: Callable[[Round], None] | None = None,
+    ) -> Comparison:
+        """Compare two trees of sources, with the human's beside them.
+
+        First the tests, and outputs on inputs that are not timed; then rounds until `rule` settles, whose outputs must
+        be equal, too. No input is used twice.
+
+        Raises:
+            BadInput: workload, tests, base or human do not run, or no sandbox starts.
+        """
+        check_sources(task)
+        trees = {"base": base, "candidate": candidate} | ({} if human is None else {"human": human})
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gce-")))
+            versions: dict[str, _Version] = {}
+            try:
+                for name, tree in trees.items():
+                    with _blamed(name, task):
+                        prepare_tree(tree, home / name, CODE)
+                    versions[name] = self._version(name, task, home / name, stack)
+                judge = self._judge(task, stack)
+                self._check(task, versions, judge, seed)
+                return self._measured(task, versions, judge, seed, rule, on_round)
+            except _Faulty as fault:
+                return Comparison(task.name, "incorrect", fault=str(fault))
+
+    def _version(self, name: str, task: PerformanceTask, tree: Path, stack: ExitStack) -> _Version:
+        workload = self._sandbox(tree, "timed", task, task.workload + _RUN, "__gce_run__", stack)
+        tests = self._sandbox(tree, "timed", task, task.tests + _TEST, "__gce_test__", stack, on_path=True)
+        return _Version(name, workload, tests)
+
+    def _judge(self, task: PerformanceTask, stack: ExitStack) -> SandboxProcess:
+        longer = evolve(task, seconds=task.seconds * (MOST + CHECKED))
+        judge = self._sandbox(None, "candidate", longer, task.workload + _EQUAL, "__gce_equal__", stack)
+        letter, _ = _say(judge, task.seconds, "")
+        if letter != "V":
+            raise BadInput(f"the workload of {task.name} {_FAULTS.get(letter, 'failed')} without the code it measures")
+        return judge
+
+    def _sandbox(
+        self,
+        tree: Path | None,
+        role: Role,
+        task: PerformanceTask,
+        source: str,
+        entry_point: str,
+        stack: ExitStack,
+        *,
+        on_path: bool = False,
+    ) -> SandboxProcess:
+        """Start a sandbox and give it its job; ended with `stack`."""
+        for tried in range(1, _STARTS + 1):
+            process: SandboxProcess | None = None
+            try:
+                process = self._start(((str(tree), CODE),) if tree else ())
+                preamble = f"__gce_code__ = {process.path_of(CODE)!r}\n"
+                preamble += "import sys\nsys.path.insert(0, __gce_code__)\n" if on_path else ""
+                memory = task.memory_mb * 2**20
+                job = Execution(
+                    source,
+                    entry_point,
+                    preamble=preamble,
+                    seconds=task.seconds,
+                    memory=memory,
+                )
+                process.begin(job, role, time.monotonic() + PATIENCE * task.seconds)
+            except OSError as error:
+                if process is not None:
+                    process.close()
+                if tried == _STARTS:
+                    raise BadInput(f"no sandbox started: {error.strerror or error}") from error
+                continue
+            stack.callback(process.close)
+            return process
+        raise AssertionError("the last try returns")
+
+    def _check(self, task: PerformanceTask, versions: Mapping[str, _Version], judge: SandboxProcess, seed: int) -> None:
+        """Run tests, and compare outputs on inputs that are not timed; _Faulty where the candidate fails."""
+        for test in tests_of(task):
+            call = to_text([test])
+            texts = {}
+            for name, version in versions.items():
+                with _blamed(name, task):
+                    texts[name], _ = _called(version.tests, task, call, test)
+            for name in texts:
+                if texts[name] != texts["base"]:
+                    with _blamed(name, task):
+                        raise _Faulty(f"{test} returned another value than on the base")
+        for number in range(CHECKED):
+            self._round(task, versions, judge, key(seed, "equal", number), list(versions))
+
+    def _measured(
+        self,
+        task: PerformanceTask,
+        versions: Mapping[str, _Version],
+        judge: SandboxProcess,
+        seed: int,
+        rule: Rule,
+        on_round: Callable[[Round], None] | None,
+    ) -> Comparison:
+        """Return the comparison of correct versions, from rounds in random order."""
+        rounds: list[Round] = []
+        rng = python_generator(seed, "order")
+        while not (decision := rule(rounds)).settled:
+            order = rng.sample(list(versions), len(versions))
+            drawn = key(seed, "timed", len(rounds))
+            timings = self._round(task, versions, judge, drawn, order)
+            rounds.append(Round(drawn, timings["base"], timings["candidate"], timings.get("human")))
+            if on_round is not None:
+                on_round(rounds[-1])
+        return Comparison(
+            task.name,
+            decision.verdict,
+            tuple(rounds),
+            decision.gain,
+            decision.against,
+            decision.human,
+            equal=CHECKED + len(rounds),
+        )
+
+    def _round(
+        self,
+        task: PerformanceTask,
+        versions: Mapping[str, _Version],
+        judge: SandboxProcess,
+        drawn: int,
+        order: Sequence[str],
+    ) -> dict[str, Timing]:
+        """Time one call of each version on the same input, and compare their outputs with the base's."""
+        texts: dict[str, str] = {}
+        timings: dict[str, Timing] = {}
+        for name in order:
+            with _blamed(name, task):
+                texts[name], timings[name] = _timed(versions[name], task, drawn)
+        for name, text in texts.items():
+            if text != texts["base"] or name == "base":
+                letter, said = _say(judge, task.seconds, f"[{texts['base']},{text}]")
+                if (letter, said) != ("V", "true"):
+                    with _blamed(name, task):
+                        raise _Faulty("returned another value than the base")
+        return timings
+
+
+@contextmanager
+def _blamed(name: str, task: PerformanceTask) -> Iterator[None]:
+    """Only a candidate may be faulty; a base or a human's form that does not run is the task's mistake."""
+    try:
+        yield
+    except (BadTree, _Faulty) as fault:
+        if name != "candidate":
+            raise BadInput(f"the {name} of {task.name} {fault}") from fault
+        raise _Faulty(str(fault)) from fault
+
+
+def _timed(version: _Version, task: PerformanceTask, drawn: int) -> tuple[str, Timing]:
+    """Return the output of `run`, as text, and its timing."""
+    calls = f"{to_text(['setup', drawn])}\n{to_text(['run', None])}"
+    return _called(version.workload, task, calls, "run")
+
+
+def _called(sandbox: SandboxProcess, task: PerformanceTask, text: str, what: str) -> tuple[str, Timing]:
+    """Return what a call in a new process returned, as text that is sound, and its timing.
+
+    Letter and text behind the times are hostile.
+    """
+    try:
+        letter, said = _say(sandbox, task.seconds, text)
+    except Silent as silent:
+        raise _Faulty(f"{what} {_SILENCES.get(silent.status, silent.status)}") from silent
+    times, value = said[:TIMES], said[TIMES:]
+    if letter != "V":
+        shown = "".join(sign if sign.isprintable() else "?" for sign in _exception(letter, value)[:_MOST_SAID])
+        raise _Faulty(f"{what} {_FAULTS.get(letter, 'broke the protocol')}{': ' if shown else ''}{shown}")
+    try:
+        if len(times) != TIMES or not times.isdecimal():
+            raise NotPlain("no times")
+        value = to_text(from_text(value))
+    except NotPlain:
+        raise _Faulty(f"{what} {_FAULTS['W']}") from None
+    processor, wall, peak = (int(times[place : place + TIMES // 3]) for place in range(0, TIMES, TIMES // 3))
+    return value, Timing(max(processor, 1) / 1e6, wall / 1e6, peak * 1024)
+
+
+def _exception(letter: str, text: str) -> str:
+    """Return an exception in words; `inside` sends it taken apart."""
+    try:
+        parts = from_text(text) if letter == "R" else None
+        return f"{parts[0]}: {parts[1]}" if parts else text
+    except (NotPlain, TypeError, LookupError):
+        return ""
+
+
+def _say(sandbox: SandboxProcess, seconds: int, text: str) -> tuple[str, str]:
+    sandbox.allow(time.monotonic() + PATIENCE * seconds)
+    return sandbox.say(text)
+
+
+def tests_of(task: PerformanceTask) -> list[str]:
+    """Return the names of a task's tests, in order."""
+    tree = ast.parse(task.tests)
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+
+
+def check_sources(task: PerformanceTask) -> None:
+    """Raise BadInput unless workload and tests are Python that defines what a task needs."""
+    for name, source in (("workload", task.workload), ("tests", task.tests)):
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise BadInput(f"the {name} of {task.name} is not Python: {error}") from error
+        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        missing = {"setup", "run", "equal"} - defined if name == "workload" else set()
+        if missing:
+            raise BadInput(f"the workload of {task.name} does not define {', '.join(sorted(missing))}")
+    if not tests_of(task):
+        raise BadInput(f"the tests of {task.name} define no function test_*")

@@ -1,0 +1,148 @@
+"""`gce performance`: tasks of making real code faster, from their files to whether they can be used."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import Any
+
+from gce.app.options import PATH, SEED, Choice
+from gce.app.performance.admitting import admit, pins_of
+from gce.app.terminal import note, put, put_json
+from gce.app.wiring.performance import (
+    cache_of_wheels,
+    check_sources,
+    fetch_wheel,
+    find_measuring,
+    find_tasks,
+    has_wheel,
+    tree_writer,
+)
+from gce.app.wiring.sandboxes import add_runner
+from gce.domain.performance.decision import MOST, Comparison
+from gce.domain.serialization import to_plain
+from gce.domain.statistics import Estimate
+from gce.errors import BadInput
+
+__all__ = ["add_arguments", "run"]
+
+DESCRIPTION = """\
+Tasks of making real code faster: a base, the human's faster form, a workload and tests. A task pins wheels of the
+package index, or holds directories of sources; docs/howto/performance.md has the format.
+
+steps:
+  validate   read the files, and say what is wrong with them
+  fetch      download the pinned wheels once, checked by their hashes; nothing else needs the network
+  admit      measure whether a task can tell nothing from the human's work, and print why not
+  doctor     check that a sandbox here sees the processor time of a known half second of work
+"""
+EXAMPLES = """\
+examples:
+  gce performance fetch                  the shipped tasks
+  gce performance admit                  exit status 1 if a task is refused
+  gce performance validate my-tasks      your own: a task's directory, or a directory of tasks
+"""
+STEPS = ("validate", "fetch", "admit", "doctor")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `gce performance`."""
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("step", type=Choice(STEPS), choices=STEPS, metavar="STEP", help=", ".join(STEPS))
+    parser.add_argument(
+        "dir", type=PATH, nargs="?", metavar="DIR", help="a task, or a directory of tasks (default: the shipped ones)"
+    )
+    parser.add_argument("--seed", type=SEED, default=0, help="seed that inputs and orders are drawn from (default 0)")
+    add_runner(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    return {"validate": _validate, "fetch": _fetch, "admit": _admit, "doctor": _doctor}[arguments.step](arguments)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    tasks = find_tasks(arguments.dir)
+    for _, task in tasks:
+        check_sources(task)
+    if arguments.json:
+        put_json([to_plain(task) for _, task in tasks], indent=1)
+    else:
+        put(*(f"{task.name}: valid" for _, task in tasks))
+    _then(arguments, "fetch")
+    return 0
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
+    cache = cache_of_wheels()
+    found: dict[str, int] = {"downloaded": 0, "kept": 0}
+    for _, task in find_tasks(arguments.dir):
+        for pin in pins_of(task):
+            if not has_wheel(pin, cache):
+                note(f"{task.name}: downloading {pin.name} {pin.version}")
+            found["downloaded" if fetch_wheel(pin, cache) else "kept"] += 1
+    if arguments.json:
+        put_json(found | {"path": str(cache)})
+    else:
+        put(f"{cache}: {found['downloaded']} wheels downloaded, {found['kept']} there already")
+    _then(arguments, "admit")
+    return 0
+
+
+def _admit(arguments: argparse.Namespace) -> int:
+    tasks = find_tasks(arguments.dir)
+    for _, task in tasks:
+        check_sources(task)
+    measuring = find_measuring(arguments.runner)
+    refused = 0
+    said: list[Any] = []
+    for directory, task in tasks:
+        done = {"human": 0, "nothing": 0}
+
+        def told(name: str, _round: object, task: Any = task, done: dict[str, int] = done) -> None:
+            done[name] += 1
+            if done[name] % 10 == 0:
+                note(f"{task.name}: {name}, {done[name]} of at most {MOST} rounds")
+
+        try:
+            found = admit(task, tree_writer(directory), measuring, seed=arguments.seed, on_round=told)
+            reasons = found.reasons
+        except BadInput as error:
+            found, reasons = None, (error.said(str),)
+        refused += bool(reasons)
+        shown = "" if found is None else f": human {_ratio(found.human)}, nothing {_ratio(found.same)}"
+        if arguments.json:
+            said.append({"task": task.name, "reasons": reasons, "measured": None if found is None else to_plain(found)})
+            continue
+        put(f"{task.name}: {'refused' if reasons else 'admitted'}{shown}", *(f"  {reason}" for reason in reasons))
+    if arguments.json:
+        put_json(said, indent=1)
+    arguments.following = None
+    return 1 if refused else 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    measuring = find_measuring(arguments.runner)
+    timing = measuring.check()
+    if arguments.json:
+        put_json(to_plain(timing))
+    else:
+        put(f"ready: 0.5 s of work in a child process was seen as {timing.seconds:.3f} s of processor time")
+    _then(arguments, "admit")
+    return 0
+
+
+def _ratio(comparison: Comparison) -> str:
+    """The verdict, or the gain with its interval and the number of rounds."""
+    gain: Estimate | None = comparison.gain
+    if gain is None:
+        return comparison.verdict
+    return f"{gain.value:.3g} ({gain.low:.3g}-{gain.high:.3g}, n = {len(comparison.rounds)})"
+
+
+def _then(arguments: argparse.Namespace, step: str) -> None:
+    """Set the next command."""
+    where = "" if arguments.dir is None else f" {shlex.quote(str(arguments.dir))}"
+    arguments.following = f"gce performance {step}{where}".replace("{", "{{").replace("}", "}}")

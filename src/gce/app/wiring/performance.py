@@ -1,0 +1,77 @@
+"""Performance tasks: which adapters read, fetch and measure them."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from gce.adapters.performance.measuring import Measuring, check_sources
+from gce.adapters.performance.task_files import read_task, read_tasks, write_tree
+from gce.adapters.performance.wheels import fetch_wheel, has_wheel
+from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
+from gce.app.wiring.sandboxes import AUTO, SANDBOXES, UNSAFE, why_not
+from gce.domain.performance.task import PerformanceTask, Source
+from gce.errors import BadInput
+
+__all__ = [
+    "cache_of_wheels",
+    "check_sources",
+    "fetch_wheel",
+    "find_measuring",
+    "find_tasks",
+    "has_wheel",
+    "read_task",
+    "shipped_tasks",
+    "tree_writer",
+]
+
+
+def shipped_tasks() -> Path:
+    """Return the directory of the tasks that come with this package."""
+    return Path(str(importlib.resources.files("gce"))) / "data" / "performance"
+
+
+def find_tasks(directory: Path | None) -> list[tuple[Path, PerformanceTask]]:
+    """Return the tasks of a directory, or the shipped ones; see `read_tasks`."""
+    return read_tasks(directory or shipped_tasks())
+
+
+def cache_of_wheels() -> Path:
+    """Return the folder that keeps downloaded wheels."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gce" / "wheels"
+
+
+def tree_writer(directory: Path) -> Callable[[Source, Path], None]:
+    """Return what writes the trees of the task in this directory: (source, new directory)."""
+    return partial(_write_tree, directory)
+
+
+def _write_tree(directory: Path, source: Source, target: Path) -> None:
+    write_tree(source, directory, cache_of_wheels(), target)
+
+
+def find_measuring(runner: str = AUTO) -> Measuring:
+    """Return what compares versions of code, in the first sandbox that works here and passes `Measuring.check`.
+
+    Raises:
+        BadInput: there is none.
+    """
+    reasons = {}
+    for name in SANDBOXES if runner == AUTO else (runner,):
+        try:
+            found = Measuring(start_unsafe_local if name == UNSAFE else SANDBOXES[name])
+            reasons[name] = "" if name == UNSAFE else why_not(name)
+            if not reasons[name]:
+                found.check()
+                return found
+        except BadInput as error:
+            reasons[name] = str(error)
+    raise BadInput(
+        "code is measured in a sandbox, and none works here: "
+        + "; ".join(f"{name}: {reason}" for name, reason in reasons.items()),
+        hint="install bubblewrap (apt install bubblewrap, or pip install 'grounded-eval[programs]') on a Linux "
+        "system that allows user namespaces",
+    )

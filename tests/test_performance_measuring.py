@@ -1,0 +1,249 @@
+"""Measuring performance tasks in a sandbox: verdicts on a small task, hostile candidates, and the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from performance_tasks import FAST, SLOW, WORKLOAD, small_task, tree_of
+
+from gce.adapters.performance import measuring as module
+from gce.adapters.performance.measuring import Measuring
+from gce.adapters.sandboxes.process import Program, Shown
+from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
+from gce.app import cli
+from gce.app.performance import admitting
+from gce.app.wiring import sandboxes as runners
+from gce.domain.performance.decision import FIRST, Decision, Round, decide
+from gce.domain.performance.task import PerformanceTask
+from gce.errors import BadInput
+
+HOLDS = [name for name in runners.SANDBOXES if not runners.why_not(name)]
+HALF = "def total(n):\n    s = 0\n    for i in range(n // 2):\n        s += i\n    return n * (n - 1) // 2\n"
+
+
+@pytest.fixture(scope="module")
+def measuring() -> Measuring:
+    if not HOLDS:
+        pytest.skip("no sandbox works here")
+    return Measuring(runners.SANDBOXES[HOLDS[0]])
+
+
+@pytest.fixture(autouse=True)
+def few_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHECKED", 2)
+    monkeypatch.setattr(module, "PATIENCE", 100.0)  # For machines that are busy.
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> PerformanceTask:
+    return small_task(tmp_path / "task")
+
+
+def one_round(rounds: Any) -> Decision:
+    """Settled at once: only for what is not about times."""
+    return Decision("no gain", len(rounds) == 1)
+
+
+def compare(measuring: Measuring, task: PerformanceTask, path: Path, source: str, **more: Any) -> Any:
+    candidate = tree_of(path / "candidate", source)
+    return measuring.compare(task, path / "task" / "base", candidate, **{"seed": 1, **more})
+
+
+def test_half_a_second_of_work_in_a_child_is_seen(measuring: Measuring) -> None:
+    assert 0.45 <= measuring.check().seconds <= 1.0
+
+
+def test_a_sandbox_that_loses_the_time_of_children_is_refused(measuring: Measuring) -> None:
+    def start(shown: Shown = (), program: Program = "inside") -> Any:
+        found = measuring._start(shown, program)
+        says = found.say
+
+        def say(text: str = "") -> tuple[str, str]:
+            letter, said = says(text)
+            return letter, "0" * 9 + "4" + said[10:] if letter == "V" and len(said) > 36 else said
+
+        found.say = say  # type: ignore[method-assign]
+        return found
+
+    with pytest.raises(BadInput, match=r"for 0\.5 s of work in a child"):
+        Measuring(start).check()
+
+
+def test_the_humans_form_and_half_of_it_get_their_verdicts(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path
+) -> None:
+    seen: list[Round] = []
+    human = tmp_path / "task" / "human"
+    found = compare(measuring, task, tmp_path, HALF, human=human, rule=decide, on_round=seen.append)
+    assert found.verdict == "partial" and 1.5 < found.gain.value < 2.5 and found.human.low > 5
+    assert found.equal == len(found.rounds) + 2 and tuple(seen) == found.rounds
+    assert len({each.seed for each in seen}) == len(seen)
+    assert all(each.base.wall > 0 and each.base.peak > 2**20 for each in seen)
+
+
+HOSTILE = {
+    "another value": "def total(n):\n    return n",
+    "right on small numbers alone": "def total(n):\n    return n * (n - 1) // 2 if n < 100 else 7",
+    "raises": "def total(n):\n    raise ValueError('x' * 10**6)",
+    "does not load": "def total(n:",
+    "exits": "import os\nos._exit(0)",
+    "ends itself": "import os, signal\ndef total(n):\n    os.kill(os.getpid(), 9)",
+    "an object that is equal to all": (
+        "class Any(int):\n    def __eq__(self, other): return True\n    __hash__ = int.__hash__\n"
+        "def total(n):\n    return Any(3)"
+    ),
+    "replaces equal": (
+        "import sys\ndef total(n):\n    sys._getframe(1).f_globals['equal'] = lambda a, b: True\n    return 1"
+    ),
+    "a file for the next": (
+        "import os\ndef total(n):\n    open('/tmp/kept', 'w').write('x')\n    return n * (n - 1) // 2"
+    ),
+    "never ends": "def total(n):\n    while True: pass",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_candidate_is_incorrect(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path, name: str
+) -> None:
+    found = compare(measuring, evolve(task, seconds=1), tmp_path, HOSTILE[name], rule=one_round)
+    assert found.verdict == "incorrect" and found.gain is None and found.reward == 0.0
+    assert found.fault.isprintable() and len(found.fault) < 300
+
+
+FASTER_BY_TRICKS = {
+    "a thread": (
+        "import threading\ndef total(n):\n    found = []\n"
+        "    def work():\n        s = 0\n        for i in range(n): s += i\n        found.append(s)\n"
+        "    thread = threading.Thread(target=work)\n    thread.start()\n    thread.join()\n    return found[0]"
+    ),
+    "a process": (
+        "import os, signal\ndef total(n):\n    signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n    r, w = os.pipe()\n"
+        "    if os.fork() == 0:\n        s = 0\n        for i in range(n): s += i\n"
+        "        os.write(w, str(s).encode())\n        os._exit(0)\n    return int(os.read(r, 99))"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FASTER_BY_TRICKS)
+def test_work_cannot_be_moved_to_another_thread_or_process(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path, name: str
+) -> None:
+    found = compare(measuring, task, tmp_path, FASTER_BY_TRICKS[name], rule=one_round)
+    assert found.verdict == "incorrect", found
+
+
+COUNTED = {
+    "a cache on import": "s = 0\nfor i in range(10**6): s += 1\ndef total(n):\n    return n * (n - 1) // 2",
+    "clocks replaced": (
+        "import time\nfor name in ('process_time', 'perf_counter', 'monotonic', 'time', 'clock_gettime'):\n"
+        "    setattr(time, name, lambda *_: 0.0)\n"
+    )
+    + SLOW,
+    "a value made when it is read": ("def total(n):\n    return [*map(int, [0] * 10**6), n * (n - 1) // 2][-1]"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_runs_anywhere_in_the_process_is_counted(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path, name: str
+) -> None:
+    found = compare(measuring, task, tmp_path, COUNTED[name], rule=one_round)
+    (only,) = found.rounds
+    assert only.candidate.seconds > 0.3 * only.base.seconds
+
+
+def test_a_candidate_sees_neither_the_base_nor_the_humans_form_nor_the_seed(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path
+) -> None:
+    looks = (
+        "import os, small, sys\ndef total(n):\n"
+        "    found = [p for p, _, files in os.walk('/') if 'small' in p.split('/') and '__init__.py' in files]\n"
+        "    assert found == ['/code/small'], found\n"
+        "    assert small.__file__ == '/code/small/__init__.py'\n"
+        "    assert not os.access('/code/small', os.W_OK)\n    return n * (n - 1) // 2\n"
+    )
+    found = compare(measuring, task, tmp_path, looks, human=tmp_path / "task" / "human", rule=one_round)
+    assert found.verdict == "no gain", found.fault
+
+
+def test_a_linked_candidate_is_incorrect(measuring: Measuring, task: PerformanceTask, tmp_path: Path) -> None:
+    candidate = tree_of(tmp_path / "candidate", FAST)
+    (candidate / "small" / "x.py").symlink_to("/etc/passwd")
+    found = measuring.compare(task, tmp_path / "task" / "base", candidate, seed=1)
+    assert (found.verdict, found.fault) == ("incorrect", "has a symbolic link at small/x.py")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda task: evolve(task, tests="def test_a():\n    assert False\n"), "test_a raised: AssertionError"),
+        (lambda task: evolve(task, workload="from small import total\n" + WORKLOAD), "without the code it measures"),
+        (lambda task: evolve(task, workload=WORKLOAD.replace("a == b", "False")), "another value than the base"),
+        (lambda task: evolve(task, workload=WORKLOAD.replace("[total(n), n]", "object()")), "no plain data"),
+    ],
+)
+def test_mistakes_of_the_task_are_not_the_candidates(
+    measuring: Measuring,
+    task: PerformanceTask,
+    tmp_path: Path,
+    change: Callable[[PerformanceTask], PerformanceTask],
+    said: str,
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        compare(measuring, change(task), tmp_path, FAST, rule=one_round)
+
+
+def test_where_no_sandbox_starts_it_is_said(task: PerformanceTask, tmp_path: Path) -> None:
+    def start(shown: Shown = (), program: Program = "inside") -> Any:
+        raise OSError("no such namespace")
+
+    with pytest.raises(BadInput, match="no such namespace"):
+        compare(Measuring(start), task, tmp_path, FAST)
+
+
+def test_without_a_sandbox_trusted_code_is_measured_too(task: PerformanceTask, tmp_path: Path) -> None:
+    found = compare(Measuring(start_unsafe_local), task, tmp_path, FAST)
+    assert found.verdict == "partial" and found.gain.low > 5
+
+
+@pytest.mark.skipif(not HOLDS, reason="no sandbox works here")
+def test_the_command_line_from_files_to_admission(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With wide limits for identical code and few rounds of it: on a busy machine small times vary."""
+    monkeypatch.setattr(admitting, "decide_same", lambda rounds: evolve(decide(rounds), settled=len(rounds) >= FIRST))
+    monkeypatch.setattr("gce.domain.performance.admission.CLOSE", 0.5)
+    monkeypatch.setattr("gce.domain.performance.admission.GAIN", 2.0)
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    small_task(tasks / "fine")
+    small_task(tasks / "gainless", human=SLOW)
+    small_task(tasks / "unequal", human="def total(n):\n    return 3")
+
+    def said(*words: str) -> tuple[int, str, str]:
+        status = cli.main(["performance", *words])
+        found = capsys.readouterr()
+        return status, found.out, found.err
+
+    status, out, err = said("validate", str(tasks))
+    assert status == 0 and out.splitlines() == ["fine: valid", "gainless: valid", "unequal: valid"]
+    assert err.strip() == f"next: gce performance fetch {tasks}"
+    assert said("fetch", str(tasks))[0] == 0
+    status, out, err = said("admit", str(tasks))
+    fine, gainless, because, unequal, why = out.splitlines()
+    assert status == 1 and re.match(r"fine: admitted: human \d+\S* \(.*, n = 10\), nothing [01]", fine)
+    assert gainless.startswith("gainless: refused") and "lower limit must be at least 1.2" in because
+    assert unequal.startswith("unequal: refused: human incorrect") and "not equal to the base" in why
+    assert "gainless: human, 10 of at most 30 rounds" in err
+    status, out, _ = said("admit", str(tasks / "unequal"), "--json")
+    (only,) = json.loads(out)
+    assert (status, only["task"], len(only["reasons"])) == (1, "unequal", 1) and only["measured"]["same"]["rounds"]
+    status, out, _ = said("doctor")
+    assert status == 0 and out.startswith("ready")
