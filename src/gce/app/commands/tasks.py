@@ -160,9 +160,9 @@ def _print_tiers(name: str, task: Task, facts: Facts) -> None:
         rows.append((tier.tier + note, _size(tier), f"{tier.max_tokens}", rate, limit, baseline))
     put(*table(("tier", "test", "tokens", "blind % (95 %)", "limit", "best baseline"), rows, words=True).split("\n"))
     if is_environment(name) and not isinstance(task.draw, Listed):
-        tier = facts.tiers[0].tier
-        repeated = repeated_draws(task, facts.preset, tier)
-        put(f"of {DRAWS_COMPARED} training draws of {tier}, {repeated} repeat an earlier one (equal digests)")
+        first = facts.tiers[0].tier
+        repeated = repeated_draws(task, facts.preset, first)
+        put(f"of {DRAWS_COMPARED} training draws of {first}, {repeated} repeat an earlier one (equal digests)")
     battery = facts.battery
     if battery is None:
         put(f"verifier battery: no result is recorded (gce check --task {name} --preset {facts.preset})")
