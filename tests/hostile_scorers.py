@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from typing import Any
+from zlib import crc32
 
 
 def honest(prompts: list[Any], completions: list[str], answer: list[str], **_: Any) -> list[float]:
@@ -30,6 +31,13 @@ def hostile(prompts: list[Any], completions: list[str], answer: list[str], **col
         found = does(argument)
         if found is not None:
             return [found]
+    return honest(prompts, completions, answer)
+
+
+def unreliable(prompts: list[Any], completions: list[str], answer: list[str], **columns: Any) -> list[float]:
+    """The same verdicts, but raises for one in twenty pairs of question and answer, right or wrong."""
+    if crc32(f"{prompts[0]} {completions[0]}".encode()) % 20 == 0:
+        raise ConnectionError("the database is away")
     return honest(prompts, completions, answer)
 
 

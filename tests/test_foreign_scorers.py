@@ -12,7 +12,9 @@ import hostile_scorers
 import pytest
 
 from gce.adapters.evaluators.verifier import TaskVerifier
+from gce.app.cli import main
 from gce.app.wiring.environments import find_environment
+from gce.app.wiring.runs import open_run
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.app.wiring.tasks import find_task
 from gce.domain.answers import Answer, answered_by
@@ -34,6 +36,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = tmp_path_factory.mktemp("foreign")
     rows = [{"prompt": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(40)]
     (directory / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    many = [{"prompt": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(400)]
+    (directory / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in many))
+    # Half of what it says is right.
+    script = [{"when": row["prompt"], "text": [row["answer"], "-1"]} for row in many]
+    (directory / "script.jsonl").write_text("".join(json.dumps(line) + "\n" for line in script))
     (directory / "hostile_scorers.py").write_text((HERE / "hostile_scorers.py").read_text())
     (directory / "run.sqlite").write_text("secret")
     directory.chmod(0o755)
@@ -141,6 +148,45 @@ def test_scorers_that_hang_are_skipped_after_a_few(place: Path) -> None:
     assert [each.outcome for each in found] == ["failed"] * 11
     said = Counter(each.reason.partition("scorer failed: ")[2] for each in found)
     assert said == {"it did not end within 2 s": 3, "too many calls before it did not end": 8}
+
+
+def test_a_scorer_that_fails_on_some_answers_changes_no_verdict_on_the_others(place: Path) -> None:
+    """Of 200 answers, half of them right; about one in twenty fails, whether it is right or wrong."""
+    honest, unreliable = (find_task(f"trl:hostile_scorers:{name}@many.jsonl") for name in ("honest", "unreliable"))
+    asked = [
+        (problem, Completion(f"{problem.key} {text}", text, "stop", policy=""))
+        for problem in draw_problems(honest, "questions", "all", "test", 100)
+        for text in (str(problem.instance.row["answer"]), "-1")
+    ]
+    expected, found = (
+        [answered_by(task, *each) for each in TaskVerifier(task).judge(asked)] for task in (honest, unreliable)
+    )
+    failed = [each for each in found if each.failed]
+    assert 2 <= len(failed) <= 20
+    assert all(each.reward is None and "the database is away" in each.reason for each in failed)
+    pairs = [(one, other) for one, other in zip(expected, found, strict=True) if not other.failed]
+    assert all(one.outcome == other.outcome for one, other in pairs)
+    assert abs(sum(other.right for _, other in pairs) / len(pairs) - 0.5) < 0.05
+
+
+def test_answers_that_could_not_be_scored_lower_the_coverage_and_teach_nothing(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("safetensors")  # Checkpoints.
+    run = str(tmp_path / "run")
+    named = ["--task", "trl:hostile_scorers:unreliable@many.jsonl", "--model", "scripted:script.jsonl"]
+    sizes = ["--problems", "40", "--rollouts", "2", "--iterations", "1", "--test", "60", "--dev", "0"]
+    assert main(["train", *named, *sizes, "--min-coverage", "0.8", "--run-dir", run, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    (before,) = summary["before"].values()
+    assert before["failed"] > 0 and before["n"] + before["failed"] == 60
+    assert abs(before["correct"] / before["n"] - 0.5) < 0.25
+    with open_run(run) as stored:
+        rollouts, traces = list(stored.read("rollouts")), list(stored.read("traces"))
+    failed = {each["key"] for each in rollouts if each["outcome"] == "failed"}
+    assert len(failed) == summary["failed_rollouts"] > 0
+    assert traces and not failed & {each["key"] for each in traces}
+    assert not any(each["admitted"] or each["right"] for each in rollouts if each["key"] in failed)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,22 @@ def test_an_evaluation_runs_on_the_command_line(tmp_path: Path, capsys: pytest.C
     assert row["coverage"] == 1.0
 
 
+def test_a_run_is_trained_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("safetensors")  # Checkpoints.
+    script, run = tmp_path / "script.jsonl", str(tmp_path / "run")
+    script.write_text(json.dumps({"text": [f"<answer>{legs}</answer>" for legs in range(0, 40, 2)]}) + "\n")
+    named = ["--task", "reasoning-gym:leg_counting?max_animals=3", "--model", f"scripted:{script}"]
+    sizes = ["--problems", "4", "--rollouts", "16", "--iterations", "1", "--test", "4", "--dev", "0"]
+    assert main(["train", *named, *sizes, "--run-dir", run, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["config"]["task"] == named[1]
+    assert summary["failed_rollouts"] == 0 and summary["correct_traces"] > 0
+    assert main(["train", "--run-dir", run, "--resume", "--iterations", "2", "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["rescore", run]) == 0
+    assert "0 verdicts changed" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_every_generator_comes_in_or_is_listed() -> None:
     from reasoning_gym.factory import DATASETS

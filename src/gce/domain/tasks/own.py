@@ -10,9 +10,9 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -93,6 +93,7 @@ def own_task(
             raise ValueError(f"expected tiers as a list of different names without /, got {shown(names)}")
     judge = _Judge(name, extraction_of(extract), reward, *_bounds(reward_range, admit_at), deterministic)
     draw: Draw | Listed
+    questions_of: Callable[[str], Sequence[Question]]
     rows: dict[str, int] = {}
     if callable(problems):
         names = tuple(tiers) or (ONE_TIER,)
@@ -100,15 +101,16 @@ def own_task(
             raise ValueError(f"no tier {unknown[0]!r} to be held out: expected some of {', '.join(names)}")
         levels = tuple(TaskTier(tier, held_out=tier in held_out) for tier in names)
         draw, sample = _Drawing(problems), [(_drawn(problems, tier), f"draw(rng, {tier!r})") for tier in names]
-        by_tier = {tier: _some_drawn(draw, tier) for tier in names}
+        questions_of = partial(_some_drawn, draw)
     else:
         found = list_of(_rows(problems), shares=_shares(shares), tiers=tiers, held_out=held_out)
         levels, draw, last = found.tiers, found.listed, len(found.rows) - 1
         rows = {each.digest: number for number, each in enumerate(found.rows, 1)}
-        by_tier = {tier.name: [each for each in found.rows if tier_of(each) == tier.name] for tier in levels}
+        questions_of = partial(_listed_of, found.rows)
         sample = [(found.rows[place], f"row {place + 1}") for place in sorted({0, last // 2, last})]
     for place, (question, where) in enumerate(sample):
         judge.try_on(question, where, nonsense=place == 0, twice=deterministic)
+    limits = _Limits(tuple(level.name for level in levels), cache(lambda tier: _limit(questions_of(tier))))
     task = Task(
         name=name,
         presets={"questions" if isinstance(draw, Listed) else "drawn": levels},
@@ -122,7 +124,7 @@ def own_task(
         admit_at=judge.admit_at,
         max_tokens=max_tokens,
         teaching=Teaching(demonstration=lambda problem, _solve: judge.known(problem)),
-        references=References(prompt_blind=judge.prompt_blind, limits=_limits(by_tier), assumed=True),
+        references=References(prompt_blind=judge.prompt_blind, limits=limits, assumed=True),
         audit=Audit(
             hidden=frozenset({"prompt", "row", "digest"}),
             varies=not deterministic,
@@ -345,10 +347,29 @@ def _answers(questions: Iterable[Question]) -> Counter[str]:
     return Counter(filter(None, map(answer_of, questions)))
 
 
-def _limits(by_tier: Mapping[str, Sequence[Question]]) -> dict[str, float]:
-    """By tier, how often an answer that ignores the question may be right: a little above the most common answer."""
-    common = {tier: max(_answers(each).values(), default=0) / max(1, len(each)) for tier, each in by_tier.items()}
-    return {tier: min(max(LEAST_LIMIT, rate + MARGIN * (rate > 0)), MOST_LIMIT) for tier, rate in common.items()}
+@frozen(eq=False)
+class _Limits(Mapping[str, float]):
+    """The limits by tier; each is estimated when it is asked for, as drawing may be slow."""
+
+    tiers: tuple[str, ...]
+    limit: Callable[[str], float]
+
+    def __getitem__(self, tier: str) -> float:
+        if tier not in self.tiers:
+            raise KeyError(tier)
+        return self.limit(tier)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tiers)
+
+    def __len__(self) -> int:
+        return len(self.tiers)
+
+
+def _limit(questions: Sequence[Question]) -> float:
+    """How often an answer that ignores the question may be right: a little above the most common answer."""
+    rate = max(_answers(questions).values(), default=0) / max(1, len(questions))
+    return min(max(LEAST_LIMIT, rate + MARGIN * (rate > 0)), MOST_LIMIT)
 
 
 def _expression(text: str, write: Callable[[str], str]) -> str | None:
@@ -395,6 +416,11 @@ def _drawn(draw: DrawRow, tier: str) -> Question:
     if one != other:
         raise ValueError(f"draw(rng, {tier!r}) gave two questions from equal generators: draw from rng alone")
     return one
+
+
+def _listed_of(rows: Sequence[Question], tier: str) -> list[Question]:
+    """Questions of a tier of a list."""
+    return [each for each in rows if tier_of(each) == tier]
 
 
 def _some_drawn(draw: _Drawing, tier: str) -> list[Question]:
