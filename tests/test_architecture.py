@@ -28,8 +28,8 @@ ROOT = Path(gce.__file__).parent
 PURE_STANDARD_LIBRARY = {
     "__future__", "abc", "base64", "binascii", "bisect", "builtins", "collections", "contextlib", "copy", "dataclasses",
     "decimal", "enum", "fnmatch", "fractions", "functools", "graphlib", "hashlib", "heapq", "itertools", "json",
-    "math", "numbers", "operator", "random", "re", "reprlib", "statistics", "string", "struct", "textwrap", "types", "typing",
-    "unicodedata",
+    "math", "numbers", "operator", "random", "re", "reprlib", "statistics", "string", "struct", "textwrap", "types",
+    "typing", "unicodedata",
 }
 """What domain and ports may use: no clock, no files, no processes. `random` is looked at more closely below."""
 
