@@ -34,8 +34,9 @@ PURE_STANDARD_LIBRARY = {
 """What domain and ports may use: no clock, no files, no processes. `random` is looked at more closely below."""
 
 ADAPTERS_ONLY = {
-    "gguf", "httpx2", "huggingface_hub", "mlflow", "mlx", "mlx_lm", "ortools", "peft", "pyarrow", "safetensors",
-    "scipy_openblas32", "sqlite3", "tensorboard", "tokenizers", "torch", "trackio", "transformers", "wandb",
+    "gguf", "httpx2", "huggingface_hub", "mlflow", "mlx", "mlx_lm", "ortools", "peft", "pyarrow", "reasoning_gym",
+    "safetensors", "scipy_openblas32", "sqlite3", "tensorboard", "tokenizers", "torch", "trackio", "transformers",
+    "wandb",
 }
 # fmt: on
 HEAVY = ADAPTERS_ONLY | {"cattrs", "hypothesis", "matplotlib", "rich"}
@@ -85,9 +86,13 @@ CHANGES = {
 UNFORESEEN = {
     "gce.adapters.sandboxes.view:secrets.randbelow",
     "gce.adapters.sandboxes.inside:os.urandom",
+    "gce.adapters.sandboxes.scorers_inside:os.urandom",
     "gce.adapters.sandboxes.process:secrets.token_bytes",
 }
 """What no program may be able to guess, and no result depends on."""
+
+SEEDS_OTHERS = {"gce.adapters.environments.reasoning_gym:random.seed"}
+"""Seeds the shared generator for a framework that draws from it, in a process of its own."""
 
 
 @frozen
@@ -238,7 +243,7 @@ def global_draws(module: Module) -> Iterator[str]:
             elif name.startswith("mlx.core.random.") and name.split(".")[3] in MLX_DRAWS:
                 if not any(keyword.arg == "key" for keyword in node.keywords):
                     yield f"{place} without a key"
-            elif f"{module.name}:{name}" in UNFORESEEN:
+            elif f"{module.name}:{name}" in UNFORESEEN | SEEDS_OTHERS:
                 pass
             elif name.startswith(("random.", "numpy.random.", "secrets.", "uuid.uuid1", "uuid.uuid4", "os.urandom")):
                 yield f"{place}: nothing draws from a shared generator"

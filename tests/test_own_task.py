@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from gce.app.wiring.tasks import find_task, in_fold
 from gce.domain.answers import answered_by
 from gce.domain.completions import Completion
 from gce.domain.tasks.extraction import NoAnswer, extraction_of
+from gce.domain.tasks.own import ESTIMATED_ON, MOST_LIMIT, own_task
 from gce.domain.tasks.questions import cut
 from gce.domain.tasks.task import Listed
 from gce.errors import BadInput, MissingExtra, ModelError
@@ -526,6 +528,23 @@ def best_fixed(task: gce.Task) -> str | None:
     training = gce.draw_problems(task, "questions", "all", "train", 100)
     policy = task.references.prompt_blind(training).get("best fixed answer")
     return None if policy is None else policy(training[0], random.Random(0))
+
+
+def test_the_limits_of_drawn_questions_are_estimated_when_they_are_asked_for() -> None:
+    """Drawing may be slow: opening a task draws a few questions of each tier, for its checks."""
+    drawn: Counter[str] = Counter()
+
+    def draw(rng: random.Random, tier: str) -> dict[str, str]:
+        drawn[tier] += 1
+        return {"prompt": f"{tier} {rng.getrandbits(60)}", "answer": "7"}
+
+    task = own_task(draw, lambda answer, row: answer == row["answer"], name="sevens", tiers=("easy", "hard"))
+    opening = drawn.copy()
+    assert max(opening.values()) < 40 == ESTIMATED_ON
+    limits = task.references.limits
+    assert (len(limits), list(limits), "*" in limits, drawn) == (2, ["easy", "hard"], False, opening)
+    assert [limits["easy"], limits["easy"]] == [MOST_LIMIT] * 2
+    assert drawn - opening == Counter(easy=ESTIMATED_ON)
 
 
 def test_the_best_fixed_answer_by_partial_credit_is_among_the_baselines() -> None:

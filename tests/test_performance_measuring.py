@@ -14,6 +14,7 @@ from performance_tasks import FAST, SLOW, WORKLOAD, small_task, tree_of
 
 from gce.adapters.performance import measuring as module
 from gce.adapters.performance.measuring import Measuring
+from gce.adapters.sandboxes.process import Program, Shown
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app import cli
 from gce.app.performance import admitting
@@ -59,8 +60,8 @@ def test_half_a_second_of_work_in_a_child_is_seen(measuring: Measuring) -> None:
 
 
 def test_a_sandbox_that_loses_the_time_of_children_is_refused(measuring: Measuring) -> None:
-    def start(code: Path | None = None) -> Any:
-        found = measuring._start(code)
+    def start(shown: Shown = (), program: Program = "inside") -> Any:
+        found = measuring._start(shown, program)
         says = found.say
 
         def say(text: str = "") -> tuple[str, str]:
@@ -200,7 +201,7 @@ def test_mistakes_of_the_task_are_not_the_candidates(
 
 
 def test_where_no_sandbox_starts_it_is_said(task: PerformanceTask, tmp_path: Path) -> None:
-    def start(code: Path | None = None) -> Any:
+    def start(shown: Shown = (), program: Program = "inside") -> Any:
         raise OSError("no such namespace")
 
     with pytest.raises(BadInput, match="no such namespace"):

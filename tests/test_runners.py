@@ -166,9 +166,17 @@ def test_a_sandbox_starts_in_time(start: Callable[[], SandboxProcess]) -> None:
     assert min(seconds() for _ in range(10)) < 0.25
 
 
+def test_what_is_shown_elsewhere_has_parents_there_and_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "python3" / "site-packages").mkdir(parents=True)
+    shown, plain = sandbox_view.view(((str(tmp_path), "/seen/here"),)), sandbox_view.view()
+    assert {*shown.read_only} - {*plain.read_only} == {(str(tmp_path), "/seen/here")}
+    assert {*shown.directories} - {*plain.directories} == {"/seen"}
+    assert shown.hidden == plain.hidden
+
+
 def test_installed_packages_and_homes_are_out_of_view() -> None:
     shown = sandbox_view.view()
-    assert not any(path.rstrip("/") in ("/", "/home", "/root", "/usr", "/etc", "/tmp") for path in shown.read_only)
+    assert not any(path.rstrip("/") in ("/", "/home", "/root", "/usr", "/etc", "/tmp") for path, _ in shown.read_only)
     assert all(path.endswith(("site-packages", "dist-packages")) for path in shown.hidden)
 
 

@@ -81,8 +81,8 @@ def task(problems: Problems | None = None, reward: RewardFunction | None = None,
     Keyword Args:
         name (str): of the task; the function's or the file's by default.
         extract (Extract): where the answer is in a response: 'last line' (that is not blank; the default), 'text' (all
-            of it), 'boxed' (LaTeX), ('json', FIELD), or a regular expression with one group. No answer, or several that
-            differ, are unreadable and get reward 0; the reward is not asked.
+            of it), 'boxed' (LaTeX), ('json', FIELD), ('tag', NAME), or a regular expression with one group. No answer,
+            or several that differ, are unreadable and get reward 0; the reward is not asked.
         shares (Sequence[float]): of train, dev and test questions in each tier of a list, in any unit (default (60, 15,
             25)). Which question is in which split follows from the digests alone. A function's problems are split by
             quarters: two, one, one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence, Execution
@@ -14,6 +15,8 @@ from gce.ports.runner import Runner
 
 __all__ = ["TaskVerifier"]
 
+TOGETHER = 64
+"""Answers that are judged together, where the task does so."""
 Judged = tuple[Problem, Completion, tuple[Verdict, ...]]
 
 
@@ -33,8 +36,11 @@ class TaskVerifier:
             ValueError: the runner returned less evidence than requested.
         """
         if self._runner is None:
-            for problem, completion in answers:
-                yield problem, completion, self._task.judge(problem, completion)
+            size = TOGETHER if self._task.verify_all else 1
+            coming = iter(answers)
+            while some := list(islice(coming, size)):
+                for (problem, completion), verdicts in zip(some, self._task.judge_all(some), strict=True):
+                    yield problem, completion, verdicts
         else:
             yield from self._judged(self._runner, answers)
 

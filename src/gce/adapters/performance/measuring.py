@@ -20,7 +20,7 @@ from attrs import evolve, frozen
 from gce.adapters.performance.trees import BadTree, prepare_tree
 from gce.adapters.sandboxes.inside import TIMES
 from gce.adapters.sandboxes.pool import PATIENCE
-from gce.adapters.sandboxes.process import CODE, Role, SandboxProcess, Silent, Start
+from gce.adapters.sandboxes.process import Role, SandboxProcess, Silent, Start
 from gce.domain.executions import Execution
 from gce.domain.performance.decision import MOST, Comparison, Round, Rule, Timing, decide
 from gce.domain.performance.task import PerformanceTask, Source
@@ -32,6 +32,8 @@ __all__ = ["CHECKED", "Measuring", "check_sources", "tests_of"]
 
 CHECKED = 10
 """Inputs on which outputs are compared before anything is timed."""
+CODE = "/code"
+"""Where a sandbox shows the code that it measures."""
 _STARTS = 3
 _MOST_SAID = 200
 
@@ -203,8 +205,8 @@ class Measuring:
         for tried in range(1, _STARTS + 1):
             process: SandboxProcess | None = None
             try:
-                process = self._start(tree)
-                preamble = f"__gce_code__ = {process.code!r}\n"
+                process = self._start(((str(tree), CODE),) if tree else ())
+                preamble = f"__gce_code__ = {process.path_of(CODE)!r}\n"
                 preamble += "import sys\nsys.path.insert(0, __gce_code__)\n" if on_path else ""
                 memory = task.memory_mb * 2**20
                 job = Execution(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from pathlib import Path
 
-from gce.adapters.sandboxes.process import CODE, SandboxProcess, python_command
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, python_command
 from gce.adapters.sandboxes.view import ROOM, throw_away_uid, view
 
 __all__ = ["bubblewrap_path", "start_bubblewrap"]
@@ -25,12 +24,12 @@ def bubblewrap_path() -> str | None:
     return bundled if os.access(bundled, os.X_OK) else None
 
 
-def start_bubblewrap(code: Path | None = None) -> SandboxProcess:
-    """Start a process in its own namespaces, which sees the directory `code` as `CODE`."""
-    program = bubblewrap_path()
-    if program is None:
+def start_bubblewrap(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
+    """Start a process in its own namespaces; see `Start`."""
+    bubblewrap = bubblewrap_path()
+    if bubblewrap is None:
         raise FileNotFoundError("bwrap is not installed")
-    shown = view()
+    seen = view(shown)
     options = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     options += ["--unshare-cgroup-try", "--hostname", "sandbox"]
     uid = throw_away_uid()
@@ -38,11 +37,12 @@ def start_bubblewrap(code: Path | None = None) -> SandboxProcess:
         # Otherwise bubblewrap would be process 1 inside, and a program of the same user could take it over.
         options += ["--as-pid-1", "--unshare-user", "--disable-userns", "--uid", "65534", "--gid", "65534"]
     # By default, bwrap makes directories that only its user can read.
-    options += [word for path in (*shown.directories, "/dev") for word in ("--perms", "0755", "--dir", path)]
-    options += [word for path in shown.read_only for word in ("--ro-bind", path, path)]
-    options += ["--ro-bind", str(code), CODE] if code else []
-    options += [word for path, target in shown.links for word in ("--symlink", target, path)]
-    options += [word for path in shown.hidden for word in ("--tmpfs", path, "--remount-ro", path)]
+    options += ["--size", str(ROOM), "--perms", "1777", "--tmpfs", "/tmp"]  # Before what may be shown in it.
+    made = [path for path in (*seen.directories, "/dev") if path != "/tmp"]
+    options += [word for path in made for word in ("--perms", "0755", "--dir", path)]
+    options += [word for path, inside in seen.read_only for word in ("--ro-bind", path, inside)]
+    options += [word for path, target in seen.links for word in ("--symlink", target, path)]
+    options += [word for path in seen.hidden for word in ("--tmpfs", path, "--remount-ro", path)]
     options += [word for name in ("null", "urandom") for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
-    options += ["--size", str(ROOM), "--perms", "1777", "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/tmp"]
-    return SandboxProcess([program, *options, "--", *python_command(uid)], code=CODE if code else "")
+    options += ["--remount-ro", "/", "--chdir", "/tmp"]
+    return SandboxProcess([bubblewrap, *options, "--", *python_command(uid, program=program)])

@@ -1,9 +1,9 @@
 """The program inside a sandbox: a keeper, which holds the channel to the outside, and its child, which runs the code.
 
-This file must stand alone: it is passed to `python -c` after the sources of `gce.domain.plain_values` and
-`system_call_filter`, with only the standard library. A frame is a four-byte length and a body. The keeper first reports
-that it is ready; the first frame from outside is the job, as JSON. Then outside and child take turns, with the keeper
-between them. From outside comes a nonce and a text; the keeper gives the child the text with a fresh token. What the
+This file must stand alone: it is passed to `python -c` after the sources of `gce.domain.plain_values`,
+`system_call_filter` and `frames`, with only the standard library. The keeper first reports that it is ready; the first
+frame from outside is the job, as JSON. Then outside and child take turns, with the keeper between them. From outside
+comes a nonce and a text; the keeper gives the child the text with a fresh token. What the
 child sends with that token goes out with the nonce. The child is forked before the first nonce arrives, and can reach
 neither the channel nor the keeper's memory. In the role `timed`, each nonce gets a child of its own, which loads the
 program, makes one call and is killed; the keeper puts the child's times and memory behind the letter. The text may be
@@ -41,6 +41,7 @@ if __name__ != "__main__":
     from collections.abc import Callable, Mapping
     from typing import Any, NoReturn
 
+    from gce.adapters.sandboxes.frames import NONCE, read_frame, write_frame
     from gce.adapters.sandboxes.system_call_filter import install
     from gce.domain.plain_values import MOST_CHARACTERS, NotPlain, from_text, to_text
 
@@ -48,20 +49,15 @@ __all__ = [
     "MOST_BYTES",
     "MOST_EXCEPTION",
     "MOST_SAID",
-    "NONCE",
     "RAISED",
     "READY",
     "TIMES",
     "be_candidate",
     "be_tests",
     "keep",
-    "read_frame",
-    "write_frame",
 ]
 
 READY = b"ready"
-NONCE = 16
-"""Length of a nonce or token, in bytes."""
 MOST_BYTES = MOST_CHARACTERS + 64
 """Maximum size of a frame from the child, in bytes."""
 MOST_SAID = 200
@@ -76,31 +72,6 @@ TIMES = 3 * 12
 """Digits behind the letter of a timed call: processor time and wall-clock time in microseconds, peak memory in KiB."""
 OPEN_FILES, PROCESSES, FILE_BYTES = 64, 16, 2**20
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
-
-
-def read_frame(fd: int, limit: int = 2**30) -> bytes:
-    """Return the next frame's body; EOFError if there is none, ValueError if it is too long."""
-    size = int.from_bytes(_read(fd, 4), "big")
-    if size > limit:
-        raise ValueError(f"a frame of {size} bytes, expected at most {limit}")
-    return _read(fd, size)
-
-
-def write_frame(fd: int, body: bytes) -> None:
-    """Write a frame."""
-    left = memoryview(len(body).to_bytes(4, "big") + body)
-    while left:
-        left = left[os.write(fd, left) :]
-
-
-def _read(fd: int, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        more = os.read(fd, min(size - len(found), 2**16))
-        if not more:
-            raise EOFError
-        found += more
-    return bytes(found)
 
 
 def keep(uid: int, *, isolated: bool) -> None:

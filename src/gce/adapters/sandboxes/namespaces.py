@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from pathlib import Path
 
-from gce.adapters.sandboxes.process import CODE, SandboxProcess, python_command, source_of
-from gce.adapters.sandboxes.view import ROOM, throw_away_uid, view
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, python_command, source_of
+from gce.adapters.sandboxes.view import ROOM, View, throw_away_uid, view
 
 __all__ = ["start_namespaces"]
 
@@ -16,27 +15,24 @@ _PLACES = ("/mnt", "/media", "/srv", "/opt", "/var/tmp", "/tmp")
 """Directories where a new root may be assembled; nothing changes there outside the sandbox."""
 
 
-def start_namespaces(code: Path | None = None) -> SandboxProcess:
-    """Start a process in its own namespaces, which sees the directory `code` as `CODE`."""
-    for program in ("setpriv", "unshare"):
-        if shutil.which(program) is None:
-            raise FileNotFoundError(f"{program} is not installed")
-    shown, uid = view(), throw_away_uid()
+def start_namespaces(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
+    """Start a process in its own namespaces; see `Start`."""
+    for needed in ("setpriv", "unshare"):
+        if shutil.which(needed) is None:
+            raise FileNotFoundError(f"{needed} is not installed")
+    seen, uid = view(shown), throw_away_uid()
     # `setpriv` ends it with its parent; what `unshare` starts ends with `unshare`.
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork"]
     command += ["--kill-child"] + ([] if uid else ["--user", "--map-root-user"])
-    own = (str(code), CODE) if code else ()
-    enter = json.dumps(
-        [_place((*shown.read_only, *own)), own, shown.read_only, shown.links, shown.hidden, ROOM, bool(uid)]
-    )
-    *python, inside, user, isolated = python_command(uid)
+    enter = json.dumps([_place(seen), seen.read_only, seen.links, seen.hidden, ROOM, bool(uid)])
+    *python, inside, user, isolated = python_command(uid, program=program)
     begin = f"enter(*json.loads({enter!r}))"
-    program = "\n".join((source_of("namespaces_inside"), "import json", begin, inside.partition("\n")[2]))
-    return SandboxProcess([*command, *python, program, user, isolated], code=CODE if code else "")
+    source = "\n".join((source_of("namespaces_inside"), "import json", begin, inside.partition("\n")[2]))
+    return SandboxProcess([*command, *python, source, user, isolated])
 
 
-def _place(shown: tuple[str, ...]) -> str:
+def _place(seen: View) -> str:
     for place in _PLACES:
-        if os.path.isdir(place) and not any(path.startswith(place + "/") for path in shown):
+        if os.path.isdir(place) and not any(path.startswith(place + "/") for each in seen.read_only for path in each):
             return place
     raise FileNotFoundError(f"there is no directory among {', '.join(_PLACES)} to put a root together at")

@@ -59,17 +59,13 @@ def _bring_up_loopback() -> None:
 
 def enter(
     root: str,
-    code: Sequence[str],
-    read_only: Sequence[str],
+    read_only: Sequence[tuple[str, str]],
     links: Sequence[tuple[str, str]],
     hidden: Sequence[str],
     room: int,
     keeps_capabilities: bool,
 ) -> None:
-    """Make the new root at the directory `root` and move into it; `room` is the size of `/tmp` in bytes.
-
-    `code` is empty, or a directory and the path at which it is seen.
-    """
+    """Make the new root at the directory `root` and move into it; `room` is the size of `/tmp` in bytes."""
     os.umask(0o022)
     if not keeps_capabilities:
         # The limit of this namespace alone: no further user namespaces inside.
@@ -78,10 +74,10 @@ def enter(
     _bring_up_loopback()
     _mount("none", "/", None, _REC | _PRIVATE)
     _mount("sandbox", root, "tmpfs", _NOSUID | _NODEV, "mode=755,size=1m")
-    if code:
-        _bind(code[0], root + code[1], _RDONLY | _NOSUID | _NODEV)
-    for path in read_only:
-        _bind(path, root + path, _RDONLY | _NOSUID | _NODEV)
+    os.makedirs(root + "/tmp", 0o755, exist_ok=True)  # Before what may be shown in it.
+    _mount("sandbox", root + "/tmp", "tmpfs", _NOSUID | _NODEV, f"mode=1777,size={room},nr_inodes={_MOST_FILES}")
+    for path, inside in read_only:
+        _bind(path, root + inside, _RDONLY | _NOSUID | _NODEV)
     for path, target in links:
         os.makedirs(os.path.dirname(root + path), 0o755, exist_ok=True)
         os.symlink(target, root + path)
@@ -89,8 +85,6 @@ def enter(
         _mount("sandbox", root + path, "tmpfs", _RDONLY | _NOSUID | _NODEV, "mode=755,size=4k")
     for name in ("null", "urandom"):
         _bind(f"/dev/{name}", f"{root}/dev/{name}", 0)
-    os.makedirs(root + "/tmp", 0o755, exist_ok=True)
-    _mount("sandbox", root + "/tmp", "tmpfs", _NOSUID | _NODEV, f"mode=1777,size={room},nr_inodes={_MOST_FILES}")
     os.chdir(root)
     _checked(_LIBC.pivot_root(b".", b"."), "pivot_root")
     _checked(_LIBC.umount2(b".", _MNT_DETACH), "umount")

@@ -14,28 +14,30 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
-from gce.adapters.sandboxes.inside import MOST_BYTES, NONCE, READY
+from gce.adapters.sandboxes.frames import NONCE
+from gce.adapters.sandboxes.inside import MOST_BYTES, READY
 from gce.domain.executions import Execution, OutcomeStatus
 
-__all__ = ["CODE", "Role", "SandboxProcess", "Silent", "Start", "python_command", "source_of"]
+__all__ = ["Program", "Role", "SandboxProcess", "Shown", "Silent", "Start", "python_command", "source_of"]
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
 """The whole environment inside. The fixed hash seed makes the order of sets reproducible."""
 
 
-CODE = "/code"
-"""Where a sandbox shows a directory of code, read-only, if it was started with one."""
 Role = Literal["candidate", "tests", "timed"]
+Program = Literal["inside", "scorers_inside"]
+"""The module that runs inside: it calls programs that a model wrote, or scorers of other frameworks."""
+Shown = tuple[tuple[str, str], ...]
+"""Files and directories that a sandbox shows, read-only: (path outside, path inside)."""
 
 
 class Start(Protocol):
     """Starts a sandbox."""
 
-    def __call__(self, code: Path | None = None) -> SandboxProcess:
-        """Return a process that waits for its job, and sees the directory `code` at the path `SandboxProcess.code`."""
+    def __call__(self, shown: Shown = (), program: Program = "inside") -> SandboxProcess:
+        """Return a process that runs the program, waits for its job, and sees what is `shown`; OSError if it cannot."""
         ...
 
 
@@ -52,14 +54,17 @@ class Silent(Exception):
 def source_of(module: str) -> str:
     """Return the source of a module that runs inside the sandbox, with the sources that it depends on."""
     files = importlib.resources.files("gce")
-    parts = [files / "adapters" / "sandboxes" / f"{module}.py"]
+    sandboxes = files / "adapters" / "sandboxes"
+    parts = [sandboxes / f"{module}.py"]
+    if module in get_args(Program):
+        parts[:0] = [sandboxes / "system_call_filter.py", sandboxes / "frames.py"]
     if module == "inside":
-        parts[:0] = [files / "domain" / "plain_values.py", files / "adapters" / "sandboxes" / "system_call_filter.py"]
+        parts[:0] = [files / "domain" / "plain_values.py"]
     first = "from __future__ import annotations\n"  # Must be the first line, once.
     return first + "\n".join(part.read_text(encoding="utf-8").replace(first, "", 1) for part in parts)
 
 
-def python_command(uid: int = 0, *, isolated: bool = True) -> list[str]:
+def python_command(uid: int = 0, *, isolated: bool = True, program: Program = "inside") -> list[str]:
     """Return the command that runs this interpreter with the program inside.
 
     If the process starts as root, it switches to the user `uid`. `isolated` installs the system call filter.
@@ -71,7 +76,7 @@ def python_command(uid: int = 0, *, isolated: bool = True) -> list[str]:
         "-S",
         "-P",
         "-c",
-        source_of("inside"),
+        source_of(program),
         str(uid),
         "isolated" if isolated else "open",
     ]
@@ -83,9 +88,11 @@ class SandboxProcess:
     The system ends it together with the thread that made it.
     """
 
-    def __init__(self, command: Sequence[str], *, environment: Mapping[str, str] = ENVIRONMENT, code: str = "") -> None:
-        self.code = code
-        """Path inside of the directory of code that it was started with; empty if there is none."""
+    def __init__(
+        self, command: Sequence[str], *, environment: Mapping[str, str] = ENVIRONMENT, unmoved: Shown = ()
+    ) -> None:
+        """Start `command`; what is `unmoved` is seen at its path outside."""
+        self._unmoved = {inside: outside for outside, inside in unmoved}
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -101,6 +108,10 @@ class SandboxProcess:
         os.set_blocking(self._out, False)
         self._deadline = 0.0
 
+    def path_of(self, inside: str) -> str:
+        """Return where the process sees what was to be shown at the path `inside`."""
+        return self._unmoved.get(inside, inside)
+
     def begin(self, execution: Execution, role: Role, deadline: float) -> None:
         """Send the job, due by `deadline`, in seconds of `time.monotonic`; OSError if the sandbox did not start."""
         job: dict[str, Any] = {
@@ -113,6 +124,10 @@ class SandboxProcess:
             "seconds": execution.seconds,
             "memory": execution.memory,
         }
+        self.give(job, deadline)
+
+    def give(self, job: Mapping[str, Any], deadline: float) -> None:
+        """Send a job, plain data for the program inside; as `begin`."""
         self._deadline = deadline
         try:
             if self._read(4 + len(READY))[4:] != READY:
@@ -121,17 +136,24 @@ class SandboxProcess:
         except Silent as silent:
             raise OSError(f"the sandbox did not start ({silent.status}): {self._complaint()}") from None
 
-    def say(self, text: str = "") -> tuple[str, str]:
-        """Send a text and receive a letter and a text; `Silent` if no answer arrives."""
+    def exchange(self, body: bytes, most: int) -> bytes:
+        """Send a body and receive one of 1 to `most` bytes; `Silent` if no answer arrives."""
         nonce = secrets.token_bytes(NONCE)
-        self._write(nonce + text.encode("ascii"))
+        self._write(nonce + body)
         size = int.from_bytes(self._read(4), "big")
-        if not NONCE < size <= MOST_BYTES + NONCE:
+        if not NONCE < size <= most + NONCE:
             raise Silent("babbled")
         reply = self._read(size)
-        if not reply.startswith(nonce) or not reply[NONCE:].isascii():
+        if not reply.startswith(nonce):
             raise Silent("babbled")
-        said = reply[NONCE:].decode("ascii")
+        return reply[NONCE:]
+
+    def say(self, text: str = "") -> tuple[str, str]:
+        """Send a text and receive a letter and a text; `Silent` if no answer arrives."""
+        reply = self.exchange(text.encode("ascii"), MOST_BYTES)
+        if not reply.isascii():
+            raise Silent("babbled")
+        said = reply.decode("ascii")
         if said[0] == "E":
             raise Silent("cpu") if said[1:] == "cpu" else Silent("ended", said[1:])
         return said[0], said[1:]

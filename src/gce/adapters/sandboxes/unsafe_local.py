@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from gce.adapters.sandboxes.process import SandboxProcess, python_command
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown, python_command
 
 __all__ = ["start_unsafe_local"]
 
 
-def start_unsafe_local(code: Path | None = None) -> SandboxProcess:
-    """Start a process that runs as this user and sees everything that this user sees."""
-    return SandboxProcess(python_command(isolated=False), code=str(code) if code else "")
+def start_unsafe_local(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
+    """Start a process that runs as this user and sees everything that this user sees; see `Start`."""
+    return SandboxProcess(python_command(isolated=False, program=program), unmoved=shown)

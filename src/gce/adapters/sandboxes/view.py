@@ -1,7 +1,8 @@
 """The user that a sandbox runs as, and the part of the machine's files that it sees.
 
 It sees, read-only, the interpreter, its standard library and the shared libraries that they link to. It sees no
-installed packages (one of them may hold the solutions), no home directory, no shell and no `/proc`.
+installed packages (one of them may hold the solutions) unless they are to be shown, no home directory, no shell and no
+`/proc`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import os
 import secrets
 import sys
 import sysconfig
-from functools import cache
+from functools import lru_cache
 from pathlib import PurePath
 
 from attrs import frozen
+
+from gce.adapters.sandboxes.process import Shown
 
 __all__ = ["ROOM", "View", "throw_away_uid", "view"]
 
@@ -27,9 +30,9 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 @frozen
 class View:
-    """Paths visible inside; they are the same inside and outside."""
+    """Paths visible inside."""
 
-    read_only: tuple[str, ...]
+    read_only: Shown
     """Files and directories, none of them inside another."""
     links: tuple[tuple[str, str], ...]
     """Symbolic links: (path, target)."""
@@ -39,9 +42,9 @@ class View:
     """Directories among those that are empty inside."""
 
 
-@cache
-def view() -> View:
-    """Return what this interpreter needs."""
+@lru_cache(maxsize=64)
+def view(shown: Shown = ()) -> View:
+    """Return what this interpreter needs, and what is `shown`."""
     links = tuple((path, os.readlink(path)) for path in _LIBRARIES if os.path.islink(path))
     linked = {path for path, _ in links}
     python = os.path.realpath(sys.executable)
@@ -50,13 +53,15 @@ def view() -> View:
     standard = [sysconfig.get_path(name, vars=_base()) for name in ("stdlib", "platstdlib")]
     wanted = [path for path in (*_LIBRARIES, *own, *map(os.path.realpath, standard)) if path not in linked]
     wanted = [path for path in dict.fromkeys(wanted) if os.path.isdir(path)] + [python]
-    shown = tuple(
-        path for path in wanted if not any(path != other and path.startswith(other + "/") for other in wanted)
-    )
-    hidden = {path for top in shown for name in _PACKAGES for path in glob.glob(f"{top}/python*/{name}")}
+    outside = {path: path for path in wanted} | {inside: path for path, inside in shown}
+    tops = [path for path in outside if not any(path.startswith(other + "/") for other in outside)]
+    unmoved = [path for path in tops if outside[path] == path]
+    hidden = {path for top in unmoved for name in _PACKAGES for path in glob.glob(f"{top}/python*/{name}")}
     hidden |= {path for top in standard for name in _PACKAGES if os.path.isdir(path := os.path.join(top, name))}
-    above = {str(parent) for path in shown for parent in PurePath(path).parents} - {"/"}
-    return View(shown, links, tuple(sorted(above)), tuple(sorted(map(os.path.realpath, hidden))))
+    hidden = {path for path in map(os.path.realpath, hidden) if path not in outside}
+    above = {str(parent) for path in tops for parent in PurePath(path).parents} - {"/"}
+    read_only = tuple((outside[path], path) for path in tops)
+    return View(read_only, links, tuple(sorted(above)), tuple(sorted(hidden)))
 
 
 def _base() -> dict[str, str]:

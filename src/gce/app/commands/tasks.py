@@ -7,16 +7,25 @@ import textwrap
 
 import gce
 from gce.app.evaluation.checking import check
-from gce.app.evaluation.task_facts import Facts, TierFacts, after_audit, after_check, known_facts
+from gce.app.evaluation.task_facts import (
+    DRAWS_COMPARED,
+    Facts,
+    TierFacts,
+    after_audit,
+    after_check,
+    known_facts,
+    repeated_draws,
+)
 from gce.app.options import NAMES, PROBLEMS, Count
 from gce.app.tables.cells import interval_cell
 from gce.app.tables.layout import table
 from gce.app.terminal import put, put_json
+from gce.app.wiring.environments import is_environment
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import find_task, say_if_many
 from gce.domain.serialization import to_plain
-from gce.domain.tasks import TASKS, Task
+from gce.domain.tasks import TASKS, Listed, Task
 
 __all__ = ["add_arguments", "run"]
 
@@ -74,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.tasks:
         for name, of_task in found.items():
             for facts in of_task:
-                _print_tiers(name, facts)
+                _print_tiers(name, tasks[name], facts)
     else:
         put(*_overview(every).split("\n"))
         put(
@@ -140,7 +149,7 @@ def _battery_word(facts: Facts) -> str:
     return f"{facts.battery.findings} found" if facts.battery.findings else "held"
 
 
-def _print_tiers(name: str, facts: Facts) -> None:
+def _print_tiers(name: str, task: Task, facts: Facts) -> None:
     put(f"{facts.task}/{facts.preset}")
     rows = []
     for tier in facts.tiers:
@@ -150,6 +159,10 @@ def _print_tiers(name: str, facts: Facts) -> None:
         baseline = textwrap.shorten(tier.baseline, MOST_OF_A_NAME, placeholder=" ...") or "-"
         rows.append((tier.tier + note, _size(tier), f"{tier.max_tokens}", rate, limit, baseline))
     put(*table(("tier", "test", "tokens", "blind % (95 %)", "limit", "best baseline"), rows, words=True).split("\n"))
+    if is_environment(name) and not isinstance(task.draw, Listed):
+        first = facts.tiers[0].tier
+        repeated = repeated_draws(task, facts.preset, first)
+        put(f"of {DRAWS_COMPARED} training draws of {first}, {repeated} repeat an earlier one (equal digests)")
     battery = facts.battery
     if battery is None:
         put(f"verifier battery: no result is recorded (gce check --task {name} --preset {facts.preset})")

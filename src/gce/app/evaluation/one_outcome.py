@@ -20,10 +20,12 @@ from gce.domain.tasks.questions import Question
 from gce.domain.tasks.task import Task, without_thinking
 from gce.domain.text import mentions, printable
 
-__all__ = ["Asked", "one_outcome_lines"]
+__all__ = ["Asked", "equal_rewards", "one_outcome_lines"]
 
 SHOWN = 3
 """Answers."""
+LEAST_FOR_ALARM = 8
+"""Answers from which on equal rewards raise the alarm."""
 MOST_OF_AN_ANSWER = 160
 """Characters of it; of what is wrong with it, half as many."""
 
@@ -68,7 +70,26 @@ def one_outcome_lines(
     places = sorted({0, len(answers) // 2, len(answers) - 1})[:SHOWN]
     samples = [_sample(answers[place]) for place in places]
     tries = [*_extraction(answers), *proposals(asked, answers)]
-    return [f"warning: {head}: {found.words}", *samples, *(f"  try: {each}" for each in tries)]
+    first = [f"warning: {head}: {found.words}", *filter(None, [equal_rewards(answers)])]
+    return [*first, *samples, *(f"  try: {each}" for each in tries)]
+
+
+def equal_rewards(answers: Sequence[Answer]) -> str:
+    """The alarm where all rewards are equal though answers differ; empty where rewards differ, or all are right.
+
+    Answers are told apart by their texts; those that failed do not count, and fewer than `LEAST_FOR_ALARM` say nothing.
+    """
+    judged = [answer for answer in answers if answer.reward is not None]
+    rewards = {answer.reward for answer in judged}
+    different = len({without_thinking(answer.completion.text).strip() for answer in judged} - {""})
+    if len(judged) < LEAST_FOR_ALARM or len(rewards) > 1 or different < 2 or all(each.right for each in judged):
+        return ""
+    unreadable = sum(answer.outcome == "unreadable" for answer in judged)
+    why = f"; {unreadable} were unreadable" if unreadable else ""
+    return (
+        f"alarm: all {len(judged):,} rewards are {rewards.pop():g}, and {different:,} of the answers differ{why}: the "
+        "scorer may be broken, or not find the answer"
+    )
 
 
 def _sample(answer: Answer) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_scores, solve_rates
 from gce.app.evaluation.belief_measures import belief_measures, measures_table
 from gce.app.evaluation.comparison import Measured, attempts, compared_with
+from gce.app.evaluation.one_outcome import equal_rewards
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
 from gce.app.evaluation.shifts import shift_parts
@@ -56,6 +57,10 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
         measures = belief_measures(result.conversations)
         plain["beliefs"] = to_plain(measures)
         parts += ["", measures_table(measures, list(result.measured))] if measures else []
+    alarms = {name: alarm for name, each in result.measured.items() if (alarm := equal_rewards(each.judged))}
+    if alarms:
+        plain["alarms"] = alarms
+        parts += ["", *(f"{name}: {alarm}" for name, alarm in alarms.items())]
     for name, metric in result.metrics.items():
         found = result.estimates(metric)
         plain.setdefault("metrics", {})[name] = to_plain(found)

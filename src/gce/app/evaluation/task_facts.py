@@ -20,12 +20,23 @@ from gce.app.options import PROBLEMS
 from gce.domain.baselines import best_by_group
 from gce.domain.measurements import Interval
 from gce.domain.serialization import from_plain
-from gce.domain.tasks import TASKS, Listed, Task, draw_problems
+from gce.domain.tasks import TASKS, Listed, ProblemSource, Task, draw_problems
 from gce.ports.evaluator import Evaluator
 from gce.testing.verifiers.check import TaskReport
 
-__all__ = ["Battery", "Facts", "TierFacts", "after_audit", "after_check", "known_facts"]
+__all__ = [
+    "DRAWS_COMPARED",
+    "Battery",
+    "Facts",
+    "TierFacts",
+    "after_audit",
+    "after_check",
+    "known_facts",
+    "repeated_draws",
+]
 
+DRAWS_COMPARED = 200
+"""Training draws of which it is counted how many repeat another one."""
 MOST_COUNTED = PROBLEMS.high
 """Test problems of a list that are counted."""
 
@@ -157,6 +168,12 @@ def after_audit(
             for tier in facts.tiers
         ),
     )
+
+
+def repeated_draws(task: Task, preset: str, tier: str, *, draws: int = DRAWS_COMPARED) -> int:
+    """How many of a tier's first training draws have the digest of an earlier one."""
+    source = ProblemSource(task)
+    return draws - len({source.draw(preset, tier, "train", index).digest for index in range(draws)})
 
 
 def after_check(facts: Facts, report: TaskReport) -> Facts:

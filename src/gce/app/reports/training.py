@@ -57,8 +57,17 @@ def training_section(run: ReportedRun) -> Section:
     known = ALGORITHMS.get(run.settings.objective.algorithm)  # One's own is not looked for: a report imports nothing.
     graded = any(record.graded for record in run.records)
     taught = (f"{what_teaches(run.records, known)}.",) if graded and known is not None else ()
-    words = (*taught, *_precision(run))
+    words = (*taught, *_equal_rewards(run), *_precision(run))
     return Section("Training", words, (Table(*rollout_rows(run.records)),), drawn)
+
+
+def _equal_rewards(run: ReportedRun) -> list[str]:
+    """The alarm where no rollout of the run had any reward."""
+    counts = [count for record in run.records for count in record.tiers.values()]
+    rollouts = sum(count.rollouts for count in counts)
+    if not rollouts or any(count.correct or count.total_reward for count in counts):
+        return []
+    return [f"Alarm: all {rollouts:,} rewards are 0: the scorer may be broken, or not find the answer."]
 
 
 def _precision(run: ReportedRun) -> tuple[str, ...]:

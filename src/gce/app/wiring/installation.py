@@ -72,6 +72,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "mlflow": ("mlflow",),
     "tensorboard": ("tensorboard",),
     "trackio": ("trackio",),
+    "reasoning-gym": ("reasoning-gym",),
 }
 """The packages that each extra adds on this platform, as in pyproject.toml."""
 

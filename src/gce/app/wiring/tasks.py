@@ -22,6 +22,7 @@ from gce.adapters.datasets.record_files import (
 from gce.adapters.system.input_files import read_input
 from gce.app.options import nearest
 from gce.app.terminal import note
+from gce.app.wiring.environments import FRAMEWORK_HELP, find_environment, is_environment
 from gce.app.wiring.names import entry, is_given, name_of, plain_name
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
@@ -57,18 +58,22 @@ _FOLD = re.compile(r"(?s)(.+)@fold-([0-9]{1,6})-of-([0-9]{1,6})")
 
 TASK_HELP = (
     f"task: {', '.join(TASKS)}, or your own as module:ATTR; programming problems from a file: programs@FILE, "
-    f"programs@{HUMAN_EVAL}; questions of belief from a file: beliefs@FILE, beliefs@{SEATTLE_WEATHER}"
+    f"programs@{HUMAN_EVAL}; questions of belief from a file: beliefs@FILE, beliefs@{SEATTLE_WEATHER}; {FRAMEWORK_HELP}"
 )
 
 
 def find_task(name: str) -> Task:
     """A task by its name or as module:ATTR, behind which @FILE may stand, and behind that @fold-K-of-N.
 
+    One of another framework goes by FRAMEWORK:NAME.
+
     Raises:
         BadInput: nothing of that name, it is no task, the file has no problems for it, or it has no such fold.
     """
     if fold := _FOLD.fullmatch(name):
         return in_fold(find_task(fold[1]), int(fold[2]), int(fold[3]))
+    if is_environment(name):
+        return find_environment(name)
     name, at, source = name.partition("@")
     task = entry(name, TASKS, Task, "task")
     return _of_file(task, source) if at else task
@@ -114,7 +119,7 @@ def problems_digest(name: str, task: Task) -> str:
     """SHA-256 of the file that a task's problems come from, or of its list; empty where it draws new ones."""
     fold = _FOLD.fullmatch(name)
     source = (fold[1] if fold else name).partition("@")[2]
-    if source and not is_given(name):
+    if source and not is_given(name) and not is_environment(name):
         return sha256(read_input(_path(source), MOST_BYTES)).hexdigest()
     if not isinstance(task.draw, Listed):
         return ""
@@ -173,7 +178,7 @@ def find_task_and_preset(given: str) -> tuple[Task, str]:
         BadInput: there is no such task, or it has no such preset.
     """
     name, at, preset = given.rpartition("@")
-    if at and _FOLD.fullmatch(given) is None:
+    if at and _FOLD.fullmatch(given) is None and not is_environment(given):
         task = find_task(name)
         takes_files = isinstance(task.draw, Drawn) and task.draw.of_records is not None
         if preset in task.presets or not takes_files:

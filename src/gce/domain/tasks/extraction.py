@@ -1,4 +1,4 @@
-r"""How the answer is found in a response: the last line, `\boxed{}`, a regular expression, or a field of JSON.
+r"""How the answer is found in a response: the last line, `\boxed{}`, a tag, a regular expression, or a field of JSON.
 
 Fails closed: a response that names no answer, or two that differ, has none. All but a user's own expression take time
 linear in the length of the response.
@@ -16,9 +16,12 @@ from attrs import frozen
 __all__ = ["Extract", "Extraction", "NoAnswer", "extraction_of"]
 
 Extract = str | re.Pattern[str] | tuple[str, str]
-"""'last line', 'text', 'boxed', ('json', FIELD), or a regular expression with one group."""
+"""'last line', 'text', 'boxed', ('json', FIELD), ('tag', NAME), or a regular expression with one group."""
 
-EXPECTED = "'last line', 'text', 'boxed', ('json', FIELD) or a regular expression with one group, as r'Answer: (.+)'"
+EXPECTED = (
+    "'last line', 'text', 'boxed', ('json', FIELD), ('tag', NAME) or a regular expression with one group, as "
+    "r'Answer: (.+)'"
+)
 _BOX = "\\boxed{"
 _BRACES = re.compile(r"[{}]")
 _WORDS = re.compile(r"[\w ]*")
@@ -78,6 +81,13 @@ def extraction_of(extract: Extract) -> Extraction:
             f"JSON object with the field {field!r}",
             lambda text: _field(text, field),
             lambda answer: json.dumps({field: answer}, ensure_ascii=False),
+        )
+    if isinstance(extract, (tuple, list)) and len(extract) == 2 and extract[0] == "tag" and _is_name(extract[1]):
+        begin, end = f"<{extract[1]}>", f"</{extract[1]}>"
+        return Extraction(
+            f"answer between {begin} and {end}",
+            lambda text: [piece.rpartition(begin)[2] for piece in text.split(end)[:-1] if begin in piece],
+            lambda answer: f"{begin}{answer}{end}",
         )
     if isinstance(extract, (str, re.Pattern)):
         return _by_expression(extract)

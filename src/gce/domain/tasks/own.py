@@ -10,8 +10,9 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache, partial
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -27,13 +28,15 @@ from gce.domain.tasks.extraction import Extract, Extraction, NoAnswer, extractio
 from gce.domain.tasks.parts import Audit, Policy, References, Teaching
 from gce.domain.tasks.questions import ONE_TIER, Question, list_of, question_of, shown, tier_of
 from gce.domain.tasks.source import ProblemSource
-from gce.domain.tasks.task import Draw, Listed, Task, TaskTier
+from gce.domain.tasks.task import Draw, Listed, Task, TaskTier, verifier_failed
 from gce.domain.verdicts import Status, Verdict, Violation
 
-__all__ = ["GENERIC", "DrawRow", "RewardFunction", "Rows", "answer_of", "own_task"]
+__all__ = ["GENERIC", "DrawRow", "RewardFunction", "Rewards", "Rows", "answer_of", "own_task"]
 
 RewardFunction = Callable[[str, Mapping[str, Any]], Any]
 """(answer, row of the question) -> bool, number in the declared range, `Verdict` or list of them."""
+Rewards = Callable[[Sequence[tuple[str, Mapping[str, Any]]]], Iterable[Any]]
+"""[(answer, row)] -> for each what a `RewardFunction` returns, or the exception that it raises."""
 DrawRow = Callable[[random.Random, str], Mapping[str, Any]]
 """(generator, tier) -> a row; all that is drawn comes from the generator."""
 Rows = Iterable[Mapping[str, Any]]
@@ -71,8 +74,11 @@ def own_task(
     admit_at: float | None = None,
     deterministic: bool = True,
     max_tokens: int = 512,
+    rewards: Rewards | None = None,
 ) -> Task:
     """The task of these questions and this reward; see `gce.task`, which also reads files.
+
+    `rewards` gives what `reward` returns, or raises, for several answers at once.
 
     Raises:
         ValueError: in one line, what was expected, what came, and in which row.
@@ -87,6 +93,7 @@ def own_task(
             raise ValueError(f"expected tiers as a list of different names without /, got {shown(names)}")
     judge = _Judge(name, extraction_of(extract), reward, *_bounds(reward_range, admit_at), deterministic)
     draw: Draw | Listed
+    questions_of: Callable[[str], Sequence[Question]]
     rows: dict[str, int] = {}
     if callable(problems):
         names = tuple(tiers) or (ONE_TIER,)
@@ -94,15 +101,16 @@ def own_task(
             raise ValueError(f"no tier {unknown[0]!r} to be held out: expected some of {', '.join(names)}")
         levels = tuple(TaskTier(tier, held_out=tier in held_out) for tier in names)
         draw, sample = _Drawing(problems), [(_drawn(problems, tier), f"draw(rng, {tier!r})") for tier in names]
-        by_tier = {tier: _some_drawn(draw, tier) for tier in names}
+        questions_of = partial(_some_drawn, draw)
     else:
         found = list_of(_rows(problems), shares=_shares(shares), tiers=tiers, held_out=held_out)
         levels, draw, last = found.tiers, found.listed, len(found.rows) - 1
         rows = {each.digest: number for number, each in enumerate(found.rows, 1)}
-        by_tier = {tier.name: [each for each in found.rows if tier_of(each) == tier.name] for tier in levels}
+        questions_of = partial(_listed_of, found.rows)
         sample = [(found.rows[place], f"row {place + 1}") for place in sorted({0, last // 2, last})]
     for place, (question, where) in enumerate(sample):
         judge.try_on(question, where, nonsense=place == 0, twice=deterministic)
+    limits = _Limits(tuple(level.name for level in levels), cache(lambda tier: _limit(questions_of(tier))))
     task = Task(
         name=name,
         presets={"questions" if isinstance(draw, Listed) else "drawn": levels},
@@ -110,12 +118,13 @@ def own_task(
         prompt=lambda question, _rng: question.prompt,
         digest=lambda question: question.digest,
         verify=judge.verify,
+        verify_all=None if rewards is None else partial(judge.verify_all, rewards),
         instance_type=Question,
         reward=_lowest_score,
         admit_at=judge.admit_at,
         max_tokens=max_tokens,
         teaching=Teaching(demonstration=lambda problem, _solve: judge.known(problem)),
-        references=References(prompt_blind=judge.prompt_blind, limits=_limits(by_tier), assumed=True),
+        references=References(prompt_blind=judge.prompt_blind, limits=limits, assumed=True),
         audit=Audit(
             hidden=frozenset({"prompt", "row", "digest"}),
             varies=not deterministic,
@@ -192,9 +201,29 @@ class _Judge:
         try:
             answer = self.extraction.answer(completion.text)
         except NoAnswer as error:
-            violation = Violation(error.kind, str(error))
-            return (Verdict("unreadable", 0.0, self.name, "1", violations=(violation,)),)
+            return self._unreadable(error)
         return self.verdicts(self.reward(answer, MappingProxyType(problem.instance.row)))
+
+    def verify_all(self, rewards: Rewards, answers: Sequence[tuple[Problem, Completion]]) -> list[tuple[Verdict, ...]]:
+        """See `Task.verify_all`; an answer that cannot be judged has failed."""
+        found: dict[int, tuple[Verdict, ...]] = {}
+        asked: dict[int, tuple[str, Mapping[str, Any]]] = {}
+        for place, (problem, completion) in enumerate(answers):
+            try:
+                asked[place] = (self.extraction.answer(completion.text), problem.instance.row)
+            except NoAnswer as error:
+                found[place] = self._unreadable(error)
+        for place, returned in zip(asked, rewards([*asked.values()]), strict=True):
+            try:
+                if isinstance(returned, Exception):
+                    raise returned
+                found[place] = self.verdicts(returned)
+            except Exception as error:
+                found[place] = (verifier_failed(self.name, error),)
+        return [found[place] for place in range(len(answers))]
+
+    def _unreadable(self, error: NoAnswer) -> tuple[Verdict, ...]:
+        return (Verdict("unreadable", 0.0, self.name, "1", violations=(Violation(error.kind, str(error)),)),)
 
     def verdicts(self, returned: Any) -> tuple[Verdict, ...]:
         """What a reward returned, as verdicts; ValueError where it is nothing that a reward may be."""
@@ -318,10 +347,29 @@ def _answers(questions: Iterable[Question]) -> Counter[str]:
     return Counter(filter(None, map(answer_of, questions)))
 
 
-def _limits(by_tier: Mapping[str, Sequence[Question]]) -> dict[str, float]:
-    """By tier, how often an answer that ignores the question may be right: a little above the most common answer."""
-    common = {tier: max(_answers(each).values(), default=0) / max(1, len(each)) for tier, each in by_tier.items()}
-    return {tier: min(max(LEAST_LIMIT, rate + MARGIN * (rate > 0)), MOST_LIMIT) for tier, rate in common.items()}
+@frozen(eq=False)
+class _Limits(Mapping[str, float]):
+    """The limits by tier; each is estimated when it is asked for, as drawing may be slow."""
+
+    tiers: tuple[str, ...]
+    limit: Callable[[str], float]
+
+    def __getitem__(self, tier: str) -> float:
+        if tier not in self.tiers:
+            raise KeyError(tier)
+        return self.limit(tier)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tiers)
+
+    def __len__(self) -> int:
+        return len(self.tiers)
+
+
+def _limit(questions: Sequence[Question]) -> float:
+    """How often an answer that ignores the question may be right: a little above the most common answer."""
+    rate = max(_answers(questions).values(), default=0) / max(1, len(questions))
+    return min(max(LEAST_LIMIT, rate + MARGIN * (rate > 0)), MOST_LIMIT)
 
 
 def _expression(text: str, write: Callable[[str], str]) -> str | None:
@@ -368,6 +416,11 @@ def _drawn(draw: DrawRow, tier: str) -> Question:
     if one != other:
         raise ValueError(f"draw(rng, {tier!r}) gave two questions from equal generators: draw from rng alone")
     return one
+
+
+def _listed_of(rows: Sequence[Question], tier: str) -> list[Question]:
+    """Questions of a tier of a list."""
+    return [each for each in rows if tier_of(each) == tier]
 
 
 def _some_drawn(draw: _Drawing, tier: str) -> list[Question]:

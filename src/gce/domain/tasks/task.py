@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, field, frozen, validators
@@ -16,7 +16,17 @@ from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.reward import Reward, all_right
 from gce.domain.verdicts import Step, Verdict, Violation
 
-__all__ = ["Draw", "Drawn", "Listed", "Task", "TaskTier", "nothing_to_run", "of_listed", "without_thinking"]
+__all__ = [
+    "Draw",
+    "Drawn",
+    "Listed",
+    "Task",
+    "TaskTier",
+    "nothing_to_run",
+    "of_listed",
+    "verifier_failed",
+    "without_thinking",
+]
 
 _SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Draw = Callable[[str, str, random.Random, Any], Any]
@@ -93,6 +103,8 @@ class Task:
     """For reading instances back from plain data."""
     request: Callable[[Problem, Completion], Execution | None] = nothing_to_run
     """What has to be run before `verify`, whose evidence is what came of it; None where the answer says enough."""
+    verify_all: Callable[[Sequence[tuple[Problem, Completion]]], Sequence[tuple[Verdict, ...]]] | None = None
+    """The same verdicts on several answers at once, where that is faster than `verify` on each."""
     reward: Reward = all_right
     """Verdicts of an answer -> its reward in [0, 1], None where it could not be judged; `Scored` maps a raw score."""
     admit_at: float = field(default=1.0, validator=[validators.gt(0.0), validators.le(1.0)])
@@ -145,13 +157,24 @@ class Task:
         try:
             return self.verify(problem, answer_of(completion), evidence)
         except Exception as error:  # It may be anybody's.
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            violation = Violation("verifier", f"the verifier raised {said}")
-            return (Verdict("failed", None, self.name, "", {}, (violation,)),)
+            return (verifier_failed(self.name, error),)
+
+    def judge_all(self, answers: Sequence[tuple[Problem, Completion]]) -> Iterator[tuple[Verdict, ...]]:
+        """Verdicts on several answers, as `judge` gives them, in order."""
+        if self.verify_all is None:
+            yield from (self.judge(problem, completion) for problem, completion in answers)
+        else:
+            yield from self.verify_all([(problem, answer_of(completion)) for problem, completion in answers])
 
     def judge_steps(self, problem: Problem, text: str) -> tuple[Step, ...]:
         """What is to be said of the written steps, without those of what the model thought first, as in `judge`."""
         return self.teaching.check_steps(problem, without_thinking(text))
+
+
+def verifier_failed(evaluator: str, error: Exception) -> Verdict:
+    """The verdict where a verifier raised."""
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return Verdict("failed", None, evaluator, "", {}, (Violation("verifier", f"the verifier raised {said}"),))
 
 
 def answer_of(completion: Completion) -> Completion:

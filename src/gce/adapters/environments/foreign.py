@@ -1,0 +1,140 @@
+"""A task of another framework: its problems and its scorer behind a worker, put together as `gce.task` does.
+
+What all frameworks have in common. A verdict is a number in the declared range; whatever else the scorer returns, and a
+scorer that raises, hangs or ends, fails the answer, which then counts in no rate and teaches nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from attrs import evolve, frozen
+
+from gce.adapters.environments.scorers import Limits, ScorerFailed, Scorers
+from gce.domain.tasks.drawing import NoProblem
+from gce.domain.tasks.own import own_task
+from gce.domain.tasks.task import Task, TaskTier
+from gce.errors import BadInput, one_line
+
+__all__ = ["Given", "Open", "Opened", "drawn_task", "listed_task", "option"]
+
+
+class Open(Protocol):
+    """Starts a worker for a module of this package."""
+
+    def __call__(
+        self,
+        module: str,
+        arguments: Mapping[str, Any],
+        *,
+        files: Sequence[Path] = (),
+        path: Sequence[Path] = (),
+        limits: Limits | None = None,
+    ) -> Scorers:
+        """See `Scorers`."""
+        ...
+
+
+@frozen
+class Given:
+    """What stands behind the framework's name: `NAME?option=value&option=value`."""
+
+    framework: str
+    name: str
+    options: Mapping[str, Any]
+    """Values as JSON reads them, text otherwise."""
+    text: str
+    """All of it, with the framework: the task's name."""
+
+    def held_to(self, known: Iterable[str]) -> Mapping[str, Any]:
+        """The options; BadInput where there is one that is not among these."""
+        names = sorted(known)
+        if unknown := sorted(self.options.keys() - {*names}):
+            raise BadInput(f"{self.text}: no option {unknown[0]!r}: choose from {', '.join(names) or 'none'}")
+        return self.options
+
+
+Opened = Callable[[Given, Open], Task]
+"""What a framework is: from what was given to the task, by a worker that it starts."""
+
+LIMITS = ("seconds", "wait", "memory", "renew")
+"""Options of every framework: see `Limits`; `memory` in MiB."""
+
+
+def limits_of(given: Given) -> Limits:
+    """The limits among the options."""
+    found = {name: given.options[name] for name in LIMITS if name in given.options}
+    if "memory" in found and isinstance(found["memory"], int):
+        found["memory"] *= 2**20
+    try:
+        return Limits(**found)
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"{given.text}: {one_line(error)}") from error
+
+
+def option(text: str) -> Any:
+    """The value of an option."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def described(given: Given, scorers: Scorers) -> Mapping[str, Any]:
+    """What the worker says of itself at first; BadInput where it cannot load the framework, or what was named."""
+    try:
+        found: Mapping[str, Any] = scorers.call("describe")
+    except ScorerFailed as error:
+        raise BadInput(f"{given.text}: {one_line(error)}") from error
+    return found
+
+
+def listed_task(given: Given, scorers: Scorers, rows: Iterable[Mapping[str, Any]], label: str, **options: Any) -> Task:
+    """The task of a list of rows, which `score` of the worker scores; see `own_task` for the options."""
+    return _made(given, scorers, list(rows), label, **options)
+
+
+def drawn_task(
+    given: Given,
+    scorers: Scorers,
+    label: str,
+    presets: Mapping[str, Sequence[str]],
+    **options: Any,
+) -> Task:
+    """The task of rows that `draw` of the worker draws, with tiers by preset."""
+
+    def draw(rng: random.Random, tier: str) -> Mapping[str, Any]:
+        try:
+            row: Mapping[str, Any] = scorers.call("draw", tier, rng.getrandbits(31))
+        except ScorerFailed as error:
+            raise NoProblem(f"{given.text}, tier {tier}: {error}") from error
+        return row
+
+    tiers = tuple(dict.fromkeys(tier for each in presets.values() for tier in each))
+    task = _made(given, scorers, draw, label, tiers=tiers, **options)
+    return evolve(task, presets={name: tuple(map(TaskTier, each)) for name, each in presets.items()})
+
+
+def _made(
+    given: Given, scorers: Scorers, problems: Any, label: str, *, unread: Sequence[str] = (), **options: Any
+) -> Task:
+    """The task; `unread` are columns that the scorer does not need."""
+
+    def call(answer: str, row: Mapping[str, Any]) -> list[Any]:
+        return ["score", answer, {name: value for name, value in row.items() if name not in unread}]
+
+    def reward(answer: str, row: Mapping[str, Any]) -> Any:
+        return scorers.call(*call(answer, row))
+
+    def rewards(asked: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterable[Any]:
+        return scorers.each(call(answer, row) for answer, row in asked)
+
+    try:
+        task = own_task(problems, reward, name=label, rewards=rewards, **options)
+    except ValueError as error:
+        raise BadInput(f"{given.text}: {error}") from error
+    return evolve(task, name=given.text)

@@ -1,0 +1,81 @@
+"""Tasks of other frameworks, by FRAMEWORK:NAME[?option=value]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gce.adapters.environments import reasoning_gym, trl
+from gce.adapters.environments.foreign import Given, Opened, option
+from gce.adapters.environments.scorers import Limits, Scorers
+from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown
+from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
+from gce.app.terminal import put
+from gce.app.wiring.sandboxes import SANDBOXES, why_not
+from gce.domain.tasks.task import Task
+from gce.errors import BadInput
+
+__all__ = ["FRAMEWORKS", "FRAMEWORK_HELP", "find_environment", "is_environment"]
+
+FRAMEWORKS: Mapping[str, Opened] = {
+    "reasoning-gym": reasoning_gym.open_task,
+    "trl": trl.open_task,
+}
+"""By the name before the colon, what opens a task."""
+
+FRAMEWORK_HELP = f"tasks of other frameworks: {', '.join(f'{name}:NAME' for name in FRAMEWORKS)}"
+
+
+def is_environment(name: str) -> bool:
+    """Whether a task of this name is one of another framework."""
+    framework, colon, _ = name.partition(":")
+    return bool(colon) and framework in FRAMEWORKS
+
+
+@cache
+def find_environment(name: str) -> Task:
+    """The task of this name; its worker lives as long as this process.
+
+    Raises:
+        BadInput: there is no such task, or it does not take these options.
+        MissingExtra: the framework is not installed.
+    """
+    framework, _, rest = name.partition(":")
+    named, _, options = rest.partition("?")
+    if not named:
+        raise BadInput(f"expected {framework}:NAME, got {name!r}")
+    pairs = [each.partition("=") for each in options.split("&") if each]
+    if wrong := [each for each, equals, _ in pairs if not equals]:
+        raise BadInput(f"{name}: expected options as ?option=value&option=value, got {wrong[0]!r}")
+    given = Given(framework, named, {key: option(value) for key, _, value in pairs}, name)
+    return FRAMEWORKS[framework](given, _opened)
+
+
+def _opened(
+    module: str,
+    arguments: Mapping[str, Any],
+    *,
+    files: Sequence[Path] = (),
+    path: Sequence[Path] = (),
+    limits: Limits | None = None,
+) -> Scorers:
+    return Scorers(_start, module, arguments, files=files, path=path, limits=limits)
+
+
+@cache
+def _sandbox() -> str:
+    """The first sandbox that works here; empty where none does."""
+    found = next((name for name in SANDBOXES if not why_not(name)), "")
+    if not found:
+        put(
+            "warning: no sandbox works here: scorers of other frameworks run in a process of their own, with limits, "
+            "but with your rights: they can read your files and use the network",
+            error=True,
+        )
+    return found
+
+
+def _start(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
+    return SANDBOXES.get(_sandbox(), start_unsafe_local)(shown, program)
