@@ -54,7 +54,7 @@ def test_the_level_over_all_looks_is_at_most_a_fortieth_by_another_way_of_counti
     def crossing(n: int, below: int) -> int:
         """The number of ways, of 2^(30 - n), in which the lower limit exceeds the median at this look or later."""
         if n in ranks and below < ranks[n]:
-            return 2 ** (MOST - n)
+            return 1 << (MOST - n)
         return 0 if n == MOST else crossing(n + 1, below) + crossing(n + 1, below + 1)
 
     chance = crossing(0, 0) / 2**MOST

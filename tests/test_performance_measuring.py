@@ -185,6 +185,8 @@ def test_a_linked_candidate_is_incorrect(measuring: Measuring, task: Performance
     [
         (lambda task: evolve(task, tests="def test_a():\n    assert False\n"), "test_a raised: AssertionError"),
         (lambda task: evolve(task, workload="from small import total\n" + WORKLOAD), "without the code it measures"),
+        (lambda task: evolve(task, workload="raise SystemExit\n" + WORKLOAD), "without the code it measures"),
+        (lambda task: evolve(task, workload="import os\nos._exit(0)\n" + WORKLOAD), "ended its process without"),
         (lambda task: evolve(task, workload=WORKLOAD.replace("a == b", "False")), "another value than the base"),
         (lambda task: evolve(task, workload=WORKLOAD.replace("[total(n), n]", "object()")), "no plain data"),
     ],
@@ -198,6 +200,15 @@ def test_mistakes_of_the_task_are_not_the_candidates(
 ) -> None:
     with pytest.raises(BadInput, match=said):
         compare(measuring, change(task), tmp_path, FAST, rule=one_round)
+
+
+def test_an_output_on_which_equal_does_not_end_is_incorrect(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST", 0)  # The judge's own limit of processor time: that of `CHECKED` calls.
+    endless = evolve(task, workload=WORKLOAD.replace("return a == b", "while a != b: pass\n    return True"), seconds=1)
+    found = compare(measuring, endless, tmp_path, HOSTILE["right on small numbers alone"], rule=one_round)
+    assert found.verdict == "incorrect" and "equal reached the limit" in found.fault
 
 
 def test_where_no_sandbox_starts_it_is_said(task: PerformanceTask, tmp_path: Path) -> None:

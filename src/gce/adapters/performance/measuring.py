@@ -185,9 +185,13 @@ class Measuring:
     def _judge(self, task: PerformanceTask, stack: ExitStack) -> SandboxProcess:
         longer = evolve(task, seconds=task.seconds * (MOST + CHECKED))
         judge = self._sandbox(None, "candidate", longer, task.workload + _EQUAL, "__gce_equal__", stack)
-        letter, _ = _say(judge, task.seconds, "")
-        if letter != "V":
-            raise BadInput(f"the workload of {task.name} {_FAULTS.get(letter, 'failed')} without the code it measures")
+        try:
+            letter, _ = _say(judge, task.seconds, "")
+            fault = "" if letter == "V" else _FAULTS.get(letter, "failed")
+        except Silent as silent:
+            fault = _SILENCES.get(silent.status, silent.status)
+        if fault:
+            raise BadInput(f"the workload of {task.name} {fault} without the code it measures")
         return judge
 
     def _sandbox(
@@ -287,10 +291,8 @@ class Measuring:
                 texts[name], timings[name] = _timed(versions[name], task, drawn)
         for name, text in texts.items():
             if text != texts["base"] or name == "base":
-                letter, said = _say(judge, task.seconds, f"[{texts['base']},{text}]")
-                if (letter, said) != ("V", "true"):
-                    with _blamed(name, task):
-                        raise _Faulty("returned another value than the base")
+                with _blamed(name, task):
+                    _judged(judge, task, texts["base"], text)
         return timings
 
 
@@ -332,6 +334,17 @@ def _called(sandbox: SandboxProcess, task: PerformanceTask, text: str, what: str
         raise _Faulty(f"{what} {_FAULTS['W']}") from None
     processor, wall, peak = (int(times[place : place + TIMES // 3]) for place in range(0, TIMES, TIMES // 3))
     return value, Timing(max(processor, 1) / 1e6, wall / 1e6, peak * 1024)
+
+
+def _judged(judge: SandboxProcess, task: PerformanceTask, base: str, text: str) -> None:
+    """Raise _Faulty unless the workload's `equal` says that an output is equal to the base's, both as text."""
+    try:
+        found = _say(judge, task.seconds, f"[{base},{text}]")
+    except Silent as silent:
+        said = _SILENCES.get(silent.status, silent.status)
+        raise _Faulty(f"returned a value at which the workload's equal {said}") from silent
+    if found != ("V", "true"):
+        raise _Faulty("returned another value than the base")
 
 
 def _exception(letter: str, text: str) -> str:

@@ -48,7 +48,7 @@ def files_of(tree: Path) -> list[str]:
             if name in names:
                 continue
             if not stat.S_ISREG(status.st_mode):
-                raise BadTree(f"has no regular file at {place}")
+                raise BadTree(f"has something other than a regular file at {place}")
             if name.endswith((".pyc", ".pyo")):
                 continue
             found.append(place)

@@ -12,11 +12,13 @@ import stat
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from gce.adapters.performance.trees import MOST_BYTES, MOST_FILES
+from gce.adapters.system.input_files import read_input
 from gce.domain.performance.task import Pin
 from gce.errors import BadInput, one_line
 
@@ -60,7 +62,7 @@ def fetch_wheel(pin: Pin, cache: Path) -> bool:
         found = list(Path(folder).glob("*.whl"))
         if done.returncode or len(found) != 1:
             raise BadInput(f"cannot download {pin.name} {pin.version}: {_complaint(done.stderr)}")
-        _check(pin, found[0].read_bytes())
+        _check(pin, read_input(found[0], MOST_BYTES))
         os.replace(found[0], _kept(pin, cache))
     return True
 
@@ -74,13 +76,11 @@ def unpack_wheels(pins: Sequence[Pin], cache: Path, target: Path) -> None:
     target.mkdir(parents=True)
     for pin in pins:
         path = _kept(pin, cache)
-        try:
-            data = path.read_bytes()
-        except OSError as error:
+        if not has_wheel(pin, cache):
             raise BadInput(
                 f"the wheel of {pin.name} {pin.version} is not in {cache}", hint="gce performance fetch downloads it"
-            ) from error
-        _check(pin, data)
+            )
+        _check(pin, read_input(path, MOST_BYTES))
         _unpack(pin, path, target)
 
 
@@ -127,5 +127,5 @@ def _unpack(pin: Pin, path: Path, target: Path) -> None:
                     raise BadInput(f"{called} holds {member.filename!r}, which is there already")
                 (target / place).parent.mkdir(parents=True, exist_ok=True)
                 (target / place).write_bytes(archive.read(member))
-    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
+    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, ValueError, zlib.error) as error:
         raise BadInput(f"{called} cannot be unpacked: {one_line(error)}") from error

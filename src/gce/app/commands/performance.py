@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from gce.app.options import PATH, SEED, Choice
@@ -20,7 +22,7 @@ from gce.app.wiring.performance import (
     tree_writer,
 )
 from gce.app.wiring.sandboxes import add_runner
-from gce.domain.performance.decision import MOST, Comparison
+from gce.domain.performance.decision import MOST, Comparison, Round
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
 from gce.errors import BadInput
@@ -111,13 +113,7 @@ def _admit(arguments: argparse.Namespace) -> int:
     refused = 0
     said: list[Any] = []
     for directory, task in tasks:
-        done = {"human": 0, "nothing": 0}
-
-        def told(name: str, _round: object, task: Any = task, done: dict[str, int] = done) -> None:
-            done[name] += 1
-            if done[name] % 10 == 0:
-                note(f"{task.name}: {name}, {done[name]} of at most {MOST} rounds")
-
+        told = _progress(task.name)
         try:
             found = admit(task, tree_writer(directory), measuring, seed=arguments.seed, on_round=told)
             reasons = found.reasons
@@ -133,6 +129,18 @@ def _admit(arguments: argparse.Namespace) -> int:
         put_json(said, indent=1)
     arguments.following = None
     return 1 if refused else 0
+
+
+def _progress(task: str) -> Callable[[str, Round], None]:
+    """Return what notes each tenth round of a comparison: (its name, the round)."""
+    done: Counter[str] = Counter()
+
+    def told(name: str, _: Round) -> None:
+        done[name] += 1
+        if done[name] % 10 == 0:
+            note(f"{task}: {name}, {done[name]} of at most {MOST} rounds")
+
+    return told
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

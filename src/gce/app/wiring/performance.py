@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from gce.adapters.performance.measuring import Measuring, check_sources
-from gce.adapters.performance.task_files import read_task, read_tasks, write_tree
+from gce.adapters.performance.task_files import read_tasks, write_tree
 from gce.adapters.performance.wheels import fetch_wheel, has_wheel
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app.wiring.sandboxes import AUTO, SANDBOXES, UNSAFE, why_not
@@ -23,7 +23,6 @@ __all__ = [
     "find_measuring",
     "find_tasks",
     "has_wheel",
-    "read_task",
     "shipped_tasks",
     "tree_writer",
 ]

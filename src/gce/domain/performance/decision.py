@@ -175,7 +175,7 @@ def decide(rounds: Sequence[Round], *, least: float = GAIN) -> Decision:
     """
     if not is_look(len(rounds)):
         return Decision("inconclusive", False)
-    base, candidate = [[each.seconds for each in _column(rounds, name)] for name in ("base", "candidate")]
+    base, candidate = [each.base.seconds for each in rounds], [each.candidate.seconds for each in rounds]
     gain, against, human = ratio(base, candidate), None, None
     people = [each.human.seconds for each in rounds if each.human is not None]
     if people:
@@ -199,7 +199,3 @@ def decide_same(rounds: Sequence[Round]) -> Decision:
     found = decide(rounds)
     within = found.gain is not None and found.gain.low >= CLOSE and found.gain.high <= GAIN
     return Decision(found.verdict, within or len(rounds) >= MOST, found.gain, found.against, found.human)
-
-
-def _column(rounds: Sequence[Round], name: Literal["base", "candidate"]) -> list[Timing]:
-    return [each.base if name == "base" else each.candidate for each in rounds]
