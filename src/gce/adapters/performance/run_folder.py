@@ -17,6 +17,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,6 +66,8 @@ class RunFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise RunInUse(f"another process works on {self.path}") from error
+            for half in (*self.path.glob("tasks/.*"), *self.path.glob("items/*/*/.*")):
+                shutil.rmtree(half, ignore_errors=True)
             yield
 
     def note(self, event: str, **about: Any) -> None:
@@ -74,6 +77,14 @@ class RunFolder:
             file.write(f"{line}\n")
             file.flush()
             os.fsync(file.fileno())
+
+    def spent(self) -> float:
+        """Return what all attempts have cost by the journal, also those that failed and are made again."""
+        path = self.path / "journal.jsonl"
+        lines = read_input(path, _MOST).split(b"\n") if path.is_file() else []
+        events = [parse_json(line, str(path)) for line in lines if line.strip()]
+        costs = [each.get("cost") for each in events if isinstance(each, dict)]
+        return sum(cost for cost in costs if isinstance(cost, (int, float)))
 
     def task(self, name: str) -> Path:
         """Return the folder of a task."""
