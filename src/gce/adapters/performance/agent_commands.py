@@ -145,12 +145,14 @@ def run_agent(
             )
         except (OSError, ValueError) as error:  # As words that are too long, or have a null character.
             reason = getattr(error, "strerror", None) or error
-            raise BadInput(f"cannot run agent {agent.name}: {reason}", hint="{prompt_file} takes any prompt") from error
+            raise BadInput(
+                f"cannot run agent {agent.name}: {reason}", hint="its command may read prompt_file"
+            ) from error
         unread = ""
         try:
             left, odd = read_working_copy(home / "code")
         except BadInput:
-            left, odd, unread = dict(tree), (), "it left no directory {workdir}, or too much in it"
+            left, odd, unread = dict(tree), (), "it left no working directory, or too much in it"
         trajectory = _text_of(home / "scratch" / "trajectory.json")
     output = redacted(ended.output.decode(errors="replace"), redactions)
     usage = usage_in(output, agent)

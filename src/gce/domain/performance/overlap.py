@@ -34,8 +34,8 @@ class Overlap:
     files: float
     functions: float
     target: bool
-    """Whether some function that the human changed was changed; where the human changed code outside of functions alone,
-    whether some such code was; where no Python, some file."""
+    """Whether some function that the human changed was changed; where the human changed only code outside of functions,
+    whether such code of the same file was; where no Python, whether some file was."""
 
 
 def overlap(patch: Patch, human: Patch) -> Overlap:
