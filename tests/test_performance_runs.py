@@ -340,7 +340,7 @@ for name in ("code", "scratch"):
 def test_what_cannot_be_read_does_not_end_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = worked("import os; os.mkdir('../scratch/trajectory.json')", tmp_path, {"a.py": b"slow"})
     assert (found.ending, found.trajectory, found.tree) == ("ended", "", {"a.py": b"slow"})
-    deep = "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')\nopen('x.py', 'w')"
+    deep = "import os\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')\nopen('x.py', 'w')"
     assert worked(deep, tmp_path, {"a.py": b"slow"}).ending == "ended"
     monkeypatch.setattr(working_copies, "MOST_FILES", 3)
     many = worked("for number in range(9): open(f'{number}.py', 'w')", tmp_path, {"a.py": b"slow"})

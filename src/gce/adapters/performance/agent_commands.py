@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -156,7 +156,7 @@ def run_agent(
         trajectory = _text_of(home / "scratch" / "trajectory.json")
     output = redacted(ended.output.decode(errors="replace"), redactions)
     usage = usage_in(output, agent)
-    ending, reason = ("output", unread) if unread else _ending(ended, agent, usage)
+    ending, reason = _ending(ended, agent, usage, unread)
     named = {path for path in left if redacted(path, redactions) != path}
     return Worked(
         ending,
@@ -192,13 +192,15 @@ def _without_keys(content: bytes, redactions: Sequence[Redaction]) -> bytes:
 
 @contextmanager
 def _own_directory() -> Iterator[Path]:
-    """A temporary directory; it may stay where an agent has nested directories too deeply to be removed."""
+    """A temporary directory."""
     place = TemporaryDirectory(prefix="gce-agent-", ignore_cleanup_errors=True)
     try:
         yield Path(place.name)
     finally:
-        with suppress(RecursionError):
+        try:
             place.cleanup()
+        except RecursionError:  # An agent can nest directories deeper than Python removes them.
+            subprocess.run(["rm", "-rf", "--", place.name], capture_output=True, check=False)
 
 
 def _sandbox(program: str, home: Path, visible: Sequence[str], *, network: bool) -> list[str]:
@@ -234,7 +236,9 @@ def _path(agent: AgentCommand, *, isolated: bool) -> str:
     return ":".join([*(f"{root}/bin" for root in roots), *roots, _LINKS, _PATH])
 
 
-def _ending(ended: Ended, agent: AgentCommand, usage: Usage) -> tuple[Ending, str]:
+def _ending(ended: Ended, agent: AgentCommand, usage: Usage, unread: str) -> tuple[Ending, str]:
+    if unread:
+        return "output", unread
     if ended.exceeded == "output":
         return "output", f"it printed more than {agent.most_output:,} bytes"
     if ended.exceeded == "time":

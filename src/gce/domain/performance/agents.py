@@ -30,8 +30,8 @@ PLACEHOLDERS = ("prompt_file", "prompt", "workdir", "scratch", "trajectory_file"
 
 Ending = Literal["ended", "exit status", "time", "output", "cost", "failed"]
 """ended: with exit status 0. exit status: with another one. time, output, cost: at this limit; output also where it
-left more files than are read. failed: the agent could not be run, which is not its fault; the attempt is made again. In all
-other cases the patch is measured: how an agent ends says nothing about its patch."""
+left more files than are read. failed: the agent could not be run, which is not its fault; the attempt is made again.
+In all other cases the patch is measured: how an agent ends says nothing about its patch."""
 
 _NO_OVERLAP = Overlap(0.0, 0.0, target=False)
 _path_or_empty = validators.matches_re(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?")
