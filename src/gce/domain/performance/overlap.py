@@ -6,7 +6,6 @@ Names of files and functions alone are compared; no model is asked. Python sourc
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -77,9 +76,7 @@ def _functions(content: bytes | None) -> Mapping[str, str]:
     if len(content) > _MOST_PARSED:
         return whole
     try:
-        with warnings.catch_warnings():  # They show lines of the file.
-            warnings.simplefilter("ignore")
-            tree = ast.parse(content)
+        tree = ast.parse(content)
         found: dict[str, str] = {}
         for name, code in _walk(tree.body, "", _OUTSIDE):  # Overloads have one name.
             found[name] = found.get(name, "") + code

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Set
 from difflib import unified_diff
 from hashlib import sha256
 from itertools import islice
-from pathlib import PurePosixPath
 
 from attrs import field, frozen
 
@@ -152,7 +151,7 @@ def difference(
 
 def _folders(path: str) -> list[str]:
     """Return the paths of the directories that a file is in."""
-    return [str(folder) for folder in PurePosixPath(path).parents][:-1]
+    return [path[:place] for place, sign in enumerate(path) if sign == "/"]
 
 
 def applied(base: Tree, patch: Patch) -> dict[str, bytes]:
