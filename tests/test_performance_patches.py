@@ -79,6 +79,20 @@ def test_what_is_no_regular_file_is_refused() -> None:
     assert patch == Patch((), ("a.py", "link.py"))
 
 
+def test_file_in_place_of_a_directory_is_refused_and_the_reverse() -> None:
+    """Both cannot be in one tree, and the half that makes room for the other may not be allowed."""
+    base = {"notes": b"1", "pkg/a.py": b"2"}
+    assert difference(base, {"notes/b.py": b"", "pkg/a.py": b"2"}, ("*.py",)).refused == ("notes", "notes/b.py")
+    assert difference(base, {"notes": b"1", "pkg": b""}, ("pkg",)).refused == ("pkg", "pkg/a.py")
+    both = difference(base, {**base, "new.py": b"", "New.py/c.py": b""}, ("*.py",))
+    assert (both.paths, both.refused) == (("New.py/c.py",), ("new.py",))
+
+
+def test_link_in_place_of_a_directory_changes_none_of_its_files() -> None:
+    patch = difference({"pkg/a.py": b"1", "b.py": b"2"}, {"b.py": b"2"}, ("*",), odd=("pkg",))
+    assert patch == Patch((), ("pkg", "pkg/a.py"))
+
+
 def test_applying_to_another_tree_is_an_error() -> None:
     with pytest.raises(ValueError, match="not as it was"):
         applied({"a.py": b"2"}, Patch((Change("a.py", b"1", b"3"),)))
@@ -133,6 +147,25 @@ def test_lint_names_added_lines_by_kind() -> None:
     assert not lint(Patch((Change("a.py", after, before),)))
 
 
+def test_findings_are_bounded() -> None:
+    assert len(lint(Patch((Change("a.py", None, b"import gc\n" * 1000),)))) == 200
+
+
+def test_same_import_is_not_the_same_target() -> None:
+    """Both patches add an import; only one of them changes the human's function."""
+    base = b"def a():\n    return 1\ndef b():\n    return 2\n"
+    human = Patch((Change("p.py", base, b"import re\n" + base.replace(b"1", b"10")),))
+    assert not overlap(Patch((Change("p.py", base, b"import re\n" + base.replace(b"2", b"20")),)), human).target
+    assert overlap(Patch((Change("p.py", base, base.replace(b"1", b"11")),)), human).target
+    alone = Patch((Change("p.py", base, b"import re\n" + base),))
+    assert overlap(alone, alone).target
+
+
+def test_large_file_is_not_parsed() -> None:
+    large = b"def a(): pass\n" * 100_000
+    assert changed_functions(Patch((Change("p.py", None, large),))) == {"p.py:<module>"}
+
+
 def test_overlap_counts_functions_by_their_code_not_their_layout() -> None:
     """The human changes a and C.m; the patch changes a and b, and the layout of C.m: 1 of 3 functions is shared."""
     base = b"def a():\n    return 1\ndef b():\n    return 2\nclass C:\n    def m(self):\n        return 3\n"
@@ -169,8 +202,9 @@ def test_reply_is_read_strictly() -> None:
 
 
 def test_edits_are_made_or_say_why_not() -> None:
-    tree = {"a.py": b"x = 1\ny = 1\n"}
+    tree = {"a.py": b"x = 1\ny = 1\n", "latin.py": b"x\n# \xe9\n"}
     edits = (
+        Edit("latin.py", "x\n", "y\n"),
         Edit("a.py", "x = 1\n", "x = 2\n"),
         Edit("a.py", "z\n", ""),
         Edit("b.py", "", "new\n"),
@@ -178,8 +212,9 @@ def test_edits_are_made_or_say_why_not() -> None:
         Edit("c.py", "x\n", ""),
     )
     found, faults = edited(tree, edits)
-    assert found == {"a.py": b"x = 2\ny = 1\n", "b.py": b"new\n"}
+    assert found == {**tree, "a.py": b"x = 2\ny = 1\n", "b.py": b"new\n"}
     assert [fault.partition(": ")[2] for fault in faults] == [
+        "the file is not UTF-8",
         "the SEARCH part occurs 0 times, expected once",
         "the file exists already, and SEARCH is empty",
         "there is no such file",

@@ -124,7 +124,16 @@ def test_record_of_a_measured_task() -> None:
     found = measured_record(record, several)
     assert found.human_performance == 4.0
     assert found.duration_changes[0] == {"base": [4.0, 5.0], "head": [1.0, 2.0]}
+    assert measured_record(record, several[:2]).human_performance == 6.0
     assert measured_record(record, []) == record
+
+
+def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text('{"repo": "a/b", "instance_id": "x", "patch": "\\ud800"}\n')
+    with pytest.raises(BadInput, match="record 1: expected Unicode text"):
+        import_records(file, tmp_path / "drafts")
+    assert not (tmp_path / "drafts").exists()
 
 
 def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:

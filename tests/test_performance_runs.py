@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
-from gce.adapters.performance import agent_commands
+from gce.adapters.performance import agent_commands, working_copies
 from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.performance.working_copies import read_tree, read_working_copy, write_files, write_working_copy
 from gce.app import cli
-from gce.app.performance import stages
+from gce.app.performance import plans, stages
+from gce.app.performance.attempts import Subject, by_model
 from gce.app.performance.plans import Plan, PlannedTask, read_agents
+from gce.domain.completions import Completion
 from gce.domain.performance.agents import PRESETS, AgentCommand, Usage, usage_in
 from gce.domain.performance.decision import Comparison, Round, Timing, Verdict
 from gce.domain.performance.overlap import GAINS
-from gce.domain.performance.task import PerformanceTask
+from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.statistics import Estimate
 from gce.errors import BadInput
 
@@ -251,10 +254,147 @@ def test_limit_on_the_cost_ends_a_run(
     run = tmp_path / "run"
     words = ("--agents-file", agents_file(tmp_path), "--agents", "fixer", "--repeats", 2, "--max-cost", 0.2)
     gce("plan", tasks, "--out", run, *words)
+    measures.fail = True
+    assert "7 of 8 attempts failed" in gce("run", run)[2]
+    measures.fail = False
     status, _, err = gce("run", run)
     assert status == 3
     assert "attempts have cost 0.25 US dollars" in err
-    assert len(stages.rows_of(run)[1]) == 7
+    assert len(stages.rows_of(run)[1]) == 7, "what is made already is measured, and controls go on"
+
+
+def test_costs_of_failed_attempts_count_and_half_a_line_does_no_harm(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", {})
+    folder.note("attempted", cost=0.5)
+    with open(tmp_path / "run" / "journal.jsonl", "a") as journal:
+        journal.write('{"cost": 0.1')
+    folder.note("attempted", cost=0.25)
+    folder.note("attempted", cost=None)
+    assert folder.spent() == 0.75
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", {})
+    left = [tmp_path / "run" / name for name in ("tasks/.a.x1", "items/task/agent/.0.x2")]
+    kept = tmp_path / "run" / "items" / "task" / "agent" / "1"
+    for each in (*left, kept):
+        each.mkdir(parents=True)
+    with folder.locked():
+        assert not any(each.exists() for each in left)
+    assert kept.exists()
+
+
+def test_task_that_cannot_be_measured_is_refused_before_agents_run(gce: Gce, tasks: Path, tmp_path: Path) -> None:
+    (tasks / "dedupe" / "workload.py").write_text("def setup(seed): return 1\n")
+    gce("plan", tasks, "--out", tmp_path / "run")
+    status, _, err = gce("run", tmp_path / "run")
+    assert status == 2
+    assert "does not define equal, run" in err
+    assert not (tmp_path / "run" / "items").exists()
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"base": 1, "human": 2, "task": 3}'])
+def test_damaged_record_of_a_task_is_one_line(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path, text: str
+) -> None:
+    gce("plan", tasks, "--out", tmp_path / "run", "--all-stages")
+    (tmp_path / "run" / "tasks" / "dedupe" / "prepared.json").write_text(text)
+    status, _, err = gce("export", tmp_path / "run", "--out", tmp_path / "records.jsonl")
+    assert status == 2
+    assert "is not as it was" in err and "Traceback" not in err
+
+
+def test_names_of_loops_are_different_for_different_models() -> None:
+    names = [plans._name_of(f"scripted:/a/long/path/of/scripts/of/models/{each}.jsonl") for each in "ab"]
+    assert len(set(names)) == 2
+    assert all(len(name) == 40 for name in names)
+    assert plans._name_of("openai:gpt-5") == "loop-openai-gpt-5"
+
+
+def worked(program: str, folder: Path, tree: dict[str, bytes], **more: Any) -> agent_commands.Worked:
+    """What an agent without a sandbox leaves, which may then do what it could do in one."""
+    (folder / "agent.py").write_text(program)
+    agent = AgentCommand(name="x", command=f"{sys.executable} {folder}/agent.py {{prompt}}", **more)
+    return agent_commands.run_agent(agent, "p", tree, {}, keys=["secret-key-at-hand"], isolated=False)
+
+
+def test_links_in_place_of_the_copy_are_not_followed(tmp_path: Path) -> None:
+    """Else the human's tree, or any file of the user, would become the patch or the trajectory."""
+    write_files({"a.py": b"fix", "trajectory.json": b"secret"}, tmp_path / "human")
+    found = worked(
+        f"""
+import os
+os.chdir("..")
+for name in ("code", "scratch"):
+    os.rename(name, name + ".old")
+    os.symlink({str(tmp_path / "human")!r}, name)
+""",
+        tmp_path,
+        {"a.py": b"slow"},
+    )
+    assert found.tree == {"a.py": b"slow"}
+    assert found.trajectory == ""
+    assert (found.ending, found.reason) == ("output", "it left no working directory, or too much in it")
+
+
+def test_what_cannot_be_read_does_not_end_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = worked("import os; os.mkdir('../scratch/trajectory.json')", tmp_path, {"a.py": b"slow"})
+    assert (found.ending, found.trajectory, found.tree) == ("ended", "", {"a.py": b"slow"})
+    deep = "import os\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')\nopen('x.py', 'w')"
+    assert worked(deep, tmp_path, {"a.py": b"slow"}).ending == "ended"
+    monkeypatch.setattr(working_copies, "MOST_FILES", 3)
+    many = worked("for number in range(9): open(f'{number}.py', 'w')", tmp_path, {"a.py": b"slow"})
+    assert (many.ending, many.tree) == ("output", {"a.py": b"slow"})
+
+
+def test_keys_are_taken_out_of_names_and_of_what_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the agent did not change stays as it is."""
+    monkeypatch.setenv("AGENT_KEY", "another-key-of-the-agent\n")
+    tree = {"a.py": b"# secret-key-at-hand"}
+    program = """
+import os
+key = os.environ["AGENT_KEY"].strip()
+open("b.bin", "wb").write(b"\\xff" + key.encode())
+open("c.py", "w").write("# é secret-key-at-hand é")
+open(f"{key}.py", "w")
+"""
+    found = worked(program, tmp_path, tree, environment=("AGENT_KEY",))
+    assert found.tree == {**tree, "b.bin": b"\xff[key]", "c.py": "# é [key] é".encode()}
+    assert all("another" not in path for path in found.odd)
+    assert len(found.odd) == 1
+
+
+def test_prompt_too_long_for_a_command_line_is_one_line(tmp_path: Path) -> None:
+    agent = AgentCommand(name="x", command=f"{sys.executable} -c pass {{prompt}}")
+    with pytest.raises(BadInput, match="cannot run agent x: Argument list too long"):
+        agent_commands.run_agent(agent, "p" * 200_000, {}, {}, keys=[], isolated=False)
+
+
+class FailingModel:
+    """Replies once, then its server fails."""
+
+    name = "openai:gpt-5"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def answer(self, *_: object, **__: object) -> list[Completion]:
+        self.asked += 1
+        if self.asked > 1:
+            return [Completion("0", "", "error", "", error="status 503")]
+        return [Completion("0", "SHOW slowlib.py", "stop", "", prompt_tokens=100, tokens=10)]
+
+
+def test_loop_whose_server_fails_is_made_again_and_its_cost_is_known() -> None:
+    source = Source(directory="x")
+    task = PerformanceTask(name="t", base=source, human=source, workload="w", tests="t")
+    subject = Subject(task, {"slowlib.py": b"1"}, {"slowlib.py": b"2"})
+    model: Any = FailingModel()
+    nothing: Any = None
+    limits: dict[str, Any] = {"turns": 3, "max_tokens": 9, "temperature": 0.0, "seed": 0, "clock": float}
+    made = by_model(model, subject, "t/x/0", nothing, **limits)
+    assert (made.attempt.ending, made.attempt.reason, made.attempt.turns) == ("failed", "status 503", 1)
+    assert made.attempt.usage == Usage(100, 10, (100 * 1.25 + 10 * 10) / 1e6)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +408,11 @@ def test_limit_on_the_cost_ends_a_run(
         (("export", "{tmp}", "--out", "{tmp}/x"), "is no performance run"),
         (("report", "{tmp}", "{tmp}"), "takes one path"),
         (("wait", "{tmp}"), "expected one of validate"),
+        (("plan", "{tasks}", "--out", "{tmp}/run", "--agents", "codex", "--max-cost", "1"), "what agent codex costs"),
+        (
+            ("plan", "{tasks}", "--out", "{tmp}/run", "--model", "openai:none", "--max-cost", "1"),
+            "leave out --max-cost",
+        ),
     ],
 )
 def test_bad_input_is_one_line(gce: Gce, tasks: Path, tmp_path: Path, words: tuple[str, ...], said: str) -> None:

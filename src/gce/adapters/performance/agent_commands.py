@@ -7,12 +7,14 @@ processes have a namespace of their own, and end with the command. Independent o
 
 from __future__ import annotations
 
+import glob
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -20,7 +22,7 @@ from threading import Event
 from attrs import frozen
 
 from gce.adapters.models.servers.redaction import Redaction
-from gce.adapters.performance.working_copies import read_working_copy, write_working_copy
+from gce.adapters.performance.working_copies import read_regular, read_working_copy, write_working_copy
 from gce.adapters.sandboxes.bubblewrap import bubblewrap_path
 from gce.adapters.sandboxes.view import view
 from gce.adapters.system.bounded_commands import Ended, run_bounded
@@ -40,7 +42,8 @@ _ETC = (
 """What programs need of /etc, and nothing secret."""
 _PROGRAMS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_SHORTEST_SECRET = 8
+_PACKAGES = "/usr/local/lib/python*/*-packages"
+"""Installed packages that `view` does not know, because sandboxes for measuring do not see them at all."""
 _LINKS = "/tmp/bin"
 """Where the sandbox has links to this interpreter."""
 _PYTHONS = ("python", "python3")
@@ -56,7 +59,7 @@ class Worked:
     usage: Usage
     tree: Mapping[str, bytes]
     odd: tuple[str, ...]
-    """Paths of what is no regular file in the copy."""
+    """Paths of what is no regular file in the copy, or has a key in its name, which is taken out."""
     output: str
     complaint: str
     trajectory: str
@@ -100,12 +103,11 @@ def run_agent(
         BadInput: no sandbox, or the agent's program is not found.
     """
     environment = {name: os.environ[name] for name in agent.environment if name in os.environ}
-    redactions = [Redaction(key) for key in {*environment.values(), *keys} if len(key) >= _SHORTEST_SECRET]
+    redactions = [Redaction(key.strip()) for key in {*environment.values(), *keys}]
     program = bubblewrap_path()
     if isolated and program is None:
         raise BadInput("agents run in a sandbox made by bubblewrap, which is not installed")
-    with TemporaryDirectory(prefix="gce-agent-", ignore_cleanup_errors=True) as place:
-        home = Path(place)
+    with _own_directory() as home:
         for name in ("scratch", "home"):
             (home / name).mkdir()
         write_working_copy(tree, home / "code")
@@ -129,29 +131,44 @@ def run_agent(
         if isolated and program is not None:
             boundary = _sandbox(program, home, agent.visible, network=agent.network)
             words = [*boundary, "--chdir", f"{_INSIDE}/code", "--", *words]
-        ended = run_bounded(
-            words,
-            seconds=agent.seconds,
-            memory=agent.memory_mb * 2**20,
-            most_output=agent.most_output,
-            most_complaint=_MOST_COMPLAINT,
-            given=prompt.encode() if agent.stdin else b"",
-            directory=None if isolated else home / "code",
-            environment=own,
-            stop=stop,
-        )
-        found, odd = read_working_copy(home / "code")
+        try:
+            ended = run_bounded(
+                words,
+                seconds=agent.seconds,
+                memory=agent.memory_mb * 2**20,
+                most_output=agent.most_output,
+                most_complaint=_MOST_COMPLAINT,
+                given=prompt.encode() if agent.stdin else b"",
+                directory=None if isolated else home / "code",
+                environment=own,
+                stop=stop,
+            )
+        except (OSError, ValueError) as error:  # As words that are too long, or have a null character.
+            reason = getattr(error, "strerror", None) or error
+            raise BadInput(
+                f"cannot run agent {agent.name}: {reason}", hint="its command may read prompt_file"
+            ) from error
+        unread = ""
+        try:
+            left, odd = read_working_copy(home / "code")
+        except BadInput:
+            left, odd, unread = dict(tree), (), "it left no working directory, or too much in it"
         trajectory = _text_of(home / "scratch" / "trajectory.json")
     output = redacted(ended.output.decode(errors="replace"), redactions)
     usage = usage_in(output, agent)
-    ending, reason = _ending(ended, agent, usage)
+    ending, reason = _ending(ended, agent, usage, unread)
+    named = {path for path in left if redacted(path, redactions) != path}
     return Worked(
         ending,
         redacted(reason, redactions),
         ended.seconds,
         usage,
-        {path: _without_keys(content, redactions) for path, content in found.items()},
-        odd,
+        {
+            path: content if tree.get(path) == content else _without_keys(content, redactions)
+            for path, content in left.items()
+            if path not in named
+        },
+        tuple(sorted(redacted(path, redactions) for path in {*odd, *named})),
         output,
         redacted(ended.complaint.decode(errors="replace"), redactions),
         redacted(trajectory, redactions),
@@ -166,12 +183,24 @@ def redacted(text: str, redactions: Sequence[Redaction]) -> str:
 
 
 def _without_keys(content: bytes, redactions: Sequence[Redaction]) -> bytes:
-    """Return contents without keys; they stay as they are if they have none, or are no text."""
+    """Return contents without keys, also where they are no text."""
     try:
-        text = content.decode()
+        return redacted(content.decode(), redactions).encode()
     except UnicodeDecodeError:
-        return content
-    return redacted(text, redactions).encode()
+        return redacted(content.decode("latin-1"), redactions).encode("latin-1")
+
+
+@contextmanager
+def _own_directory() -> Iterator[Path]:
+    """A temporary directory."""
+    place = TemporaryDirectory(prefix="gce-agent-", ignore_cleanup_errors=True)
+    try:
+        yield Path(place.name)
+    finally:
+        try:
+            place.cleanup()
+        except RecursionError:  # An agent can nest directories deeper than Python removes them.
+            subprocess.run(["rm", "-rf", "--", place.name], capture_output=True, check=False)
 
 
 def _sandbox(program: str, home: Path, visible: Sequence[str], *, network: bool) -> list[str]:
@@ -193,7 +222,8 @@ def _sandbox(program: str, home: Path, visible: Sequence[str], *, network: bool)
     outside = [path for path in shown.read_only if not path.startswith(("/usr/", "/lib"))]
     wanted = [*outside, *(os.path.expanduser(path) for path in visible)]
     options += [word for path in wanted for word in ("--ro-bind-try", path, path)]
-    options += [word for path in shown.hidden for word in ("--tmpfs", path)]
+    hidden = {*shown.hidden, *map(os.path.realpath, glob.glob(_PACKAGES))}
+    options += [word for path in sorted(hidden) for word in ("--tmpfs", path)]
     options += [word for name in _PYTHONS for word in ("--symlink", python, f"{_LINKS}/{name}")]
     return [*options, "--bind", str(home), _INSIDE]
 
@@ -206,7 +236,9 @@ def _path(agent: AgentCommand, *, isolated: bool) -> str:
     return ":".join([*(f"{root}/bin" for root in roots), *roots, _LINKS, _PATH])
 
 
-def _ending(ended: Ended, agent: AgentCommand, usage: Usage) -> tuple[Ending, str]:
+def _ending(ended: Ended, agent: AgentCommand, usage: Usage, unread: str) -> tuple[Ending, str]:
+    if unread:
+        return "output", unread
     if ended.exceeded == "output":
         return "output", f"it printed more than {agent.most_output:,} bytes"
     if ended.exceeded == "time":
@@ -222,11 +254,9 @@ def _ending(ended: Ended, agent: AgentCommand, usage: Usage) -> tuple[Ending, st
 
 
 def _text_of(file: Path) -> str:
-    """Return the text of a file that an agent may have written; empty where there is none, or it is too large."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return ""
-    with open(descriptor, "rb") as opened:
-        content = opened.read(_MOST_TRAJECTORY + 1)
-    return content.decode(errors="replace") if len(content) <= _MOST_TRAJECTORY else ""
+    """Return the text of a file that an agent may have written; empty where there is none, or it is too large.
+
+    The agent may have replaced the file, or the directory that it is in, by a link.
+    """
+    content = None if file.parent.is_symlink() else read_regular(file, _MOST_TRAJECTORY)
+    return "" if content is None else content.decode(errors="replace")

@@ -17,6 +17,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,15 +66,29 @@ class RunFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise RunInUse(f"another process works on {self.path}") from error
+            for half in (*self.path.glob("tasks/.*"), *self.path.glob("items/*/*/.*")):
+                shutil.rmtree(half, ignore_errors=True)
             yield
 
     def note(self, event: str, **about: Any) -> None:
         """Write a line of the journal."""
         line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, **about})
-        with open(self.path / "journal.jsonl", "a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+        with open(self.path / "journal.jsonl", "a+b") as file:
+            half = file.tell() > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
+            file.write(f"{half * chr(10)}{line}\n".encode())
             file.flush()
             os.fsync(file.fileno())
+
+    def spent(self) -> float:
+        """Return what all attempts have cost by the journal, also those that failed and are made again."""
+        path = self.path / "journal.jsonl"
+        total = 0.0
+        for line in read_input(path, _MOST).split(b"\n") if path.is_file() else ():
+            with contextlib.suppress(BadInput):  # Of a process that was killed, a line may be half written.
+                event = parse_json(line, str(path))
+                cost = event.get("cost") if isinstance(event, dict) else None
+                total += cost if isinstance(cost, (int, float)) else 0.0
+        return total
 
     def task(self, name: str) -> Path:
         """Return the folder of a task."""

@@ -18,11 +18,11 @@ from pathlib import Path
 from gce.domain.performance.patches import Tree, is_safe
 from gce.errors import BadInput, one_line
 
-__all__ = ["read_commit", "read_tree", "read_working_copy", "write_files", "write_working_copy"]
+__all__ = ["read_commit", "read_regular", "read_tree", "read_working_copy", "write_files", "write_working_copy"]
 
 MOST_FILES, MOST_BYTES = 20_000, 500 * 2**20
 _MOST_FILE = 20 * 2**20
-"""Bytes of one file; a larger one is odd."""
+"""Bytes of one file; a larger one is not read."""
 _IGNORED = {".git", "__pycache__", ".pytest_cache"}
 _GIT_SECONDS = 120
 
@@ -65,25 +65,35 @@ def read_tree(directory: Path) -> dict[str, bytes]:
 
 
 def read_working_copy(directory: Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the regular files of a directory, and the paths of what is none, or too large.
+    """Return the regular files of a directory, and the paths of what is none, is too large, or cannot be read.
 
     Repositories, caches and compiled files are left out.
 
     Raises:
-        BadInput: there is too much, or it cannot be read.
+        BadInput: it is a link or no directory, or there is too much in it.
     """
+    if directory.is_symlink() or not directory.is_dir():
+        raise BadInput(f"{directory} is no directory")
     tree: dict[str, bytes] = {}
     odd: list[str] = []
     size = 0
-    for folder, names, files in os.walk(directory, onerror=_refuse):
-        links = [name for name in names if Path(folder, name).is_symlink()]
-        names[:] = sorted(set(names) - _IGNORED - set(links))
-        for name in sorted([*links, *files]):
-            file = Path(folder, name)
-            path = file.relative_to(directory).as_posix()
-            if name in _IGNORED or name.endswith((".pyc", ".pyo")):
+    folders = [directory]
+    while folders:  # Without recursion, which hostile nesting would exhaust.
+        folder = folders.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            odd.append(folder.relative_to(directory).as_posix())
+            entries = []
+        for entry in entries:
+            if entry.name in _IGNORED or entry.name.endswith((".pyc", ".pyo")):
                 continue
-            content = _content(file)
+            file = folder / entry.name
+            path = file.relative_to(directory).as_posix()
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(file)
+                continue
+            content = read_regular(file, _MOST_FILE)
             if content is None:
                 odd.append(path)
             else:
@@ -91,7 +101,7 @@ def read_working_copy(directory: Path) -> tuple[dict[str, bytes], tuple[str, ...
                 size += len(content)
             if len(tree) + len(odd) > MOST_FILES or size > MOST_BYTES:
                 raise BadInput(f"expected at most {MOST_FILES:,} files and {MOST_BYTES:,} bytes in {directory}")
-    return tree, tuple(odd)
+    return tree, tuple(sorted(odd))
 
 
 def read_commit(repository: Path, commit: str) -> dict[str, bytes]:
@@ -116,18 +126,19 @@ def read_commit(repository: Path, commit: str) -> dict[str, bytes]:
         return {name: file.read() for name, file in files if file is not None and is_safe(name)}
 
 
-def _content(file: Path) -> bytes | None:
-    """Return the contents of a regular file; None for anything else, and for what cannot be read."""
+def read_regular(file: Path, most: int) -> bytes | None:
+    """Return the contents of a regular file of at most `most` bytes; None for anything else, as for a link."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    with open(descriptor, "rb") as opened:
+    try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_FILE:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             return None
-        return opened.read(_MOST_FILE)
-
-
-def _refuse(error: OSError) -> None:
-    raise BadInput(f"cannot read {error.filename}: {error.strerror}") from error
+        with open(descriptor, "rb", closefd=False) as opened:
+            return opened.read(most)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)

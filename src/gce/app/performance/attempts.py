@@ -13,8 +13,9 @@ from attrs import evolve, frozen
 
 from gce import __version__
 from gce.app.loaded_model import LoadedModel
-from gce.app.wiring.access import known_prices
+from gce.app.wiring.access import Access, known_prices
 from gce.app.wiring.agents import atif_of_trace, keys_at_hand, run_agent, without_keys
+from gce.app.wiring.models import price_of
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, Turn, trained_turn
 from gce.domain.performance.agents import AgentCommand, Attempt, Ending, Usage
@@ -26,8 +27,9 @@ from gce.domain.performance.prompts import task_prompt
 from gce.domain.performance.task import PerformanceTask
 from gce.domain.problems import Message
 from gce.domain.randomness import key
-from gce.domain.spending import Used, cost_of, find_price
+from gce.domain.spending import Used, cost_of
 from gce.domain.traces import conversation_digest
+from gce.errors import BadInput, ModelError
 
 __all__ = ["Made", "Subject", "by_command", "by_control", "by_model"]
 
@@ -103,6 +105,9 @@ def by_model(
 ) -> Made:
     """Let a model edit, and tell it what is measured.
 
+    An error of the model's server or of measuring fails the attempt; a conversation that no longer fits the model's
+    context ends it.
+
     Args:
         model: who is asked.
         subject: the task.
@@ -115,36 +120,42 @@ def by_model(
         clock: seconds from any origin.
     """
     begun = clock()
-    price = find_price(model.name, known_prices()[1])
+    price = price_of(model.name, Access(prices=known_prices()[1]))
     said: list[Turn] = []
     used = Used()
     loop = improve(task_prompt(subject.task), subject.base, subject.task.allowed, turns=turns, reserved=RESERVED)
     reply: str | Comparison | None = None
+    ending: Ending = "ended"
     while True:
         try:
             asked = loop.send(reply)
         except StopIteration as stopped:
             tree, reason = stopped.value
             break
-        if not isinstance(asked, Say):
-            reply = measure(asked.tree, key(seed, "quick", len(said)))
-            continue
-        said += [Turn("task" if not said else "tool", asked.turns[-1])]
-        (completion,) = model.answer(
-            [asked.turns],
-            max_tokens=max_tokens,
-            temperature=temperature,
-            seed=key(seed, "turn", len(said)),
-            progress=False,
-        )
-        reply = None if completion.finish_reason in ("context", "error") else completion.text
+        if isinstance(asked, Say):
+            said += [Turn("task" if not said else "tool", asked.turns[-1])]
+        try:
+            if not isinstance(asked, Say):
+                reply = measure(asked.tree, key(seed, "quick", len(said)))
+                continue
+            (completion,) = model.answer(
+                [asked.turns],
+                max_tokens=max_tokens,
+                temperature=temperature,
+                seed=key(seed, "turn", len(said)),
+                progress=False,
+            )
+        except (BadInput, ModelError) as error:
+            tree, reason, ending = dict(subject.base), str(error), "failed"
+            break
+        used += cost_of(price, completion.prompt_tokens or 0, completion.tokens or 0)
+        if completion.finish_reason == "error":
+            tree, reason, ending = dict(subject.base), completion.error or "the model gave no reply", "failed"
+            break
+        reply = None if completion.finish_reason == "context" else completion.text
         if reply is not None:
             said.append(trained_turn(completion))
-        used += cost_of(price, completion.prompt_tokens or 0, completion.tokens or 0)
-        if reply is None and completion.error:
-            reason = completion.error
     replies = sum(turn.trained for turn in said)
-    ending: Ending = "failed" if reason and not replies else "ended"
     usage = Usage(used.prompt_tokens, used.tokens, used.cost if price is not None else None)
     attempt = Attempt(ending, without_keys(reason), clock() - begun, usage, replies)
     texts = {

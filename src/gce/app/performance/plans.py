@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen, validators
 
 from gce.app.options import nearest
+from gce.app.wiring.access import Access, known_prices
 from gce.app.wiring.agents import RunFolder
 from gce.app.wiring.files import read_input
+from gce.app.wiring.models import backend_of, price_of
 from gce.app.wiring.performance import find_tasks
 from gce.domain.performance.agents import CONTROLS, PRESETS, AgentCommand
 from gce.domain.serialization import from_plain, to_plain
@@ -22,6 +25,7 @@ __all__ = ["Item", "ModelAgent", "Plan", "PlannedTask", "open_plan", "plan", "re
 
 _MOST_BYTES = 1 << 20
 _MOST_REPEATS = 1000
+_MOST_OF_A_NAME = 40
 
 
 @frozen
@@ -111,7 +115,8 @@ def plan(
         given: further fields of `Plan`.
 
     Raises:
-        BadInput: no task, an unknown agent, two tasks or agents of one name, or the folder is not empty.
+        BadInput: no task, an unknown agent, two tasks or agents of one name, a limit on the cost with an agent whose
+            cost is not known, or the folder is not empty.
     """
     directories: Sequence[Path | None] = tasks or (None,)
     found = [each for directory in directories for each in find_tasks(directory)]
@@ -137,6 +142,8 @@ def plan(
     except ValueError as error:
         raise BadInput(one_line(error)) from error
     _check_different("agents", list(made.agents))
+    if made.max_cost is not None:
+        _check_costs(made)
     RunFolder.create(out, to_plain(made)).note("planned", items=len(made.items))
     return made
 
@@ -182,8 +189,25 @@ def _is_table(value: object) -> bool:
     return isinstance(value, dict)
 
 
+def _check_costs(made: Plan) -> None:
+    """BadInput if an agent may cost something that is not counted; one without network costs nothing."""
+    unknown = [f"agent {each.name}" for each in made.commands if each.network and not each.cost]
+    access = Access(prices=known_prices()[1])
+    for each in made.models:
+        backend = backend_of(each.model)
+        if backend.uncounted or (backend.metered and price_of(each.model, access) is None):
+            unknown.append(f"model {each.model}")
+    if unknown:
+        raise BadInput(
+            f"what {unknown[0]} costs is not known, so the limit on the cost cannot be kept",
+            hint="leave out {max_cost}, or say in {agents_file} where the agent reports its cost",
+        )
+
+
 def _name_of(model: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", f"loop-{model}").strip("-")[:40]
+    """Return a name of at most 40 characters, which is different for different models."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", f"loop-{model}").strip("-")
+    return name if len(name) <= _MOST_OF_A_NAME else f"{name[:31]}-{sha256(model.encode()).hexdigest()[:8]}"
 
 
 def _check_different(what: str, names: list[str]) -> None:

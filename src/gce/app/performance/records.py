@@ -99,7 +99,10 @@ def _records(file: Path) -> list[IsoRecord]:
 
 def _read(data: Any, where: str) -> IsoRecord:
     try:
+        json.dumps(data, ensure_ascii=False).encode()
         return read_record(data)
+    except UnicodeEncodeError as error:
+        raise BadInput(f"{where}: expected Unicode text, got half of a surrogate pair") from error
     except ValueError as error:
         raise BadInput(f"{where}: {error}") from error
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
@@ -18,20 +19,22 @@ from gce.app.loaded_model import LoadedModel, load_model
 from gce.app.performance.admitting import Compares
 from gce.app.performance.attempts import Made, Subject, by_command, by_control, by_model
 from gce.app.performance.plans import Item, Plan, open_plan
-from gce.app.terminal import note
+from gce.app.terminal import note, put
 from gce.app.wiring.agents import RunFolder, read_tree, why_no_sandbox, write_files
-from gce.app.wiring.performance import find_measuring, find_tasks, tree_writer
+from gce.app.wiring.performance import check_sources, find_measuring, find_tasks, tree_writer
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.app.wiring.system import SystemClock
 from gce.domain.performance.agents import CONTROLS, Attempt
 from gce.domain.performance.decision import Comparison, Decision, Round, Rule, decide, is_look
 from gce.domain.performance.overlap import Quadrant, quadrant
-from gce.domain.performance.patches import Tree, applied, patch_of_record, patch_record
+from gce.domain.performance.patches import Patch, Tree, applied, patch_of_record, patch_record
 from gce.domain.performance.prompts import task_prompt
 from gce.domain.performance.task import PerformanceTask
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain, to_plain
-from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinished
+from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinished, one_line
+
+_Stored = TypeVar("_Stored")
 
 __all__ = ["Row", "prepare", "prepared_subject", "rows_of", "run"]
 
@@ -50,7 +53,8 @@ def prepare(run: Path) -> int:
     """Put aside tasks, their trees and their prompts; return how many were not there yet.
 
     Raises:
-        BadInput: no plan, a task that has changed its name, or sources that were not fetched.
+        BadInput: no plan, a task that has changed its name, a workload or tests that are no Python, or sources that
+            were not fetched.
     """
     folder, plan = open_plan(run)
     with folder.locked():
@@ -59,6 +63,7 @@ def prepare(run: Path) -> int:
             (_, task), *more = find_tasks(Path(planned.directory))
             if more or task.name != planned.name:
                 raise BadInput(f"{planned.directory} no longer holds the task {planned.name}")
+            check_sources(task)  # Before any agent is paid for.
             with folder.preparing(task.name) as place:
                 sources = {"base": task.base, "human": task.human}
                 for name, source in sources.items():
@@ -80,7 +85,7 @@ def run(run: Path, *, measures: Compares | None = None) -> int:
 
     Raises:
         BadInput: no plan, or an agent that cannot be run.
-        Unfinished: the limit on the cost of all attempts was reached.
+        Unfinished: the limit on the cost of all attempts was reached; what costs nothing was done.
         LowCoverage: attempts failed that are no agent's fault; the same call makes them again.
     """
     prepare(run)
@@ -93,10 +98,13 @@ def run(run: Path, *, measures: Compares | None = None) -> int:
         reason = why_no_sandbox() if isolated and plan.commands else ""
         if reason:
             raise BadInput(f"agents are run in a sandbox, and it does not work here: {reason}")
+        if plan.commands and not isolated:
+            put(f"warning: runner {UNSAFE}: agents run WITHOUT A SANDBOX, with your rights", error=True)
         work = _Work(folder, plan, measures or find_measuring(plan.runner), isolated)
         failures = []
         for number, item in enumerate(missing, 1):
-            work.check_cost(item)
+            if work.is_over(item):
+                continue
             note(f"{number} of {len(missing)}: {item.key}")
             failure = work.do(item)
             if failure:
@@ -107,6 +115,7 @@ def run(run: Path, *, measures: Compares | None = None) -> int:
                 f"{len(failures)} of {len(missing)} attempts failed, the first because {failures[0]}; "
                 f"the same command makes them again"
             )
+        work.check_cost()
         return len(missing)
 
 
@@ -118,12 +127,16 @@ def rows_of(run: Path) -> tuple[Plan, list[Row]]:
         measured, attempt = folder.measured(item.key), folder.attempt(item.key)
         if measured is None or attempt is None:
             continue
-        try:
-            tried, found = from_plain(Attempt, attempt), from_plain(Comparison, measured)
-        except ValueError as error:
-            raise DamagedStore(f"{run}: {item.key}: {error}") from error
+        tried, found = _stored(Attempt, attempt, item), _stored(Comparison, measured, item)
         rows.append(Row(item, tried, found, quadrant(tried.overlap, found.verdict)))
     return plan, rows
+
+
+def _stored(kind: type[_Stored], data: Any, item: Item) -> _Stored:
+    try:
+        return from_plain(kind, data)
+    except ValueError as error:
+        raise DamagedStore(f"attempt {item.key} is not as it was written: {one_line(error)}") from error
 
 
 def prepared_subject(run: Path, name: str) -> Subject:
@@ -138,10 +151,14 @@ def prepared_subject(run: Path, name: str) -> Subject:
         raise BadInput(f"task {name} of {run} is not prepared", hint=f"gce performance prepare {run}")
     record = folder.prepared(name)
     trees = {each: read_tree(folder.task(name) / each) for each in ("base", "human")}
-    for each, tree in trees.items():
-        if _digest(tree) != record[each]:
-            raise DamagedStore(f"{folder.task(name) / each} is not as it was prepared")
-    return Subject(from_plain(PerformanceTask, record["task"]), trees["base"], trees["human"])
+    try:
+        changed = [each for each, tree in trees.items() if _digest(tree) != record[each]]
+        task = from_plain(PerformanceTask, record["task"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise DamagedStore(f"{folder.task(name)}/prepared.json is not as it was written: {one_line(error)}") from error
+    if changed:
+        raise DamagedStore(f"{folder.task(name) / changed[0]} is not as it was prepared")
+    return Subject(task, trees["base"], trees["human"])
 
 
 class _Work:
@@ -156,25 +173,36 @@ class _Work:
         self._models: Mapping[str, Callable[[], LoadedModel]] = {
             each.name: cache(lambda name=each.model: load_model(name)) for each in plan.models
         }
-        made = filter(None, (folder.attempt(item.key) for item in plan.items if item.agent not in CONTROLS))
-        self._spent = sum(each["usage"]["cost"] or 0.0 for each in made)
+        self._spent = folder.spent()
+        self._left_out = 0
         self._subject = cache(partial(prepared_subject, folder.path))
 
-    def check_cost(self, item: Item) -> None:
-        """Raise Unfinished before an attempt if the limit on the cost is reached."""
+    def is_over(self, item: Item) -> bool:
+        """Whether an attempt would have to be made, and the limit on the cost is reached."""
         limit = self._plan.max_cost
-        if limit is not None and self._spent >= limit and item.agent not in CONTROLS:
-            raise Unfinished(f"attempts have cost {self._spent:.2f} US dollars, and {limit:g} was the limit")
+        costs = item.agent not in CONTROLS and self._folder.attempt(item.key) is None
+        over = costs and limit is not None and self._spent >= limit
+        self._left_out += over
+        return over
+
+    def check_cost(self) -> None:
+        """Raise Unfinished if attempts were left out because of the limit on the cost."""
+        if self._left_out:
+            raise Unfinished(
+                f"attempts have cost {self._spent:.2f} US dollars, and {self._plan.max_cost:g} was the limit: "
+                f"{self._left_out} were not made"
+            )
 
     def do(self, item: Item) -> str:
         """Do what is missing of an attempt; return why it failed, if it did."""
         subject = self._subject(item.task)
         if self._folder.attempt(item.key) is None:
             made = self._make(item, subject)
-            self._spent += made.attempt.usage.cost or 0.0
-            self._folder.note("attempted", item=item.key, ending=made.attempt.ending, reason=made.attempt.reason)
-            if made.attempt.ending == "failed":
-                return made.attempt.reason
+            tried, cost = made.attempt, made.attempt.usage.cost
+            self._spent += cost or 0.0
+            self._folder.note("attempted", item=item.key, ending=tried.ending, reason=tried.reason, cost=cost)
+            if tried.ending == "failed":
+                return tried.reason
             record = patch_record(made.patch)
             self._folder.keep_attempt(item.key, to_plain(made.attempt), record, made.texts)
         try:
@@ -202,19 +230,20 @@ class _Work:
             return self._compare(subject, tree, drawn, rule=_at_first_look, human=False)
 
         try:
-            return by_model(
-                self._models[item.agent](),
-                subject,
-                item.key,
-                quick,
-                turns=plan.turns,
-                max_tokens=plan.max_tokens,
-                temperature=plan.temperature,
-                seed=seed,
-                clock=SystemClock().now,
-            )
+            model = self._models[item.agent]()
         except ModelError as error:
-            return Made(Attempt("failed", str(error)), patch_of_record([], {}), {})
+            return Made(Attempt("failed", str(error)), Patch(), {})
+        return by_model(
+            model,
+            subject,
+            item.key,
+            quick,
+            turns=plan.turns,
+            max_tokens=plan.max_tokens,
+            temperature=plan.temperature,
+            seed=seed,
+            clock=SystemClock().now,
+        )
 
     def _compare(self, subject: Subject, tree: Tree, seed: int, *, rule: Rule, human: bool) -> Comparison:
         place = self._folder.task(subject.task.name)

@@ -29,9 +29,9 @@ PLACEHOLDERS = ("prompt_file", "prompt", "workdir", "scratch", "trajectory_file"
 """Names that may stand in braces in a command."""
 
 Ending = Literal["ended", "exit status", "time", "output", "cost", "failed"]
-"""ended: with exit status 0. exit status: with another one. time, output, cost: at this limit. failed: the agent could
-not be run, which is not its fault; the attempt is made again. In all other cases the patch is measured: how an agent
-ends says nothing about its patch."""
+"""ended: with exit status 0. exit status: with another one. time, output, cost: at this limit; output also where it
+left more files than are read. failed: the agent could not be run, which is not its fault; the attempt is made again.
+In all other cases the patch is measured: how an agent ends says nothing about its patch."""
 
 _NO_OVERLAP = Overlap(0.0, 0.0, target=False)
 _path_or_empty = validators.matches_re(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?")
@@ -95,7 +95,7 @@ PRESETS: Mapping[str, AgentCommand] = {
             stdin=True,
             network=True,
             environment=("ANTHROPIC_API_KEY",),
-            visible=("~/.local", "~/.nvm", "/opt"),
+            visible=("~/.local/bin", "~/.local/share/claude", "~/.nvm", "/opt"),
             cost="total_cost_usd",
             prompt_tokens="usage.input_tokens",
             tokens="usage.output_tokens",
@@ -105,7 +105,7 @@ PRESETS: Mapping[str, AgentCommand] = {
             command="codex exec --skip-git-repo-check --cd {workdir} {prompt}",
             network=True,
             environment=("OPENAI_API_KEY", "CODEX_API_KEY"),
-            visible=("~/.local", "~/.nvm", "/opt"),
+            visible=("~/.local/bin", "~/.nvm", "/opt"),
         ),
         AgentCommand(
             name="trae",
@@ -113,14 +113,14 @@ PRESETS: Mapping[str, AgentCommand] = {
             "--patch-path {scratch}/agent.patch --trajectory-file {trajectory_file}",
             network=True,
             environment=("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
-            visible=("~/.local", "/opt"),
+            visible=("/opt",),
         ),
         AgentCommand(
             name="openhands",
             command="python -m openhands.core.main -d {workdir} -f {prompt_file}",
             network=True,
             environment=("LLM_API_KEY", "LLM_MODEL"),
-            visible=("~/.local", "/opt"),
+            visible=("/opt",),
         ),
     )
 }

@@ -89,11 +89,16 @@ def edited(tree: Tree, edits: tuple[Edit, ...]) -> tuple[dict[str, bytes], tuple
             else:
                 found[edit.path] = edit.new.encode("utf-8", "replace")
             continue
-        text = found.get(edit.path, b"").decode("utf-8", "replace")
-        count = text.count(edit.old)
         if edit.path not in found:
             faults.append(f"{where}: there is no such file")
-        elif count != 1:
+            continue
+        try:
+            text = found[edit.path].decode()
+        except UnicodeDecodeError:
+            faults.append(f"{where}: the file is not UTF-8")
+            continue
+        count = text.count(edit.old)
+        if count != 1:
             faults.append(f"{where}: the SEARCH part occurs {count} times, expected once")
         else:
             found[edit.path] = text.replace(edit.old, edit.new).encode("utf-8", "replace")

@@ -18,6 +18,10 @@ __all__ = ["GAINS", "Overlap", "Quadrant", "changed_functions", "overlap", "quad
 
 Quadrant = Literal["true success", "right target but failed", "lucky win", "neither"]
 
+_OUTSIDE = "<module>"
+_MOST_PARSED = 1_000_000
+"""Bytes of a file that is parsed; the syntax tree of more could fill the memory."""
+
 GAINS: frozenset[Verdict] = frozenset({"partial", "matches the human", "beats the human"})
 """Verdicts of candidates that are faster."""
 
@@ -29,14 +33,16 @@ class Overlap:
     files: float
     functions: float
     target: bool
-    """Whether some function that the human changed was changed; without functions on the human's side, some file."""
+    """Whether some function that the human changed was changed; where the human changed only code outside of functions,
+    whether such code of the same file was; where no Python, whether some file was."""
 
 
 def overlap(patch: Patch, human: Patch) -> Overlap:
     """Compare the files and functions that two patches of the same base change."""
     functions, theirs = changed_functions(patch), changed_functions(human)
     files, their_files = set(patch.paths), set(human.paths)
-    met = functions & theirs if theirs else files & their_files
+    named = {name for name in theirs if not name.endswith(f":{_OUTSIDE}")}  # Many patches add an import.
+    met = functions & (named or theirs) if theirs else files & their_files
     return Overlap(_shared(files, their_files), _shared(functions, theirs), bool(met))
 
 
@@ -50,8 +56,8 @@ def quadrant(found: Overlap, verdict: Verdict) -> Quadrant:
 def changed_functions(patch: Patch) -> frozenset[str]:
     """Return `path:qualified.name` of functions that were changed, added or removed.
 
-    Comments and layout do not count. Code outside of functions is `path:<module>`; a file that does not parse counts as
-    that alone.
+    Comments and layout do not count. Code outside of functions is `path:<module>`; a file that does not parse, or has
+    more than 1,000,000 bytes, counts as that alone.
     """
     found = set()
     for change in patch.changes:
@@ -66,14 +72,17 @@ def _functions(content: bytes | None) -> Mapping[str, str]:
     """Return the code of each function by its qualified name, nested functions with the one around them."""
     if content is None:
         return {}
+    whole = {_OUTSIDE: repr(content)}
+    if len(content) > _MOST_PARSED:
+        return whole
     try:
         tree = ast.parse(content)
         found: dict[str, str] = {}
-        for name, code in _walk(tree.body, "", "<module>"):  # Overloads have one name.
+        for name, code in _walk(tree.body, "", _OUTSIDE):  # Overloads have one name.
             found[name] = found.get(name, "") + code
         return found
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {"<module>": repr(content)}
+        return whole
 
 
 def _walk(body: list[ast.stmt], prefix: str, outside: str) -> Iterator[tuple[str, str]]:

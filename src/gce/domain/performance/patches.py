@@ -10,6 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Set
 from difflib import unified_diff
 from hashlib import sha256
+from itertools import islice
 
 from attrs import field, frozen
 
@@ -36,6 +37,7 @@ Tree = Mapping[str, bytes]
 
 _MOST_DIFFED, _MOST_LINES = 1_000_000, 5_000
 """Bytes and lines of a file that is shown line by line; comparing more could take hours if the lines are hostile."""
+_MOST_FINDINGS = 200
 _HOOKS = frozenset({"sitecustomize", "usercustomize", "workload", "tests"})
 """Modules that an interpreter imports by itself, and names of the harness."""
 
@@ -120,22 +122,36 @@ def difference(
         allowed: patterns of the paths that may be changed.
         reserved: names of modules that a new file at the root may not have: those of the standard library, which it
             would hide from the harness.
-        odd: paths of what is no regular file in the tree after, such as links; they are refused.
+        odd: paths of what is no regular file in the tree after, such as links; they are refused, and so are changes of
+            files that were in a directory of that path.
     """
     changed = [path for path in {*base, *tree} if base.get(path) != tree.get(path)]
     # Only one of two names that differ in nothing but case would exist on some systems.
     names = {path.casefold(): path for path in base}
+    folders = {folder for path in base for folder in _folders(path.casefold())}
+    links = frozenset(odd)
     kept, refused = [], set(odd)
     for path in sorted(changed):
         new = path not in base
         top = path.split("/")[0].partition(".")[0]
         hides = new and (top in reserved or top in _HOOKS) and not any(each.startswith(f"{top}/") for each in base)
-        collides = new and names.setdefault(path.casefold(), path) != path
-        if not is_safe(path) or not is_allowed(path, allowed) or hides or collides or path in refused:
+        name, above = path.casefold(), _folders(path.casefold())
+        # A base's file is never replaced by a directory, nor a directory by a file: half of that may not be allowed.
+        collides = new and (names.get(name, path) != path or name in folders or not names.keys().isdisjoint(above))
+        is_odd = not links.isdisjoint((path, *_folders(path)))
+        if not is_safe(path) or not is_allowed(path, allowed) or hides or collides or is_odd:
             refused.add(path)
-        else:
-            kept.append(Change(path, base.get(path), tree.get(path)))
+            continue
+        kept.append(Change(path, base.get(path), tree.get(path)))
+        if new:
+            names[name] = path
+            folders.update(above)
     return Patch(tuple(kept), tuple(sorted(refused)))
+
+
+def _folders(path: str) -> list[str]:
+    """Return the paths of the directories that a file is in."""
+    return [path[:place] for place, sign in enumerate(path) if sign == "/"]
 
 
 def applied(base: Tree, patch: Patch) -> dict[str, bytes]:
@@ -197,13 +213,15 @@ def patch_of_record(record: object, base: Tree) -> Patch:
 
 
 def lint(patch: Patch) -> tuple[Finding, ...]:
-    """Return suspicious words in added lines. A report: measuring must hold without it."""
-    found = []
-    for change in patch.changes:
-        for number, line in _added(change):
-            kinds = (kind for kind, words in _SUSPICIOUS.items() if words.search(line))
-            found += [Finding(change.path, number, kind, line) for kind in kinds]
-    return tuple(found)
+    """Return the first 200 suspicious words in added lines. A report: measuring must hold without it."""
+    found = (
+        Finding(change.path, number, kind, line)
+        for change in patch.changes
+        for number, line in _added(change)
+        for kind, words in _SUSPICIOUS.items()
+        if words.search(line)
+    )
+    return tuple(islice(found, _MOST_FINDINGS))
 
 
 def _diff(change: Change) -> Iterator[str]:

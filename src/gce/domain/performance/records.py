@@ -6,6 +6,7 @@ Source: the fields of the data set of ISO-Bench, which follow those of SWE-bench
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from attrs import evolve, fields, frozen
@@ -119,11 +120,11 @@ def measured_record(record: IsoRecord, human: Sequence[Comparison]) -> IsoRecord
         }
         for found in human
     ]
-    gains = sorted(found.gain.value for found in human if found.gain is not None)
+    gains = [found.gain.value for found in human if found.gain is not None]
     return evolve(
         record,
         duration_changes=durations or record.duration_changes,
-        human_performance=gains[len(gains) // 2] if gains else record.human_performance,
+        human_performance=median(gains) if gains else record.human_performance,
     )
 
 
