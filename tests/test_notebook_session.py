@@ -110,7 +110,7 @@ def test_refusals_name_keywords_in_python_and_options_in_a_shell(
     assert f"gce evaluate: {in_shell}" in capsys.readouterr().err
 
 
-OPTION = re.compile(r"(?<![\w-])--(?!no-deps|force-reinstall)[a-z]")
+OPTION = re.compile(r"(?<![\w-])--(?!no-deps|force-reinstall|git )[a-z]")
 OF_THE_COMMAND_LINE = ("app/commands/", "app/settings/", "app/cli.py", "app/parser.py")
 
 

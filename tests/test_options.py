@@ -102,7 +102,7 @@ def test_every_option_with_a_value_has_a_kind_that_takes_its_default(command: st
     kind = action.type
     kinds = (Assignment, Choice, ChoiceOrOwn, ChoiceOrShare, Count, Listed, Name, Number)
     assert isinstance(kind, kinds), "an option without bounds"
-    assert action.nargs in (None, "?", "+"), "several values are one argument, with commas"
+    assert action.nargs in (None, "?", "+", "*"), "several values are one argument, with commas"
     if action.default not in (None, (), argparse.SUPPRESS) and action.default != []:
         assert kind.takes(action.default)
     if isinstance(kind, Choice):

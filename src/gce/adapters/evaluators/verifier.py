@@ -9,7 +9,7 @@ from itertools import islice
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence, Execution
 from gce.domain.problems import Problem
-from gce.domain.tasks.task import Task, answer_of
+from gce.domain.tasks.task import Batched, Task, answer_of
 from gce.domain.verdicts import Verdict
 from gce.ports.runner import Runner
 
@@ -36,7 +36,7 @@ class TaskVerifier:
             ValueError: the runner returned less evidence than requested.
         """
         if self._runner is None:
-            size = TOGETHER if self._task.verify_all else 1
+            size = TOGETHER if isinstance(self._task.verify, Batched) else 1
             coming = iter(answers)
             while some := list(islice(coming, size)):
                 for (problem, completion), verdicts in zip(some, self._task.judge_all(some), strict=True):

@@ -219,9 +219,9 @@ def _sandbox(program: str, home: Path, visible: Sequence[str], *, network: bool)
         else:
             options += ["--ro-bind-try", path, path]
     options += [word for name in _ETC for word in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")]
-    outside = [path for path in shown.read_only if not path.startswith(("/usr/", "/lib"))]
-    wanted = [*outside, *(os.path.expanduser(path) for path in visible)]
-    options += [word for path in wanted for word in ("--ro-bind-try", path, path)]
+    wanted = [(outside, inside) for outside, inside in shown.read_only if not inside.startswith(("/usr/", "/lib"))]
+    wanted += [(path, path) for path in map(os.path.expanduser, visible)]
+    options += [word for outside, inside in wanted for word in ("--ro-bind-try", outside, inside)]
     hidden = {*shown.hidden, *map(os.path.realpath, glob.glob(_PACKAGES))}
     options += [word for path in sorted(hidden) for word in ("--tmpfs", path)]
     options += [word for name in _PYTHONS for word in ("--symlink", python, f"{_LINKS}/{name}")]

@@ -70,8 +70,8 @@ def one_outcome_lines(
     places = sorted({0, len(answers) // 2, len(answers) - 1})[:SHOWN]
     samples = [_sample(answers[place]) for place in places]
     tries = [*_extraction(answers), *proposals(asked, answers)]
-    first = [f"warning: {head}: {found.words}", *filter(None, [equal_rewards(answers)])]
-    return [*first, *samples, *(f"  try: {each}" for each in tries)]
+    lines = [f"warning: {head}: {found.words}", *samples, *(f"  try: {each}" for each in tries)]
+    return [*lines, *filter(None, [equal_rewards(answers)])]
 
 
 def equal_rewards(answers: Sequence[Answer]) -> str:

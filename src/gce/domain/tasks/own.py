@@ -28,7 +28,7 @@ from gce.domain.tasks.extraction import Extract, Extraction, NoAnswer, extractio
 from gce.domain.tasks.parts import Audit, Policy, References, Teaching
 from gce.domain.tasks.questions import ONE_TIER, Question, list_of, question_of, shown, tier_of
 from gce.domain.tasks.source import ProblemSource
-from gce.domain.tasks.task import Draw, Listed, Task, TaskTier, verifier_failed
+from gce.domain.tasks.task import Batched, Draw, Listed, Task, TaskTier, verifier_failed
 from gce.domain.verdicts import Status, Verdict, Violation
 
 __all__ = ["GENERIC", "DrawRow", "RewardFunction", "Rewards", "Rows", "answer_of", "own_task"]
@@ -117,8 +117,7 @@ def own_task(
         draw=draw,
         prompt=lambda question, _rng: question.prompt,
         digest=lambda question: question.digest,
-        verify=judge.verify,
-        verify_all=None if rewards is None else partial(judge.verify_all, rewards),
+        verify=judge.verify if rewards is None else Batched(judge.verify, partial(judge.verify_all, rewards)),
         instance_type=Question,
         reward=_lowest_score,
         admit_at=judge.admit_at,
@@ -205,7 +204,7 @@ class _Judge:
         return self.verdicts(self.reward(answer, MappingProxyType(problem.instance.row)))
 
     def verify_all(self, rewards: Rewards, answers: Sequence[tuple[Problem, Completion]]) -> list[tuple[Verdict, ...]]:
-        """See `Task.verify_all`; an answer that cannot be judged has failed."""
+        """See `Batched.all`; an answer that cannot be judged has failed."""
         found: dict[int, tuple[Verdict, ...]] = {}
         asked: dict[int, tuple[str, Mapping[str, Any]]] = {}
         for place, (problem, completion) in enumerate(answers):

@@ -17,6 +17,7 @@ from gce.domain.tasks.reward import Reward, all_right
 from gce.domain.verdicts import Step, Verdict, Violation
 
 __all__ = [
+    "Batched",
     "Draw",
     "Drawn",
     "Listed",
@@ -67,6 +68,19 @@ class Listed:
     """(preset, tier, split) -> its instances."""
 
 
+@frozen
+class Batched:
+    """A `Task.verify` that judges several answers at once faster than one after another."""
+
+    one: Callable[[Problem, Completion, Evidence | None], tuple[Verdict, ...]]
+    all: Callable[[Sequence[tuple[Problem, Completion]]], Sequence[tuple[Verdict, ...]]]
+    """Answers -> the same verdicts as `one` gives on each, in order."""
+
+    def __call__(self, problem: Problem, completion: Completion, evidence: Evidence | None) -> tuple[Verdict, ...]:
+        """Verdicts on one answer."""
+        return self.one(problem, completion, evidence)
+
+
 def without_thinking(text: str) -> str:
     """What comes after the last `</think>`; nothing where a response begins to think and does not end.
 
@@ -98,13 +112,12 @@ class Task:
     digest: Callable[[Any], str]
     """Canonical name of an instance, any text: equal where only labels or wording differ."""
     verify: Callable[[Problem, Completion, Evidence | None], tuple[Verdict, ...]]
-    """One verdict for each evaluator. Total: any text gets a verdict in bounded time."""
+    """One verdict for each evaluator. Total: any text gets a verdict in bounded time. `Batched` where several answers
+    at once are faster."""
     instance_type: type
     """For reading instances back from plain data."""
     request: Callable[[Problem, Completion], Execution | None] = nothing_to_run
     """What has to be run before `verify`, whose evidence is what came of it; None where the answer says enough."""
-    verify_all: Callable[[Sequence[tuple[Problem, Completion]]], Sequence[tuple[Verdict, ...]]] | None = None
-    """The same verdicts on several answers at once, where that is faster than `verify` on each."""
     reward: Reward = all_right
     """Verdicts of an answer -> its reward in [0, 1], None where it could not be judged; `Scored` maps a raw score."""
     admit_at: float = field(default=1.0, validator=[validators.gt(0.0), validators.le(1.0)])
@@ -161,10 +174,10 @@ class Task:
 
     def judge_all(self, answers: Sequence[tuple[Problem, Completion]]) -> Iterator[tuple[Verdict, ...]]:
         """Verdicts on several answers, as `judge` gives them, in order."""
-        if self.verify_all is None:
-            yield from (self.judge(problem, completion) for problem, completion in answers)
+        if isinstance(self.verify, Batched):
+            yield from self.verify.all([(problem, answer_of(completion)) for problem, completion in answers])
         else:
-            yield from self.verify_all([(problem, answer_of(completion)) for problem, completion in answers])
+            yield from (self.judge(problem, completion) for problem, completion in answers)
 
     def judge_steps(self, problem: Problem, text: str) -> tuple[Step, ...]:
         """What is to be said of the written steps, without those of what the model thought first, as in `judge`."""
