@@ -19,7 +19,7 @@ from gce.app.performance import plans, stages
 from gce.app.performance.attempts import Subject, by_model
 from gce.app.performance.plans import Plan, PlannedTask, read_agents
 from gce.domain.completions import Completion
-from gce.domain.performance.agents import PRESETS, AgentCommand, Usage, usage_in
+from gce.domain.performance.agents import PRESETS, AgentCommand, AgentUsage, usage_in
 from gce.domain.performance.decision import Comparison, Round, Timing, Verdict
 from gce.domain.performance.overlap import GAINS
 from gce.domain.performance.task import PerformanceTask, Source
@@ -182,7 +182,7 @@ def test_all_stages_from_the_command_line(
         loop: ("matches the human", "true success", "ended"),
     }
     attempts = {row.item.agent: row.attempt for row in rows}
-    assert attempts["fixer"].usage == Usage(10, 5, 0.25)
+    assert attempts["fixer"].usage == AgentUsage(10, 5, 0.25)
     assert attempts["fixer"].refused == ("notes.txt",)
     assert attempts["cheat"].refused == ("link.py", "pipe.py", "random.py")
     assert attempts["human"].paths == ("slowlib.py",), "README.txt is not allowed"
@@ -394,7 +394,7 @@ def test_loop_whose_server_fails_is_made_again_and_its_cost_is_known() -> None:
     limits: dict[str, Any] = {"turns": 3, "max_tokens": 9, "temperature": 0.0, "seed": 0, "clock": float}
     made = by_model(model, subject, "t/x/0", nothing, **limits)
     assert (made.attempt.ending, made.attempt.reason, made.attempt.turns) == ("failed", "status 503", 1)
-    assert made.attempt.usage == Usage(100, 10, (100 * 1.25 + 10 * 10) / 1e6)
+    assert made.attempt.usage == AgentUsage(100, 10, (100 * 1.25 + 10 * 10) / 1e6)
 
 
 @pytest.mark.parametrize(
@@ -456,9 +456,9 @@ def test_preset_with_other_fields(tmp_path: Path) -> None:
 
 def test_usage_is_read_from_the_last_object() -> None:
     agent = AgentCommand(name="x", command="x {prompt}", cost="total.usd", tokens="n")
-    assert usage_in('{"total": {"usd": 1}}\n{"total": {"usd": 2.5}, "n": 7}\nend\n', agent) == Usage(None, 7, 2.5)
-    assert usage_in('{"total": {"usd": -1}, "n": true}', agent) == Usage()
-    assert usage_in("{" * 100_000, agent) == Usage()
+    assert usage_in('{"total": {"usd": 1}}\n{"total": {"usd": 2.5}, "n": 7}\nend\n', agent) == AgentUsage(None, 7, 2.5)
+    assert usage_in('{"total": {"usd": -1}, "n": true}', agent) == AgentUsage()
+    assert usage_in("{" * 100_000, agent) == AgentUsage()
 
 
 def test_working_copy_is_read_without_following_links(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from gce.adapters.performance.working_copies import read_regular, read_working_c
 from gce.adapters.sandboxes.bubblewrap import bubblewrap_path
 from gce.adapters.sandboxes.view import view
 from gce.adapters.system.bounded_commands import Ended, run_bounded
-from gce.domain.performance.agents import AgentCommand, Ending, Usage, usage_in
+from gce.domain.performance.agents import AgentCommand, AgentUsage, Ending, usage_in
 from gce.domain.performance.patches import Tree
 from gce.errors import BadInput, one_line
 
@@ -56,7 +56,7 @@ class Worked:
     ending: Ending
     reason: str
     seconds: float
-    usage: Usage
+    usage: AgentUsage
     tree: Mapping[str, bytes]
     odd: tuple[str, ...]
     """Paths of what is no regular file in the copy, or has a key in its name, which is taken out."""
@@ -236,7 +236,7 @@ def _path(agent: AgentCommand, *, isolated: bool) -> str:
     return ":".join([*(f"{root}/bin" for root in roots), *roots, _LINKS, _PATH])
 
 
-def _ending(ended: Ended, agent: AgentCommand, usage: Usage, unread: str) -> tuple[Ending, str]:
+def _ending(ended: Ended, agent: AgentCommand, usage: AgentUsage, unread: str) -> tuple[Ending, str]:
     if unread:
         return "output", unread
     if ended.exceeded == "output":

@@ -18,7 +18,7 @@ from gce.app.wiring.agents import atif_of_trace, keys_at_hand, run_agent, withou
 from gce.app.wiring.models import price_of
 from gce.domain.completions import Completion
 from gce.domain.learning import Trace, Turn, trained_turn
-from gce.domain.performance.agents import AgentCommand, Attempt, Ending, Usage
+from gce.domain.performance.agents import AgentCommand, AgentUsage, Attempt, Ending
 from gce.domain.performance.decision import Comparison
 from gce.domain.performance.model_loop import Say, improve
 from gce.domain.performance.overlap import overlap
@@ -156,7 +156,7 @@ def by_model(
         if reply is not None:
             said.append(trained_turn(completion))
     replies = sum(turn.trained for turn in said)
-    usage = Usage(used.prompt_tokens, used.tokens, used.cost if price is not None else None)
+    usage = AgentUsage(used.prompt_tokens, used.tokens, used.cost if price is not None else None)
     attempt = Attempt(ending, without_keys(reason), clock() - begun, usage, replies)
     texts = {
         "stdout.txt": "\n\n".join(turn.message.content for turn in said if turn.trained),

@@ -16,7 +16,7 @@ from attrs import field, frozen, validators
 from gce.domain.performance.overlap import Overlap
 from gce.domain.performance.patches import Finding
 
-__all__ = ["CONTROLS", "PLACEHOLDERS", "PRESETS", "AgentCommand", "Attempt", "Ending", "Usage", "usage_in"]
+__all__ = ["CONTROLS", "PLACEHOLDERS", "PRESETS", "AgentCommand", "AgentUsage", "Attempt", "Ending", "usage_in"]
 
 CONTROLS: Mapping[str, str] = {
     "nothing": "the base unchanged: an empty patch",
@@ -128,7 +128,7 @@ PRESETS: Mapping[str, AgentCommand] = {
 
 
 @frozen
-class Usage:
+class AgentUsage:
     """What an attempt used; None where it is not known."""
 
     prompt_tokens: int | None = None
@@ -146,7 +146,7 @@ class Attempt:
     reason: str = ""
     """One line, if it did not simply end."""
     seconds: float = 0.0
-    usage: Usage = Usage()
+    usage: AgentUsage = AgentUsage()
     turns: int = 0
     """Replies of the model, if the attempt was a loop over a model."""
     paths: tuple[str, ...] = ()
@@ -158,7 +158,7 @@ class Attempt:
     """With the human's patch."""
 
 
-def usage_in(output: str, agent: AgentCommand) -> Usage:
+def usage_in(output: str, agent: AgentCommand) -> AgentUsage:
     """Return the usage that a command reports in the last line of its output that is a JSON object."""
     for line in reversed(output.split("\n")[-1000:]):
         if line.lstrip().startswith("{"):
@@ -168,8 +168,8 @@ def usage_in(output: str, agent: AgentCommand) -> Usage:
                 continue
             tokens = [_number(found, name) for name in (agent.prompt_tokens, agent.tokens)]
             whole = [None if each is None else int(each) for each in tokens]
-            return Usage(whole[0], whole[1], _number(found, agent.cost))
-    return Usage()
+            return AgentUsage(whole[0], whole[1], _number(found, agent.cost))
+    return AgentUsage()
 
 
 def _number(found: Any, name: str) -> float | None:
