@@ -25,6 +25,7 @@ from gce.domain.performance.overlap import GAINS
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.statistics import Estimate
 from gce.errors import BadInput
+from gce.testing.performance import HOSTILE_TASK
 
 SLOW = """\
 def unique(values):
@@ -35,24 +36,7 @@ def unique(values):
     return seen
 """
 FAST = "def unique(values):\n    return list(dict.fromkeys(values))\n"
-WORKLOAD = """\
-import random
-
-
-def setup(seed):
-    rng = random.Random(seed)
-    return [rng.randrange(500) for _ in range(1000)]
-
-
-def run(values):
-    import slowlib
-
-    return slowlib.unique(values)
-
-
-def equal(a, b):
-    return a == b
-"""
+WORKLOAD = HOSTILE_TASK.workload
 TESTS = "def test_order():\n    import slowlib\n    assert slowlib.unique([2, 1, 2]) == [2, 1]\n"
 FIXER = """\
 import json, os, subprocess, sys

@@ -115,8 +115,8 @@ async def _awaited(found: Any) -> Any:
 
 def number(value: Any) -> float | bool:
     """A number of whatever type, as numpy's and torch's; TypeError where it is none."""
-    if isinstance(value, (bool, str)) or value is None:
-        if isinstance(value, bool):
-            return value
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) or value is None:
         raise TypeError(f"expected a number as the reward, got {type(value).__name__}")
     return float(value)

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from threading import Event
 
 from gce.adapters.models.requests import all_different, cut_before
-from gce.adapters.models.servers.redaction import Redaction
+from gce.adapters.models.servers.redaction import Redaction, redacted
 from gce.adapters.system.bounded_commands import run_bounded
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
@@ -110,7 +110,7 @@ class CommandModel:
             output, error = self._run(self._arguments(request, Path(folder)), stop)
         if error:
             return Completion(request.key, "", "error", self._info.identity, error=error)
-        text = self._redacted(output.decode(errors="replace")).rstrip("\n")
+        text = redacted(output.decode(errors="replace"), self._redactions).rstrip("\n")
         return Completion(request.key, cut_before(text, request.stop), "stop", self._info.identity)
 
     def _arguments(self, request: SampleRequest, folder: Path) -> list[str]:
@@ -141,11 +141,6 @@ class CommandModel:
             case "time":
                 return b"", f"the command gave no answer within {self._timeout:g} seconds"
         if ended.status:
-            last = self._redacted(ended.complaint.decode(errors="replace")).strip().rpartition("\n")[2]
+            last = redacted(ended.complaint.decode(errors="replace"), self._redactions).strip().rpartition("\n")[2]
             return b"", one_line(f"the command ended with exit status {ended.status}{last and ': '}{last}")
         return ended.output, ""
-
-    def _redacted(self, text: str) -> str:
-        for redaction in self._redactions:
-            text = redaction.text(text)
-        return text

@@ -21,7 +21,7 @@ from threading import Event
 
 from attrs import frozen
 
-from gce.adapters.models.servers.redaction import Redaction
+from gce.adapters.models.servers.redaction import Redaction, redacted
 from gce.adapters.performance.working_copies import read_regular, read_working_copy, write_working_copy
 from gce.adapters.sandboxes.bubblewrap import bubblewrap_path
 from gce.adapters.sandboxes.view import view
@@ -30,7 +30,7 @@ from gce.domain.performance.agents import AgentCommand, AgentUsage, Ending, usag
 from gce.domain.performance.patches import Tree
 from gce.errors import BadInput, one_line
 
-__all__ = ["Worked", "redacted", "run_agent", "why_no_sandbox"]
+__all__ = ["Worked", "run_agent", "why_no_sandbox"]
 
 _INSIDE = "/work"
 _MOST_COMPLAINT = 1_000_000
@@ -173,13 +173,6 @@ def run_agent(
         redacted(ended.complaint.decode(errors="replace"), redactions),
         redacted(trajectory, redactions),
     )
-
-
-def redacted(text: str, redactions: Sequence[Redaction]) -> str:
-    """Return the text without any of the keys."""
-    for redaction in redactions:
-        text = redaction.text(text)
-    return text
 
 
 def _without_keys(content: bytes, redactions: Sequence[Redaction]) -> bytes:

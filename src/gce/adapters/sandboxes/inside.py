@@ -1,10 +1,10 @@
 """The program inside a sandbox: a keeper, which holds the channel to the outside, and its child, which runs the code.
 
 This file must stand alone: it is passed to `python -c` after the sources of `gce.domain.plain_values`,
-`system_call_filter` and `frames`, with only the standard library. The keeper first reports that it is ready; the first
-frame from outside is the job, as JSON. Then outside and child take turns, with the keeper between them. From outside
-comes a nonce and a text; the keeper gives the child the text with a fresh token. What the
-child sends with that token goes out with the nonce. The child is forked before the first nonce arrives, and can reach
+`system_call_filter`, `confinement` and `frames`, with only the standard library. The keeper first reports that it is
+ready; the first frame from outside is the job, as JSON. Then outside and child take turns, with the keeper between
+them. From outside comes a nonce and a text; the keeper gives the child the text with a fresh token. What the child
+sends with that token goes out with the nonce. The child is forked before the first nonce arrives, and can reach
 neither the channel nor the keeper's memory. In the role `timed`, each nonce gets a child of its own, which loads the
 program, makes one call and is killed; the keeper puts the child's times and memory behind the letter. The text may be
 several lines: then all but the last are calls made before, and only what comes after them is timed (on Linux). Such a
@@ -28,7 +28,6 @@ that stops, `hasattr`, a `return` in `finally`, a thread).
 from __future__ import annotations
 
 import builtins
-import ctypes
 import json
 import os
 import resource
@@ -41,8 +40,8 @@ if __name__ != "__main__":
     from collections.abc import Callable, Mapping
     from typing import Any, NoReturn
 
+    from gce.adapters.sandboxes.confinement import confine, drop_streams, end_with_parent
     from gce.adapters.sandboxes.frames import NONCE, read_frame, write_frame
-    from gce.adapters.sandboxes.system_call_filter import install
     from gce.domain.plain_values import MOST_CHARACTERS, NotPlain, from_text, to_text
 
 __all__ = [
@@ -71,20 +70,11 @@ RAISED = "!"
 TIMES = 3 * 12
 """Digits behind the letter of a timed call: processor time and wall-clock time in microseconds, peak memory in KiB."""
 OPEN_FILES, PROCESSES, FILE_BYTES = 64, 16, 2**20
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 def keep(uid: int, *, isolated: bool) -> None:
     """Run the keeper: one job, one child."""
-    if uid:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-    # Close the keeper's memory to other processes of its user, the child among them.
-    _prctl(_PR_SET_DUMPABLE, 0)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # A change of user resets it.
-    if isolated:
-        install()
+    confine(uid, isolated=isolated)
     write_frame(1, READY)
     job = json.loads(read_frame(0)) | {"isolated": isolated}
     child = None if job["role"] == "timed" else _Child(job)
@@ -162,12 +152,6 @@ def _processor_time(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)  # CPUCLOCK_SCHED of include/linux/posix-timers_types.h.
 
 
-def _prctl(option: int, value: int) -> None:
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "prctl"):  # Linux.
-        libc.prctl(option, value, 0, 0, 0)
-
-
 def _how_it_ended(pid: int, seconds: int) -> str:
     """Describe how the child ended, or return "cpu"; a child that only closed its pipes is killed."""
     for _ in range(20):
@@ -188,11 +172,8 @@ def _how_it_ended(pid: int, seconds: int) -> str:
 
 def _be_child(job: dict[str, Any], hear_fd: int, say_fd: int) -> NoReturn:
     """Set limits and run the code, in the child; never returns."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    null = os.open("/dev/null", os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    os.close(null)
+    end_with_parent()
+    drop_streams()
     os.nice(max(0, -os.nice(0)))  # A higher priority of gce itself is not handed on.
     for limit, value in (
         (resource.RLIMIT_AS, job["memory"]),

@@ -57,7 +57,7 @@ def source_of(module: str) -> str:
     sandboxes = files / "adapters" / "sandboxes"
     parts = [sandboxes / f"{module}.py"]
     if module in get_args(Program):
-        parts[:0] = [sandboxes / "system_call_filter.py", sandboxes / "frames.py"]
+        parts[:0] = [sandboxes / f"{name}.py" for name in ("system_call_filter", "confinement", "frames")]
     if module == "inside":
         parts[:0] = [files / "domain" / "plain_values.py"]
     first = "from __future__ import annotations\n"  # Must be the first line, once.

@@ -1,9 +1,9 @@
 """The program inside a sandbox that calls scorers of other frameworks: a keeper, a loader, and one scorer at a time.
 
-This file must stand alone: it is passed to `python -c` after the sources of `system_call_filter` and `frames`, with
-only the standard library. The keeper holds the channel to the outside and runs none of the scorers' code. It forks the
-loader, which imports them once. For each share of the calls the loader forks a scorer, which inherits what was loaded
-and shares one socket with the keeper.
+This file must stand alone: it is passed to `python -c` after the sources of `system_call_filter`, `confinement` and
+`frames`, with only the standard library. The keeper holds the channel to the outside and runs none of the scorers'
+code. It forks the loader, which imports them once. For each share of the calls the loader forks a scorer, which
+inherits what was loaded and shares one socket with the keeper.
 
 The keeper hands a scorer one call at a time, with a fresh token, and takes what comes back with that token. A scorer
 that writes on the socket before it was asked, or after it has answered, does not know the next token: the keeper ends
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import ctypes
 import importlib
 import json
 import os
@@ -34,8 +33,8 @@ if __name__ != "__main__":
     from collections.abc import Callable, Mapping
     from typing import Any, NoReturn
 
+    from gce.adapters.sandboxes.confinement import confine, drop_streams, end_with_parent
     from gce.adapters.sandboxes.frames import NONCE, read_frame, write_frame
-    from gce.adapters.sandboxes.system_call_filter import install
 
 __all__ = ["HANGS", "MOST_VALUE", "keep", "put_together", "taken_apart"]
 
@@ -46,7 +45,6 @@ MOST_VALUE = 2**20
 MOST_SAID = 300
 """Maximum characters of an exception."""
 OPEN_FILES, FILE_BYTES = 256, 2**24
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 def put_together(frames: list[bytes]) -> bytes:
@@ -68,15 +66,7 @@ def taken_apart(text: bytes) -> list[bytes]:
 
 def keep(uid: int, *, isolated: bool) -> None:
     """Run the keeper: one job, and any number of lists of calls."""
-    if uid:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-    # Close the keeper's memory to other processes of its user, the scorers among them.
-    _prctl(_PR_SET_DUMPABLE, 0)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if isolated:
-        install()
+    confine(uid, isolated=isolated)
     write_frame(1, b"ready")
     keeper = _Keeper(json.loads(read_frame(0)))
     while True:
@@ -208,19 +198,10 @@ def _loader(job: Mapping[str, Any]) -> tuple[socket.socket, bytes]:
         return mine, b"Fended its process ended while it was loaded"
 
 
-def _prctl(option: int, value: int) -> None:
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "prctl"):  # Linux.
-        libc.prctl(option, value, 0, 0, 0)
-
-
 def _load(job: Mapping[str, Any], channel: socket.socket) -> None:
     """Set limits, load the scorers and fork one whenever the keeper asks for it, in the loader."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    null = os.open("/dev/null", os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    os.close(null)
+    end_with_parent()
+    drop_streams()
     os.nice(max(0, -os.nice(0)))
     for limit, value in (
         (resource.RLIMIT_AS, job["memory"]),
@@ -258,7 +239,7 @@ def _say(channel: socket.socket, body: bytes) -> None:
 def _score(fd: int, functions: Mapping[str, Callable[..., Any]], seconds: int) -> NoReturn:
     """Answer calls, in a scorer; never returns."""
     try:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        end_with_parent()
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))  # No process and no thread.
         while True:
             message = read_frame(fd)

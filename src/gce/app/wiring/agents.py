@@ -7,8 +7,8 @@ import os
 from gce.adapters.datasets.atif import atif_of_trace
 from gce.adapters.datasets.record_files import read_records
 from gce.adapters.models.servers.providers import key_variables
-from gce.adapters.models.servers.redaction import Redaction
-from gce.adapters.performance.agent_commands import Worked, redacted, run_agent, why_no_sandbox
+from gce.adapters.models.servers.redaction import Redaction, redacted
+from gce.adapters.performance.agent_commands import Worked, run_agent, why_no_sandbox
 from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.performance.working_copies import read_commit, read_tree, write_files
 

@@ -12,7 +12,7 @@ from gce.adapters.performance.measuring import Measuring, check_sources
 from gce.adapters.performance.task_files import read_tasks, write_tree
 from gce.adapters.performance.wheels import fetch_wheel, has_wheel
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
-from gce.app.wiring.sandboxes import AUTO, SANDBOXES, UNSAFE, why_not
+from gce.app.wiring.sandboxes import AUTO, SANDBOXES, UNSAFE, first_sandbox, why_not
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.errors import BadInput
 
@@ -58,19 +58,27 @@ def find_measuring(runner: str = AUTO) -> Measuring:
     Raises:
         BadInput: there is none.
     """
-    reasons = {}
-    for name in SANDBOXES if runner == AUTO else (runner,):
-        try:
-            found = Measuring(start_unsafe_local if name == UNSAFE else SANDBOXES[name])
-            reasons[name] = "" if name == UNSAFE else why_not(name)
-            if not reasons[name]:
-                found.check()
-                return found
-        except BadInput as error:
-            reasons[name] = str(error)
+    name, reasons = first_sandbox(runner, _why_not)
+    if name:
+        return _measuring(name)
     raise BadInput(
         "code is measured in a sandbox, and none works here: "
         + "; ".join(f"{name}: {reason}" for name, reason in reasons.items()),
         hint="install bubblewrap (apt install bubblewrap, or pip install 'grounded-eval[programs]') on a Linux "
         "system that allows user namespaces",
     )
+
+
+def _measuring(name: str) -> Measuring:
+    return Measuring(start_unsafe_local if name == UNSAFE else SANDBOXES[name])
+
+
+def _why_not(name: str) -> str:
+    """Return why nothing can be measured in a sandbox; empty if it can."""
+    try:
+        reason = "" if name == UNSAFE else why_not(name)
+        if not reason:
+            _measuring(name).check()
+    except BadInput as error:
+        return str(error)
+    return reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "LazyRunner",
     "add_runner",
     "find_runner",
+    "first_sandbox",
     "why_not",
 ]
 
@@ -82,6 +83,16 @@ def why_not(name: str) -> str:
     return outcome.text if outcome.status == "no-sandbox" else f"{outcome.status} {outcome.text}".strip()
 
 
+def first_sandbox(name: str = AUTO, why: Callable[[str], str] = why_not) -> tuple[str, dict[str, str]]:
+    """Return the first sandbox that works, of all for `AUTO`, empty for none; and why those before it do not."""
+    reasons = {}
+    for each in SANDBOXES if name == AUTO else (name,):
+        reasons[each] = why(each)
+        if not reasons[each]:
+            return each, reasons
+    return "", reasons
+
+
 def find_runner(name: str) -> RunnerPool:
     """Return the runner of this name; for `AUTO` the first sandbox that works.
 
@@ -95,11 +106,9 @@ def find_runner(name: str) -> RunnerPool:
             error=True,
         )
         return RunnerPool(start_unsafe_local)
-    reasons = {}
-    for each in SANDBOXES if name == AUTO else (name,):
-        reasons[each] = why_not(each)
-        if not reasons[each]:
-            return RunnerPool(SANDBOXES[each])
+    found, reasons = first_sandbox(name)
+    if found:
+        return RunnerPool(SANDBOXES[found])
     raise BadInput(
         "answers to this task are programs, which run in a sandbox only, and none works here: "
         + "; ".join(f"{each} {reason}" for each, reason in reasons.items()),

@@ -130,7 +130,7 @@ def ratio(times: Sequence[float], others: Sequence[float]) -> Estimate:
     """Return the median ratio of paired times, first over second, with its sequential interval.
 
     Raises:
-        ValueError: lists of different lengths, a number of rounds at which there is no look, or a time of 0.
+        ValueError: lists of different lengths, a number of rounds after which `is_look` is false, or a time of 0.
     """
     if len(times) != len(others) or len(times) not in _ranks():
         raise ValueError(f"expected as many times on both sides, and {', '.join(map(str, _ranks()))} of them")
@@ -143,7 +143,7 @@ def ratio(times: Sequence[float], others: Sequence[float]) -> Estimate:
 
 @cache
 def _ranks() -> dict[int, int]:
-    """Return for each look the rank of the d that is the lower limit, counted from 1.
+    """Return the rank, counted from 1, of the difference that is the lower limit, by number of rounds at a look.
 
     The number of d below the true median is a binomial random walk with probability 1/2, at most. The lower limit
     exceeds the median if that number is less than the rank.

@@ -30,7 +30,7 @@ def check_foreign_task(task: Task, *, problems: int = 4, right: float = 1.0) -> 
     Args:
         task: the task.
         problems: how many of each tier and split are looked at.
-        right: least share of known answers that are judged right, of those that there are.
+        right: minimum share of known answers that are judged right.
 
     Raises:
         AssertionError: it does not.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["SHORTEST_SECRET", "Redaction"]
+__all__ = ["SHORTEST_SECRET", "Redaction", "redacted"]
 
 SHORTEST_SECRET = 8
 """A shorter key is a placeholder such as `none` or `EMPTY`, which local servers require: redacting it would change what
@@ -57,6 +57,13 @@ class Redaction:
             case dict():
                 return {self.text(name): self.value(each) for name, each in value.items()}
         return value
+
+
+def redacted(text: str, redactions: Iterable[Redaction]) -> str:
+    """Return a text without any of the keys."""
+    for redaction in redactions:
+        text = redaction.text(text)
+    return text
 
 
 def _forms(key: str) -> Iterator[str]:

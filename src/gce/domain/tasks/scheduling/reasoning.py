@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from operator import add, sub
+from operator import add, itemgetter, sub
 
 from attrs import frozen
 
@@ -54,9 +54,13 @@ LONGEST_CHECKED = 100_000
 def order_text(instance: Instance, order: Sequence[str], *, deadlines: bool = False) -> str:
     """Return the order line; with `deadlines`, of the jobs that have a deadline, each with its deadline, if any has."""
     due = _due(instance, order) if deadlines else []
-    groups = groupby(due, key=lambda label: instance.job(label).deadline)
-    items = [f"{hour} {' '.join(labels)}" for hour, labels in groups]
+    items = _by_hour([(label, instance.job(label).deadline) for label in due])
     return f"Order: {', '.join(items or order)}"
+
+
+def _by_hour(pairs: Sequence[tuple[str, int | None]]) -> list[str]:
+    """Return "HOUR LABEL LABEL ..." for each hour of pairs (label, hour) that are sorted by it."""
+    return [f"{hour} {' '.join(label for label, _ in some)}" for hour, some in groupby(pairs, key=itemgetter(1))]
 
 
 def _due(instance: Instance, order: Sequence[str]) -> list[str]:
@@ -77,9 +81,7 @@ def _plan_text(line: Line) -> str:
         parts.append(f" left{_units(line.free)}")
     parts.append(f" start {line.label} {line.start} end {line.label} {line.end}")
     if line.running:
-        groups = groupby(line.running, key=lambda release: release[1])
-        items = (" ".join([str(hour), *(label for label, _ in jobs)]) for hour, jobs in groups)
-        parts.append(f" running {', '.join(items)}")
+        parts.append(f" running {', '.join(_by_hour(line.running))}")
     return "".join(parts)
 
 

@@ -25,7 +25,6 @@ class RowBuffer:
     """Float32 of shape (rows, heads, room, size); finite everywhere, and zero where nothing was written."""
 
     def __init__(self, rows: int, heads: int, room: int, size: int) -> None:
-        self.array: Array
         shape = rows, heads, room, size
         length = 4 * math.prod(shape)
         # Not on the heap, which would hand out dirty memory and keep what is freed.
@@ -34,7 +33,7 @@ class RowBuffer:
         advice = "MADV_NOHUGEPAGE" if self._sparse else "MADV_HUGEPAGE"
         with contextlib.suppress(OSError, AttributeError):  # A system without huge pages.
             self._pages.madvise(getattr(mmap, advice))
-        self.array = np.ndarray(shape, np.float32, buffer=self._pages)
+        self.array: Array = np.ndarray(shape, np.float32, buffer=self._pages)
 
     def clear(self, row: int) -> None:
         """Give back the row's memory if the buffer is large. What the row holds is meaningless from now on."""
