@@ -13,7 +13,7 @@ from gce.adapters.environments.scorers import Limits, Scorers
 from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app.terminal import put
-from gce.app.wiring.sandboxes import SANDBOXES, first_sandbox
+from gce.app.wiring.sandboxes import AUTO, SANDBOXES, first_sandbox, why_not
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput
 
@@ -67,7 +67,7 @@ def _opened(
 @cache
 def _sandbox() -> str:
     """The first sandbox that works here; empty where none does."""
-    found, _ = first_sandbox()
+    found, _ = first_sandbox(AUTO, why_not)
     if not found:
         put(
             "warning: no sandbox works here: scorers of other frameworks run in a process of their own, with limits, "

@@ -83,7 +83,7 @@ def why_not(name: str) -> str:
     return outcome.text if outcome.status == "no-sandbox" else f"{outcome.status} {outcome.text}".strip()
 
 
-def first_sandbox(name: str = AUTO, why: Callable[[str], str] = why_not) -> tuple[str, dict[str, str]]:
+def first_sandbox(name: str, why: Callable[[str], str]) -> tuple[str, dict[str, str]]:
     """Return the first sandbox that works, of all for `AUTO`, empty for none; and why those before it do not."""
     reasons = {}
     for each in SANDBOXES if name == AUTO else (name,):
@@ -106,7 +106,7 @@ def find_runner(name: str) -> RunnerPool:
             error=True,
         )
         return RunnerPool(start_unsafe_local)
-    found, reasons = first_sandbox(name)
+    found, reasons = first_sandbox(name, why_not)
     if found:
         return RunnerPool(SANDBOXES[found])
     raise BadInput(
