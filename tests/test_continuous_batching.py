@@ -223,7 +223,7 @@ def test_few_prefixes_wait_for_their_rows_and_none_lives_on_beside_its_copy(
             return super().step(*inputs)
 
         def place(self, row: int, prefix: Any) -> None:
-            assert sum(prefix().length for prefix in made if prefix()) <= 150
+            assert sum(alive.length for prefix in made if (alive := prefix())) <= 150
             super().place(row, prefix)
 
     jobs = jobs_of(prompts=24, each=1)

@@ -18,7 +18,6 @@ import attrs
 import pytest
 from performance_tasks import SLOW, WORKLOAD, small_task, tree_of
 
-from gce.adapters.performance import wheels
 from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import TABLES, read_task, read_tasks, write_tree
 from gce.adapters.performance.trees import BadTree, files_of, prepare_tree
@@ -43,7 +42,8 @@ def test_the_schema_has_the_fields_of_the_records_and_their_patterns() -> None:
         assert set(found.get("required", ())) == required
     for field in attrs.fields(Pin):
         pattern = schema["$defs"]["Pin"]["properties"][field.name].get("pattern")
-        assert pattern is None or pattern.strip("^$") == field.validator.pattern.pattern
+        checked: Any = field.validator
+        assert pattern is None or pattern.strip("^$") == checked.pattern.pattern
 
 
 @pytest.mark.parametrize("directory", [SHIPPED, REFUSED])
@@ -207,7 +207,7 @@ def test_what_pip_downloads_is_kept_only_with_the_pinned_hash(
         Path(command[command.index("--dest") + 1], "small-1.0-py3-none-any.whl").write_bytes(b"wheel")
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(wheels.subprocess, "run", downloads)
+    monkeypatch.setattr(subprocess, "run", downloads)
     pin = Pin(
         "small", "1.0", hashlib.sha256(b"other" if wrong else b"wheel").hexdigest(), "cp311-cp311-linux_x.linux_y"
     )
@@ -227,7 +227,7 @@ def test_a_failed_download_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
             command, 1, "", "WARNING: x\nERROR: No matching\x1b[31m distribution\nERROR: y"
         )
 
-    monkeypatch.setattr(wheels.subprocess, "run", fails)
+    monkeypatch.setattr(subprocess, "run", fails)
     with pytest.raises(BadInput, match=r"small 1\.0: No matching") as raised:
         fetch_wheel(Pin("small", "1.0", "0" * 64), tmp_path)
     assert "\x1b" not in str(raised.value) and not has_wheel(Pin("small", "1.0", "0" * 64), tmp_path)
