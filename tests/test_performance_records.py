@@ -11,6 +11,7 @@ from attrs import evolve, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import read_task
 from gce.adapters.performance.working_copies import read_tree, write_files
 from gce.app.performance.records import RECORD, import_records
@@ -137,7 +138,7 @@ def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
 
 
 def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
-    """Without a workload the draft is refused as a task; with one, and tests, it is one."""
+    """Without a workload the draft cannot be measured."""
     clone = tmp_path / "clone"
     hashes = []
     for text in ("slow", "fast"):
@@ -164,8 +165,8 @@ def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
     assert read_tree(place / "base") == {"m.py": b"slow"}
     assert read_tree(place / "human") == {"m.py": b"fast"}
     assert (place / "efficiency_test.py").read_text() == "print('timing')"
-    with pytest.raises(BadInput):
-        read_task(place)
+    with pytest.raises(BadInput, match="is a draft"):
+        check_sources(read_task(place))
     (place / "workload.py").write_text("w")
     (place / "tests.py").write_text("t")
     task = read_task(place)
@@ -176,6 +177,9 @@ def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
 
 
 def test_import_of_a_commit_that_is_not_there_writes_nothing(tmp_path: Path) -> None:
+    person = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
+    for words in (["init", "-q"], [*person, "commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
     file = tmp_path / "records.jsonl"
     file.write_text(json.dumps({"repo": "a/b", "instance_id": "x", "base_commit": "--output=/tmp/x"}) + "\n")
     with pytest.raises(BadInput, match="expected the hash of a commit"):

@@ -1,7 +1,7 @@
 """Records of ISO-Bench as drafts of tasks, and performance runs as records of ISO-Bench.
 
 A draft has all that a record says. Where the record's efficiency test defines `setup`, `run` and `equal`, it is the
-workload; else a person writes workload.py, and tests.py, before the draft is a task.
+workload. What is missing, a person has to write.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gce.app.performance.drafts import Draft, task_name, write_draft
 from gce.app.performance.stages import prepared_subject, rows_of
-from gce.app.wiring.agents import read_commit, read_records, write_files
+from gce.app.wiring.agents import open_history, read_records
 from gce.app.wiring.files import new_output, parse_json, read_input, whole_folder
+from gce.domain.performance.collecting import draft_tests, draft_workload, targets_of
+from gce.domain.performance.patches import Tree, difference
 from gce.domain.performance.records import IsoRecord, measured_record, read_record, record_of_task, task_record
 from gce.domain.serialization import to_plain
-from gce.errors import BadInput, one_line
+from gce.errors import BadInput
 
 __all__ = ["export_records", "import_records"]
 
@@ -40,26 +43,32 @@ def import_records(file: Path, out: Path, *, repository: Path | None = None) -> 
         BadInput: no such file, a record that is none, two of one name, or a commit that is not in the repository.
     """
     records = _records(file)
-    names = [re.sub(r"[^A-Za-z0-9._-]+", "-", each.instance_id).strip("-._") or "task" for each in records]
+    names = [task_name(each.instance_id) for each in records]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise BadInput(f"{file} has two records with the instance_id {twice[0]!r}")
-    with whole_folder(out) as folder:
+    with whole_folder(out, durable=False) as folder:
         for name, record in zip(names, records, strict=True):
-            place = folder / name
-            place.mkdir()
-            if repository is not None:
-                for tree, commit in (("base", record.base_commit), ("human", record.head_commit)):
-                    write_files(read_commit(repository, commit), place / tree)
-            (place / RECORD).write_text(json.dumps(to_plain(record), indent=1) + "\n", encoding="utf-8")
-            (place / "task.toml").write_text(_task_toml(name, record), encoding="utf-8")
-            workload = task_record(record).efficiency_test
-            is_workload = {"setup", "run", "equal"} <= _defined(workload)
-            if workload:
-                (place / ("workload.py" if is_workload else "efficiency_test.py")).write_text(
-                    workload, encoding="utf-8"
-                )
+            draft = _draft(name, record, {} if repository is None else _trees(record, repository))
+            write_draft(draft, folder / name)
+            (folder / name / RECORD).write_text(json.dumps(to_plain(record), indent=1) + "\n", encoding="utf-8")
+            if draft.record.efficiency_test not in ("", draft.workload):
+                (folder / name / "efficiency_test.py").write_text(draft.record.efficiency_test, encoding="utf-8")
     return names
+
+
+def _trees(record: IsoRecord, repository: Path) -> dict[str, Tree]:
+    with open_history(repository) as history:
+        return {"base": history.tree(record.base_commit), "human": history.tree(record.head_commit)}
+
+
+def _draft(name: str, record: IsoRecord, trees: Mapping[str, Tree]) -> Draft:
+    kept = task_record(record)
+    targets = targets_of(difference(trees["base"], trees["human"], ("*.py",)).changes) if trees else ()
+    is_workload = {"setup", "run", "equal"} <= _defined(kept.efficiency_test)
+    workload = kept.efficiency_test if is_workload else draft_workload(targets)
+    tests = draft_tests(targets)
+    return Draft(name=name, trees=trees, workload=workload, tests=tests, notes=record.notes, record=kept)
 
 
 def export_records(run: Path, out: Path, *, force: bool = False) -> int:
@@ -112,28 +121,3 @@ def _defined(source: str) -> set[str]:
         return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
-
-
-def _task_toml(name: str, record: IsoRecord) -> str:
-    """Return the file of a draft."""
-    kept = {key: value for key, value in to_plain(task_record(record)).items() if value}
-    sections: Mapping[str, Mapping[str, Any]] = {
-        "metadata": {"name": name},
-        "performance": {"notes": record.notes} if record.notes else {},
-        "performance.base": {"directory": "base"},
-        "performance.human": {"directory": "human"},
-        "performance.record": kept,
-    }
-    lines = []
-    for title, values in sections.items():
-        lines += [f"[{title}]", *(f"{key} = {_toml(value)}" for key, value in values.items()), ""]
-    return "\n".join(lines)
-
-
-def _toml(value: Any) -> str:
-    """Return a text, a number or a list of texts as TOML, whose strings are those of JSON but for one character."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if not isinstance(value, (str, int, float)):
-        raise BadInput(f"cannot be written as TOML: {one_line(repr(value))}")
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gce.app.options import DOLLARS, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
+from gce.app.options import DOLLARS, NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
+from gce.app.performance.drafts import collect_commits, collect_releases
 from gce.app.performance.plans import plan
 from gce.app.performance.records import export_records, import_records
 from gce.app.performance.report import performance_report
@@ -21,12 +22,13 @@ from gce.errors import BadInput
 
 __all__ = ["STAGES", "STAGE_EXAMPLES", "STAGE_HELP", "add_stage_options"]
 
-_TURNS = Count(1, 1_000)
+_TURNS = _DRAFTS = Count(1, 1_000)
 STAGE_HELP = """\
   plan       write down which agents try which tasks; controls (nothing, human, revert) always do
   prepare    put aside tasks and their trees, so that later changes do not count
   run        make the attempts and measure them; goes on where it was stopped
   report     tables, and a page with figures
+  collect    candidates from a repository's history, or from releases of a package, as drafts of tasks
   import     records of ISO-Bench as drafts of tasks
   export     tasks and measurements of a run as records of ISO-Bench
 """
@@ -37,14 +39,16 @@ STAGE_EXAMPLES = """\
   gce performance prepare runs/p                     put aside tasks, trees and prompts
   gce performance run runs/p                         attempts and measurements; goes on where it was stopped
   gce performance report runs/p                      a table, and the page runs/p/report.html
+  gce performance collect ~/src/sympy --out drafts/  commits about speed; complete the drafts, then validate them
+  gce performance collect --releases more-itertools==10.4.0,10.5.0 --out drafts/
   gce performance import records.jsonl --out drafts/ records of ISO-Bench as drafts of tasks
   gce performance export runs/p --out records.jsonl  records of ISO-Bench with what was measured
 """
 
 
 def add_stage_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of plan, prepare, run, report, import and export."""
-    group = parser.add_argument_group("agents and runs (plan, run, report, import, export)")
+    """Add the options of plan, prepare, run, report, collect, import and export."""
+    group = parser.add_argument_group("agents and runs (plan, run, report, collect, import, export)")
     group.add_argument("--out", type=PATH, help="folder or file to write")
     group.add_argument(
         "--agents",
@@ -65,6 +69,16 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-cost", type=DOLLARS, help="US dollars for all attempts together (default: no limit)")
     group.add_argument("--all-stages", action="store_true", help="plan: go on with prepare, run and report")
     group.add_argument("--repository", type=PATH, help="import: local clone that base and human trees are taken from")
+    group.add_argument(
+        "--releases", type=NAME, metavar="NAME==OLD,NEW,...", help="collect: compare each release with the one before"
+    )
+    group.add_argument(
+        "--match",
+        type=NAME,
+        metavar="REGEX",
+        help="collect: what a commit's message must contain (default: words of speed)",
+    )
+    group.add_argument("--most", type=_DRAFTS, default=20, help="collect: drafts from a repository (default 20)")
     group.add_argument("--force", action="store_true", help="replace a page or file of an earlier call")
 
 
@@ -138,14 +152,30 @@ def _show(folder: Path, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _collect(arguments: argparse.Namespace) -> int:
+    if arguments.out is None:
+        raise BadInput("drafts of tasks need a folder", hint="give {out}")
+    if arguments.releases is not None and arguments.paths:
+        raise BadInput("gce performance collect takes a repository or {releases}, got both")
+    if arguments.releases is not None:
+        names = collect_releases(arguments.releases, arguments.out)
+    else:
+        names = collect_commits(_only(arguments), arguments.out, match=arguments.match, most=arguments.most)
+    return _drafted(names, arguments)
+
+
 def _import(arguments: argparse.Namespace) -> int:
     if arguments.out is None:
         raise BadInput("drafts of tasks need a folder", hint="give {out}")
-    names = import_records(_only(arguments), arguments.out, repository=arguments.repository)
+    return _drafted(import_records(_only(arguments), arguments.out, repository=arguments.repository), arguments)
+
+
+def _drafted(names: Sequence[str], arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json({"tasks": names}, indent=1)
     else:
         put(f"{len(names)} drafts in {arguments.out}: {', '.join(names)}")
+        arguments.following = "gce performance validate {out}"
     return 0
 
 
@@ -172,6 +202,7 @@ STAGES: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "prepare": _prepare,
     "run": _run,
     "report": _report,
+    "collect": _collect,
     "import": _import,
     "export": _export,
 }
