@@ -138,13 +138,14 @@ def collect_releases(releases: str, out: Path) -> list[str]:
     if len(set(versions)) < 2 or not all(map(_RELEASE.fullmatch, (package, *versions))):
         raise BadInput(f"expected NAME==OLD,NEW,..., got {releases!r:.100}", hint="change {releases}")
     with whole_folder(out, durable=False) as folder, TemporaryDirectory(prefix="gce-") as home:
-        names, releases = [], []
+        names: list[str] = []
+        found: list[tuple[Pin, Tree]] = []
         for number, version in enumerate(versions):
             note(f"downloading {package} {version}")
             pin, place = find_wheel(package, version, cache_of_wheels()), Path(home, str(number))
             unpack_wheels([pin], cache_of_wheels(), place)
-            releases.append((pin, read_tree(place)))
-        for (old, base), (new, human) in pairwise(releases):
+            found.append((pin, read_tree(place)))
+        for (old, base), (new, human) in pairwise(found):
             targets = targets_of(difference(base, human, ("*.py",)).changes)
             if targets:
                 names.append(task_name(f"{package}-{new.version}"))

@@ -29,7 +29,7 @@ STAGE_HELP = """\
   run        make the attempts and measure them; goes on where it was stopped
   report     tables, and a page with figures
   collect    candidates from a repository's history, or from releases of a package, as drafts of tasks
-  import     records of ISO-Bench as drafts of tasks
+  import     records of ISO-Bench or GSO as drafts of tasks
   export     tasks and measurements of a run as records of ISO-Bench
 """
 STAGE_EXAMPLES = """\
@@ -41,7 +41,7 @@ STAGE_EXAMPLES = """\
   gce performance report runs/p                      a table, and the page runs/p/report.html
   gce performance collect ~/src/sympy --out drafts/  commits about speed; complete the drafts, then validate them
   gce performance collect --releases more-itertools==10.4.0,10.5.0 --out drafts/
-  gce performance import records.jsonl --out drafts/ records of ISO-Bench as drafts of tasks
+  gce performance import records.jsonl --out drafts/ records of ISO-Bench or GSO as drafts of tasks
   gce performance export runs/p --out records.jsonl  records of ISO-Bench with what was measured
 """
 

@@ -21,11 +21,13 @@ from gce.app.performance.attempts import Made, Subject, by_command, by_control, 
 from gce.app.performance.plans import Item, Plan, open_plan
 from gce.app.terminal import note, put
 from gce.app.wiring.agents import RunFolder, read_tree, why_no_sandbox, write_files
+from gce.app.wiring.files import read_input
 from gce.app.wiring.performance import check_sources, find_measuring, find_tasks, tree_writer
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.app.wiring.system import SystemClock
 from gce.domain.performance.agents import CONTROLS, Attempt
 from gce.domain.performance.decision import Comparison, Decision, Round, Rule, decide, is_look
+from gce.domain.performance.iso_bench import IsoRecord
 from gce.domain.performance.overlap import Quadrant, quadrant
 from gce.domain.performance.patches import Patch, Tree, applied, patch_of_record, patch_record
 from gce.domain.performance.prompts import task_prompt
@@ -35,6 +37,9 @@ from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinished, one_line
 
 _Stored = TypeVar("_Stored")
+
+_MOST_RECORD = 2**28
+"""Bytes of an imported record."""
 
 __all__ = ["Row", "prepare", "prepared_subject", "rows_of", "run"]
 
@@ -69,6 +74,9 @@ def prepare(run: Path) -> int:
                 for name, source in sources.items():
                     tree_writer(Path(planned.directory))(source, place / name)
                 digests = {name: _digest(read_tree(place / name)) for name in sources}
+                kept = Path(planned.directory, IsoRecord.FILE)
+                if kept.is_file():
+                    (place / kept.name).write_bytes(read_input(kept, _MOST_RECORD))
                 (place / "prompt.md").write_text(task_prompt(task), encoding="utf-8")
                 record = {"task": to_plain(task), **digests}
                 (place / "prepared.json").write_text(json.dumps(record), encoding="utf-8")
