@@ -215,6 +215,31 @@ def test_export_takes_the_imported_record_as_prepare_found_it(
     assert found["human_performance"] == pytest.approx(4.0) and measures.asked
 
 
+@pytest.mark.parametrize("counted", [None, 50])
+def test_report_has_instructions_or_says_that_there_are_none(
+    gce: Gce,
+    tasks: Path,
+    measures: FakeMeasures,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    counted: int | None,
+) -> None:
+    """The base needs 100, the candidate 50 where something is counted; a prepared tree is counted once."""
+    asked = []
+
+    def count(_: PerformanceTask, tree: Path, __: int) -> int | None:
+        asked.append(tree.name)
+        return 100 if counted and tree.name == "base" else counted
+
+    monkeypatch.setattr("gce.app.performance.stages.counting", lambda wanted: count if wanted else None)
+    run = tmp_path / "run"
+    assert gce("plan", tasks, "--out", run, "--instructions")[0] == gce("run", run)[0] == 0
+    assert sorted(asked) == ["base", "code", "code", "code", "human"] and measures.asked
+    said = gce("report", run)[1]
+    assert ("Instructions: those of the base over" in said) is (counted is not None)
+    assert ("Instructions were not counted" in said) is (counted is None)
+
+
 def test_a_model_is_shown_the_tests_and_told_of_no_files(tasks: Path) -> None:
     ((_, task),) = read_tasks(tasks)
     said = task_prompt(task)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gce.app.options import PATH, SEED, Choice
-from gce.app.performance.admitting import admit, pins_of
+from gce.app.performance.admitting import admit, counting, pins_of
 from gce.app.performance.stage_actions import STAGE_EXAMPLES, STAGE_HELP, STAGES, add_stage_options
 from gce.app.terminal import note, put, put_json
 from gce.app.wiring.performance import (
@@ -117,6 +117,7 @@ def _admit(arguments: argparse.Namespace) -> int:
         if not unfinished(task):
             check_sources(task)
     measuring = find_measuring(arguments.runner)
+    count = counting(arguments.instructions)
     refused = 0
     said: list[Any] = []
     for directory, task in tasks:
@@ -124,7 +125,7 @@ def _admit(arguments: argparse.Namespace) -> int:
         if not reasons:
             try:
                 told = _progress(task.name)
-                found = admit(task, tree_writer(directory), measuring, seed=arguments.seed, on_round=told)
+                found = admit(task, tree_writer(directory), measuring, seed=arguments.seed, on_round=told, count=count)
                 reasons = found.reasons
             except BadInput as error:
                 reasons = (error.said(str),)
@@ -168,7 +169,8 @@ def _ratio(comparison: Comparison) -> str:
     gain: Estimate | None = comparison.gain
     if gain is None:
         return comparison.verdict
-    return f"{gain.value:.3g} ({gain.low:.3g}-{gain.high:.3g}, n = {len(comparison.rounds)})"
+    counted = "" if comparison.instructions is None else f", {comparison.instructions.gain:.3g} in instructions"
+    return f"{gain.value:.3g} ({gain.low:.3g}-{gain.high:.3g}, n = {len(comparison.rounds)}){counted}"
 
 
 def _then(arguments: argparse.Namespace, step: str) -> None:

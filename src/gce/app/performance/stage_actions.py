@@ -79,6 +79,9 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
         help="collect: what a commit's message must contain (default: words of speed)",
     )
     group.add_argument("--most", type=_DRAFTS, default=20, help="collect: drafts from a repository (default 20)")
+    group.add_argument(
+        "--instructions", action="store_true", help="admit, plan: count instructions, too, where valgrind is installed"
+    )
     group.add_argument("--force", action="store_true", help="replace a page or file of an earlier call")
 
 
@@ -98,6 +101,7 @@ def _plan(arguments: argparse.Namespace) -> int:
         max_tokens=arguments.max_tokens,
         temperature=arguments.temperature,
         max_cost=arguments.max_cost,
+        instructions=arguments.instructions,
     )
     if arguments.all_stages:
         run(arguments.out)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from gce.adapters.performance.instruction_counts import instructions_of, why_no_counts
 from gce.adapters.performance.measuring import Measuring, check_sources
 from gce.adapters.performance.task_files import read_tasks, write_tree
 from gce.adapters.performance.wheels import fetch_wheel, find_wheel, has_wheel, unpack_wheels
@@ -24,9 +25,11 @@ __all__ = [
     "find_tasks",
     "find_wheel",
     "has_wheel",
+    "instructions_of",
     "shipped_tasks",
     "tree_writer",
     "unpack_wheels",
+    "why_no_counts",
 ]
 
 
