@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gce.app.options import DOLLARS, NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
 from gce.app.performance.drafts import collect_commits, collect_releases
@@ -86,10 +87,8 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    if arguments.out is None:
-        raise BadInput("a plan needs a folder for the run", hint="give {out}")
     made = plan(
-        arguments.out,
+        _out(arguments, "a plan needs a folder for the run"),
         arguments.paths,
         agents=arguments.agents,
         agents_file=arguments.agents_file,
@@ -106,31 +105,19 @@ def _plan(arguments: argparse.Namespace) -> int:
     if arguments.all_stages:
         run(arguments.out)
         return _show(arguments.out, arguments)
-    if arguments.json:
-        put_json(to_plain(made), indent=1)
-    else:
-        put(f"{len(made.tasks)} tasks, {made.repeats} attempts by each of {', '.join(made.agents)}")
-        arguments.following = "gce performance run {out}"
-    return 0
+    line = f"{len(made.tasks)} tasks, {made.repeats} attempts by each of {', '.join(made.agents)}"
+    return _said(arguments, to_plain(made), line, following="gce performance run {out}")
 
 
 def _prepare(arguments: argparse.Namespace) -> int:
     count = prepare(_only(arguments))
-    if arguments.json:
-        put_json({"prepared": count})
-    else:
-        put(f"{count} tasks prepared now")
-    return 0
+    return _said(arguments, {"prepared": count}, f"{count} tasks prepared now")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     count = run(_only(arguments))
-    if arguments.json:
-        put_json({"measured": count})
-    else:
-        put(f"{count} attempts measured now")
-        arguments.following = "gce performance report {paths[0]}"
-    return 0
+    following = "gce performance report {paths[0]}"
+    return _said(arguments, {"measured": count}, f"{count} attempts measured now", following=following)
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -157,41 +144,46 @@ def _show(folder: Path, arguments: argparse.Namespace) -> int:
 
 
 def _collect(arguments: argparse.Namespace) -> int:
-    if arguments.out is None:
-        raise BadInput("drafts of tasks need a folder", hint="give {out}")
     if arguments.releases is not None and arguments.paths:
         raise BadInput("gce performance collect takes a repository or {releases}, got both")
+    out = _out(arguments, "drafts of tasks need a folder")
     if arguments.releases is not None:
-        names = collect_releases(arguments.releases, arguments.out)
+        names = collect_releases(arguments.releases, out)
     else:
-        names = collect_commits(_only(arguments), arguments.out, match=arguments.match, most=arguments.most)
+        names = collect_commits(_only(arguments), out, match=arguments.match, most=arguments.most)
     return _drafted(names, arguments)
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    if arguments.out is None:
-        raise BadInput("drafts of tasks need a folder", hint="give {out}")
-    return _drafted(import_records(_only(arguments), arguments.out, repository=arguments.repository), arguments)
+    out = _out(arguments, "drafts of tasks need a folder")
+    return _drafted(import_records(_only(arguments), out, repository=arguments.repository), arguments)
 
 
 def _drafted(names: Sequence[str], arguments: argparse.Namespace) -> int:
-    if arguments.json:
-        put_json({"tasks": names}, indent=1)
-    else:
-        put(f"{len(names)} drafts in {arguments.out}: {', '.join(names)}")
-        arguments.following = "gce performance validate {out}"
-    return 0
+    line = f"{len(names)} drafts in {arguments.out}: {', '.join(names)}"
+    return _said(arguments, {"tasks": names}, line, following="gce performance validate {out}")
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    if arguments.out is None:
-        raise BadInput("records need a file", hint="give {out}")
-    count = export_records(_only(arguments), arguments.out, force=arguments.force)
+    count = export_records(_only(arguments), _out(arguments, "records need a file"), force=arguments.force)
+    return _said(arguments, {"records": count}, f"{count} records in {arguments.out}")
+
+
+def _said(arguments: argparse.Namespace, plain: Any, line: str, *, following: str | None = None) -> int:
+    """Print what was done, as JSON or as a line with the next command behind it."""
     if arguments.json:
-        put_json({"records": count})
+        put_json(plain, indent=1)
     else:
-        put(f"{count} records in {arguments.out}")
+        put(line)
+        arguments.following = following
     return 0
+
+
+def _out(arguments: argparse.Namespace, wanted: str) -> Path:
+    if arguments.out is None:
+        raise BadInput(wanted, hint="give {out}")
+    out: Path = arguments.out
+    return out
 
 
 def _only(arguments: argparse.Namespace) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence, Set
-from keyword import iskeyword
 
 from attrs import frozen
 
@@ -74,8 +73,9 @@ class Target:
     @property
     def module(self) -> str:
         """Dotted name of its module; empty where no import statement can name it."""
-        parts = self.path.removesuffix(".py").removesuffix("/__init__").split("/")
-        return ".".join(parts) if all(part.isidentifier() and not iskeyword(part) for part in parts) else ""
+        name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        named = all(part.isidentifier() for part in name.split("."))
+        return name if named and _parsed(f"import {name}".encode()) else ""  # No part is a keyword.
 
     @property
     def public(self) -> bool:
