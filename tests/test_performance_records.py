@@ -1,4 +1,4 @@
-"""The loop over a model, records of ISO-Bench, and the figure of ratios: no process is started."""
+"""The loop over a model, records of ISO-Bench and GSO, and the figure of ratios: no process is started."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from attrs import evolve, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import read_task
 from gce.adapters.performance.working_copies import read_tree, write_files
-from gce.app.performance.records import RECORD, import_records
+from gce.app.performance.records import FORMS, import_records
 from gce.domain.figures import Ratios
+from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import Comparison, Round, Timing
+from gce.domain.performance.gso import GsoRecord
+from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
 from gce.domain.performance.model_loop import Say, Try, improve
 from gce.domain.performance.patches import difference
-from gce.domain.performance.records import IsoRecord, measured_record, read_record, record_of_task
+from gce.domain.performance.records import read_fields
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
@@ -83,9 +87,13 @@ RECORDS = st.builds(
 )
 
 
+def read_iso(data: object) -> IsoRecord:
+    return read_fields(IsoRecord, data, benchmark="ISO-Bench")
+
+
 @given(RECORDS)
 def test_record_is_read_as_it_was_written(record: IsoRecord) -> None:
-    assert read_record(json.loads(json.dumps(to_plain(record)))) == record
+    assert read_iso(json.loads(json.dumps(to_plain(record)))) == record
 
 
 def test_record_has_the_fields_of_iso_bench() -> None:
@@ -94,6 +102,51 @@ def test_record_has_the_fields_of_iso_bench() -> None:
         *("duration_changes", "human_performance", "version", "patch_functions", "test_functions", "api"),
         *("gt_commit_message", "setup_commands", "install_commands", "notes"),
     ]
+
+
+def test_record_has_the_fields_of_gso() -> None:
+    assert [each.name for each in fields(GsoRecord)] == [
+        *("instance_id", "repo", "base_commit", "opt_commit", "api", "prob_script", "tests", "hints_text"),
+        *("setup_commands", "install_commands", "created_at", "gt_commit_message", "gt_diff", "arch"),
+        "instance_image_tag",
+    ]
+
+
+def test_forms_are_told_apart_by_a_field_that_no_other_form_has() -> None:
+    for form in FORMS:
+        having = [each for each in FORMS if form.MARK in {field.name for field in fields(each)}]
+        assert having == [form]
+    assert len({form.FILE for form in FORMS}) == len(FORMS)
+
+
+def test_records_of_gso_become_drafts_with_their_scripts(tmp_path: Path) -> None:
+    """The base is the parent of the human's commit, as GSO writes it; what the record says is kept whole."""
+    clone, hashes = cloned(tmp_path)
+    record = {
+        "instance_id": "a__b-1234567",
+        "repo": "a/b",
+        "base_commit": f"{hashes[1]}^",
+        "opt_commit": hashes[1],
+        "api": "total",
+        "prob_script": "def setup(): ...\n",
+        "tests": ["print(1)\n", "print(2)\n"],
+        "hints_text": "make it fast",
+        "setup_commands": ["apt-get update"],
+        "arch": "x86_64",
+    }
+    file, out = tmp_path / "gso.jsonl", tmp_path / "drafts"
+    file.write_text(json.dumps(record) + "\n")
+    assert import_records(file, out, repository=clone) == ["a__b-1234567"]
+    place = out / "a__b-1234567"
+    assert read_tree(place / "base") == {"m.py": b"slow"}
+    assert read_tree(place / "human") == {"m.py": b"fast"}
+    names = ("efficiency_test.py", "efficiency_test_1.py", "efficiency_test_2.py")
+    assert [(place / name).read_text() for name in names] == ["def setup(): ...\n", "print(1)\n", "print(2)\n"]
+    task = read_task(place)
+    assert unfinished(task) and task.record.commit_message == "make it fast" and task.record.api == "total"
+    assert task.record.head_commit == hashes[1] and task.record.setup_commands == ("apt-get update",)
+    kept = json.loads((place / "gso.json").read_text())
+    assert {name: kept[name] for name in record} == record
 
 
 @pytest.mark.parametrize(
@@ -107,7 +160,7 @@ def test_record_has_the_fields_of_iso_bench() -> None:
 )
 def test_other_data_is_refused(data: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        read_record(data)
+        read_iso(data)
 
 
 def test_record_of_a_measured_task() -> None:
@@ -128,16 +181,8 @@ def test_record_of_a_measured_task() -> None:
     assert measured_record(record, []) == record
 
 
-def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "records.jsonl"
-    file.write_text('{"repo": "a/b", "instance_id": "x", "patch": "\\ud800"}\n')
-    with pytest.raises(BadInput, match="record 1: expected Unicode text"):
-        import_records(file, tmp_path / "drafts")
-    assert not (tmp_path / "drafts").exists()
-
-
-def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
-    """Without a workload the draft is refused as a task; with one, and tests, it is one."""
+def cloned(tmp_path: Path) -> tuple[Path, list[str]]:
+    """A repository of two commits, slow and fast, and their hashes."""
     clone = tmp_path / "clone"
     hashes = []
     for text in ("slow", "fast"):
@@ -147,6 +192,20 @@ def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
             subprocess.run(["git", *words], cwd=clone, check=True, capture_output=True)
         found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=clone, check=True, capture_output=True, text=True)
         hashes.append(found.stdout.strip())
+    return clone, hashes
+
+
+def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text('{"repo": "a/b", "instance_id": "x", "patch": "\\ud800"}\n')
+    with pytest.raises(BadInput, match="record 1: expected Unicode text"):
+        import_records(file, tmp_path / "drafts")
+    assert not (tmp_path / "drafts").exists()
+
+
+def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
+    """Without a workload the draft cannot be measured."""
+    clone, hashes = cloned(tmp_path)
     record = IsoRecord(
         repo="a/b",
         instance_id="a__b-1",
@@ -164,18 +223,21 @@ def test_import_takes_trees_from_a_local_clone(tmp_path: Path) -> None:
     assert read_tree(place / "base") == {"m.py": b"slow"}
     assert read_tree(place / "human") == {"m.py": b"fast"}
     assert (place / "efficiency_test.py").read_text() == "print('timing')"
-    with pytest.raises(BadInput):
-        read_task(place)
+    with pytest.raises(BadInput, match="is a draft"):
+        check_sources(read_task(place))
     (place / "workload.py").write_text("w")
     (place / "tests.py").write_text("t")
     task = read_task(place)
     assert task.record.patch == record.patch
     assert task.record.setup_commands == ("pip install x", 'echo "y"')
     assert task.notes == "first\nsecond"
-    assert read_record(json.loads((place / RECORD).read_text())) == record
+    assert read_iso(json.loads((place / IsoRecord.FILE).read_text())) == record
 
 
 def test_import_of_a_commit_that_is_not_there_writes_nothing(tmp_path: Path) -> None:
+    person = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
+    for words in (["init", "-q"], [*person, "commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True)
     file = tmp_path / "records.jsonl"
     file.write_text(json.dumps({"repo": "a/b", "instance_id": "x", "base_commit": "--output=/tmp/x"}) + "\n")
     with pytest.raises(BadInput, match="expected the hash of a commit"):

@@ -13,6 +13,7 @@ import pytest
 
 from gce.adapters.performance import agent_commands, working_copies
 from gce.adapters.performance.run_folder import RunFolder
+from gce.adapters.performance.task_files import read_tasks
 from gce.adapters.performance.working_copies import read_tree, read_working_copy, write_files, write_working_copy
 from gce.app import cli
 from gce.app.performance import plans, stages
@@ -22,6 +23,7 @@ from gce.domain.completions import Completion
 from gce.domain.performance.agents import PRESETS, AgentCommand, AgentUsage, usage_in
 from gce.domain.performance.decision import Comparison, Round, Timing, Verdict
 from gce.domain.performance.overlap import GAINS
+from gce.domain.performance.prompts import task_prompt
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.statistics import Estimate
 from gce.errors import BadInput
@@ -195,6 +197,54 @@ def test_all_stages_from_the_command_line(
     assert record["patch_functions"] == ["slowlib.py:unique"]
     assert gce("import", exported, "--out", tmp_path / "drafts")[0] == 0
     assert (tmp_path / "drafts" / "dedupe" / "workload.py").read_text() == WORKLOAD
+
+
+def test_export_takes_the_imported_record_as_prepare_found_it(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path
+) -> None:
+    """Fields that a task does not keep come back; what is changed after `prepare` does not count."""
+    run, exported = tmp_path / "run", tmp_path / "records.jsonl"
+    (place,) = [path.parent for path in tasks.rglob("task.toml")]
+    record = {"repo": "a/b", "instance_id": "x-1", "version": "1.2", "test_functions": ["t"]}
+    (place / "iso-bench.json").write_text(json.dumps(record))
+    assert gce("plan", tasks, "--out", run)[0] == gce("run", run)[0] == 0
+    (place / "iso-bench.json").write_text("changed")
+    assert gce("export", run, "--out", exported)[0] == 0
+    found = json.loads(exported.read_text())
+    assert {name: found[name] for name in record} == record
+    assert found["human_performance"] == pytest.approx(4.0) and measures.asked
+
+
+@pytest.mark.parametrize("counted", [None, 50])
+def test_report_has_instructions_or_says_that_there_are_none(
+    gce: Gce,
+    tasks: Path,
+    measures: FakeMeasures,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    counted: int | None,
+) -> None:
+    """The base needs 100, the candidate 50 where something is counted; a prepared tree is counted once."""
+    asked = []
+
+    def count(_: PerformanceTask, tree: Path, __: int) -> int | None:
+        asked.append(tree.name)
+        return 100 if counted and tree.name == "base" else counted
+
+    monkeypatch.setattr("gce.app.performance.stages.counting", lambda wanted: count if wanted else None)
+    run = tmp_path / "run"
+    assert gce("plan", tasks, "--out", run, "--instructions")[0] == gce("run", run)[0] == 0
+    assert sorted(asked) == ["base", "code", "code", "code", "human"] and measures.asked
+    said = gce("report", run)[1]
+    assert ("Instructions: those of the base over" in said) is (counted is not None)
+    assert ("Instructions were not counted" in said) is (counted is None)
+
+
+def test_a_model_is_shown_the_tests_and_told_of_no_files(tasks: Path) -> None:
+    ((_, task),) = read_tasks(tasks)
+    said = task_prompt(task)
+    assert task.tests.strip() in said and task.workload.strip() in said
+    assert "beside" not in said and "working directory" not in said
 
 
 def test_stopped_run_goes_on(gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path) -> None:

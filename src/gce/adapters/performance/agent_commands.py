@@ -30,9 +30,10 @@ from gce.domain.performance.agents import AgentCommand, AgentUsage, Ending, usag
 from gce.domain.performance.patches import Tree
 from gce.errors import BadInput, one_line
 
-__all__ = ["Worked", "run_agent", "why_no_sandbox"]
+__all__ = ["INSIDE", "Worked", "run_agent", "sandbox_of", "why_no_sandbox"]
 
-_INSIDE = "/work"
+INSIDE = "/work"
+"""Where the directory of an agent is in its sandbox."""
 _MOST_COMPLAINT = 1_000_000
 _MOST_TRAJECTORY = 50_000_000
 _ETC = (
@@ -72,7 +73,7 @@ def why_no_sandbox() -> str:
     if program is None:
         return "bubblewrap is not installed"
     with TemporaryDirectory(prefix="gce-agent-") as home:
-        words = [*_sandbox(program, Path(home), (), network=False), "--", "true"]
+        words = [*sandbox_of(program, Path(home), (), network=False), "--", "true"]
         found = subprocess.run(words, capture_output=True, check=False, timeout=60)
     return one_line(found.stderr.decode(errors="replace")) or "bubblewrap failed" if found.returncode else ""
 
@@ -113,7 +114,7 @@ def run_agent(
         write_working_copy(tree, home / "code")
         for name, text in {**beside, "prompt.md": prompt}.items():
             (home / name).write_text(text, encoding="utf-8")
-        shown = Path(_INSIDE) if isolated else home
+        shown = Path(INSIDE) if isolated else home
         own = {"PATH": _path(agent, isolated=isolated), "HOME": str(shown / "home"), "LANG": "C.UTF-8", **environment}
         words = agent.words(
             {
@@ -129,8 +130,8 @@ def run_agent(
         if words[0] not in _PYTHONS and shutil.which(words[0], path=own["PATH"]) is None:
             raise BadInput(f"cannot run agent {agent.name}: {words[0]!r} is not found, or no program")
         if isolated and program is not None:
-            boundary = _sandbox(program, home, agent.visible, network=agent.network)
-            words = [*boundary, "--chdir", f"{_INSIDE}/code", "--", *words]
+            boundary = sandbox_of(program, home, agent.visible, network=agent.network)
+            words = [*boundary, "--chdir", f"{INSIDE}/code", "--", *words]
         try:
             ended = run_bounded(
                 words,
@@ -196,7 +197,7 @@ def _own_directory() -> Iterator[Path]:
             subprocess.run(["rm", "-rf", "--", place.name], capture_output=True, check=False)
 
 
-def _sandbox(program: str, home: Path, visible: Sequence[str], *, network: bool) -> list[str]:
+def sandbox_of(program: str, home: Path, visible: Sequence[str], *, network: bool) -> list[str]:
     """Return the words that run what follows them in a sandbox, with the environment of this command.
 
     Keys are in that environment and not in these words, which every user of the machine can read.
@@ -218,7 +219,7 @@ def _sandbox(program: str, home: Path, visible: Sequence[str], *, network: bool)
     hidden = {*shown.hidden, *map(os.path.realpath, glob.glob(_PACKAGES))}
     options += [word for path in sorted(hidden) for word in ("--tmpfs", path)]
     options += [word for name in _PYTHONS for word in ("--symlink", python, f"{_LINKS}/{name}")]
-    return [*options, "--bind", str(home), _INSIDE]
+    return [*options, "--bind", str(home), INSIDE]
 
 
 def _path(agent: AgentCommand, *, isolated: bool) -> str:

@@ -22,6 +22,7 @@ from gce.adapters.sandboxes.inside import TIMES
 from gce.adapters.sandboxes.pool import PATIENCE
 from gce.adapters.sandboxes.process import Role, SandboxProcess, Silent, Start
 from gce.domain.executions import Execution
+from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import MOST, Comparison, Round, Rule, Timing, decide
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.plain_values import NotPlain, from_text, to_text
@@ -368,7 +369,7 @@ def tests_of(task: PerformanceTask) -> list[str]:
 
 
 def check_sources(task: PerformanceTask) -> None:
-    """Raise BadInput unless workload and tests are Python that defines what a task needs."""
+    """Raise BadInput unless workload and tests are Python that defines what a task needs, and no draft."""
     for name, source in (("workload", task.workload), ("tests", task.tests)):
         try:
             tree = ast.parse(source)
@@ -380,3 +381,6 @@ def check_sources(task: PerformanceTask) -> None:
             raise BadInput(f"the workload of {task.name} does not define {', '.join(sorted(missing))}")
     if not tests_of(task):
         raise BadInput(f"the tests of {task.name} define no function test_*")
+    missing_parts = unfinished(task)
+    if missing_parts:
+        raise BadInput(f"{task.name} is a draft; to be written: {'; '.join(missing_parts)}")

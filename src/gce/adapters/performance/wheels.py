@@ -13,7 +13,8 @@ import subprocess
 import sys
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
@@ -22,10 +23,11 @@ from gce.adapters.system.input_files import read_input
 from gce.domain.performance.task import Pin
 from gce.errors import BadInput, one_line
 
-__all__ = ["fetch_wheel", "has_wheel", "unpack_wheels"]
+__all__ = ["fetch_wheel", "find_wheel", "has_wheel", "unpack_wheels"]
 
 _SECONDS = 300
 _PURE = "py3-none-any"
+_PURE_ALONE = ("--implementation", "py", "--abi", "none", "--platform", "any")
 
 
 def has_wheel(pin: Pin, cache: Path) -> bool:
@@ -41,12 +43,34 @@ def fetch_wheel(pin: Pin, cache: Path) -> bool:
     """
     if has_wheel(pin, cache):
         return False
+    with _downloaded(pin.name, pin.version, _of_tags(pin.tags), cache, sha256=pin.sha256) as file:
+        _check(pin, read_input(file, MOST_BYTES))
+        os.replace(file, _kept(pin, cache))
+    return True
+
+
+def find_wheel(name: str, version: str, cache: Path) -> Pin:
+    """Download the pure Python wheel of a release into the cache folder, and return its pin.
+
+    Raises:
+        BadInput: pip failed, or there is no such wheel.
+    """
+    with _downloaded(name, version, _PURE_ALONE, cache) as file:
+        pin = Pin(name, version, hashlib.sha256(read_input(file, MOST_BYTES)).hexdigest())
+        os.replace(file, _kept(pin, cache))
+    return pin
+
+
+@contextmanager
+def _downloaded(name: str, version: str, options: Sequence[str], cache: Path, *, sha256: str = "") -> Iterator[Path]:
+    """The wheel of a release, in a temporary folder of the cache folder, downloaded by pip; its hash is not checked."""
     cache.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".gce-", dir=cache) as folder:
         wanted = Path(folder, "requirements.txt")
-        wanted.write_text(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n", encoding="utf-8")
+        wanted.write_text(f"{name}=={version}{sha256 and f' --hash=sha256:{sha256}'}\n", encoding="utf-8")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-        command += ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", folder, *_of_tags(pin.tags)]
+        command += ["--no-deps", "--only-binary=:all:", "--dest", folder, *options]
+        command += ["--require-hashes"] if sha256 else []
         try:
             done = subprocess.run(
                 [*command, "--requirement", str(wanted)],
@@ -58,13 +82,11 @@ def fetch_wheel(pin: Pin, cache: Path) -> bool:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise BadInput(f"cannot download {pin.name} {pin.version}: {one_line(error)}") from error
+            raise BadInput(f"cannot download {name} {version}: {one_line(error)}") from error
         found = list(Path(folder).glob("*.whl"))
         if done.returncode or len(found) != 1:
-            raise BadInput(f"cannot download {pin.name} {pin.version}: {_complaint(done.stderr)}")
-        _check(pin, read_input(found[0], MOST_BYTES))
-        os.replace(found[0], _kept(pin, cache))
-    return True
+            raise BadInput(f"cannot download {name} {version}: {_complaint(done.stderr)}")
+        yield found[0]
 
 
 def unpack_wheels(pins: Sequence[Pin], cache: Path, target: Path) -> None:

@@ -7,20 +7,17 @@ it worked in is ignored: only files count.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import subprocess
-import tarfile
-from io import BytesIO
 from pathlib import Path
 
-from gce.domain.performance.patches import Tree, is_safe
-from gce.errors import BadInput, one_line
+from gce.adapters.performance.trees import MOST_BYTES, MOST_FILES
+from gce.domain.performance.patches import Tree
+from gce.errors import BadInput
 
-__all__ = ["read_commit", "read_regular", "read_tree", "read_working_copy", "write_files", "write_working_copy"]
+__all__ = ["read_regular", "read_tree", "read_working_copy", "write_files", "write_working_copy"]
 
-MOST_FILES, MOST_BYTES = 20_000, 500 * 2**20
 _MOST_FILE = 20 * 2**20
 """Bytes of one file; a larger one is not read."""
 _IGNORED = {".git", "__pycache__", ".pytest_cache"}
@@ -102,28 +99,6 @@ def read_working_copy(directory: Path) -> tuple[dict[str, bytes], tuple[str, ...
             if len(tree) + len(odd) > MOST_FILES or size > MOST_BYTES:
                 raise BadInput(f"expected at most {MOST_FILES:,} files and {MOST_BYTES:,} bytes in {directory}")
     return tree, tuple(sorted(odd))
-
-
-def read_commit(repository: Path, commit: str) -> dict[str, bytes]:
-    """Return the regular files of a commit of a local git repository.
-
-    Raises:
-        BadInput: git is not installed, or there is no such commit.
-    """
-    git = shutil.which("git")
-    if git is None:
-        raise BadInput("git is not installed")
-    if not re.fullmatch(r"[0-9a-f]{7,64}", commit):
-        raise BadInput(f"expected the hash of a commit, got {commit!r:.60}")
-    command = [git, "-C", str(repository), "archive", "--format=tar", commit]
-    found = subprocess.run(command, capture_output=True, check=False, timeout=_GIT_SECONDS)
-    if found.returncode:
-        raise BadInput(
-            f"cannot read commit {commit} of {repository}: {one_line(found.stderr.decode(errors='replace'))}"
-        )
-    with tarfile.open(fileobj=BytesIO(found.stdout)) as archive:
-        files = [(each.name, archive.extractfile(each)) for each in archive.getmembers() if each.isreg()]
-        return {name: file.read() for name, file in files if file is not None and is_safe(name)}
 
 
 def read_regular(file: Path, most: int) -> bytes | None:

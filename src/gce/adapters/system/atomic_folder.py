@@ -16,11 +16,12 @@ __all__ = ["whole_folder"]
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path, *, argument: str = "out") -> Iterator[Path]:
+def whole_folder(path: Path, *, argument: str = "out", durable: bool = True) -> Iterator[Path]:
     """A temporary folder to write in; it takes its place at `path` when the block ends, and is gone where it fails.
 
     Raises BadInput where there is something already, other than an empty folder, where the place belongs to a run, or
-    nothing can be written. `argument` is what gives the path.
+    nothing can be written. `argument` is what gives the path. `durable` waits until all is
+    on the disk; many files that can be made again need not be.
     """
     check_apart(path)
     hint = f"give another {{{argument}}}"
@@ -33,7 +34,8 @@ def whole_folder(path: Path, *, argument: str = "out") -> Iterator[Path]:
             folder = Path(half, target.name)
             folder.mkdir()
             yield folder
-            _sync(folder)
+            if durable:
+                _sync(folder)
             os.rename(folder, target)
         sync_directory(target.parent)
     except OSError as exc:

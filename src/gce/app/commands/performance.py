@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gce.app.options import PATH, SEED, Choice
-from gce.app.performance.admitting import admit, pins_of
+from gce.app.performance.admitting import admit, counting, pins_of
 from gce.app.performance.stage_actions import STAGE_EXAMPLES, STAGE_HELP, STAGES, add_stage_options
 from gce.app.terminal import note, put, put_json
 from gce.app.wiring.performance import (
@@ -22,6 +22,7 @@ from gce.app.wiring.performance import (
     tree_writer,
 )
 from gce.app.wiring.sandboxes import add_runner
+from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import MOST, Comparison, Round
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
@@ -34,7 +35,7 @@ Tasks of making real code faster: a base, the human's faster form, a workload an
 package index, or holds directories of sources; docs/howto/performance.md has the format.
 
 steps:
-  validate   read the files, and say what is wrong with them
+  validate   read the files, and say what is wrong with them, or what is still to be written of a draft
   fetch      download the pinned wheels once, checked by their hashes; nothing else needs the network
   admit      measure whether a task can tell nothing from the human's work, and print why not
   doctor     check that a sandbox here sees the processor time of a known half second of work
@@ -78,14 +79,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    tasks = find_tasks(arguments.dir)
-    for _, task in tasks:
-        check_sources(task)
+    found = [(task, unfinished(task)) for _, task in find_tasks(arguments.dir)]
+    for task, missing in found:
+        if not missing:
+            check_sources(task)
     if arguments.json:
-        put_json([to_plain(task) for _, task in tasks], indent=1)
+        put_json([to_plain(task) | ({"unfinished": missing} if missing else {}) for task, missing in found], indent=1)
     else:
-        put(*(f"{task.name}: valid" for _, task in tasks))
+        for task, missing in found:
+            put(f"{task.name}: {'a draft; to be written:' if missing else 'valid'}", *(f"  {part}" for part in missing))
     _then(arguments, "fetch")
+    if any(missing for _, missing in found):
+        arguments.following = None
+        return 1
     return 0
 
 
@@ -108,17 +114,21 @@ def _fetch(arguments: argparse.Namespace) -> int:
 def _admit(arguments: argparse.Namespace) -> int:
     tasks = find_tasks(arguments.dir)
     for _, task in tasks:
-        check_sources(task)
+        if not unfinished(task):
+            check_sources(task)
     measuring = find_measuring(arguments.runner)
+    count = counting(arguments.instructions)
     refused = 0
     said: list[Any] = []
     for directory, task in tasks:
-        told = _progress(task.name)
-        try:
-            found = admit(task, tree_writer(directory), measuring, seed=arguments.seed, on_round=told)
-            reasons = found.reasons
-        except BadInput as error:
-            found, reasons = None, (error.said(str),)
+        found, reasons = None, tuple(f"to be written: {part}" for part in unfinished(task))
+        if not reasons:
+            try:
+                told = _progress(task.name)
+                found = admit(task, tree_writer(directory), measuring, seed=arguments.seed, on_round=told, count=count)
+                reasons = found.reasons
+            except BadInput as error:
+                reasons = (error.said(str),)
         refused += bool(reasons)
         shown = "" if found is None else f": human {_ratio(found.human)}, nothing {_ratio(found.same)}"
         if arguments.json:
@@ -159,7 +169,8 @@ def _ratio(comparison: Comparison) -> str:
     gain: Estimate | None = comparison.gain
     if gain is None:
         return comparison.verdict
-    return f"{gain.value:.3g} ({gain.low:.3g}-{gain.high:.3g}, n = {len(comparison.rounds)})"
+    counted = "" if comparison.instructions is None else f", {comparison.instructions.gain:.3g} in instructions"
+    return f"{gain.value:.3g} ({gain.low:.3g}-{gain.high:.3g}, n = {len(comparison.rounds)}){counted}"
 
 
 def _then(arguments: argparse.Namespace, step: str) -> None:

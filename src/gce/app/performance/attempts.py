@@ -23,7 +23,7 @@ from gce.domain.performance.decision import Comparison
 from gce.domain.performance.model_loop import Say, improve
 from gce.domain.performance.overlap import overlap
 from gce.domain.performance.patches import Patch, Tree, applied, diff_text, difference, lint, reverted
-from gce.domain.performance.prompts import task_prompt
+from gce.domain.performance.prompts import IN_FILES, task_prompt
 from gce.domain.performance.task import PerformanceTask
 from gce.domain.problems import Message
 from gce.domain.randomness import key
@@ -77,7 +77,7 @@ def by_command(agent: AgentCommand, subject: Subject, item: str, *, isolated: bo
     Raises:
         BadInput: it cannot be run.
     """
-    prompt = task_prompt(subject.task)
+    prompt = task_prompt(subject.task) + IN_FILES
     beside = {"workload.py": subject.task.workload, "tests.py": subject.task.tests}
     worked = run_agent(agent, prompt, subject.base, beside, keys=keys_at_hand(), isolated=isolated)
     attempt = Attempt(worked.ending, worked.reason, worked.seconds, worked.usage)

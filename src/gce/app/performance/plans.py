@@ -75,6 +75,8 @@ class Plan:
     temperature: float = 0.7
     max_cost: float | None = None
     """US dollars that all attempts together may cost; none is begun beyond it."""
+    instructions: bool = False
+    """Whether instructions are counted, too, where that can be done."""
     runner: str
 
     @property

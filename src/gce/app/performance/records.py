@@ -1,7 +1,7 @@
-"""Records of ISO-Bench as drafts of tasks, and performance runs as records of ISO-Bench.
+"""Records of other benchmarks as drafts of tasks, and performance runs as records of ISO-Bench.
 
-A draft has all that a record says. Where the record's efficiency test defines `setup`, `run` and `equal`, it is the
-workload; else a person writes workload.py, and tests.py, before the draft is a task.
+A draft has all that a record says. Where the record's first script defines `setup`, `run` and `equal`, it is the
+workload. What is missing, a person has to write.
 """
 
 from __future__ import annotations
@@ -13,17 +13,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gce.app.performance.drafts import Draft, task_name, write_draft
 from gce.app.performance.stages import prepared_subject, rows_of
-from gce.app.wiring.agents import read_commit, read_records, write_files
+from gce.app.wiring.agents import open_history, read_records
 from gce.app.wiring.files import new_output, parse_json, read_input, whole_folder
-from gce.domain.performance.records import IsoRecord, measured_record, read_record, record_of_task, task_record
+from gce.domain.performance.collecting import draft_tests, draft_workload, targets_of
+from gce.domain.performance.gso import GsoRecord
+from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
+from gce.domain.performance.patches import Tree, difference
+from gce.domain.performance.records import ForeignRecord, read_fields
 from gce.domain.serialization import to_plain
-from gce.errors import BadInput, one_line
+from gce.errors import BadInput
 
 __all__ = ["export_records", "import_records"]
 
-RECORD = "iso-bench.json"
-"""File of a draft that has its record."""
+FORMS: tuple[type[ForeignRecord], ...] = (IsoRecord, GsoRecord)
+"""Forms of records that are read."""
 _MOST_BYTES = 256 * 2**20
 _MARK = re.compile(rb'\{"repo": ')
 
@@ -40,26 +45,39 @@ def import_records(file: Path, out: Path, *, repository: Path | None = None) -> 
         BadInput: no such file, a record that is none, two of one name, or a commit that is not in the repository.
     """
     records = _records(file)
-    names = [re.sub(r"[^A-Za-z0-9._-]+", "-", each.instance_id).strip("-._") or "task" for each in records]
+    names = [task_name(each.instance_id) for each in records]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise BadInput(f"{file} has two records with the instance_id {twice[0]!r}")
-    with whole_folder(out) as folder:
+    with whole_folder(out, durable=False) as folder:
         for name, record in zip(names, records, strict=True):
-            place = folder / name
-            place.mkdir()
-            if repository is not None:
-                for tree, commit in (("base", record.base_commit), ("human", record.head_commit)):
-                    write_files(read_commit(repository, commit), place / tree)
-            (place / RECORD).write_text(json.dumps(to_plain(record), indent=1) + "\n", encoding="utf-8")
-            (place / "task.toml").write_text(_task_toml(name, record), encoding="utf-8")
-            workload = task_record(record).efficiency_test
-            is_workload = {"setup", "run", "equal"} <= _defined(workload)
-            if workload:
-                (place / ("workload.py" if is_workload else "efficiency_test.py")).write_text(
-                    workload, encoding="utf-8"
-                )
+            draft = _draft(name, record, {} if repository is None else _trees(record, repository))
+            write_draft(draft, folder / name)
+            (folder / name / record.FILE).write_text(json.dumps(to_plain(record), indent=1) + "\n", encoding="utf-8")
+            for number, script in enumerate(record.scripts()):
+                if script != draft.workload:
+                    place = folder / name / f"efficiency_test{f'_{number}' if number else ''}.py"
+                    place.write_text(script, encoding="utf-8")
     return names
+
+
+def _trees(record: ForeignRecord, repository: Path) -> dict[str, Tree]:
+    kept = record.task_record()
+    with open_history(repository) as history:
+        return {"base": history.tree(kept.base_commit), "human": history.tree(kept.head_commit)}
+
+
+def _draft(name: str, record: ForeignRecord, trees: Mapping[str, Tree]) -> Draft:
+    targets = targets_of(difference(trees["base"], trees["human"], ("*.py",)).changes) if trees else ()
+    first = next(iter(record.scripts()), "")
+    return Draft(
+        name=name,
+        trees=trees,
+        workload=first if {"setup", "run", "equal"} <= _defined(first) else draft_workload(targets),
+        tests=draft_tests(targets),
+        notes=record.remarks(),
+        record=record.task_record(),
+    )
 
 
 def export_records(run: Path, out: Path, *, force: bool = False) -> int:
@@ -75,12 +93,9 @@ def export_records(run: Path, out: Path, *, force: bool = False) -> int:
     lines = []
     for planned in plan.tasks:
         subject = prepared_subject(run, planned.name)
-        kept = Path(planned.directory, RECORD)
-        record = (
-            _read(parse_json(read_input(kept, _MOST_BYTES), str(kept)), str(kept))
-            if kept.is_file()
-            else record_of_task(subject.task, subject.human_patch)
-        )
+        kept = run / "tasks" / planned.name / IsoRecord.FILE
+        imported = _read(parse_json(read_input(kept, _MOST_BYTES), str(kept)), str(kept)) if kept.is_file() else None
+        record = imported if isinstance(imported, IsoRecord) else record_of_task(subject.task, subject.human_patch)
         human = [row.comparison for row in rows if (row.item.task, row.item.agent) == (planned.name, "human")]
         lines.append(json.dumps(to_plain(measured_record(record, human))))
     with new_output(out, mark=_MARK, replace=force) as file:
@@ -88,7 +103,7 @@ def export_records(run: Path, out: Path, *, force: bool = False) -> int:
     return len(lines)
 
 
-def _records(file: Path) -> list[IsoRecord]:
+def _records(file: Path) -> list[ForeignRecord]:
     if file.suffix == ".json":
         found = parse_json(read_input(file, _MOST_BYTES), str(file))
         several = found if isinstance(found, list) else [found]
@@ -97,10 +112,11 @@ def _records(file: Path) -> list[IsoRecord]:
     return [_read(each, f"{file}, record {number}") for number, each in enumerate(several, 1)]
 
 
-def _read(data: Any, where: str) -> IsoRecord:
+def _read(data: Any, where: str) -> ForeignRecord:
     try:
         json.dumps(data, ensure_ascii=False).encode()
-        return read_record(data)
+        form = next((form for form in FORMS if isinstance(data, Mapping) and form.MARK in data), FORMS[0])
+        return read_fields(form, data, benchmark=form.BENCHMARK)
     except UnicodeEncodeError as error:
         raise BadInput(f"{where}: expected Unicode text, got half of a surrogate pair") from error
     except ValueError as error:
@@ -112,28 +128,3 @@ def _defined(source: str) -> set[str]:
         return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
-
-
-def _task_toml(name: str, record: IsoRecord) -> str:
-    """Return the file of a draft."""
-    kept = {key: value for key, value in to_plain(task_record(record)).items() if value}
-    sections: Mapping[str, Mapping[str, Any]] = {
-        "metadata": {"name": name},
-        "performance": {"notes": record.notes} if record.notes else {},
-        "performance.base": {"directory": "base"},
-        "performance.human": {"directory": "human"},
-        "performance.record": kept,
-    }
-    lines = []
-    for title, values in sections.items():
-        lines += [f"[{title}]", *(f"{key} = {_toml(value)}" for key, value in values.items()), ""]
-    return "\n".join(lines)
-
-
-def _toml(value: Any) -> str:
-    """Return a text, a number or a list of texts as TOML, whose strings are those of JSON but for one character."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if not isinstance(value, (str, int, float)):
-        raise BadInput(f"cannot be written as TOML: {one_line(repr(value))}")
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

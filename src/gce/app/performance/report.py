@@ -39,7 +39,13 @@ def performance_sections(plan: Plan, rows: Sequence[Row]) -> tuple[Section, ...]
     done = f"{len(rows)} of {len(plan.items)} attempts measured"
     if not rows:
         return (Section("Attempts", (f"{done}.",)),)
-    return (_agents(plan, rows, done), _speed_ups(plan, rows), _quadrants(plan, rows), _costs(plan, rows), _all(rows))
+    return (
+        _agents(plan, rows, done),
+        _speed_ups(plan, rows),
+        _quadrants(plan, rows),
+        _costs(plan, rows),
+        _all(plan, rows),
+    )
 
 
 def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:
@@ -150,13 +156,14 @@ def _costs(plan: Plan, rows: Sequence[Row]) -> Section:
     return Section("Cost against gain", figures=(figure,))
 
 
-def _all(rows: Sequence[Row]) -> Section:
+def _all(plan: Plan, rows: Sequence[Row]) -> Section:
     head = (
         "attempt",
         "ending",
         "verdict",
         "speed-up (95 %)",
         "against the human",
+        *(("instructions",) if plan.instructions else ()),
         "quadrant",
         "seconds",
         "findings",
@@ -169,12 +176,19 @@ def _all(rows: Sequence[Row]) -> Section:
         findings = ", ".join(f"{kind} {count}" for kind, count in kinds.items()) or "-"
         refused = f"not kept: {', '.join(tried.refused)}" if tried.refused else ""
         what = "; ".join(filter(None, (tried.reason, found.fault, refused)))[:_MOST_REASON]
-        measured = (_interval(found.gain), _interval(found.against))
+        counted = "-" if found.instructions is None else f"{found.instructions.gain:.3g}"
+        measured = (_interval(found.gain), _interval(found.against), *((counted,) if plan.instructions else ()))
         cells.append(
             (row.item.key, tried.ending, found.verdict, *measured, row.quadrant, f"{tried.seconds:.0f}", findings, what)
         )
-    words = "Findings: words in added lines that honest patches seldom need. They are reported; they change no verdict."
-    return Section("Attempts", (words,), (Table(head, tuple(cells)),))
+    words = [
+        "Findings: words in added lines that honest patches seldom need. They are reported; they change no verdict."
+    ]
+    if plan.instructions and any(row.comparison.instructions for row in rows):
+        words.append("Instructions: those of the base over the candidate's, of one call. They change no verdict.")
+    elif plan.instructions:
+        words.append("Instructions were not counted: valgrind or its sandbox is missing, or no call ended in time.")
+    return Section("Attempts", tuple(words), (Table(head, tuple(cells)),))
 
 
 def _interval(found: Estimate | None) -> str:

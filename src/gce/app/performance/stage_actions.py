@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from gce.app.options import DOLLARS, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
+from gce.app.options import DOLLARS, NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
+from gce.app.performance.drafts import collect_commits, collect_releases
 from gce.app.performance.plans import plan
 from gce.app.performance.records import export_records, import_records
 from gce.app.performance.report import performance_report
@@ -21,13 +23,14 @@ from gce.errors import BadInput
 
 __all__ = ["STAGES", "STAGE_EXAMPLES", "STAGE_HELP", "add_stage_options"]
 
-_TURNS = Count(1, 1_000)
+_TURNS = _DRAFTS = Count(1, 1_000)
 STAGE_HELP = """\
   plan       write down which agents try which tasks; controls (nothing, human, revert) always do
   prepare    put aside tasks and their trees, so that later changes do not count
   run        make the attempts and measure them; goes on where it was stopped
   report     tables, and a page with figures
-  import     records of ISO-Bench as drafts of tasks
+  collect    candidates from a repository's history, or from releases of a package, as drafts of tasks
+  import     records of ISO-Bench or GSO as drafts of tasks
   export     tasks and measurements of a run as records of ISO-Bench
 """
 STAGE_EXAMPLES = """\
@@ -37,14 +40,16 @@ STAGE_EXAMPLES = """\
   gce performance prepare runs/p                     put aside tasks, trees and prompts
   gce performance run runs/p                         attempts and measurements; goes on where it was stopped
   gce performance report runs/p                      a table, and the page runs/p/report.html
-  gce performance import records.jsonl --out drafts/ records of ISO-Bench as drafts of tasks
+  gce performance collect ~/src/sympy --out drafts/  commits about speed; complete the drafts, then validate them
+  gce performance collect --releases more-itertools==10.4.0,10.5.0 --out drafts/
+  gce performance import records.jsonl --out drafts/ records of ISO-Bench or GSO as drafts of tasks
   gce performance export runs/p --out records.jsonl  records of ISO-Bench with what was measured
 """
 
 
 def add_stage_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of plan, prepare, run, report, import and export."""
-    group = parser.add_argument_group("agents and runs (plan, run, report, import, export)")
+    """Add the options of plan, prepare, run, report, collect, import and export."""
+    group = parser.add_argument_group("agents and runs (plan, run, report, collect, import, export)")
     group.add_argument("--out", type=PATH, help="folder or file to write")
     group.add_argument(
         "--agents",
@@ -65,14 +70,25 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-cost", type=DOLLARS, help="US dollars for all attempts together (default: no limit)")
     group.add_argument("--all-stages", action="store_true", help="plan: go on with prepare, run and report")
     group.add_argument("--repository", type=PATH, help="import: local clone that base and human trees are taken from")
+    group.add_argument(
+        "--releases", type=NAME, metavar="NAME==OLD,NEW,...", help="collect: compare each release with the one before"
+    )
+    group.add_argument(
+        "--match",
+        type=NAME,
+        metavar="REGEX",
+        help="collect: what a commit's message must contain (default: words of speed)",
+    )
+    group.add_argument("--most", type=_DRAFTS, default=20, help="collect: drafts from a repository (default 20)")
+    group.add_argument(
+        "--instructions", action="store_true", help="admit, plan: count instructions, too, where valgrind is installed"
+    )
     group.add_argument("--force", action="store_true", help="replace a page or file of an earlier call")
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    if arguments.out is None:
-        raise BadInput("a plan needs a folder for the run", hint="give {out}")
     made = plan(
-        arguments.out,
+        _out(arguments, "a plan needs a folder for the run"),
         arguments.paths,
         agents=arguments.agents,
         agents_file=arguments.agents_file,
@@ -84,35 +100,24 @@ def _plan(arguments: argparse.Namespace) -> int:
         max_tokens=arguments.max_tokens,
         temperature=arguments.temperature,
         max_cost=arguments.max_cost,
+        instructions=arguments.instructions,
     )
     if arguments.all_stages:
         run(arguments.out)
         return _show(arguments.out, arguments)
-    if arguments.json:
-        put_json(to_plain(made), indent=1)
-    else:
-        put(f"{len(made.tasks)} tasks, {made.repeats} attempts by each of {', '.join(made.agents)}")
-        arguments.following = "gce performance run {out}"
-    return 0
+    line = f"{len(made.tasks)} tasks, {made.repeats} attempts by each of {', '.join(made.agents)}"
+    return _said(arguments, to_plain(made), line, following="gce performance run {out}")
 
 
 def _prepare(arguments: argparse.Namespace) -> int:
     count = prepare(_only(arguments))
-    if arguments.json:
-        put_json({"prepared": count})
-    else:
-        put(f"{count} tasks prepared now")
-    return 0
+    return _said(arguments, {"prepared": count}, f"{count} tasks prepared now")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     count = run(_only(arguments))
-    if arguments.json:
-        put_json({"measured": count})
-    else:
-        put(f"{count} attempts measured now")
-        arguments.following = "gce performance report {paths[0]}"
-    return 0
+    following = "gce performance report {paths[0]}"
+    return _said(arguments, {"measured": count}, f"{count} attempts measured now", following=following)
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -138,26 +143,47 @@ def _show(folder: Path, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _import(arguments: argparse.Namespace) -> int:
-    if arguments.out is None:
-        raise BadInput("drafts of tasks need a folder", hint="give {out}")
-    names = import_records(_only(arguments), arguments.out, repository=arguments.repository)
-    if arguments.json:
-        put_json({"tasks": names}, indent=1)
+def _collect(arguments: argparse.Namespace) -> int:
+    if arguments.releases is not None and arguments.paths:
+        raise BadInput("gce performance collect takes a repository or {releases}, got both")
+    out = _out(arguments, "drafts of tasks need a folder")
+    if arguments.releases is not None:
+        names = collect_releases(arguments.releases, out)
     else:
-        put(f"{len(names)} drafts in {arguments.out}: {', '.join(names)}")
-    return 0
+        names = collect_commits(_only(arguments), out, match=arguments.match, most=arguments.most)
+    return _drafted(names, arguments)
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    out = _out(arguments, "drafts of tasks need a folder")
+    return _drafted(import_records(_only(arguments), out, repository=arguments.repository), arguments)
+
+
+def _drafted(names: Sequence[str], arguments: argparse.Namespace) -> int:
+    line = f"{len(names)} drafts in {arguments.out}: {', '.join(names)}"
+    return _said(arguments, {"tasks": names}, line, following="gce performance validate {out}")
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    if arguments.out is None:
-        raise BadInput("records need a file", hint="give {out}")
-    count = export_records(_only(arguments), arguments.out, force=arguments.force)
+    count = export_records(_only(arguments), _out(arguments, "records need a file"), force=arguments.force)
+    return _said(arguments, {"records": count}, f"{count} records in {arguments.out}")
+
+
+def _said(arguments: argparse.Namespace, plain: Any, line: str, *, following: str | None = None) -> int:
+    """Print what was done, as JSON or as a line with the next command behind it."""
     if arguments.json:
-        put_json({"records": count})
+        put_json(plain, indent=1)
     else:
-        put(f"{count} records in {arguments.out}")
+        put(line)
+        arguments.following = following
     return 0
+
+
+def _out(arguments: argparse.Namespace, wanted: str) -> Path:
+    if arguments.out is None:
+        raise BadInput(wanted, hint="give {out}")
+    out: Path = arguments.out
+    return out
 
 
 def _only(arguments: argparse.Namespace) -> Path:
@@ -172,6 +198,7 @@ STAGES: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "prepare": _prepare,
     "run": _run,
     "report": _report,
+    "collect": _collect,
     "import": _import,
     "export": _export,
 }

@@ -16,16 +16,18 @@ from typing import Any, TypeVar
 from attrs import evolve, frozen
 
 from gce.app.loaded_model import LoadedModel, load_model
-from gce.app.performance.admitting import Compares
+from gce.app.performance.admitting import Compares, counting, with_instructions
 from gce.app.performance.attempts import Made, Subject, by_command, by_control, by_model
 from gce.app.performance.plans import Item, Plan, open_plan
 from gce.app.terminal import note, put
 from gce.app.wiring.agents import RunFolder, read_tree, why_no_sandbox, write_files
+from gce.app.wiring.files import read_input
 from gce.app.wiring.performance import check_sources, find_measuring, find_tasks, tree_writer
 from gce.app.wiring.sandboxes import UNSAFE
 from gce.app.wiring.system import SystemClock
 from gce.domain.performance.agents import CONTROLS, Attempt
 from gce.domain.performance.decision import Comparison, Decision, Round, Rule, decide, is_look
+from gce.domain.performance.iso_bench import IsoRecord
 from gce.domain.performance.overlap import Quadrant, quadrant
 from gce.domain.performance.patches import Patch, Tree, applied, patch_of_record, patch_record
 from gce.domain.performance.prompts import task_prompt
@@ -35,6 +37,9 @@ from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinished, one_line
 
 _Stored = TypeVar("_Stored")
+
+_MOST_RECORD = 2**28
+"""Bytes of an imported record."""
 
 __all__ = ["Row", "prepare", "prepared_subject", "rows_of", "run"]
 
@@ -69,6 +74,9 @@ def prepare(run: Path) -> int:
                 for name, source in sources.items():
                     tree_writer(Path(planned.directory))(source, place / name)
                 digests = {name: _digest(read_tree(place / name)) for name in sources}
+                kept = Path(planned.directory, IsoRecord.FILE)
+                if kept.is_file():
+                    (place / kept.name).write_bytes(read_input(kept, _MOST_RECORD))
                 (place / "prompt.md").write_text(task_prompt(task), encoding="utf-8")
                 record = {"task": to_plain(task), **digests}
                 (place / "prepared.json").write_text(json.dumps(record), encoding="utf-8")
@@ -169,6 +177,8 @@ class _Work:
         self._plan = plan
         self._measures = measures
         self._isolated = isolated
+        count = counting(plan.instructions)
+        self._count, self._count_once = count, count and cache(count)
         self._commands = {each.name: each for each in plan.commands}
         self._models: Mapping[str, Callable[[], LoadedModel]] = {
             each.name: cache(lambda name=each.model: load_model(name)) for each in plan.models
@@ -248,15 +258,22 @@ class _Work:
     def _compare(self, subject: Subject, tree: Tree, seed: int, *, rule: Rule, human: bool) -> Comparison:
         place = self._folder.task(subject.task.name)
         with tempfile.TemporaryDirectory(prefix="gce-candidate-") as home:
-            write_files(tree, Path(home, "code"))
-            return self._measures.compare(
-                subject.task,
-                place / "base",
-                Path(home, "code"),
-                human=place / "human" if human else None,
-                seed=seed,
-                rule=rule,
+            code = Path(home, "code")
+            write_files(tree, code)
+            of_human = place / "human" if human else None
+            found = self._measures.compare(subject.task, place / "base", code, human=of_human, seed=seed, rule=rule)
+            if self._count is None or not human:
+                return found
+            drawn = key(self._plan.seed, "instructions")
+            return with_instructions(
+                found, subject.task, place / "base", code, human=of_human, count=self._counted, seed=drawn
             )
+
+    def _counted(self, task: PerformanceTask, tree: Path, seed: int) -> int | None:
+        """Count the instructions of a tree; those of a prepared one once."""
+        assert self._count is not None and self._count_once is not None
+        prepared = tree.parent == self._folder.task(task.name)
+        return (self._count_once if prepared else self._count)(task, tree, seed)
 
 
 def _at_first_look(rounds: Sequence[Round]) -> Decision:

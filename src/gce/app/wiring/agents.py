@@ -9,15 +9,16 @@ from gce.adapters.datasets.record_files import read_records
 from gce.adapters.models.servers.providers import key_variables
 from gce.adapters.models.servers.redaction import Redaction, redacted
 from gce.adapters.performance.agent_commands import Worked, run_agent, why_no_sandbox
+from gce.adapters.performance.history import open_history
 from gce.adapters.performance.run_folder import RunFolder
-from gce.adapters.performance.working_copies import read_commit, read_tree, write_files
+from gce.adapters.performance.working_copies import read_tree, write_files
 
 __all__ = [
     "RunFolder",
     "Worked",
     "atif_of_trace",
     "keys_at_hand",
-    "read_commit",
+    "open_history",
     "read_records",
     "read_tree",
     "run_agent",

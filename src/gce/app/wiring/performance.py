@@ -8,9 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from gce.adapters.performance.instruction_counts import instructions_of, why_no_counts
 from gce.adapters.performance.measuring import Measuring, check_sources
 from gce.adapters.performance.task_files import read_tasks, write_tree
-from gce.adapters.performance.wheels import fetch_wheel, has_wheel
+from gce.adapters.performance.wheels import fetch_wheel, find_wheel, has_wheel, unpack_wheels
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app.wiring.sandboxes import AUTO, SANDBOXES, UNSAFE, first_sandbox, why_not
 from gce.domain.performance.task import PerformanceTask, Source
@@ -22,9 +23,13 @@ __all__ = [
     "fetch_wheel",
     "find_measuring",
     "find_tasks",
+    "find_wheel",
     "has_wheel",
+    "instructions_of",
     "shipped_tasks",
     "tree_writer",
+    "unpack_wheels",
+    "why_no_counts",
 ]
 
 

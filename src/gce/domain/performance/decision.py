@@ -32,6 +32,7 @@ __all__ = [
     "MOST",
     "Comparison",
     "Decision",
+    "Instructions",
     "Round",
     "Rule",
     "Timing",
@@ -66,6 +67,20 @@ class Timing:
     """Wall-clock seconds of the same."""
     peak: int = 0
     """Largest resident memory, in bytes."""
+
+
+@frozen
+class Instructions:
+    """Instructions of one call of each version on one input; they decide nothing."""
+
+    base: int
+    candidate: int
+    human: int | None = None
+
+    @property
+    def gain(self) -> float:
+        """Those of the base over those of the candidate."""
+        return self.base / self.candidate
 
 
 @frozen
@@ -112,6 +127,8 @@ class Comparison:
     """Inputs on which the outputs of base and candidate were compared and equal, timed ones included."""
     fault: str = ""
     """Why the candidate is incorrect."""
+    instructions: Instructions | None = None
+    """None where they were not counted."""
 
     @property
     def reward(self) -> float:

@@ -14,12 +14,12 @@ from attrs import frozen
 from gce.domain.performance.decision import Verdict
 from gce.domain.performance.patches import Patch
 
-__all__ = ["GAINS", "Overlap", "Quadrant", "changed_functions", "overlap", "quadrant"]
+__all__ = ["GAINS", "MOST_PARSED", "Overlap", "Quadrant", "changed_functions", "overlap", "quadrant"]
 
 Quadrant = Literal["true success", "right target but failed", "lucky win", "neither"]
 
 _OUTSIDE = "<module>"
-_MOST_PARSED = 1_000_000
+MOST_PARSED = 1_000_000
 """Bytes of a file that is parsed; the syntax tree of more could fill the memory."""
 
 GAINS: frozenset[Verdict] = frozenset({"partial", "matches the human", "beats the human"})
@@ -73,7 +73,7 @@ def _functions(content: bytes | None) -> Mapping[str, str]:
     if content is None:
         return {}
     whole = {_OUTSIDE: repr(content)}
-    if len(content) > _MOST_PARSED:
+    if len(content) > MOST_PARSED:
         return whole
     try:
         tree = ast.parse(content)

@@ -1,0 +1,212 @@
+"""Candidates for performance tasks, from two versions of code; and drafts of their workloads and tests.
+
+A draft raises NotImplementedError where a person has to write something: nothing can be measured until then. Sources
+are parsed, never run. Knows no repository and no package index.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence, Set
+
+from attrs import frozen
+
+from gce.domain.performance.overlap import MOST_PARSED, changed_functions
+from gce.domain.performance.patches import Change, Patch, is_safe
+from gce.domain.performance.task import PerformanceTask
+from gce.domain.text import printable
+
+__all__ = [
+    "SPEED",
+    "Commit",
+    "Target",
+    "draft_tests",
+    "draft_workload",
+    "import_root",
+    "is_source",
+    "measurable",
+    "notes_on",
+    "targets_of",
+    "unfinished",
+]
+
+SPEED = re.compile(
+    r"\b(?:perf|performance|faster|fast[ -]?path|speed(?:s|ed|ing)?[ -]?ups?|speed|slow|slower|slowness|slowdown"
+    r"|optimi[sz]\w{1,10}|accelerat\w{1,5}|efficien\w{1,4}|memoi[sz]\w{1,5}|quadratic|latency|throughput)\b"
+    r"|\bO\([^()\n]{1,20}\)",
+    re.IGNORECASE,
+)
+"""What the message of a performance commit says."""
+_MOST_SOURCES = 10
+"""Files of sources that a candidate changes; larger changes are seldom about speed."""
+_MOST_NAMED = 40
+_MOST_SIGNATURE = 200
+_COMPILED = (".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".pyx", ".pxd", ".rs", ".f90")
+_NOT_MEASURED = re.compile(
+    r"(?:^|/)(?:tests?|testing|docs?|examples?|bench\w*|asv_bench|tools|scripts|ci)/"
+    r"|(?:^|/)(?:test_[^/]*|[^/]*_test|conftest|setup|noxfile|tasks)\.py$"
+)
+
+
+@frozen
+class Commit:
+    """A commit with one parent."""
+
+    hash: str
+    parent: str
+    date: str
+    """ISO 8601."""
+    message: str
+
+
+@frozen
+class Target:
+    """A function that was changed and exists before and after."""
+
+    path: str
+    name: str
+    """Qualified, as `Class.method`."""
+    signature: str
+    """One line, as `method(self, size=1)`."""
+
+    @property
+    def module(self) -> str:
+        """Dotted name of its module; empty where no import statement can name it."""
+        name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        named = all(part.isidentifier() for part in name.split("."))
+        return name if named and _parsed(f"import {name}".encode()) else ""  # No part is a keyword.
+
+    @property
+    def public(self) -> bool:
+        """Whether no part of its path or name begins with an underscore."""
+        return not re.search(r"(?:^|[/.])_(?!_init__\.py)", f"{self.path}/{self.name}")
+
+
+def is_source(path: str) -> bool:
+    """Whether a file is Python code that a package's users run, by its path."""
+    return path.endswith(".py") and is_safe(path) and not _NOT_MEASURED.search(path)
+
+
+def measurable(changes: Sequence[Change]) -> bool:
+    """Whether a commit may be a candidate: it changes few Python sources, and no compiled ones."""
+    sources = sum(is_source(each.path) for each in changes)
+    return 1 <= sources <= _MOST_SOURCES and not any(each.path.endswith(_COMPILED) for each in changes)
+
+
+def targets_of(changes: Sequence[Change]) -> tuple[Target, ...]:
+    """Return the functions of sources that were changed and exist before and after; public ones first."""
+    found = []
+    for change in changes:
+        if is_source(change.path) and change.before is not None and change.after is not None:
+            before, after = dict(_functions(change.before)), dict(_functions(change.after))
+            changed = {name.partition(":")[2] for name in changed_functions(Patch((change,)))}
+            names = changed & before.keys() & after.keys()
+            found += [Target(change.path, name, _signature(before[name])) for name in names]
+    return tuple(sorted(found, key=lambda each: (not each.public, each.path, each.name)))
+
+
+def import_root(path: str, files: Set[str]) -> str:
+    """Return the directory from which a module is imported, with a slash at its end; empty for the root of the tree.
+
+    That is the first directory above it without an `__init__.py`.
+    """
+    parts = path.split("/")[:-1]
+    while parts and "/".join([*parts, "__init__.py"]) in files:
+        parts.pop()
+    return "".join(f"{part}/" for part in parts)
+
+
+def draft_workload(targets: Sequence[Target]) -> str:
+    """Return a workload that calls the first target; what a person has to complete raises NotImplementedError."""
+    target = targets[0] if targets else None
+    if target and target.module and "." not in target.name:
+        asked = "a tuple of arguments"
+        run = f"    from {target.module} import {target.name}\n\n    return {target.name}(*input)\n"
+    else:
+        asked = "plain data"
+        run = _missing(f"import {target.name if target else 'what is slow'}, call it with the input, return plain data")
+    setup = _missing(f"return {asked}, drawn from rng, on which {_called(target)} is slow")
+    functions = [
+        f"def setup(seed):\n    rng = random.Random(seed)\n{setup}",
+        f"def run(input):\n{run}",
+        "def equal(a, b):\n    return a == b\n",
+    ]
+    return "import random\n\n\n" + "\n\n".join(functions)
+
+
+def draft_tests(targets: Sequence[Target]) -> str:
+    """Return tests of the first target, which a person has to complete."""
+    called = _called(targets[0] if targets else None)
+    return f"def test_edge_cases():\n{_missing(f'return what {called} returns for edge cases, as plain data')}"
+
+
+def _called(target: Target | None) -> str:
+    return target.signature if target else "the code"
+
+
+def notes_on(targets: Sequence[Target]) -> str:
+    """Return which functions were changed, one a line."""
+    more = f"\nand {len(targets) - _MOST_NAMED} more" if len(targets) > _MOST_NAMED else ""
+    lines = "\n".join(f"{each.path}: {each.name}" for each in targets[:_MOST_NAMED])
+    return f"Changed functions:\n{lines}{more}"
+
+
+def unfinished(task: PerformanceTask) -> tuple[str, ...]:
+    """Return what a person still has to write, one line each; empty if the task is no draft.
+
+    Those are the functions of workload and tests that raise NotImplementedError. A source that is not Python has none.
+    """
+    found = []
+    for file, source in (("workload.py", task.workload), ("tests.py", task.tests)):
+        for function in _parsed(source.encode("utf-8", "replace")):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.Raise) and (said := _not_implemented(node.exc)) is not None:
+                    found.append(f"{file}: {function.name}{said and ': '}{printable(said)[: 2 * _MOST_SIGNATURE]}")
+    return tuple(found)
+
+
+def _not_implemented(error: ast.expr | None) -> str | None:
+    """Return the message of a NotImplementedError; None for anything else."""
+    match error:
+        case ast.Name("NotImplementedError"):
+            return ""
+        case ast.Call(ast.Name("NotImplementedError"), [ast.Constant(str(said)), *_]):
+            return said
+        case ast.Call(ast.Name("NotImplementedError")):
+            return ""
+    return None
+
+
+def _missing(asked: str) -> str:
+    return f"    raise NotImplementedError({printable(asked)!r})\n"
+
+
+def _signature(function: ast.FunctionDef) -> str:
+    try:
+        return f"{function.name}({printable(ast.unparse(function.args))})"[:_MOST_SIGNATURE]
+    except RecursionError:  # A default of hostile depth.
+        return function.name
+
+
+def _functions(content: bytes) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield functions with their qualified names, without those inside of functions; nothing of what does not parse."""
+    bodies = [("", _parsed(content))]
+    while bodies:
+        prefix, body = bodies.pop()
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                yield f"{prefix}{node.name}", node
+            elif isinstance(node, ast.ClassDef):
+                bodies.append((f"{prefix}{node.name}.", node.body))
+
+
+def _parsed(content: bytes) -> list[ast.stmt]:
+    if len(content) > MOST_PARSED:
+        return []
+    try:
+        return ast.parse(content).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
