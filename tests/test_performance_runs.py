@@ -88,7 +88,7 @@ class FakeMeasures:
 @pytest.fixture
 def measures(monkeypatch: pytest.MonkeyPatch) -> FakeMeasures:
     fake = FakeMeasures()
-    monkeypatch.setattr(stages, "find_measuring", lambda _runner: fake)
+    monkeypatch.setattr(stages, "find_measuring", lambda _runner, _tasks: fake)
     return fake
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from gce.adapters.performance.trees import BadTree, prepare_tree
+from gce.adapters.sandboxes.container import Container
 from gce.adapters.sandboxes.inside import TIMES
 from gce.adapters.sandboxes.pool import PATIENCE
 from gce.adapters.sandboxes.process import Role, SandboxProcess, Silent, Start
@@ -120,8 +121,10 @@ class Measuring:
     def __init__(self, start: Start) -> None:
         self._start = start
 
-    def check(self) -> Timing:
+    def check(self, image: str = "") -> Timing:
         """Run half a second of work in a child process in a sandbox, and return its timing as seen from outside.
+
+        `image` is a task's, empty for none.
 
         Raises:
             BadInput: the sandbox does not start, or does not see that time.
@@ -130,7 +133,7 @@ class Measuring:
             tree = Path(home, "code")
             tree.mkdir(mode=0o755)
             try:
-                version = self._version("self-test", _SELF_TEST, tree, stack)
+                version = self._version("self-test", evolve(_SELF_TEST, image=image), tree, stack)
                 _, timing = _timed(version, _SELF_TEST, 0)
             except _Faulty as fault:
                 raise BadInput(f"the sandbox's self-test {fault}") from fault
@@ -206,10 +209,15 @@ class Measuring:
         on_path: bool = False,
     ) -> SandboxProcess:
         """Start a sandbox and give it its job; ended with `stack`."""
+        start = self._start
+        if isinstance(start, Container):
+            start = start.of(task.image, task.memory_mb)
+        elif task.image:
+            raise BadInput(f"{task.name} runs in the image {task.image}", hint="give {runner} docker or podman")
         for tried in range(1, _STARTS + 1):
             process: SandboxProcess | None = None
             try:
-                process = self._start(((str(tree), CODE),) if tree else ())
+                process = start(((str(tree), CODE),) if tree else ())
                 preamble = f"__gce_code__ = {process.path_of(CODE)!r}\n"
                 preamble += "import sys\nsys.path.insert(0, __gce_code__)\n" if on_path else ""
                 memory = task.memory_mb * 2**20

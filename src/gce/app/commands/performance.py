@@ -109,7 +109,7 @@ def _admit(arguments: argparse.Namespace) -> int:
     tasks = find_tasks(arguments.dir)
     for _, task in tasks:
         check_sources(task)
-    measuring = find_measuring(arguments.runner)
+    measuring = find_measuring(arguments.runner, [task for _, task in tasks])
     refused = 0
     said: list[Any] = []
     for directory, task in tasks:
@@ -144,8 +144,9 @@ def _progress(task: str) -> Callable[[str, Round], None]:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    measuring = find_measuring(arguments.runner)
-    timing = measuring.check()
+    tasks = [task for _, task in find_tasks(arguments.dir)] if arguments.dir else []
+    image = next((task.image for task in tasks if task.image), "")
+    timing = find_measuring(arguments.runner, tasks).check(image)
     if arguments.json:
         put_json(to_plain(timing))
     else:

@@ -90,6 +90,8 @@ class PerformanceTask:
     """Limit on the processor time of one call of `run`."""
     memory_mb: int = field(default=2048, validator=validators.ge(64))
     """Limit on the address space of one process, in MiB."""
+    image: str = field(default="", validator=validators.matches_re(r"([A-Za-z0-9][\w.:/@-]*)?"))
+    """Image of a container engine that the code runs in; empty for none."""
     record: Record = Record()
 
     def __attrs_post_init__(self) -> None:
