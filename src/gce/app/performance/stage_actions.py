@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gce.app.options import DOLLARS, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
+from gce.app.performance.judging import judge
 from gce.app.performance.plans import plan
 from gce.app.performance.records import export_records, import_records
 from gce.app.performance.report import performance_report
@@ -26,6 +27,7 @@ STAGE_HELP = """\
   plan       write down which agents try which tasks; controls (nothing, human, revert) always do
   prepare    put aside tasks and their trees, so that later changes do not count
   run        make the attempts and measure them; goes on where it was stopped
+  judge      a model (--model) reads the patches beside the human's: soft metrics, which decide nothing
   report     tables, and a page with figures
   import     records of ISO-Bench as drafts of tasks
   export     tasks and measurements of a run as records of ISO-Bench
@@ -36,6 +38,7 @@ STAGE_EXAMPLES = """\
   gce performance plan tasks/ --out runs/p --agents-file agents.toml --all-stages
   gce performance prepare runs/p                     put aside tasks, trees and prompts
   gce performance run runs/p                         attempts and measurements; goes on where it was stopped
+  gce performance judge runs/p --model openai:gpt-5  optional
   gce performance report runs/p                      a table, and the page runs/p/report.html
   gce performance import records.jsonl --out drafts/ records of ISO-Bench as drafts of tasks
   gce performance export runs/p --out records.jsonl  records of ISO-Bench with what was measured
@@ -43,8 +46,8 @@ STAGE_EXAMPLES = """\
 
 
 def add_stage_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of plan, prepare, run, report, import and export."""
-    group = parser.add_argument_group("agents and runs (plan, run, report, import, export)")
+    """Add the options of plan, prepare, run, judge, report, import and export."""
+    group = parser.add_argument_group("agents and runs (plan, run, judge, report, import, export)")
     group.add_argument("--out", type=PATH, help="folder or file to write")
     group.add_argument(
         "--agents",
@@ -56,7 +59,11 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--agents-file", type=PATH, metavar="FILE", help="TOML file with a table [agents.NAME] for each")
     group.add_argument(
-        "--model", type=NAMES, default=(), metavar="NAME,...", help="models that edit in a plain loop (default: none)"
+        "--model",
+        type=NAMES,
+        default=(),
+        metavar="NAME,...",
+        help="models that edit in a plain loop, or that judge (default: none)",
     )
     group.add_argument("--turns", type=_TURNS, default=8, help="replies of a model in its loop (default 8)")
     group.add_argument("--max-tokens", type=TOKENS, default=4096, help="tokens of one reply (default 4096)")
@@ -111,6 +118,18 @@ def _run(arguments: argparse.Namespace) -> int:
         put_json({"measured": count})
     else:
         put(f"{count} attempts measured now")
+        arguments.following = "gce performance report {paths[0]}"
+    return 0
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    if not arguments.model:
+        raise BadInput("a judge is a model, and none is given", hint="name it with {model}")
+    found = {model: judge(_only(arguments), model) for model in arguments.model}
+    if arguments.json:
+        put_json({model: {"judged": count, "unreadable": unread} for model, (count, unread) in found.items()})
+    else:
+        put(*(f"{model}: {count} patches judged now, {unread} unreadable" for model, (count, unread) in found.items()))
         arguments.following = "gce performance report {paths[0]}"
     return 0
 
@@ -171,6 +190,7 @@ STAGES: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "plan": _plan,
     "prepare": _prepare,
     "run": _run,
+    "judge": _judge,
     "report": _report,
     "import": _import,
     "export": _export,

@@ -12,13 +12,13 @@ Discrete sequential boundaries for clinical trials, Biometrika 70:659, with spen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import comb, exp, log
 from statistics import median
 from typing import Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
 from gce.domain.statistics import Estimate
 
@@ -112,6 +112,8 @@ class Comparison:
     """Inputs on which the outputs of base and candidate were compared and equal, timed ones included."""
     fault: str = ""
     """Why the candidate is incorrect."""
+    accuracy: Mapping[str, float] = field(factory=dict)
+    """What the task's `accuracy_command` printed, by version of the code; empty without one."""
 
     @property
     def reward(self) -> float:
