@@ -179,6 +179,15 @@ def test_a_mean_reward_is_drawn_and_listed_as_a_number_up_to_1() -> None:
         assert axis.get_ylabel() == "mean reward"
 
 
+def test_a_wide_table_has_the_width_of_the_page() -> None:
+    chart = Bars("b", "x", {"after": {"T0": wilson(1, 2)}})
+    pages = [
+        html_page("x", [Section("x", (), (Table(tuple("abcdefghi"[:columns]), ()),), (chart,))], lambda _figure: "")
+        for columns in (8, 9)
+    ]
+    assert [page.count('<div class="content both">') for page in pages] == [1, 0]
+
+
 def test_a_chart_stands_beside_its_table_and_an_interval_may_stand_below_its_value() -> None:
     table = Table(("", "T0"), (("after", "7 (1-<b>)"),))
     both = Section("x", (), (table,), (Bars("b", "x", {"after": {"T0": wilson(1, 2)}}),))

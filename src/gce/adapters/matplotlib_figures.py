@@ -294,7 +294,7 @@ def _apart(lines: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, dict
     for group in groups:
         for place, line in enumerate(group if len(group) > 1 else ()):
             dashes = (_DASH * place, (_DASH, _DASH * (len(group) - 1)))
-            styles[line] = {"linestyle": dashes, "markersize": 4 + 2.5 * (len(group) - 1 - place)}
+            styles[line] = {"linestyle": dashes, "markersize": 4 + 2.5 * (len(group) - 1 - place), "clip_on": False}
     return {line: styles.get(line, {}) for line in lines}
 
 

@@ -158,7 +158,8 @@ def _cut(found: Estimate, least: float) -> Estimate:
 
 def _shown(text: str, most: int) -> str:
     """Return the lines of a text as they look, long ones and the rest cut, with a note of what is missing."""
-    lines, room = [], most
+    lines: list[str] = []
+    room = most
     for number, line in enumerate(rows := text.split("\n")):
         cut = printable(line.replace("\t", "    ")[:_MOST_LINE])
         room -= len(cut) + 1
