@@ -68,7 +68,8 @@ class Container:
         """Start a container; see `Start`."""
         if shutil.which(self.engine) is None:
             raise FileNotFoundError(f"{self.engine} is not installed")
-        name, uid = f"gce-{secrets.token_hex(12)}", secrets.choice(_UIDS)
+        drawn = secrets.randbelow(2**96)
+        name, uid = f"gce-{drawn:024x}", _UIDS[drawn % len(_UIDS)]
         options = ["--rm", "--interactive", "--pull", "never", "--name", name, "--label", "gce", "--log-driver", "none"]
         options += ["--network", "none", "--ipc", "private", "--hostname", "sandbox", "--no-healthcheck"]
         options += ["--user", f"{uid}:{uid}", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
