@@ -85,6 +85,7 @@ CHANGES = {
 
 UNFORESEEN = {
     "gce.adapters.sandboxes.view:secrets.randbelow",
+    "gce.adapters.sandboxes.container:secrets.randbelow",
     "gce.adapters.sandboxes.inside:os.urandom",
     "gce.adapters.sandboxes.scorers_inside:os.urandom",
     "gce.adapters.sandboxes.process:secrets.token_bytes",

@@ -145,6 +145,22 @@ class TestScheduleChart:
         assert figure.table.rows[0][1] == "999999" and "<svg" in svg(figure)
 
 
+def test_lines_that_share_a_piece_are_all_seen() -> None:
+    """Dashes of lines that lie on each other fill each other's gaps, and marks are nested; other lines stay solid."""
+    same = [(1.0, 0.5), (2.0, 0.25), (4.0, 0.0)]
+    found = {"a": same, "b": same, "c": [(1.0, 1.0), *same[1:]], "alone": [(1.0, 0.9), (2.0, 0.8), (4.0, 0.7)]}
+    styles = matplotlib_figures._apart(found)
+    assert styles["alone"] == {}
+    dashes = [styles[line]["linestyle"] for line in "abc"]
+    covered = [{(start + step) % 12 for step in range(4)} for start, (_, _) in [(-o % 12, d) for o, d in dashes]]
+    assert set.union(*covered) == set(range(12)) and sum(map(len, covered)) == 12
+    assert all(on + off == 12 for _, (on, off) in dashes)
+    sizes = [styles[line]["markersize"] for line in "abc"]
+    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 3 and sizes[-1] == 4
+    assert matplotlib_figures._apart({"a": [(1.0, 1.0)], "b": [(1.0, 1.0)]})["b"] != {}
+    assert "<svg" in svg(Lines("l", "a", {"x": found}, shares=("x",), doubles=True))
+
+
 def test_long_names_of_panels_do_not_overlap() -> None:
     tiers = [f"a tier whose name is as long as a sentence, {number}" for number in range(6)]
     looks = {tier: {tier: [(1.0, SHARE), (2.0, SHARE)]} for tier in tiers}
@@ -161,6 +177,15 @@ def test_a_mean_reward_is_drawn_and_listed_as_a_number_up_to_1() -> None:
         (axis,) = canvas.axes
         assert axis.get_ylim() == (0, 1.05) and axis.patches[0].get_height() == 0.5
         assert axis.get_ylabel() == "mean reward"
+
+
+def test_a_wide_table_has_the_width_of_the_page() -> None:
+    chart = Bars("b", "x", {"after": {"T0": wilson(1, 2)}})
+    pages = [
+        html_page("x", [Section("x", (), (Table(tuple("abcdefghi"[:columns]), ()),), (chart,))], lambda _figure: "")
+        for columns in (8, 9)
+    ]
+    assert [page.count('<div class="content both">') for page in pages] == [1, 0]
 
 
 def test_a_chart_stands_beside_its_table_and_an_interval_may_stand_below_its_value() -> None:

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gce.adapters.performance import wheels
 from gce.adapters.performance.history import open_history
 from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import read_task
@@ -278,7 +277,7 @@ def test_releases_are_compared_and_pinned_by_hash(tmp_path: Path, monkeypatch: p
             archive.writestr("small/__init__.py", sources[version])
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(wheels.subprocess, "run", downloads)
+    monkeypatch.setattr(subprocess, "run", downloads)
     assert collect_releases("small==1.0,1.1,1.2", tmp_path / "drafts") == ["small-1.1"]
     task = read_task(tmp_path / "drafts" / "small-1.1")
     assert [pin.version for pin in (*task.base.pins, *task.human.pins)] == ["1.0", "1.1"]

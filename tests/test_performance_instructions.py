@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from attrs import evolve
 from performance_tasks import small_task
 
-from gce.adapters.performance import instruction_counts
 from gce.adapters.performance.instruction_counts import counted_in, instructions_of, why_no_counts
 from gce.app.performance.admitting import counting, with_instructions
-from gce.domain.performance.decision import Comparison, Instructions
+from gce.domain.performance.decision import Comparison, Instructions, Verdict
 from gce.domain.performance.task import PerformanceTask
 
 RECORDED = b"""==7== Cachegrind, a cache and branch-prediction profiler
@@ -37,7 +37,7 @@ def test_the_count_is_the_last_that_cachegrind_printed() -> None:
     ],
 )
 def test_correct_candidates_that_could_be_counted_have_counts(
-    tmp_path: Path, verdict: str, counts: dict[str, int | None], expected: Instructions | None
+    tmp_path: Path, verdict: Verdict, counts: dict[str, int | None], expected: Instructions | None
 ) -> None:
     task = small_task(tmp_path / "task")
     seeds = set()
@@ -47,20 +47,13 @@ def test_correct_candidates_that_could_be_counted_have_counts(
         return counts[tree.name]
 
     trees = [tmp_path / name for name in ("base", "code")]
-    found = with_instructions(
-        Comparison("t", verdict),
-        task,
-        *trees,
-        human=tmp_path / "human",
-        count=count,
-        seed=1,  # type: ignore[arg-type]
-    )
+    found = with_instructions(Comparison("t", verdict), task, *trees, human=tmp_path / "human", count=count, seed=1)
     assert found.instructions == expected and len(seeds) <= 1
     assert expected is None or found.instructions is None or found.instructions.gain == 3.0
 
 
 def test_without_valgrind_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(instruction_counts.shutil, "which", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
     assert counting(True) is None
     assert "instructions are not counted: valgrind is not installed" in capsys.readouterr().err
     assert counting(False) is None and capsys.readouterr().err == ""

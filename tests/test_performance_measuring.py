@@ -211,6 +211,49 @@ def test_an_output_on_which_equal_does_not_end_is_incorrect(
     assert found.verdict == "incorrect" and "equal reached the limit" in found.fault
 
 
+ACCURACY = "import sys\nfrom small import total\nprint('noise')\nprint(0.8 if total(3) == 3 and total(4) else 0)\n"
+"""What a check prints; the candidates below have one of their own."""
+
+
+@pytest.mark.parametrize(
+    ("check", "verdict", "said"),
+    [
+        (ACCURACY, "no gain", ""),
+        (ACCURACY.replace("0.8", "0.79"), "no gain", ""),
+        (
+            ACCURACY.replace("0.8", "0.78"),
+            "incorrect",
+            "has the accuracy 0.78, the base 0.8: it may fall by at most 0.01",
+        ),
+        (ACCURACY.replace("0.8", "'nan'"), "incorrect", "the last line that it printed is no number"),
+        (ACCURACY + "print('very accurate')", "incorrect", "the last line that it printed is no number"),
+        (ACCURACY + "sys.exit(1)", "incorrect", "accuracy_command failed"),
+        ("print('x' * 10**7)", "incorrect", "accuracy_command failed"),
+        ("while True: pass", "incorrect", "accuracy_command"),
+    ],
+)
+def test_the_accuracy_may_fall_by_its_tolerance_alone(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path, check: str, verdict: str, said: str
+) -> None:
+    (tmp_path / "task" / "base" / "check.py").write_text(ACCURACY)
+    accurate = evolve(task, accuracy_command="python /code/check.py", accuracy_seconds=1)
+    candidate = tree_of(tmp_path / "candidate", FAST)
+    (candidate / "check.py").write_text(check)
+    found = measuring.compare(accurate, tmp_path / "task" / "base", candidate, seed=1, rule=one_round)
+    assert found.verdict == verdict and said in found.fault, found.fault
+    assert (found.accuracy.get("base") == 0.8) == (verdict != "incorrect")
+
+
+def test_an_accuracy_command_that_fails_on_the_base_is_the_tasks_mistake(
+    measuring: Measuring, task: PerformanceTask, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match="accuracy_command raised: FileNotFoundError"):
+        compare(measuring, evolve(task, accuracy_command="no-such-program"), tmp_path, FAST)
+    for command in ("'", "  "):
+        with pytest.raises(ValueError, match="command"):
+            evolve(task, accuracy_command=command)
+
+
 def test_where_no_sandbox_starts_it_is_said(task: PerformanceTask, tmp_path: Path) -> None:
     def start(shown: Shown = (), program: Program = "inside") -> Any:
         raise OSError("no such namespace")

@@ -90,7 +90,7 @@ class FakeMeasures:
 @pytest.fixture
 def measures(monkeypatch: pytest.MonkeyPatch) -> FakeMeasures:
     fake = FakeMeasures()
-    monkeypatch.setattr(stages, "find_measuring", lambda _runner: fake)
+    monkeypatch.setattr(stages, "find_measuring", lambda _runner, _tasks: fake)
     return fake
 
 
@@ -339,10 +339,10 @@ def test_damaged_record_of_a_task_is_one_line(
 
 
 def test_names_of_loops_are_different_for_different_models() -> None:
-    names = [plans._name_of(f"scripted:/a/long/path/of/scripts/of/models/{each}.jsonl") for each in "ab"]
+    names = [plans.model_name(f"scripted:/a/long/path/of/scripts/of/models/{each}.jsonl", "loop") for each in "ab"]
     assert len(set(names)) == 2
     assert all(len(name) == 40 for name in names)
-    assert plans._name_of("openai:gpt-5") == "loop-openai-gpt-5"
+    assert plans.model_name("openai:gpt-5", "loop") == "loop-openai-gpt-5"
 
 
 def worked(program: str, folder: Path, tree: dict[str, bytes], **more: Any) -> agent_commands.Worked:

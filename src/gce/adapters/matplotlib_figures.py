@@ -9,6 +9,7 @@ import contextlib
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from gce.domain.figures import Bars, Effects, Figure, Grid, Lines, Measured, Ratios, Stacks, Timeline
@@ -22,6 +23,8 @@ COLOURS = ("#4477aa", "#ee6677", "#228833", "#bb8800", "#55aacc", "#aa3377", "#8
 """Told apart by most eyes, and visible on white and on black (after Paul Tol's bright scheme)."""
 FAULT = "#dd3344"
 MARKS = "os^Dvp*X"
+_DASH = 4.0
+"""Length of a dash of lines that share a piece, in widths of the line."""
 WIDTH, HEIGHT = 5.4, 3.2
 """Inches. Some are higher or lower than that, as they have much or little to show."""
 CHARACTERS_ACROSS = 72
@@ -99,8 +102,11 @@ def _lines(figure: Lines, canvas: Any) -> None:
     for panel, axis in zip(names, flat, strict=False):
         percent = figure.percent(panel)
         drawn: dict[str, Any] = {}
-        for place, (line, points) in enumerate(figure.panels.get(panel, {}).items()):
-            style = _line_style(place) | ({"linestyle": "none"} if line in figure.scattered else {})
+        found = figure.panels.get(panel, {})
+        apart = _apart(found)
+        for place, (line, points) in enumerate(found.items()):
+            style = _line_style(place) | apart[line]
+            style |= {"linestyle": "none"} if line in figure.scattered else {}
             (drawn[line],) = axis.plot([x for x, _ in points], [percent * y for _, y in points], **style)
         for place, (line, measured) in enumerate(figure.intervals.get(panel, {}).items()):
             xs = [x * 1.03**place if figure.doubles else x + 0.05 * place for x, _ in measured]
@@ -272,6 +278,24 @@ def _name_ticks(canvas: Any, axis: Any, names: Sequence[str]) -> None:
 
 def _colour(place: int) -> str:
     return COLOURS[place % len(COLOURS)]
+
+
+def _apart(lines: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, dict[str, Any]]:
+    """Return how each line is drawn so that none hides another.
+
+    Of k lines that share a piece or a single point, each has every k-th dash, and a smaller mark than those before it.
+    """
+    pieces = {line: {*pairwise(points), *((point, point) for point in points[:1])} for line, points in lines.items()}
+    groups: list[list[str]] = []
+    for line in lines:
+        met = [group for group in groups if any(pieces[line] & pieces[other] for other in group)]
+        groups = [group for group in groups if group not in met] + [[*(each for group in met for each in group), line]]
+    styles: dict[str, dict[str, Any]] = {}
+    for group in groups:
+        for place, line in enumerate(group if len(group) > 1 else ()):
+            dashes = (_DASH * place, (_DASH, _DASH * (len(group) - 1)))
+            styles[line] = {"linestyle": dashes, "markersize": 4 + 2.5 * (len(group) - 1 - place), "clip_on": False}
+    return {line: styles.get(line, {}) for line in lines}
 
 
 def _line_style(place: int) -> dict[str, Any]:

@@ -105,74 +105,121 @@ def run_agent(
     """
     environment = {name: os.environ[name] for name in agent.environment if name in os.environ}
     redactions = [Redaction(key.strip()) for key in {*environment.values(), *keys}]
-    program = bubblewrap_path()
-    if isolated and program is None:
+    program = bubblewrap_path() if isolated else ""
+    if program is None:
         raise BadInput("agents run in a sandbox made by bubblewrap, which is not installed")
     with _own_directory() as home:
-        for name in ("scratch", "home"):
-            (home / name).mkdir()
-        write_working_copy(tree, home / "code")
-        for name, text in {**beside, "prompt.md": prompt}.items():
-            (home / name).write_text(text, encoding="utf-8")
+        _write_home(home, prompt, tree, beside)
         shown = Path(INSIDE) if isolated else home
         own = {"PATH": _path(agent, isolated=isolated), "HOME": str(shown / "home"), "LANG": "C.UTF-8", **environment}
-        words = agent.words(
-            {
-                "prompt_file": str(shown / "prompt.md"),
-                "prompt": prompt,
-                "workdir": str(shown / "code"),
-                "scratch": str(shown / "scratch"),
-                "trajectory_file": str(shown / "scratch" / "trajectory.json"),
-                "max_cost": "" if agent.max_cost is None else f"{agent.max_cost:g}",
-                "seconds": str(agent.seconds),
-            }
-        )
-        if words[0] not in _PYTHONS and shutil.which(words[0], path=own["PATH"]) is None:
-            raise BadInput(f"cannot run agent {agent.name}: {words[0]!r} is not found, or no program")
-        if isolated and program is not None:
+        words = _words(agent, prompt, shown, own["PATH"])
+        if program:
             boundary = sandbox_of(program, home, agent.visible, network=agent.network)
             words = [*boundary, "--chdir", f"{INSIDE}/code", "--", *words]
-        try:
-            ended = run_bounded(
-                words,
-                seconds=agent.seconds,
-                memory=agent.memory_mb * 2**20,
-                most_output=agent.most_output,
-                most_complaint=_MOST_COMPLAINT,
-                given=prompt.encode() if agent.stdin else b"",
-                directory=None if isolated else home / "code",
-                environment=own,
-                stop=stop,
-            )
-        except (OSError, ValueError) as error:  # As words that are too long, or have a null character.
-            reason = getattr(error, "strerror", None) or error
-            raise BadInput(
-                f"cannot run agent {agent.name}: {reason}", hint="its command may read prompt_file"
-            ) from error
-        unread = ""
-        try:
-            left, odd = read_working_copy(home / "code")
-        except BadInput:
-            left, odd, unread = dict(tree), (), "it left no working directory, or too much in it"
-        trajectory = _text_of(home / "scratch" / "trajectory.json")
+        ended = _ended(agent, prompt, words, own, None if isolated else home / "code", stop)
+        left = _left(home, tree)
+    return _worked(agent, tree, ended, left, redactions)
+
+
+def _write_home(home: Path, prompt: str, tree: Tree, beside: Mapping[str, str]) -> None:
+    """Write what an agent finds in its directory."""
+    for name in ("scratch", "home"):
+        (home / name).mkdir()
+    write_working_copy(tree, home / "code")
+    for name, text in {**beside, "prompt.md": prompt}.items():
+        (home / name).write_text(text, encoding="utf-8")
+
+
+def _words(agent: AgentCommand, prompt: str, shown: Path, path: str) -> list[str]:
+    """Return the words of a command that sees its directory at `shown`.
+
+    Raises:
+        BadInput: the directories of `path` do not have its program.
+    """
+    words = agent.words(
+        {
+            "prompt_file": str(shown / "prompt.md"),
+            "prompt": prompt,
+            "workdir": str(shown / "code"),
+            "scratch": str(shown / "scratch"),
+            "trajectory_file": str(shown / "scratch" / "trajectory.json"),
+            "max_cost": "" if agent.max_cost is None else f"{agent.max_cost:g}",
+            "seconds": str(agent.seconds),
+        }
+    )
+    if words[0] not in _PYTHONS and shutil.which(words[0], path=path) is None:
+        raise BadInput(f"cannot run agent {agent.name}: {words[0]!r} is not found, or no program")
+    return words
+
+
+def _ended(
+    agent: AgentCommand,
+    prompt: str,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    directory: Path | None,
+    stop: Event | None,
+) -> Ended:
+    """Run the words within the agent's limits, and return how they ended; BadInput if they cannot be run."""
+    try:
+        return run_bounded(
+            words,
+            seconds=agent.seconds,
+            memory=agent.memory_mb * 2**20,
+            most_output=agent.most_output,
+            most_complaint=_MOST_COMPLAINT,
+            given=prompt.encode() if agent.stdin else b"",
+            directory=directory,
+            environment=environment,
+            stop=stop,
+        )
+    except (OSError, ValueError) as error:  # As words that are too long, or have a null character.
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(f"cannot run agent {agent.name}: {reason}", hint="its command may read prompt_file") from error
+
+
+@frozen
+class _Left:
+    """What an agent left in its directory, with its keys."""
+
+    tree: Mapping[str, bytes]
+    odd: tuple[str, ...]
+    """Paths of what is no regular file."""
+    trajectory: str
+    unread: str
+    """Why the copy was not read, and the tree is that from before; else empty."""
+
+
+def _left(home: Path, before: Tree) -> _Left:
+    """Read an agent's directory."""
+    trajectory = _text_of(home / "scratch" / "trajectory.json")
+    try:
+        tree, odd = read_working_copy(home / "code")
+    except BadInput:
+        return _Left(dict(before), (), trajectory, "it left no working directory, or too much in it")
+    return _Left(tree, odd, trajectory, "")
+
+
+def _worked(agent: AgentCommand, before: Tree, ended: Ended, left: _Left, redactions: Sequence[Redaction]) -> Worked:
+    """Return what is kept of an attempt, without keys."""
     output = redacted(ended.output.decode(errors="replace"), redactions)
     usage = usage_in(output, agent)
-    ending, reason = _ending(ended, agent, usage, unread)
-    named = {path for path in left if redacted(path, redactions) != path}
+    ending, reason = _ending(ended, agent, usage, left.unread)
+    named = {path for path in left.tree if redacted(path, redactions) != path}
     return Worked(
         ending,
         redacted(reason, redactions),
         ended.seconds,
         usage,
         {
-            path: content if tree.get(path) == content else _without_keys(content, redactions)
-            for path, content in left.items()
+            path: content if before.get(path) == content else _without_keys(content, redactions)
+            for path, content in left.tree.items()
             if path not in named
         },
-        tuple(sorted(redacted(path, redactions) for path in {*odd, *named})),
+        tuple(sorted(redacted(path, redactions) for path in {*left.odd, *named})),
         output,
         redacted(ended.complaint.decode(errors="replace"), redactions),
-        redacted(trajectory, redactions),
+        redacted(left.trajectory, redactions),
     )
 
 

@@ -9,6 +9,8 @@ plain data and are compared by the workload's `equal` in a sandbox that sees no 
 from __future__ import annotations
 
 import ast
+import math
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +20,7 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from gce.adapters.performance.trees import BadTree, prepare_tree
+from gce.adapters.sandboxes.container import Container
 from gce.adapters.sandboxes.inside import TIMES
 from gce.adapters.sandboxes.pool import PATIENCE
 from gce.adapters.sandboxes.process import Role, SandboxProcess, Silent, Start
@@ -58,6 +61,20 @@ _EQUAL = """
 
 def __gce_equal__(a, b):
     return equal(a, b) is True
+"""
+_MOST_PRINTED = 2**20
+"""Bytes of what `accuracy_command` prints."""
+_ACCURACY = f"""
+
+def __gce_accuracy__(words):
+    import os, subprocess, sys
+    words = [sys.executable if word in ("python", "python3") else word for word in words]
+    own = os.environ | {{"PYTHONPATH": __gce_code__}}
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(words, stdin=null, stdout=pipe, stderr=null, cwd="/tmp", env=own) as process:
+        said = process.stdout.read({_MOST_PRINTED})
+        process.stdout.close()
+    return [process.returncode, said[-200:].decode("utf-8", "replace")]
 """
 _FAULTS: Mapping[str, str] = {
     "L": "was not loaded",
@@ -121,8 +138,10 @@ class Measuring:
     def __init__(self, start: Start) -> None:
         self._start = start
 
-    def check(self) -> Timing:
+    def check(self, image: str = "") -> Timing:
         """Run half a second of work in a child process in a sandbox, and return its timing as seen from outside.
+
+        `image` is a task's, empty for none.
 
         Raises:
             BadInput: the sandbox does not start, or does not see that time.
@@ -131,7 +150,7 @@ class Measuring:
             tree = Path(home, "code")
             tree.mkdir(mode=0o755)
             try:
-                version = self._version("self-test", _SELF_TEST, tree, stack)
+                version = self._version("self-test", evolve(_SELF_TEST, image=image), tree, stack)
                 _, timing = _timed(version, _SELF_TEST, 0)
             except _Faulty as fault:
                 raise BadInput(f"the sandbox's self-test {fault}") from fault
@@ -174,7 +193,9 @@ class Measuring:
                     versions[name] = self._version(name, task, home / name, stack)
                 judge = self._judge(task, stack)
                 self._check(task, versions, judge, seed)
-                return self._measured(task, versions, judge, seed, rule, on_round)
+                accuracy = self._accuracies(task, {name: home / name for name in trees})
+                found = self._measured(task, versions, judge, seed, rule, on_round)
+                return evolve(found, accuracy=accuracy)
             except _Faulty as fault:
                 return Comparison(task.name, "incorrect", fault=str(fault))
 
@@ -207,10 +228,15 @@ class Measuring:
         on_path: bool = False,
     ) -> SandboxProcess:
         """Start a sandbox and give it its job; ended with `stack`."""
+        start = self._start
+        if isinstance(start, Container):
+            start = start.of(task.image, task.memory_mb)
+        elif task.image:
+            raise BadInput(f"{task.name} runs in the image {task.image}", hint="give {runner} docker or podman")
         for tried in range(1, _STARTS + 1):
             process: SandboxProcess | None = None
             try:
-                process = self._start(((str(tree), CODE),) if tree else ())
+                process = start(((str(tree), CODE),) if tree else ())
                 preamble = f"__gce_code__ = {process.path_of(CODE)!r}\n"
                 preamble += "import sys\nsys.path.insert(0, __gce_code__)\n" if on_path else ""
                 memory = task.memory_mb * 2**20
@@ -246,6 +272,39 @@ class Measuring:
                         raise _Faulty(f"{test} returned another value than on the base")
         for number in range(CHECKED):
             self._round(task, versions, judge, key(seed, "equal", number), list(versions))
+
+    def _accuracies(self, task: PerformanceTask, trees: Mapping[str, Path]) -> dict[str, float]:
+        """Return what the task's `accuracy_command` prints for each version; _Faulty where one falls too far."""
+        found: dict[str, float] = {}
+        for name, tree in trees.items() if task.accuracy_command else ():
+            with _blamed(name, task), ExitStack() as stack:
+                found[name] = self._accuracy(task, tree, stack)
+                if found["base"] - found[name] > task.accuracy_tolerance * (1 + 1e-9):
+                    raise _Faulty(
+                        f"has the accuracy {found[name]:g}, the base {found['base']:g}: it may fall by at most "
+                        f"{task.accuracy_tolerance:g}"
+                    )
+        return found
+
+    def _accuracy(self, task: PerformanceTask, tree: Path, stack: ExitStack) -> float:
+        longer = evolve(task, seconds=task.accuracy_seconds)
+        sandbox = self._sandbox(tree, "candidate", longer, _ACCURACY, "__gce_accuracy__", stack)
+        try:
+            letter, said = _say(sandbox, longer.seconds, "")
+            if letter == "V":
+                letter, said = _say(sandbox, longer.seconds, to_text([shlex.split(task.accuracy_command)]))
+        except Silent as silent:
+            raise _Faulty(f"accuracy_command {_SILENCES.get(silent.status, silent.status)}") from silent
+        if letter != "V":
+            raise _Faulty(f"accuracy_command {_FAULTS.get(letter, 'broke the protocol')}: {_as_said(letter, said)}")
+        try:
+            status, printed = from_text(said)
+            number = float(printed.strip().rpartition("\n")[2])
+        except (NotPlain, ValueError, TypeError, LookupError, AttributeError):
+            status, number = -1, math.nan
+        if status != 0 or not math.isfinite(number):
+            raise _Faulty("accuracy_command failed, or the last line that it printed is no number")
+        return number
 
     def _measured(
         self,
@@ -325,7 +384,7 @@ def _called(sandbox: SandboxProcess, task: PerformanceTask, text: str, what: str
         raise _Faulty(f"{what} {_SILENCES.get(silent.status, silent.status)}") from silent
     times, value = said[:TIMES], said[TIMES:]
     if letter != "V":
-        shown = "".join(sign if sign.isprintable() else "?" for sign in _exception(letter, value)[:_MOST_SAID])
+        shown = _as_said(letter, value)
         raise _Faulty(f"{what} {_FAULTS.get(letter, 'broke the protocol')}{': ' if shown else ''}{shown}")
     try:
         if len(times) != TIMES or not times.isdecimal():
@@ -346,6 +405,11 @@ def _judged(judge: SandboxProcess, task: PerformanceTask, base: str, text: str) 
         raise _Faulty(f"returned a value at which the workload's equal {said}") from silent
     if found != ("V", "true"):
         raise _Faulty("returned another value than the base")
+
+
+def _as_said(letter: str, text: str) -> str:
+    """Return what a program raised, as it can be shown."""
+    return "".join(sign if sign.isprintable() else "?" for sign in _exception(letter, text)[:_MOST_SAID])
 
 
 def _exception(letter: str, text: str) -> str:

@@ -6,6 +6,7 @@
     tasks/NAME/              base/, human/, prompt.md, prepared.json
     items/TASK/AGENT/N/      attempt.json, patch.json, patch.diff, stdout.txt, stderr.txt, trajectory.json
     measured/TASK/AGENT/N.json
+    judged/JUDGE/TASK/AGENT/N.json
 
 A folder or a file appears whole or not at all, so that a process that is killed loses the item in work at most.
 Contents are plain data: what they mean is not known here.
@@ -131,12 +132,29 @@ class RunFolder:
 
     def keep_measured(self, item: str, found: Any) -> None:
         """Write what was measured of an attempt."""
-        path = self._measured(item)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, _json(found).encode())
+        self._write(self._measured(item), found)
+
+    def judges(self) -> list[str]:
+        """Return the names of judges that have judged something, sorted."""
+        return sorted(each.name for each in self.path.glob("judged/*") if each.is_dir())
+
+    def judged(self, judge: str, item: str) -> Any | None:
+        """Return what a judge said of an attempt; None before that."""
+        return self._found(self._judged(judge, item))
+
+    def keep_judged(self, judge: str, item: str, found: Any) -> None:
+        """Write what a judge said of an attempt."""
+        self._write(self._judged(judge, item), found)
 
     def _measured(self, item: str) -> Path:
         return self.path / "measured" / f"{item}.json"
+
+    def _judged(self, judge: str, item: str) -> Path:
+        return self.path / "judged" / judge / f"{item}.json"
+
+    def _write(self, path: Path, found: Any) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, _json(found).encode())
 
     def _found(self, path: Path) -> Any | None:
         return self._read(path) if path.is_file() else None

@@ -183,7 +183,9 @@ class SandboxProcess:
         os.set_blocking(self._process.stderr.fileno(), False)
         with contextlib.suppress(OSError):
             said = os.read(self._process.stderr.fileno(), 2**16).decode("utf-8", "replace").split("\n")
-            return next((line.strip()[:300] for line in reversed(said) if line.strip()), "it said nothing")
+            # Container engines end with a reference to their option --help.
+            lines = [line.strip()[:300] for line in said if line.strip() and "--help" not in line]
+            return (lines or ["it said nothing"])[-1]
         return "it said nothing"
 
     def _read(self, size: int) -> bytes:

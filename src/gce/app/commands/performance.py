@@ -116,7 +116,7 @@ def _admit(arguments: argparse.Namespace) -> int:
     for _, task in tasks:
         if not unfinished(task):
             check_sources(task)
-    measuring = find_measuring(arguments.runner)
+    measuring = find_measuring(arguments.runner, [task for _, task in tasks])
     count = counting(arguments.instructions)
     refused = 0
     said: list[Any] = []
@@ -154,8 +154,9 @@ def _progress(task: str) -> Callable[[str, Round], None]:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    measuring = find_measuring(arguments.runner)
-    timing = measuring.check()
+    tasks = [task for _, task in find_tasks(arguments.dir)] if arguments.dir else []
+    image = next((task.image for task in tasks if task.image), "")
+    timing = find_measuring(arguments.runner, tasks).check(image)
     if arguments.json:
         put_json(to_plain(timing))
     else:

@@ -21,7 +21,7 @@ from gce.domain.performance.agents import CONTROLS, PRESETS, AgentCommand
 from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput, one_line
 
-__all__ = ["Item", "ModelAgent", "Plan", "PlannedTask", "open_plan", "plan", "read_agents"]
+__all__ = ["Item", "ModelAgent", "Plan", "PlannedTask", "model_name", "open_plan", "plan", "read_agents"]
 
 _MOST_BYTES = 1 << 20
 _MOST_REPEATS = 1000
@@ -132,7 +132,7 @@ def plan(
             f"{', '.join(CONTROLS)} always run"
         )
     chosen = agents or (list(read_agents(agents_file)) if agents_file else [])
-    loops = tuple(ModelAgent(_name_of(model), model) for model in models)
+    loops = tuple(ModelAgent(model_name(model, "loop"), model) for model in models)
     try:
         made = Plan(
             tasks=tuple(planned),
@@ -206,9 +206,9 @@ def _check_costs(made: Plan) -> None:
         )
 
 
-def _name_of(model: str) -> str:
-    """Return a name of at most 40 characters, which is different for different models."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", f"loop-{model}").strip("-")
+def model_name(model: str, role: str) -> str:
+    """Return a name of at most 40 characters for a model in a role, which is different for different models."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", f"{role}-{model}").strip("-")
     return name if len(name) <= _MOST_OF_A_NAME else f"{name[:31]}-{sha256(model.encode()).hexdigest()[:8]}"
 
 

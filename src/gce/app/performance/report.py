@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gce.app.performance.judging import judgements
 from gce.app.performance.plans import Plan
 from gce.app.performance.stages import Row, rows_of
 from gce.app.reports.report import Report
@@ -13,6 +14,7 @@ from gce.app.reports.section import Section
 from gce.domain.figures import Figure, Lines, Ratios, Stacks, Table
 from gce.domain.performance.agents import CONTROLS
 from gce.domain.performance.decision import Comparison
+from gce.domain.performance.judging import SCORES, Judged, agreement
 from gce.domain.performance.overlap import GAINS, Quadrant
 from gce.domain.performance.summary import fast_p, geometric_mean, harmonic_mean, speedup
 from gce.domain.statistics import Estimate, mean_of_problems
@@ -31,21 +33,19 @@ _LEAST = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 def performance_report(run: Path) -> Report:
     """Return the report of a run, also of one that goes on; BadInput where there is none."""
     plan, rows = rows_of(run)
-    return Report(f"Performance run {run.name}", performance_sections(plan, rows))
+    return Report(f"Performance run {run.name}", performance_sections(plan, rows, judgements(run)))
 
 
-def performance_sections(plan: Plan, rows: Sequence[Row]) -> tuple[Section, ...]:
-    """Return the sections about the attempts that were measured so far."""
+def performance_sections(
+    plan: Plan, rows: Sequence[Row], judged: Mapping[str, Mapping[str, Judged]]
+) -> tuple[Section, ...]:
+    """Return the sections about the attempts that were measured so far, and what judges said of them, by judge."""
     done = f"{len(rows)} of {len(plan.items)} attempts measured"
     if not rows:
         return (Section("Attempts", (f"{done}.",)),)
-    return (
-        _agents(plan, rows, done),
-        _speed_ups(plan, rows),
-        _quadrants(plan, rows),
-        _costs(plan, rows),
-        _all(plan, rows),
-    )
+    judges = [_judge(name, plan, rows, said) for name, said in judged.items()]
+    shown = (_agents(plan, rows, done), _speed_ups(plan, rows), _quadrants(plan, rows), *judges)
+    return (*shown, _costs(plan, rows), _all(plan, rows))
 
 
 def _agents(plan: Plan, rows: Sequence[Row], done: str) -> Section:
@@ -134,6 +134,36 @@ def _quadrants(plan: Plan, rows: Sequence[Row]) -> Section:
     )
     figure = Stacks("quadrants", "Attempts by target and success", stacks, unit="% of attempts", across="agent")
     return Section("Quadrants", words, (table,), (figure,))
+
+
+def _judge(name: str, plan: Plan, rows: Sequence[Row], said: Mapping[str, Judged]) -> Section:
+    head = ("agent", "judged", "unreadable", "same target", "same approach", "faster, likelihood", *SCORES)
+    cells, compared = [], []
+    for agent in plan.agents:
+        own = [(row, said[row.item.key]) for row in rows if row.item.agent == agent and row.item.key in said]
+        read = [(row, each.judgement) for row, each in own if each.judgement is not None]
+        if agent not in CONTROLS:
+            compared += [(each, row.comparison, row.attempt.overlap.target) for row, each in read]
+        if not own:
+            continue
+        judged = [each for _, each in read]
+        flags = (sum(each.same_target for each in judged), sum(each.same_approach for each in judged))
+        scores = [sum(each.scores[score] for each in judged) for score in SCORES]
+        means = [
+            f"{total / len(judged):.2f}" if judged else "-" for total in (sum(e.speed_up for e in judged), *scores)
+        ]
+        cells.append((agent, *map(str, (len(own), len(own) - len(read), *flags)), *means))
+    found = agreement(compared)
+    same, count = found.target
+    words = (
+        "Means over the patches that a model read beside the human's, without what the agent printed; scores from 0 to "
+        "10. A patch can talk to its judge, and be believed: no verdict and no other figure depends on this.",
+        f"Agreement with what was measured, over {found.n} patches that are no control's. Of two attempts at one task, "
+        f"the faster one has the higher likelihood (0.5 is chance): {_interval(found.order)}. Rank correlation of "
+        f"likelihood and speed-up: {_interval(found.correlation)}. Same target as by names of functions: {same} of "
+        f"{count}. 95 % intervals are of the jackknife over tasks; with one task there are none.",
+    )
+    return Section(f"Soft metrics by {name}", words, (Table(head, tuple(cells)),))
 
 
 def _costs(plan: Plan, rows: Sequence[Row]) -> Section:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gce.app.options import DOLLARS, NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
 from gce.app.performance.drafts import collect_commits, collect_releases
+from gce.app.performance.judging import judge
 from gce.app.performance.plans import plan
 from gce.app.performance.records import export_records, import_records
 from gce.app.performance.report import performance_report
@@ -28,6 +29,7 @@ STAGE_HELP = """\
   plan       write down which agents try which tasks; controls (nothing, human, revert) always do
   prepare    put aside tasks and their trees, so that later changes do not count
   run        make the attempts and measure them; goes on where it was stopped
+  judge      a model (--model) reads the patches beside the human's: soft metrics, which decide nothing
   report     tables, and a page with figures
   collect    candidates from a repository's history, or from releases of a package, as drafts of tasks
   import     records of ISO-Bench or GSO as drafts of tasks
@@ -39,6 +41,7 @@ STAGE_EXAMPLES = """\
   gce performance plan tasks/ --out runs/p --agents-file agents.toml --all-stages
   gce performance prepare runs/p                     put aside tasks, trees and prompts
   gce performance run runs/p                         attempts and measurements; goes on where it was stopped
+  gce performance judge runs/p --model openai:gpt-5  optional
   gce performance report runs/p                      a table, and the page runs/p/report.html
   gce performance collect ~/src/sympy --out drafts/  commits about speed; complete the drafts, then validate them
   gce performance collect --releases more-itertools==10.4.0,10.5.0 --out drafts/
@@ -48,8 +51,8 @@ STAGE_EXAMPLES = """\
 
 
 def add_stage_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of plan, prepare, run, report, collect, import and export."""
-    group = parser.add_argument_group("agents and runs (plan, run, report, collect, import, export)")
+    """Add the options of plan, prepare, run, judge, report, collect, import and export."""
+    group = parser.add_argument_group("agents and runs (plan, run, judge, report, collect, import, export)")
     group.add_argument("--out", type=PATH, help="folder or file to write")
     group.add_argument(
         "--agents",
@@ -61,7 +64,11 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--agents-file", type=PATH, metavar="FILE", help="TOML file with a table [agents.NAME] for each")
     group.add_argument(
-        "--model", type=NAMES, default=(), metavar="NAME,...", help="models that edit in a plain loop (default: none)"
+        "--model",
+        type=NAMES,
+        default=(),
+        metavar="NAME,...",
+        help="models that edit in a plain loop, or that judge (default: none)",
     )
     group.add_argument("--turns", type=_TURNS, default=8, help="replies of a model in its loop (default 8)")
     group.add_argument("--max-tokens", type=TOKENS, default=4096, help="tokens of one reply (default 4096)")
@@ -120,6 +127,15 @@ def _run(arguments: argparse.Namespace) -> int:
     return _said(arguments, {"measured": count}, f"{count} attempts measured now", following=following)
 
 
+def _judge(arguments: argparse.Namespace) -> int:
+    if not arguments.model:
+        raise BadInput("a judge is a model, and none is given", hint="name it with {model}")
+    found = {model: judge(_only(arguments), model) for model in arguments.model}
+    said = {model: {"judged": count, "unreadable": unread} for model, (count, unread) in found.items()}
+    lines = [f"{model}: {count} patches judged now, {unread} unreadable" for model, (count, unread) in found.items()]
+    return _said(arguments, said, *lines, following="gce performance report {paths[0]}")
+
+
 def _report(arguments: argparse.Namespace) -> int:
     return _show(_only(arguments), arguments)
 
@@ -169,12 +185,12 @@ def _export(arguments: argparse.Namespace) -> int:
     return _said(arguments, {"records": count}, f"{count} records in {arguments.out}")
 
 
-def _said(arguments: argparse.Namespace, plain: Any, line: str, *, following: str | None = None) -> int:
-    """Print what was done, as JSON or as a line with the next command behind it."""
+def _said(arguments: argparse.Namespace, plain: Any, *lines: str, following: str | None = None) -> int:
+    """Print what was done, as JSON or as lines with the next command behind it."""
     if arguments.json:
         put_json(plain, indent=1)
     else:
-        put(line)
+        put(*lines)
         arguments.following = following
     return 0
 
@@ -197,6 +213,7 @@ STAGES: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "plan": _plan,
     "prepare": _prepare,
     "run": _run,
+    "judge": _judge,
     "report": _report,
     "collect": _collect,
     "import": _import,

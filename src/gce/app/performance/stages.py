@@ -108,7 +108,8 @@ def run(run: Path, *, measures: Compares | None = None) -> int:
             raise BadInput(f"agents are run in a sandbox, and it does not work here: {reason}")
         if plan.commands and not isolated:
             put(f"warning: runner {UNSAFE}: agents run WITHOUT A SANDBOX, with your rights", error=True)
-        work = _Work(folder, plan, measures or find_measuring(plan.runner), isolated)
+        tasks = [prepared_subject(run, task.name).task for task in plan.tasks]
+        work = _Work(folder, plan, measures or find_measuring(plan.runner, tasks), isolated)
         failures = []
         for number, item in enumerate(missing, 1):
             if work.is_over(item):

@@ -25,6 +25,8 @@ PAGE_BEGINS = (
 MARKDOWN_BEGINS = "<!-- gce report -->"
 MOST_BYTES = 3_000_000
 """Of a page, where its figures and tables leave that to the transcripts."""
+_MOST_BESIDE = 8
+"""Columns of a table that figures stand beside on a wide screen; one with more needs the width for itself."""
 STYLE = """\
 :root { color-scheme: light dark; --ink: #1a1a1a; --page: #fff; --faint: #6b6b6b; --line: #ddd; --band: #f5f5f5;
   --right: #1b7a34; --wrong: #b3261e; --odd: #8a5a00; --mark: #ffe08a }
@@ -121,7 +123,8 @@ def _part(number: int, section: Section, svg: Callable[[Figure], str]) -> str:
         f"<details><summary>data</summary>{_table(figure.table)}</details></figure>\n"
         for figure in section.figures
     )
-    both = " both" if tables and figures else ""
+    narrow = all(len(table.head) <= _MOST_BESIDE for table in section.tables)
+    both = " both" if tables and figures and narrow else ""
     rows = f'<div class="tables">\n{tables}</div>\n' if tables else ""
     grid = f'<div class="figures">\n{figures}</div>\n' if figures else ""
     title = f"<h2>{_shown(section.title)}</h2>"

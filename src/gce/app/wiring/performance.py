@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -57,13 +57,16 @@ def _write_tree(directory: Path, source: Source, target: Path) -> None:
     write_tree(source, directory, cache_of_wheels(), target)
 
 
-def find_measuring(runner: str = AUTO) -> Measuring:
+def find_measuring(runner: str = AUTO, tasks: Iterable[PerformanceTask] = ()) -> Measuring:
     """Return what compares versions of code, in the first sandbox that works here and passes `Measuring.check`.
+
+    It does so in the images of all tasks.
 
     Raises:
         BadInput: there is none.
     """
-    name, reasons = first_sandbox(runner, _why_not)
+    images = sorted({task.image for task in tasks}) or [""]
+    name, reasons = first_sandbox(runner, partial(_why_not, images=images))
     if name:
         return _measuring(name)
     raise BadInput(
@@ -78,12 +81,15 @@ def _measuring(name: str) -> Measuring:
     return Measuring(start_unsafe_local if name == UNSAFE else SANDBOXES[name])
 
 
-def _why_not(name: str) -> str:
+def _why_not(name: str, images: Iterable[str]) -> str:
     """Return why nothing can be measured in a sandbox; empty if it can."""
-    try:
-        reason = "" if name == UNSAFE else why_not(name)
-        if not reason:
-            _measuring(name).check()
-    except BadInput as error:
-        return str(error)
-    return reason
+    for image in images:
+        try:
+            reason = "" if name == UNSAFE else why_not(name, image)
+            if not reason:
+                _measuring(name).check(image)
+        except BadInput as error:
+            reason = str(error)
+        if reason:
+            return reason
+    return ""

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from gce.adapters.sandboxes.bubblewrap import start_bubblewrap
+from gce.adapters.sandboxes.container import Container
 from gce.adapters.sandboxes.namespaces import start_namespaces
 from gce.adapters.sandboxes.pool import RunnerPool
 from gce.adapters.sandboxes.process import Start
@@ -36,6 +37,7 @@ UNSAFE = "unsafe-local"
 SANDBOXES: Mapping[str, Start] = {
     "bubblewrap": start_bubblewrap,
     "namespaces": start_namespaces,
+    **{engine: Container(engine) for engine in ("docker", "podman")},
 }
 """Sandboxes by name, the best first."""
 RUNNERS = (AUTO, *SANDBOXES, UNSAFE)
@@ -48,9 +50,11 @@ def works(what):
     except OSError:
         return False
     return True
+def listed(path):
+    return os.listdir(path) if os.path.isdir(path) else []
 def probe():
     return [
-        os.path.exists("/proc/1"),
+        any(name.isdigit() and int(name) not in (os.getpid(), os.getppid()) for name in listed("/proc")),
         works(lambda: os.mkdir("/usr/lib/gce-probe")),
         works(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(("192.0.2.1", 53))),
         works(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
@@ -73,9 +77,14 @@ def add_runner(parser: Any) -> None:
     parser.add_argument("--runner", type=kind, choices=RUNNERS, default=AUTO, help=f"{RUNNER_HELP} (default {AUTO})")
 
 
-def why_not(name: str) -> str:
-    """Return why a sandbox does not work on this machine; empty if it works."""
-    with RunnerPool(SANDBOXES[name], workers=1) as pool:
+def why_not(name: str, image: str = "") -> str:
+    """Return why a sandbox does not work on this machine, with this image if it is one that runs images; else empty."""
+    start = SANDBOXES[name]
+    if image:
+        if not isinstance(start, Container):
+            return f"runs no images, and a task needs {image}"
+        start = start.of(image)
+    with RunnerPool(start, workers=1) as pool:
         (evidence,) = pool.run([Execution(_PROBE, "probe", (to_text([]),))])
     (outcome,) = evidence.outcomes
     if outcome.status == "returned":

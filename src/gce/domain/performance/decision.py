@@ -12,13 +12,13 @@ Discrete sequential boundaries for clinical trials, Biometrika 70:659, with spen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import comb, exp, log
 from statistics import median
 from typing import Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
 from gce.domain.statistics import Estimate
 
@@ -129,6 +129,8 @@ class Comparison:
     """Why the candidate is incorrect."""
     instructions: Instructions | None = None
     """None where they were not counted."""
+    accuracy: Mapping[str, float] = field(factory=dict)
+    """What the task's `accuracy_command` printed, by version of the code; empty without one."""
 
     @property
     def reward(self) -> float:

@@ -7,13 +7,24 @@ inside the task. Knows no files and no index.
 from __future__ import annotations
 
 import re
+import shlex
 from fnmatch import fnmatchcase
+from typing import Any
 
 from attrs import field, frozen, validators
 
 __all__ = ["PerformanceTask", "Pin", "Record", "Source", "is_allowed"]
 
 _name = validators.matches_re(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+def _shell_words(_record: Any, _attribute: Any, command: str) -> None:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"cannot read the command {command!r:.200}: {error}") from error
+    if command and not words:
+        raise ValueError(f"expected a command, got {command!r:.200}")
 
 
 @frozen
@@ -63,9 +74,6 @@ class Record:
     commit_message: str = ""
     setup_commands: tuple[str, ...] = ()
     install_commands: tuple[str, ...] = ()
-    accuracy_command: str = ""
-    """For serving code: prints an accuracy, which may fall by at most `accuracy_tolerance`."""
-    accuracy_tolerance: float = 0.01
 
 
 @frozen(kw_only=True)
@@ -90,6 +98,15 @@ class PerformanceTask:
     """Limit on the processor time of one call of `run`."""
     memory_mb: int = field(default=2048, validator=validators.ge(64))
     """Limit on the address space of one process, in MiB."""
+    image: str = field(default="", validator=validators.matches_re(r"([A-Za-z0-9][\w.:/@-]*)?"))
+    """Image of a container engine that the code runs in; empty for none."""
+    accuracy_command: str = field(default="", validator=_shell_words)
+    """For serving code: words as a shell would split them, though none runs; the last line of what it prints is a
+    number. Run for base and candidate with the code on PYTHONPATH, in the sandbox that measures; empty for none."""
+    accuracy_tolerance: float = field(default=0.01, validator=validators.ge(0.0))
+    """By how much the candidate's number may be below the base's."""
+    accuracy_seconds: int = field(default=600, validator=validators.ge(1))
+    """Limit on the processor time of each process of that command."""
     record: Record = Record()
 
     def __attrs_post_init__(self) -> None:
