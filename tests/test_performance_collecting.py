@@ -95,7 +95,7 @@ def test_a_draft_is_refused_by_admit_and_a_completed_one_is_a_task(
 ) -> None:
     (name,) = collect_commits(repository, tmp_path / "drafts", match=None, most=5)
     place = tmp_path / "drafts" / name
-    monkeypatch.setattr("gce.app.commands.performance.find_measuring", lambda _: None)
+    monkeypatch.setattr("gce.app.commands.performance.find_measuring", lambda *_: None)
     assert cli.main(["performance", "admit", str(place), "--json"]) == 1
     (found,) = json.loads(capsys.readouterr().out)
     assert found["reasons"][0].startswith("to be written: workload.py: setup") and found["measured"] is None
