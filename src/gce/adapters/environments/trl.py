@@ -15,18 +15,17 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-import sys
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gce.adapters.datasets.question_files import read_rows
 from gce.adapters.environments.foreign import LIMITS, Given, Open, described, limits_of, listed_task
+from gce.adapters.environments.places import place_of
 from gce.domain.tasks.task import Task
-from gce.errors import BadInput, one_line
+from gce.errors import BadInput
 
-__all__ = ["load", "open_task", "place_of"]
+__all__ = ["load", "open_task"]
 
 OPTIONS = (*LIMITS, "low", "high", "admit_at", "answer", "varies")
 
@@ -64,28 +63,6 @@ def _with_answer(row: Any, column: str) -> Any:
     if column == "answer" or not isinstance(row, Mapping) or column not in row:
         return row
     return {**row, "answer": row[column]}
-
-
-def place_of(module: str, what: str) -> tuple[list[Path], list[Path]]:
-    """The file or the package of a module, found without running it, and the directory to import it from.
-
-    Nothing else of that directory is shown to the worker. Both are empty for what is installed.
-    """
-    top = module.partition(".")[0]
-    sys.path.insert(0, "")
-    try:
-        spec = find_spec(top)
-    except (ImportError, ValueError) as error:
-        raise BadInput(f"{what}: cannot find module {top!r}: {one_line(error)}") from error
-    finally:
-        sys.path.remove("")
-    if spec is None or spec.origin is None:
-        raise BadInput(f"{what}: no module {top!r} in this directory or among the installed packages")
-    origin = Path(spec.origin).absolute()
-    place = origin.parent if spec.submodule_search_locations else origin
-    if {"site-packages", "dist-packages"} & {*place.parts} or origin.is_relative_to(sys.base_prefix + "/lib"):
-        return [], []
-    return [place], [place.parent]
 
 
 def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:

@@ -56,6 +56,8 @@ class TaskExport:
             "MAX_TOKENS": str(self.max_tokens),
             "SIZES": ", ".join(f"{len(each):,} {split}" for split, each in self.problems.items()),
             "SPLITS": json.dumps(list(self.problems)),
+            "SPLIT_NAMES": ", ".join(self.problems),
+            "FIRST_SPLIT": json.dumps(next(iter(self.problems))),
         }
 
     def rows(self, split: Split) -> list[dict[str, Any]]:
