@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gce.errors import BadInput, one_line
 
-__all__ = ["beside", "place_of"]
+__all__ = ["beside", "named_files", "place_of"]
 
 READ = frozenset(
     {".csv", ".gz", ".json", ".jsonl", ".md", ".ndjson", ".parquet", ".py", ".tsv", ".txt", ".yaml", ".yml", ".xml"}
@@ -28,11 +28,21 @@ def beside(path: Path, named: str, what: str) -> tuple[Path, list[Path]]:
     if not path.is_file():
         raise BadInput(f"{what}: no file {str(path)!r}")
     found = path.resolve()
-    more = [found.parent / each for each in named.split(",") if each]
-    if missing := [each for each in more if not each.exists()]:
-        raise BadInput(f"{what}: no file or directory {str(missing[0])!r}")
+    more = named_files(named, found.parent, what)
     read = [each for each in sorted(found.parent.iterdir()) if each.suffix in READ and each.is_file()]
     return found, [found, *read, *more]
+
+
+def named_files(named: str, place: Path, what: str) -> list[Path]:
+    """Files and directories that are named by paths from `place`, separated by commas.
+
+    Raises:
+        BadInput: there is none of one name.
+    """
+    found = [place / each for each in named.split(",") if each]
+    if missing := [each for each in found if not each.exists()]:
+        raise BadInput(f"{what}: no file or directory {str(missing[0])!r}")
+    return found
 
 
 def place_of(module: str, what: str) -> tuple[list[Path], list[Path]]:

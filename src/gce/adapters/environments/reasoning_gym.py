@@ -3,7 +3,8 @@
 Preset `default` has one tier, the generator's own configuration with the options given; preset `curriculum` has the
 levels of its difficulty curriculum that the generator accepts. A problem is drawn by an index or a seed of its own, so
 that it does not depend on others. Splits follow from the digest of question and answer. The option `module` names a
-module that registers a generator of one's own when it is imported; all others are those of the configuration.
+module that registers a generator of one's own when it is imported, and `files` what else that module may import or
+read; all others are those of the configuration.
 
 Format: https://github.com/open-thought/reasoning-gym, 0.1.25: `create_dataset`, entries of question, answer and
 metadata, `score_answer(answer, entry)` in [0, 1].
@@ -18,10 +19,11 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from gce.adapters.environments.foreign import LIMITS, Given, Open, described, drawn_task, limits_of
-from gce.adapters.environments.places import place_of
+from gce.adapters.environments.places import named_files, place_of
 from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput, MissingExtra
@@ -46,11 +48,12 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     """
     if find_spec("reasoning_gym") is None:
         raise MissingExtra("reasoning-gym", "reasoning-gym")
-    config = {name: value for name, value in given.options.items() if name not in (*LIMITS, "module")}
+    config = {name: value for name, value in given.options.items() if name not in (*LIMITS, "module", "files")}
     module = str(given.options.get("module", ""))
     if reserved := sorted(config.keys() & {"seed", "size"}):
         raise BadInput(f"{given.text}: problems are drawn one by one: leave out {reserved[0]}")
     files, path = place_of(module, given.text) if module else ([], [])
+    files = [*files, *named_files(str(given.options.get("files", "")), Path.cwd(), given.text)]
     arguments = {"name": given.name, "config": config, "module": module}
     scorers = open_scorers(__name__, arguments, files=files, path=path, limits=limits_of(given))
     facts = described(given, scorers)

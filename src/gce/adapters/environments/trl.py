@@ -5,7 +5,8 @@ and returns a list of one number; it may be async. Where prompts are lists of me
 that `gce.task` reads is a data set; TRL itself is not needed.
 
 Options: `low` and `high`, between which rewards are (0 and 1); `admit_at`, from which on an answer is right (`high`);
-`answer`, the column with the known answer; `varies=true` for rewards that differ from call to call.
+`answer`, the column with the known answer; `files`, what else the function may import or read, from here on, separated
+by commas; `varies=true` for rewards that differ from call to call.
 
 Format: https://huggingface.co/docs/trl/grpo_trainer, "Using a custom reward function", TRL 1.16.
 """
@@ -21,13 +22,13 @@ from typing import Any
 
 from gce.adapters.datasets.question_files import read_rows
 from gce.adapters.environments.foreign import LIMITS, Given, Open, described, limits_of, listed_task
-from gce.adapters.environments.places import place_of
+from gce.adapters.environments.places import named_files, place_of
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput
 
 __all__ = ["load", "open_task"]
 
-OPTIONS = (*LIMITS, "low", "high", "admit_at", "answer", "varies")
+OPTIONS = (*LIMITS, "files", "low", "high", "admit_at", "answer", "varies")
 
 
 def open_task(given: Given, open_scorers: Open) -> Task:
@@ -43,6 +44,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
         raise BadInput(f"expected trl:MODULE:FUNCTION@DATA, got {given.text!r}")
     rows = [_with_answer(row, options.get("answer", "answer")) for row in read_rows(Path(data))]
     files, path = place_of(module, given.text)
+    files = [*files, *named_files(str(options.get("files", "")), Path.cwd(), given.text)]
     arguments = {"module": module, "function": attribute}
     scorers = open_scorers(__name__, arguments, files=files, path=path, limits=limits_of(given))
     described(given, scorers)
