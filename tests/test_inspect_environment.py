@@ -60,7 +60,7 @@ def test_a_choice_that_is_not_made_is_unreadable() -> None:
     found = functions("picks")
     assert found["describe"]()["way"] == "ANSWER: {}"
     assert "A) 1\nB) 2\nC) 3" in found["row"](1, "{}")["prompt"][0]["content"]
-    right, wrong, unread = scores(found, "ANSWER: A", "ANSWER: B", "no idea")
+    right, wrong, unread = scores(found, "ANSWER: A", "ANSWER: B", "")
     assert (right, wrong) == (1.0, 0.0)
     assert set(unread) == {"unreadable"}
 
@@ -85,6 +85,7 @@ def test_one_of_several_scorers_and_values_is_chosen() -> None:
         ("match", "returned"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of tenacity, in what inspect_ai does before it refuses.
 def test_what_cannot_be_served_says_so(task: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         functions(task)["describe"]()

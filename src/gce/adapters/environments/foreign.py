@@ -179,6 +179,6 @@ def _unless_unreadable(found: Any, label: str) -> Any:
             0.0,
             label,
             "1",
-            violations=(Violation("missing-answer", found["unreadable", "way_to_write"]),),
+            violations=(Violation("missing-answer", found["unreadable"]),),
         )
     return found

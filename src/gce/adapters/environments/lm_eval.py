@@ -127,7 +127,7 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
     def accepted(way: str, place: int) -> bool:
         document, _ = documents[place]
         answer = way.format(_target(task, document))
-        return score(answer, {"document": place, "digest": _digest(task, document)}) == 1.0
+        return bool(score(answer, {"document": place, "digest": _digest(task, document)}) == 1.0)
 
     def describe() -> dict[str, Any]:
         return {

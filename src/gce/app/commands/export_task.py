@@ -11,7 +11,7 @@ from gce.app.terminal import put, put_json
 from gce.app.wiring.files import whole_folder
 from gce.app.wiring.tasks import TASK_HELP, find_preset, find_task
 from gce.domain.problems import Problem, Split
-from gce.domain.tasks.source import SPLITS, ProblemSource
+from gce.domain.tasks import ProblemSource
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput
 
@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _problems(task: Task, preset: str, count: int, seed: int) -> dict[Split, tuple[Problem, ...]]:
     """Up to `count` problems of each tier by split; tiers that are held out have none for training."""
     source = ProblemSource(task)
+    splits: tuple[Split, ...] = ("train", "dev", "test")
     found = {
         split: tuple(
             problem
@@ -77,9 +78,9 @@ def _problems(task: Task, preset: str, count: int, seed: int) -> dict[Split, tup
             if not (split == "train" and tier.held_out)
             for problem in source.first(preset, tier.name, split, count, seed=seed)
         )
-        for split in SPLITS
+        for split in splits
     }
-    kept: dict[Split, tuple[Problem, ...]] = {split: each for split, each in found.items() if each}
+    kept = {split: each for split, each in found.items() if each}
     if not kept:
         raise BadInput(
             f"task {task.name} has no problems in preset {preset} to export", hint="give {n} a number above 0"
