@@ -1,5 +1,7 @@
 """Tasks of inspect_ai, as users write them, and some that cannot be served."""
 
+from typing import Any
+
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 from inspect_ai.scorer import Score, choice, includes, match, mean, model_graded_qa, scorer
@@ -11,39 +13,39 @@ PICKS = [Sample(input=f"Which is {n}?", choices=[str(n + off) for off in range(3
 
 
 @task
-def sums(most=30):
+def sums(most: int = 30) -> Task:
     ask = [system_message("You add."), prompt_template("{prompt}\nEnd with the number."), generate()]
     return Task(dataset=SUMS[:most], solver=ask, scorer=match(numeric=True))
 
 
 @task
-def picks():
+def picks() -> Task:
     return Task(dataset=PICKS, solver=multiple_choice(), scorer=choice())
 
 
 @task
-def shuffled():
+def shuffled() -> Task:
     return Task(dataset=PICKS, solver=multiple_choice(shuffle=True), scorer=choice())
 
 
 @task
-def graded():
+def graded() -> Task:
     return Task(dataset=SUMS, scorer=model_graded_qa())
 
 
 @task
-def twice():
+def twice() -> Task:
     return Task(dataset=SUMS, solver=[generate(), self_critique()], scorer=match())
 
 
 @task
-def again():
+def again() -> Task:
     return Task(dataset=SUMS, solver=[generate(), generate()], scorer=match())
 
 
 @tool
-def clock():
-    async def execute():
+def clock() -> Any:
+    async def execute() -> str:
         """The hour."""
         return "12"
 
@@ -51,18 +53,18 @@ def clock():
 
 
 @task
-def tools():
+def tools() -> Task:
     return Task(dataset=SUMS, solver=[use_tools(clock()), generate()], scorer=match())
 
 
 @task
-def several():
+def several() -> Task:
     return Task(dataset=SUMS, scorer=[match(), includes()])
 
 
 @scorer(metrics={"length": [mean()], "odd": [mean()]})
-def two_values():
-    async def score(state, target):
+def two_values() -> Any:
+    async def score(state: Any, target: Any) -> Score:
         said = state.output.completion
         return Score(value={"length": min(len(said), 10) / 10, "odd": len(said) % 2})
 
@@ -70,5 +72,5 @@ def two_values():
 
 
 @task
-def values():
+def values() -> Task:
     return Task(dataset=SUMS, scorer=two_values())

@@ -134,12 +134,11 @@ def check_round_trip(framework: Framework, task: Task, count: int) -> None:
     expected, found = judged(graded_sums.SUMS, before), judged(task, after)
     kinds = Counter(each.outcome for each in expected)
     assert all(kinds[each] for each in ("right", "wrong", "unreadable", "failed")), kinds
-    for one, other in zip(expected, found, strict=True):
-        said = (one.completion.text[:60], one.outcome, one.reward, other.outcome, other.reward, other.reason)
-        assert (one.right, one.failed) == (other.right, other.failed), said
-        assert one.reward == other.reward, said
+    for was, now in zip(expected, found, strict=True):
+        said = (was.completion.text[:60], was.outcome, was.reward, now.outcome, now.reward, now.reason)
+        assert (was.right, was.failed, was.reward) == (now.right, now.failed, now.reward), said
         if framework.keeps_unreadable:
-            assert one.outcome == other.outcome, said
+            assert was.outcome == now.outcome, said
 
 
 def test_verdicts_are_the_same_after_a_round_trip(again: tuple[Framework, Task]) -> None:
