@@ -1,3 +1,5 @@
+# The decorators of inspect_ai have no types where it is not installed.
+# mypy: disable-error-code="untyped-decorator"
 """Tasks of inspect_ai, as users write them, and some that cannot be served."""
 
 from typing import Any
