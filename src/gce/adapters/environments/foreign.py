@@ -18,9 +18,10 @@ from gce.adapters.environments.scorers import Limits, ScorerFailed, Scorers
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.own import own_task
 from gce.domain.tasks.task import Task, TaskTier
+from gce.domain.verdicts import Verdict, Violation
 from gce.errors import BadInput, one_line
 
-__all__ = ["Given", "Open", "Opened", "drawn_task", "listed_task", "option"]
+__all__ = ["Given", "Open", "Opened", "drawn_task", "listed_task", "option", "rows_of", "unreadable", "way_to_write"]
 
 
 class Open(Protocol):
@@ -61,8 +62,13 @@ class Given:
 Opened = Callable[[Given, Open], Task]
 """What a framework is: from what was given to the task, by a worker that it starts."""
 
-LIMITS = ("seconds", "wait", "memory", "renew")
+LIMITS = ("seconds", "wait", "loading", "memory", "renew")
 """Options of every framework: see `Limits`; `memory` in MiB."""
+
+WAYS = ("{}", "ANSWER: {}", "Answer: {}", "\\boxed{{{}}}", "<answer>{}</answer>", "#### {}")
+"""How a known answer may have to be written for a scorer to find it."""
+TRIED = 3
+"""Problems that these are tried on."""
 
 
 def limits_of(given: Given) -> Limits:
@@ -98,6 +104,20 @@ def listed_task(given: Given, scorers: Scorers, rows: Iterable[Mapping[str, Any]
     return _made(given, scorers, list(rows), label, **options)
 
 
+def rows_of(given: Given, scorers: Scorers, count: int, *arguments: Any) -> list[Mapping[str, Any]]:
+    """What `row` of the worker returns for each place; a digest that comes again is left out.
+
+    Raises:
+        BadInput: it fails for one.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for place, row in enumerate(scorers.each(["row", place, *arguments] for place in range(count))):
+        if isinstance(row, ScorerFailed):
+            raise BadInput(f"{given.text}: problem {place + 1}: {one_line(row)}") from row
+        found.setdefault(row["digest"], row)
+    return [*found.values()]
+
+
 def drawn_task(
     given: Given,
     scorers: Scorers,
@@ -128,13 +148,37 @@ def _made(
         return ["score", answer, {name: value for name, value in row.items() if name not in unread}]
 
     def reward(answer: str, row: Mapping[str, Any]) -> Any:
-        return scorers.call(*call(answer, row))
+        return _unless_unreadable(scorers.call(*call(answer, row)), label)
 
     def rewards(asked: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterable[Any]:
-        return scorers.each(call(answer, row) for answer, row in asked)
+        return (_unless_unreadable(found, label) for found in scorers.each(call(*each) for each in asked))
 
     try:
         task = own_task(problems, reward, name=label, rewards=rewards, **options)
     except ValueError as error:
         raise BadInput(f"{given.text}: {error}") from error
     return evolve(task, name=given.text)
+
+
+def way_to_write(accepted: Callable[[str, int], bool], count: int) -> str:
+    """The first of `WAYS` that a scorer accepts of the known answers of the first problems; for use in a worker."""
+    tried = range(min(TRIED, count))
+    return next((way for way in WAYS if all(accepted(way, place) for place in tried)), WAYS[0])
+
+
+def unreadable(why: str) -> dict[str, str]:
+    """What `score` of a worker returns of a response that has no answer."""
+    return {"unreadable": why[:300]}
+
+
+def _unless_unreadable(found: Any, label: str) -> Any:
+    """What `score` returned, or the verdict that the response has no answer."""
+    if isinstance(found, Mapping) and isinstance(found.get("unreadable"), str):
+        return Verdict(
+            "unreadable",
+            0.0,
+            label,
+            "1",
+            violations=(Violation("missing-answer", found["unreadable"]),),
+        )
+    return found

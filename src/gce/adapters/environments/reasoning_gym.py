@@ -2,7 +2,9 @@
 
 Preset `default` has one tier, the generator's own configuration with the options given; preset `curriculum` has the
 levels of its difficulty curriculum that the generator accepts. A problem is drawn by an index or a seed of its own, so
-that it does not depend on others. Splits follow from the digest of question and answer.
+that it does not depend on others. Splits follow from the digest of question and answer. The option `module` names a
+module that registers a generator of one's own when it is imported, and `files` what else that module may import or
+read; all others are those of the configuration.
 
 Format: https://github.com/open-thought/reasoning-gym, 0.1.25: `create_dataset`, entries of question, answer and
 metadata, `score_answer(answer, entry)` in [0, 1].
@@ -10,15 +12,18 @@ metadata, `score_answer(answer, entry)` in [0, 1].
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from gce.adapters.environments.foreign import LIMITS, Given, Open, described, drawn_task, limits_of
+from gce.adapters.environments.places import named_files, place_of
 from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput, MissingExtra
@@ -43,10 +48,14 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     """
     if find_spec("reasoning_gym") is None:
         raise MissingExtra("reasoning-gym", "reasoning-gym")
-    config = {name: value for name, value in given.options.items() if name not in LIMITS}
+    config = {name: value for name, value in given.options.items() if name not in (*LIMITS, "module", "files")}
+    module = str(given.options.get("module", ""))
     if reserved := sorted(config.keys() & {"seed", "size"}):
         raise BadInput(f"{given.text}: problems are drawn one by one: leave out {reserved[0]}")
-    scorers = open_scorers(__name__, {"name": given.name, "config": config}, limits=limits_of(given))
+    files, path = place_of(module, given.text) if module else ([], [])
+    files = [*files, *named_files(str(given.options.get("files", "")), Path.cwd(), given.text)]
+    arguments = {"name": given.name, "config": config, "module": module}
+    scorers = open_scorers(__name__, arguments, files=files, path=path, limits=limits_of(given))
     facts = described(given, scorers)
     presets = {"default": ["default"]}
     if facts["levels"]:
@@ -66,6 +75,8 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
     """The generator's functions, in the worker; ValueError where there is no such generator."""
     from reasoning_gym.factory import CURRICULA, DATASETS, create_curriculum
 
+    if arguments.get("module"):
+        importlib.import_module(arguments["module"])
     name, options = arguments["name"], arguments["config"]
     if name not in DATASETS:
         close = [each for each in sorted(DATASETS) if name[:4] in each] or sorted(DATASETS)[:8]

@@ -5,7 +5,8 @@ and returns a list of one number; it may be async. Where prompts are lists of me
 that `gce.task` reads is a data set; TRL itself is not needed.
 
 Options: `low` and `high`, between which rewards are (0 and 1); `admit_at`, from which on an answer is right (`high`);
-`answer`, the column with the known answer; `varies=true` for rewards that differ from call to call.
+`answer`, the column with the known answer; `files`, what else the function may import or read, from here on, separated
+by commas; `varies=true` for rewards that differ from call to call.
 
 Format: https://huggingface.co/docs/trl/grpo_trainer, "Using a custom reward function", TRL 1.16.
 """
@@ -15,20 +16,19 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-import sys
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gce.adapters.datasets.question_files import read_rows
 from gce.adapters.environments.foreign import LIMITS, Given, Open, described, limits_of, listed_task
+from gce.adapters.environments.places import named_files, place_of
 from gce.domain.tasks.task import Task
-from gce.errors import BadInput, one_line
+from gce.errors import BadInput
 
-__all__ = ["load", "open_task", "place_of"]
+__all__ = ["load", "open_task"]
 
-OPTIONS = (*LIMITS, "low", "high", "admit_at", "answer", "varies")
+OPTIONS = (*LIMITS, "files", "low", "high", "admit_at", "answer", "varies")
 
 
 def open_task(given: Given, open_scorers: Open) -> Task:
@@ -44,6 +44,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
         raise BadInput(f"expected trl:MODULE:FUNCTION@DATA, got {given.text!r}")
     rows = [_with_answer(row, options.get("answer", "answer")) for row in read_rows(Path(data))]
     files, path = place_of(module, given.text)
+    files = [*files, *named_files(str(options.get("files", "")), Path.cwd(), given.text)]
     arguments = {"module": module, "function": attribute}
     scorers = open_scorers(__name__, arguments, files=files, path=path, limits=limits_of(given))
     described(given, scorers)
@@ -64,28 +65,6 @@ def _with_answer(row: Any, column: str) -> Any:
     if column == "answer" or not isinstance(row, Mapping) or column not in row:
         return row
     return {**row, "answer": row[column]}
-
-
-def place_of(module: str, what: str) -> tuple[list[Path], list[Path]]:
-    """The file or the package of a module, found without running it, and the directory to import it from.
-
-    Nothing else of that directory is shown to the worker. Both are empty for what is installed.
-    """
-    top = module.partition(".")[0]
-    sys.path.insert(0, "")
-    try:
-        spec = find_spec(top)
-    except (ImportError, ValueError) as error:
-        raise BadInput(f"{what}: cannot find module {top!r}: {one_line(error)}") from error
-    finally:
-        sys.path.remove("")
-    if spec is None or spec.origin is None:
-        raise BadInput(f"{what}: no module {top!r} in this directory or among the installed packages")
-    origin = Path(spec.origin).absolute()
-    place = origin.parent if spec.submodule_search_locations else origin
-    if {"site-packages", "dist-packages"} & {*place.parts} or origin.is_relative_to(sys.base_prefix + "/lib"):
-        return [], []
-    return [place], [place.parent]
 
 
 def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:

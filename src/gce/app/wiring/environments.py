@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.environments import reasoning_gym, trl
+from gce.adapters.environments import inspect_ai, lm_eval, reasoning_gym, trl
 from gce.adapters.environments.foreign import Given, Opened, option
 from gce.adapters.environments.scorers import Limits, Scorers
 from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown
@@ -20,6 +20,8 @@ from gce.errors import BadInput
 __all__ = ["FRAMEWORKS", "FRAMEWORK_HELP", "find_environment", "is_environment"]
 
 FRAMEWORKS: Mapping[str, Opened] = {
+    "inspect": inspect_ai.open_task,
+    "lm-eval": lm_eval.open_task,
     "reasoning-gym": reasoning_gym.open_task,
     "trl": trl.open_task,
 }

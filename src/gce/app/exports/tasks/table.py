@@ -1,0 +1,18 @@
+"""Frameworks that tasks are exported to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gce.app.exports.tasks import inspect_ai, lm_eval, reasoning_gym, trl
+from gce.app.exports.tasks.exported import Exporter
+
+__all__ = ["EXPORTS"]
+
+EXPORTS: Mapping[str, Exporter] = {
+    "inspect": inspect_ai.export,
+    "lm-eval": lm_eval.export,
+    "reasoning-gym": reasoning_gym.export,
+    "trl": trl.export,
+}
+"""Exporters by framework, as `gce export-task --to` takes it."""
