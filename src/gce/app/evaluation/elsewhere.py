@@ -65,7 +65,7 @@ def serve(task: Task) -> None:
     print_here, sys.stdout = sys.stdout, sys.stderr
     source = ProblemSource(task)
     problems = {key: source.redraw(key) for key in dict.fromkeys(key for key, _ in asked)}
-    found = [scores(task.judge(problems[key], Completion(key, text, "stop"))) for key, text in asked]
+    found = [scores(task.judge(problems[key], Completion(key, text, "stop", policy="check"))) for key, text in asked]
     print_here.write(json.dumps(found))
 
 

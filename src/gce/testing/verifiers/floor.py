@@ -145,7 +145,8 @@ def _unearned(bench: Bench, answers: Sequence[Answer]) -> list[float | None] | N
     """Rewards with 0 in place of those that are earned; None where nothing tells what is right.
 
     Without a second judge, a reward is earned where the known answer stands in the response as a word and nothing else
-    does, or where the known answer is the one of most problems on which the response is right: it may mean the same.
+    does, or where the known answer is that of more than half of the problems on which the response is right: it may
+    mean the same.
     """
     if bench.accepts is not None:
         opinions = [bench.says(answer.problem, answer.completion.text) for answer in answers]
@@ -154,7 +155,7 @@ def _unearned(bench: Bench, answers: Sequence[Answer]) -> list[float | None] | N
     if not all(known):
         return None
     right = Counter(own for own, answer in zip(known, answers, strict=True) if answer.right)
-    meaning = max(right, key=right.__getitem__, default="")
+    meaning = next((own for own, count in right.items() if 2 * count > right.total()), "")
     return [
         0.0 if answer.reward and (own == meaning or _says_just(bench, answer, own)) else answer.reward
         for own, answer in zip(known, answers, strict=True)

@@ -1,0 +1,123 @@
+"""Run the panel on a set of verifiers and print its error rates: `python -m attacks.panel tuning`.
+
+See `attacks.panel` for what a set is. Exit status 0 where at least 26 of 30 bugs are found and at most 2 of 50 sound
+verifiers accused, in these proportions; 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from gce.app.evaluation.elsewhere import elsewhere, serve
+from gce.app.own_tasks import task as own_task
+from gce.domain.measurements import Interval
+from gce.domain.statistics import interval
+from gce.domain.tasks import Task
+from gce.testing.verifiers.bench import clipped
+from gce.testing.verifiers.check import TaskReport, check_task
+
+__all__ = ["Row", "error_rate", "run", "task_of"]
+
+MODULES = ("bugs", "sound")
+FOUND = 26 / 30
+ACCUSED = 2 / 50
+
+
+@frozen
+class Row:
+    """What the panel said of one verifier."""
+
+    module: str
+    name: str
+    report: TaskReport
+
+    @property
+    def is_error(self) -> bool:
+        """A bug that was missed, or a sound verifier that was accused."""
+        return self.report.ok == (self.module == "bugs")
+
+    def __str__(self) -> str:
+        said = "nothing was found"
+        if self.report.findings:
+            found = self.report.findings[0]
+            checks = ", ".join(self.report.found)
+            said = f"{checks}; {found.severity}: {found.check}, {found.kind}: {clipped(found.response)}"
+        verdict = {("bugs", False): "found", ("bugs", True): "MISSED", ("sound", True): "clean", ("sound", False): "ACCUSED"}
+        return f"{verdict[self.module, self.report.ok]:<8} {self.name:<28} {said}"
+
+
+def task_of(chosen: str, module: str, name: str) -> Task:
+    """One verifier of a set as a task."""
+    given = importlib.import_module(f"attacks.panel.{chosen}.{module}").VERIFIERS[name]
+    return given if isinstance(given, Task) else own_task(*given, name="".join(c for c in name if c not in "/@:"))
+
+
+def run(chosen: str, module: str, *, only: frozenset[str] = frozenset(), fresh: bool = True) -> Iterator[Row]:
+    """Attack the verifiers of a module of a set; without `fresh`, in this process alone."""
+    table = importlib.import_module(f"attacks.panel.{chosen}.{module}")
+    judges: Mapping[str, Any] = getattr(table, "ACCEPTS", {})
+    for name in table.VERIFIERS:
+        if only and name not in only:
+            continue
+        words = ["-m", "attacks.panel", chosen, "--judge", module, name]
+        report = check_task(
+            task_of(chosen, module, name),
+            responses=500,
+            accepts=judges.get(name),
+            unique=name in getattr(table, "UNIQUE", ()),
+            elsewhere=elsewhere(words) if fresh else None,
+        )
+        yield Row(module, name, report)
+
+
+def error_rate(rows: list[Row]) -> Interval:
+    """The share of errors, with its interval of Clopper and Pearson."""
+    return interval(sum(row.is_error for row in rows), len(rows), method="clopper-pearson")
+
+
+def main() -> int:
+    """Run both modules of a set, or judge for `elsewhere`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("set", help="name of a package in attacks/panel, as tuning")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these verifiers alone")
+    parser.add_argument("--full", action="store_true", help="print the whole report of each verifier")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--judge", nargs=2, metavar=("MODULE", "NAME"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.judge:
+        serve(task_of(arguments.set, *arguments.judge))
+        return 0
+    rates: dict[str, Interval] = {}
+    shown = []
+    for module in MODULES:
+        rows = []
+        for row in run(arguments.set, module, only=frozenset(arguments.only)):
+            rows.append(row)
+            shown.append({"module": module, "name": row.name, "error": row.is_error, "found": dict(row.report.found)})
+            if not arguments.json:
+                print(row, *([str(row.report)] if arguments.full else []), sep="\n", flush=True)
+        rates[module] = error_rate(rows)
+    bugs, sound = rates["bugs"], rates["sound"]
+    if arguments.json:
+        print(json.dumps({"missed": [bugs.correct, bugs.n], "accused": [sound.correct, sound.n], "rows": shown}))
+    else:
+        print(
+            f"found {bugs.n - bugs.correct} of {bugs.n} bugs: {_percent(1 - bugs.high)}-{_percent(1 - bugs.low)} %; "
+            f"accused {sound.correct} of {sound.n} sound verifiers: {_percent(sound.low)}-{_percent(sound.high)} % (95 %)"
+        )
+    return int(bugs.correct > (1 - FOUND) * bugs.n + 1e-9 or sound.correct > ACCUSED * sound.n + 1e-9)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,2 @@
+"""Sound verifiers."""
+VERIFIERS = {}
