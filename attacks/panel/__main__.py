@@ -9,13 +9,16 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from attrs import frozen
 
-from gce.app.evaluation.elsewhere import elsewhere, serve
+from gce.app.evaluation.elsewhere import judged
 from gce.app.own_tasks import task as own_task
 from gce.domain.measurements import Interval
 from gce.domain.statistics import interval
@@ -63,18 +66,63 @@ def run(chosen: str, module: str, *, only: frozenset[str] = frozenset(), fresh: 
     """Attack the verifiers of a module of a set; without `fresh`, in this process alone."""
     table = importlib.import_module(f"attacks.panel.{chosen}.{module}")
     judges: Mapping[str, Any] = getattr(table, "ACCEPTS", {})
+    keepers: dict[int, subprocess.Popen[str]] = {}
     for name in table.VERIFIERS:
         if only and name not in only:
             continue
-        words = ["-m", "attacks.panel", chosen, "--judge", module, name]
         report = check_task(
             task_of(chosen, module, name),
             responses=500,
             accepts=judges.get(name),
             unique=name in getattr(table, "UNIQUE", ()),
-            elsewhere=elsewhere(words) if fresh else None,
+            elsewhere=partial(_elsewhere, keepers, chosen, module, name) if fresh else None,
         )
         yield Row(module, name, report)
+    for keeper in keepers.values():
+        keeper.communicate()
+
+
+def _elsewhere(
+    keepers: dict[int, subprocess.Popen[str]],
+    chosen: str,
+    module: str,
+    name: str,
+    asked: Sequence[tuple[str, str]],
+    hash_seed: int,
+) -> Sequence[Sequence[tuple[str, float | None]]] | str:
+    """See `Elsewhere`: a keeper with this hash seed, started once, forks a process for each verifier."""
+    if hash_seed not in keepers:
+        keepers[hash_seed] = subprocess.Popen(
+            [sys.executable, "-m", "attacks.panel", chosen, "--keep"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        )
+    keeper = keepers[hash_seed]
+    assert keeper.stdin is not None and keeper.stdout is not None
+    print(json.dumps([module, name, asked]), file=keeper.stdin, flush=True)
+    line = keeper.stdout.readline()
+    return [[(status, score) for status, score in each] for each in json.loads(line)] if line.strip() else "it ended"
+
+
+def keep(chosen: str) -> None:
+    """Judge each verifier that a line of standard input names in a process of its own; a line of JSON for each."""
+    for module in MODULES:
+        importlib.import_module(f"attacks.panel.{chosen}.{module}")
+    for line in sys.stdin:
+        module, name, asked = json.loads(line)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            with os.fdopen(writing, "w") as pipe:
+                json.dump(judged(task_of(chosen, module, name), asked), pipe)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            found = pipe.read()
+        os.waitpid(child, 0)
+        print(found, flush=True)
 
 
 def error_rate(rows: list[Row]) -> Interval:
@@ -83,16 +131,16 @@ def error_rate(rows: list[Row]) -> Interval:
 
 
 def main() -> int:
-    """Run both modules of a set, or judge for `elsewhere`."""
+    """Run both modules of a set, or be a keeper."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("set", help="name of a package in attacks/panel, as tuning")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these verifiers alone")
     parser.add_argument("--full", action="store_true", help="print the whole report of each verifier")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--judge", nargs=2, metavar=("MODULE", "NAME"), help=argparse.SUPPRESS)
+    parser.add_argument("--keep", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.judge:
-        serve(task_of(arguments.set, *arguments.judge))
+    if arguments.keep:
+        keep(arguments.set)
         return 0
     rates: dict[str, Interval] = {}
     shown = []

@@ -19,30 +19,25 @@ from gce.domain.tasks import ProblemSource, Task
 from gce.errors import one_line
 from gce.testing.verifiers.bench import Elsewhere, scores
 
-__all__ = ["by_name", "elsewhere", "serve"]
+__all__ = ["by_name", "judged"]
 
 SECONDS = 300.0
 MEMORY = 8 * 2**30
 MOST_OUTPUT = 2**26
 
 
-def elsewhere(words: Sequence[str]) -> Elsewhere:
-    """Judging by `python WORDS`, a command that calls `serve`."""
-    return partial(_judged, tuple(words))
-
-
 def by_name(task: str) -> Elsewhere:
     """Judging by the task of this name."""
-    return elsewhere(["-m", __name__, task])
+    return partial(_in_new_process, task)
 
 
-def _judged(
-    words: Sequence[str], asked: Sequence[tuple[str, str]], hash_seed: int
+def _in_new_process(
+    task: str, asked: Sequence[tuple[str, str]], hash_seed: int
 ) -> Sequence[Sequence[tuple[str, float | None]]] | str:
     """See `Elsewhere`."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     ended = run_bounded(
-        [sys.executable, *words],
+        [sys.executable, "-m", __name__, task],
         seconds=SECONDS,
         memory=MEMORY,
         most_output=MOST_OUTPUT,
@@ -59,15 +54,25 @@ def _judged(
     return found if len(found) == len(asked) else "it printed no verdicts"
 
 
-def serve(task: Task) -> None:
-    """Read responses from standard input, and print what the task's verifier says of them."""
-    asked = json.load(sys.stdin)
-    print_here, sys.stdout = sys.stdout, sys.stderr
+def judged(task: Task, asked: Sequence[tuple[str, str]]) -> list[list[tuple[str, float | None]]]:
+    """What the task's verifier says of each response to the problem of a key, in order; nothing where it raises."""
     source = ProblemSource(task)
     problems = {key: source.redraw(key) for key in dict.fromkeys(key for key, _ in asked)}
-    found = [scores(task.judge(problems[key], Completion(key, text, "stop", policy="check"))) for key, text in asked]
-    print_here.write(json.dumps(found))
+    found: list[list[tuple[str, float | None]]] = []
+    for key, text in asked:
+        try:
+            found.append(scores(task.verify(problems[key], Completion(key, text, "stop", policy="check"), None)))
+        except Exception:  # Judging here has said what it raised.
+            found.append([])
+    return found
+
+
+def _main() -> None:
+    """Read responses from standard input, judge them, and print the scores."""
+    asked, verdicts_go_to = json.load(sys.stdin), sys.stdout
+    sys.stdout = sys.stderr
+    verdicts_go_to.write(json.dumps(judged(find_task(sys.argv[1]), asked)))
 
 
 if __name__ == "__main__":
-    serve(find_task(sys.argv[1]))
+    _main()
