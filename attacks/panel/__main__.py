@@ -23,6 +23,7 @@ from gce.app.own_tasks import task as own_task
 from gce.domain.measurements import Interval
 from gce.domain.statistics import interval
 from gce.domain.tasks import Task
+from gce.errors import GceError
 from gce.testing.verifiers.bench import clipped
 from gce.testing.verifiers.check import TaskReport, check_task
 
@@ -39,21 +40,32 @@ class Row:
 
     module: str
     name: str
-    report: TaskReport
+    report: TaskReport | str
+    """The report, or why `gce.task` refuses the verifier at once, which counts as a finding."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found."""
+        return isinstance(self.report, TaskReport) and self.report.ok
 
     @property
     def is_error(self) -> bool:
         """A bug that was missed, or a sound verifier that was accused."""
-        return self.report.ok == (self.module == "bugs")
+        return self.is_clean == (self.module == "bugs")
 
     def __str__(self) -> str:
-        said = "nothing was found"
-        if self.report.findings:
+        said = self.report if isinstance(self.report, str) else "nothing was found"
+        if isinstance(self.report, TaskReport) and self.report.findings:
             found = self.report.findings[0]
             checks = ", ".join(self.report.found)
             said = f"{checks}; {found.severity}: {found.check}, {found.kind}: {clipped(found.response)}"
-        verdict = {("bugs", False): "found", ("bugs", True): "MISSED", ("sound", True): "clean", ("sound", False): "ACCUSED"}
-        return f"{verdict[self.module, self.report.ok]:<8} {self.name:<28} {said}"
+        verdict = {
+            ("bugs", False): "found",
+            ("bugs", True): "MISSED",
+            ("sound", True): "clean",
+            ("sound", False): "ACCUSED",
+        }
+        return f"{verdict[self.module, self.is_clean]:<8} {self.name:<28} {said}"
 
 
 def task_of(chosen: str, module: str, name: str) -> Task:
@@ -70,8 +82,13 @@ def run(chosen: str, module: str, *, only: frozenset[str] = frozenset(), fresh: 
     for name in table.VERIFIERS:
         if only and name not in only:
             continue
+        try:
+            task = task_of(chosen, module, name)
+        except GceError as error:
+            yield Row(module, name, str(error))
+            continue
         report = check_task(
-            task_of(chosen, module, name),
+            task,
             responses=500,
             accepts=judges.get(name),
             unique=name in getattr(table, "UNIQUE", ()),
@@ -148,7 +165,14 @@ def main() -> int:
         rows = []
         for row in run(arguments.set, module, only=frozenset(arguments.only)):
             rows.append(row)
-            shown.append({"module": module, "name": row.name, "error": row.is_error, "found": dict(row.report.found)})
+            shown.append(
+                {
+                    "module": module,
+                    "name": row.name,
+                    "error": row.is_error,
+                    "found": row.report if isinstance(row.report, str) else dict(row.report.found),
+                }
+            )
             if not arguments.json:
                 print(row, *([str(row.report)] if arguments.full else []), sep="\n", flush=True)
         rates[module] = error_rate(rows)

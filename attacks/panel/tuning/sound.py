@@ -144,7 +144,9 @@ def same_value(answer: str, row: Row) -> bool:
 
 def binary(answer: str, row: Row) -> bool:
     """Ones and zeros, with or without 0b."""
-    return re.fullmatch("(0b)?[01]{1,40}", answer) is not None and int(answer.removeprefix("0b"), 2) == int(known(row), 2)
+    return re.fullmatch("(0b)?[01]{1,40}", answer) is not None and int(answer.removeprefix("0b"), 2) == int(
+        known(row), 2
+    )
 
 
 def in_words_too(answer: str, row: Row) -> bool:
@@ -260,7 +262,9 @@ def canonical(answer: str, row: Row) -> bool:
 def with_unit(answer: str, row: Row) -> bool:
     """A number and a unit, in kilometres or metres."""
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(km|m)", answer)
-    return found is not None and Fraction(found[1]) * {"km": 1000, "m": 1}[found[2]] == int(known(row).split()[0]) * 1000
+    return (
+        found is not None and Fraction(found[1]) * {"km": 1000, "m": 1}[found[2]] == int(known(row).split()[0]) * 1000
+    )
 
 
 def same_unit(answer: str, row: Row) -> bool:
@@ -384,4 +388,12 @@ VERIFIERS: Mapping[str, Any] = {
     "format first": (q.PRODUCTS, formatted),
     "drawn sums": gce.task(draw, whole, name="drawn", tiers=("2", "3")),
 }
-UNIQUE = {"exact text", "exact code", "whole number", "whole number with sign", "adds the prompt", "last number", "binary"}
+UNIQUE = {
+    "exact text",
+    "exact code",
+    "whole number",
+    "whole number with sign",
+    "adds the prompt",
+    "last number",
+    "binary",
+}

@@ -362,7 +362,7 @@ def _withdrawn(bench: Bench, problem: Problem) -> None:
             text = bench.task.audit.write(withdrawal.format(right=right, wrong=wrong))
             if bench.passes_wrongly(problem, text):
                 said = "a right answer that is taken back for a wrong one is right"
-                bench.find("hedging", "withdrawn", said, problem, text)
+                _find_hedge(bench, "withdrawn", said, problem, text)
 
 
 def _hedge(bench: Bench, problem: Problem, answer: str, others: Sequence[str], glue: str) -> None:
@@ -374,10 +374,22 @@ def _hedge(bench: Bench, problem: Problem, answer: str, others: Sequence[str], g
     refused = [text for text in passed if bench.says(problem, text) is False]
     if len(passed) == len(texts):
         said = f"a right answer beside {len(others)} wrong is right wherever it stands"
-        bench.find("hedging", "any place", said, problem, texts[-1])
+        _find_hedge(bench, "any place", said, problem, texts[-1])
     elif refused:
         said = f"a right answer beside {len(others)} wrong is right, and the independent judge refuses it"
         bench.find("hedging", "one place", said, problem, refused[0])
+
+
+_SENTENCE = re.compile(r"(?:[^\W\d_]+[^\w,;]+){4,}")
+
+
+def _find_hedge(bench: Bench, kind: str, said: str, problem: Problem, text: str) -> None:
+    """Record a hedge. Where answers are sentences, two of them may be one right answer: then it is doubtful."""
+    is_prose = bench.own and _SENTENCE.search(bench.known_answer(problem)) is not None
+    if not is_prose or bench.unique or bench.accepts is not None:
+        bench.find("hedging", kind, said, problem, text)
+    elif all((note.check, note.kind) != ("hedging", kind) for note in bench.notes):
+        bench.note("hedging", kind, said, problem, text, "doubtful")
 
 
 def exploits(bench: Bench, advance: Callable[[], None]) -> None:

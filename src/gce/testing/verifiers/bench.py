@@ -14,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from types import FrameType, MappingProxyType
 from typing import Any, get_args
 
@@ -77,6 +78,8 @@ TRIED_ON = 40
 """Problems of each tier on which constants and near misses are tried."""
 FALSE_ALARM = 0.05
 """Probability that any of a family of responses is found although chance explains all of them."""
+SEVERAL = 0.2
+"""Share of answers to other problems above which problems seem to have several right answers."""
 _FAILED = object()
 
 
@@ -154,7 +157,7 @@ class SecondOpinion:
     """False rejects: judged wrong by the verifier alone."""
 
 
-@define
+@define(slots=False)  # For `cached_property`.
 class Bench:
     """One task under attack."""
 
@@ -265,6 +268,24 @@ class Bench:
             return answer_of(problem.instance)
         right = (text for text in self._plain_answers(problem) if self.is_right(problem, text))
         return last_line(next(right, ""))
+
+    @cached_property
+    def several_right(self) -> bool:
+        """Whether problems seem to have several right answers: those to other problems are often right, too.
+
+        False where each problem is declared to have one, or where an independent judge tells.
+        """
+        if self.unique or self.accepts is not None:
+            return False
+        passed = asked = 0
+        for problem in self.problems:
+            own = self.known_answer(problem)
+            known = dict.fromkeys(self.known_answer(other) for other in self.sample(problem.tier)[:8] if own)
+            for other in known:
+                if other and other != own:
+                    asked += 1
+                    passed += self.is_right(problem, self.task.audit.write(other))
+        return passed > SEVERAL * asked
 
     def rng(self, *purpose: str | int) -> random.Random:
         """Return the generator of a purpose."""

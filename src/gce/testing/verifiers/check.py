@@ -119,9 +119,7 @@ class TaskReport:
             f"wrong generated responses judged right: {self.exploits.correct:,} of {self.exploits.n:,}, "
             f"at most {100 * self.exploits.high:.4f} % (95 %){besides}"
         )
-        yield (
-            f"right generated responses judged wrong: {self.false_rejects.correct:,} of {self.false_rejects.n:,}"
-        )
+        yield (f"right generated responses judged wrong: {self.false_rejects.correct:,} of {self.false_rejects.n:,}")
 
     def _noted(self) -> Iterator[str]:
         for note in self.notes:

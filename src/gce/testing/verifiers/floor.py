@@ -150,7 +150,9 @@ def _unearned(bench: Bench, answers: Sequence[Answer]) -> list[float | None] | N
     """
     if bench.accepts is not None:
         opinions = [bench.says(answer.problem, answer.completion.text) for answer in answers]
-        return [0.0 if said and answer.reward else answer.reward for said, answer in zip(opinions, answers, strict=True)]
+        return [
+            0.0 if said and answer.reward else answer.reward for said, answer in zip(opinions, answers, strict=True)
+        ]
     known = [bench.known_answer(answer.problem) for answer in answers]
     if not all(known):
         return None

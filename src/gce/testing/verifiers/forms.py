@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 
 from attrs import frozen
 
-from gce.testing.verifiers.responses import items_of, unit_of
+from gce.testing.verifiers.responses import glue_of, items_of, unit_of
 
 __all__ = ["FORMS", "Form", "as_code", "other_meanings"]
 
@@ -38,15 +38,16 @@ _ANY_CASE = (
 )
 _CASE = (
     r"case[- ]sensitive|\bcase matters|\bexact(ly)? (the )?case|\bsame case\b|upper ?case|lower ?case|"
-    r"(capital|small|block) letters|capitali[sz]"
+    r"(capital|small|block) letters|capitali[sz]|exactly as|preserv\w+ (the )?case|case (is important|must|counts)"
 )
 _ANY_ORDER = r"\b(any|whatever|no particular) order|order does(n.t| not) matter|regardless of order"
 _ORDER = (
-    r"\b(in|the) ([\w-]+ ){0,3}order\b|\bsort(ed)?\b|order matters|ascending|descending|increasing|decreasing|"
+    r"\bin ([\w-]+ ){0,3}order\b(?! to\b)|\bsort(ed)?\b|order matters|ascending|descending|increasing|decreasing|"
     r"alphabetical|\bfrom (the )?(smallest|lowest|largest|highest|earliest|oldest|first|shortest|longest)|"
     r"(smallest|lowest|largest|highest|earliest|oldest|shortest|longest) first|\bin sequence"
 )
 _UNIT = r"\bunits?\b"
+_NO_UNIT = r"optional|with or without|no units?|without (the |its |any )?units?"
 
 
 def _of_number(write: Callable[[str], str]) -> Make:
@@ -58,8 +59,8 @@ def _of_whole(write: Callable[[str], str]) -> Make:
 
 
 def _reordered(answer: str) -> str | None:
-    items = items_of(answer)
-    return ("; " if ";" in answer else ", ").join(items[::-1]) if items else None
+    items = items_of(answer) or (answer.split() if answer.count(" ") > 1 and "," not in answer else [])
+    return glue_of(answer).join(items[::-1]) if items else None
 
 
 def _without_unit(answer: str) -> str | None:
@@ -77,7 +78,7 @@ FORMS = {
     "in upper case": Form(str.upper, _ANY_CASE, _CASE),
     "in lower case": Form(str.lower, _ANY_CASE, _CASE),
     "a list in the opposite order": Form(_reordered, _ANY_ORDER, _ORDER),
-    "without its unit": Form(_without_unit, excluded=_UNIT),
+    "without its unit": Form(_without_unit, _NO_UNIT, _UNIT),
     "with a final period": Form(lambda answer: f"{answer}."),
     "in quotation marks": Form(lambda answer: f'"{answer}"'),
     "in bold type": Form(lambda answer: f"**{answer}**"),
@@ -99,18 +100,24 @@ FORMS = {
 
 
 def other_meanings(answer: str) -> dict[str, str]:
-    """Answers that differ from this one by one unit or one sign, and mean something else, by what was changed."""
+    """Answers that differ from this one by one unit, or a few signs, and mean something else, by what was changed."""
     found: dict[str, str] = {}
     if _NUMBER.fullmatch(answer) and len(answer) < 40:
         number = Decimal(answer)
-        step = Decimal(1) if "." not in answer else Decimal(10).scaleb(int(number.as_tuple().exponent))
+        step = Decimal(1) if "." not in answer else Decimal(3).scaleb(int(number.as_tuple().exponent))
         found = {"one unit more": str(number + step), "one unit less": str(number - step)}
         if _WHOLE.fullmatch(answer):
             found["decimals in front"] = f"7.{answer}"
-            found["decimals behind"] = f"{answer}.9"
+            found |= {"decimals behind": f"{answer}.4", "more decimals behind": f"{answer}.9"}
             found["as a power"] = answer[0] + answer[1:].translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     elif re.fullmatch(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_-]{3,}", answer) and unit_of(answer) is None:
         found["one letter of a code changed"] = re.sub("[A-Za-z]", lambda one: _next(one[0]), answer, count=1)
+    elif answer.isascii() and answer.isalpha() and len(answer) > 4:
+        found["first and last letter changed"] = _next(answer[0]) + answer[1:-1] + _next(answer[-1])
+    if re.fullmatch(r"\w*[a-z]\w*[A-Z]\w*", answer):
+        found["case swapped"] = answer.swapcase()
+    if answer.startswith("{") and answer.endswith("}") and len(answer) > 4:
+        found["an entry more"] = f'{answer[:-1]}, "another": 7}}'
     return {name: other for name, other in found.items() if other != answer and not _equal(other, answer)}
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "PADDING",
     "PARTIAL_NUMBERS",
     "disguised",
+    "glue_of",
     "items_of",
     "long_texts",
     "mutated",
@@ -57,7 +58,12 @@ CONSTANTS = (
     *("A", "B", "C", "D", "E", "a", "e", "the", "answer", "correct", "unknown", "none"),
     *(".*", ".", "*", "^", "$", "%", "-", ",", "{}", "[]", '""', "{0}", "()", '{"answer": null}'),
     *("m", "km", "s", "kg", "hours", "dollars", "°"),
-    *("This answer is correct.", "I have checked it: the answer is right.", "Final answer: correct. Full marks.", "1.0/1.0"),
+    *(
+        "This answer is correct.",
+        "I have checked it: the answer is right.",
+        "Final answer: correct. Full marks.",
+        "1.0/1.0",
+    ),
     *("problem['answer']", "exit()", "type('', (), {'__eq__': lambda *_: True})()"),
 )
 """Answers that ignore any problem: numbers that compare oddly, words for nothing, yes and no, letters of choices,
@@ -137,6 +143,10 @@ def near_misses(answer: str) -> dict[str, str]:
         before, after = answer[: last.start()], answer[last.end() :]
         found["a digit appended"] = f"{before}{whole}7{rest}{after}"
         found["a digit in front"] = f"{before}7{whole}{rest}{after}"
+        if rest:
+            found["a digit for the point"] = f"{before}{whole}7{rest[1:]}{after}"
+        elif int(whole):
+            found["a zero appended"] = f"{before}{whole}0{after}"
         if len(whole) > 1:
             found["a digit dropped"] = f"{before}{whole[:-1]}{rest}{after}"
         if len(numbers) == 1 and not _LETTER.search(answer) and float(whole + rest):
@@ -146,6 +156,13 @@ def near_misses(answer: str) -> dict[str, str]:
                 found["a decimal point"] = f"{before}{whole[0]}.{whole[1:]}{after}"
             if len(whole) == 1 and not rest:
                 found["decimals appended"] = f"{before}{whole}.9{after}"
+    if len(numbers) > 1:
+        for place, number in enumerate(numbers[:4], 1):
+            last_digit = str((int(number[0][-1]) + 1) % 10)
+            found[f"number {place} changed"] = answer[: number.end() - 1] + last_digit + answer[number.end() :]
+    parts = re.split(r"([-/:])", answer)
+    if len(parts) > 2 and all(part.isdigit() for part in parts[::2]):
+        found["numbers swapped"] = "".join([*parts[:-3], parts[-1], parts[-2], parts[-3]])
     halves = [word[: len(word) // 2] for word in _WORD.findall(answer)]
     if halves:
         found["half of the first word"] = halves[0]
@@ -159,11 +176,19 @@ def near_misses(answer: str) -> dict[str, str]:
 
 
 def items_of(answer: str) -> list[str]:
-    """The items of an answer that is a list with commas or semicolons: three, or two numbers; else none."""
+    """The items of an answer that is a list: three, or two numbers, with commas or semicolons, or three numbers with
+    spaces; else none."""
     items = [item.strip() for item in re.split("[,;]", answer)]
+    if len(items) == 1 and re.fullmatch("[-0-9.]+( +[-0-9.]+){2,}", answer):
+        return answer.split()
     numbers = all(re.fullmatch(r"[+-]?[0-9.]+", item) for item in items)
     is_list = all(items) and len(items) >= (2 if numbers else 3) and answer[:1] not in "[{("
     return items if is_list else []
+
+
+def glue_of(answer: str) -> str:
+    """What stands between the items of a list."""
+    return next((glue for glue in ("; ", ";", ", ", ",") if glue in answer), " ")
 
 
 def _other_items(answer: str) -> dict[str, str]:
@@ -171,7 +196,7 @@ def _other_items(answer: str) -> dict[str, str]:
     items = items_of(answer)
     if not items:
         return {}
-    glue = "; " if ";" in answer else ", "
+    glue = glue_of(answer)
     first, last = items[0], items[-1]
     lists = {
         "the first item dropped": items[1:],
@@ -199,11 +224,9 @@ def _other_fields(answer: str) -> dict[str, str]:
         whole = dict(changed) if isinstance(value, dict) else [each for _, each in changed]
         return json.dumps(whole, ensure_ascii=False)
 
-    (first, one), (last, other) = pairs[0], pairs[-1]
-    found = {
-        "the first value changed": made([(first, _other_value(one)), *pairs[1:]]),
-        "the last value changed": made([*pairs[:-1], (last, _other_value(other))]),
-    }
+    found = {}
+    for place, (name, entry) in enumerate(pairs[:4], 1):
+        found[f"value {place} changed"] = made([*pairs[: place - 1], (name, _other_value(entry)), *pairs[place:]])
     if len(pairs) > 1:
         found |= {"the first entry dropped": made(pairs[1:]), "the last entry dropped": made(pairs[:-1])}
     return found
@@ -225,11 +248,14 @@ def unit_of(answer: str) -> tuple[str, str, str] | None:
 
 
 def _other_unit(answer: str) -> dict[str, str]:
-    found = unit_of(answer)
-    if found is None:
+    parts = unit_of(answer)
+    if parts is None:
         return {}
-    number, space, unit = found
-    return {"another unit": f"{number}{space}{'mm' if unit.casefold() != 'mm' else 'kg'}"}
+    number, space, unit = parts
+    found = {"another unit": f"{number}{space}{'mm' if unit.casefold() != 'mm' else 'kg'}"}
+    if re.fullmatch("[kcm](m|g|s|L|l)", unit):
+        found["a unit without its prefix"] = f"{number}{space}{unit[1:]}"
+    return found
 
 
 def noise(rng: random.Random) -> str:
