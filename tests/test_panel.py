@@ -22,8 +22,9 @@ from gce.testing.verifiers.responses import near_misses
 from gce.testing.verifiers.severity import DEFECTS, SEVERITIES, defect_of
 from gce.testing.verifiers.shrinking import MOST_TRIED, shrunk
 
-WORDS = [{"prompt": f"Which animal is number {'abcdefghijklmnopqrstuvwxyz'[n]}?", "answer": f"{word}"}
-         for n, word in enumerate("ant bee cat dog eel fox gnu hen ibis jay koala lynx mole newt owl pig".split())]  # fmt: skip
+ANIMALS = "ant bee cat dog eel fox gnu hen ibis jay koala lynx mole newt owl pig"
+WORDS = [{"prompt": f"Which animal is number {'xvi' * (n + 1)}?", "answer": word}
+         for n, word in enumerate(ANIMALS.split())]  # fmt: skip
 
 
 def checked(task: Task, **options: Any) -> TaskReport:
@@ -89,12 +90,15 @@ def test_a_change_means_something_else() -> None:
         "one unit more": "29",
         "one unit less": "27",
         "decimals in front": "7.28",
-        "decimals behind": "28.9",
+        "decimals behind": "28.4",
+        "more decimals behind": "28.9",
+        "a zero behind": "280",
         "as a power": "2\u2078",
     }
-    assert other_meanings("3.14") == {"one unit more": "3.24", "one unit less": "3.04"}
+    assert other_meanings("3.14") == {"one unit more": "3.17", "one unit less": "3.11"}
     assert other_meanings("AB12") == {"one letter of a code changed": "BB12"}
-    assert other_meanings("Paris") == other_meanings("") == {}
+    assert other_meanings("Paris") == {"first and last letter changed": "Qarit"}
+    assert other_meanings("Oslo") == other_meanings("") == {}
 
 
 @given(st.one_of(st.integers(), st.decimals(allow_nan=False, allow_infinity=False), st.text(max_size=20)))
@@ -114,7 +118,7 @@ def test_lists_units_and_objects_have_near_misses_of_their_own() -> None:
     assert near_misses("1, 2, 4")["an item in place of another"] == "1, 2, 1"
     assert near_misses("120 km")["another unit"] == "120 mm"
     changed = near_misses('{"name": "Ann", "age": 9}')
-    assert json.loads(changed["the last value changed"]) == {"name": "Ann", "age": 70}
+    assert json.loads(changed["value 2 changed"]) == {"name": "Ann", "age": 70}
     assert json.loads(changed["the first entry dropped"]) == {"age": 9}
 
 
@@ -203,7 +207,7 @@ def test_the_floor_of_a_coin_is_its_more_frequent_side_and_none_of_it_is_unearne
     rows = [{"prompt": f"Coin {n}?", "answer": "tails" if n % 4 == 0 else "heads"} for n in range(120)]
     floor = checked(gce.task(rows, numbered, name="coin")).floor
     assert floor is not None and floor.tiers[0].attack in ("most common answer", "always 'heads'")
-    heads = [p for p in gce.draw_problems(gce.task(rows, numbered, name="coin"), "questions", "all", "test", 30)]
+    heads = [p for p in gce.draw_problems(gce.task(rows, numbered, name="coin"), "questions", "all", "test", 24)]
     measured = sum(problem.instance.row["answer"] == "heads" for problem in heads) / len(heads)
     assert floor.adversarial_floor == pytest.approx(measured)
     assert floor.gameability_gap == 0.0 and floor.empty_floor == 0.0
@@ -244,7 +248,7 @@ def test_the_command_asks_a_new_process(
         "ROWS = [{'prompt': f'List {n}.', 'answer': f'a{n}, b{n}, c{n}, d{n}'} for n in range(20)]\n"
         "def first(text):\n"
         "    return next(iter(set(text.split(', '))))\n"
-        "TASK = gce.task(ROWS, lambda a, p: a in (p['answer'], first(p['answer'])), name='hashed')\n"
+        "TASK = gce.task(ROWS, lambda a, p: first(a) == first(p['answer']), name='hashed')\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.dont_write_bytecode", True)

@@ -182,7 +182,8 @@ def main() -> int:
     else:
         print(
             f"found {bugs.n - bugs.correct} of {bugs.n} bugs: {_percent(1 - bugs.high)}-{_percent(1 - bugs.low)} %; "
-            f"accused {sound.correct} of {sound.n} sound verifiers: {_percent(sound.low)}-{_percent(sound.high)} % (95 %)"
+            f"accused {sound.correct} of {sound.n} sound verifiers: "
+            f"{_percent(sound.low)}-{_percent(sound.high)} % (95 %)"
         )
     return int(bugs.correct > (1 - FOUND) * bugs.n + 1e-9 or sound.correct > ACCUSED * sound.n + 1e-9)
 

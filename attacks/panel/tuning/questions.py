@@ -7,15 +7,13 @@ from typing import Any
 
 Rows = list[dict[str, Any]]
 
-CITIES = dict(
-    pair.split(":")
-    for pair in (
-        "France:Paris Spain:Madrid Italy:Rome Austria:Vienna Poland:Warsaw Greece:Athens Sweden:Stockholm Norway:Oslo "
-        "Finland:Helsinki Ireland:Dublin Hungary:Budapest Bulgaria:Sofia Serbia:Belgrade Germany:Berlin Peru:Lima "
-        "Cuba:Havana Kenya:Nairobi Egypt:Cairo Japan:Tokyo Nepal:Kathmandu Latvia:Riga Chile:Santiago Iran:Tehran "
-        "Qatar:Doha Ghana:Accra"
-    ).split()
+_CITIES = (
+    "France:Paris Spain:Madrid Italy:Rome Austria:Vienna Poland:Warsaw Greece:Athens Sweden:Stockholm Norway:Oslo "
+    "Finland:Helsinki Ireland:Dublin Hungary:Budapest Bulgaria:Sofia Serbia:Belgrade Germany:Berlin Peru:Lima "
+    "Cuba:Havana Kenya:Nairobi Egypt:Cairo Japan:Tokyo Nepal:Kathmandu Latvia:Riga Chile:Santiago Iran:Tehran "
+    "Qatar:Doha Ghana:Accra"
 )
+CITIES = dict(pair.split(":") for pair in _CITIES.split())
 CAPITALS: Rows = [{"prompt": f"What is the capital of {land}?", "answer": city} for land, city in CITIES.items()]
 SUMS: Rows = [{"prompt": f"What is {a} + {b}?", "answer": a + b} for a in range(12, 32) for b in (13, 58)]
 DIFFERENCES: Rows = [{"prompt": f"What is {a} - {b}?", "answer": a - b} for a in range(10, 20) for b in (3, 17, 44, 61)]
@@ -46,10 +44,11 @@ FACTORS: Rows = [
                       (48, "2, 2, 2, 2, 3"), (50, "2, 5, 5"), (52, "2, 2, 13"), (54, "2, 3, 3, 3"), (63, "3, 3, 7"),
                       (68, "2, 2, 17"), (75, "3, 5, 5"), (76, "2, 2, 19"), (98, "2, 7, 7"), (99, "3, 3, 11"))
 ]  # fmt: skip
-WORDS = (
+_WORDS = (
     "lemon river candle orange planet silver garden window bottle hammer puzzle marble rocket basket velvet copper "
     "thunder meadow lantern compass harbor pepper saddle tunnel"
-).split()
+)
+WORDS = _WORDS.split()
 REVERSED: Rows = [{"prompt": f"Write the word {word} backwards.", "answer": word[::-1]} for word in WORDS]
 SORTED: Rows = [
     {
@@ -73,10 +72,13 @@ LENGTHS: Rows = [
     for t in (2, 3, 5)
 ]
 TIMES: Rows = [
-    {"prompt": f"It is {h:02}:{m:02}. What time is it 90 minutes later? (HH:MM)", "answer": f"{(h + 1 + (m + 30) // 60) % 24:02}:{(m + 30) % 60:02}"}
+    {
+        "prompt": f"It is {h:02}:{m:02}. What time is it 90 minutes later? (HH:MM)",
+        "answer": f"{(h + 1 + (m + 30) // 60) % 24:02}:{(m + 30) % 60:02}",
+    }
     for h in range(6, 22)
     for m in (10, 45)
-]  # fmt: skip
+]
 DATES: Rows = [
     {"prompt": f"Which date is {n} days after 2024-03-01? (YYYY-MM-DD)", "answer": f"2024-03-{n + 1:02}"}
     for n in range(2, 30)
@@ -102,7 +104,10 @@ BITS: Rows = [{"prompt": f"Write {n} in binary.", "answer": f"{n:b}"} for n in r
 SIGNS: Rows = [{"prompt": f"How many of {a}, {b} are even?", "answer": (a % 2 == 0) + (b % 2 == 0)}
                for a in range(20, 30) for b in (31, 44, 53, 62)]  # fmt: skip
 EQUATIONS: Rows = [
-    {"prompt": f"Solve x^2 - {p + q}x + {p * q} = 0. Give both solutions in any order, separated by a comma.", "answer": f"{p}, {q}"}
+    {
+        "prompt": f"Solve x^2 - {p + q}x + {p * q} = 0. Give both solutions in any order, separated by a comma.",
+        "answer": f"{p}, {q}",
+    }
     for p in range(2, 8)
     for q in range(p + 1, p + 5)
-]  # fmt: skip
+]

@@ -78,7 +78,7 @@ TRIED_ON = 40
 """Problems of each tier on which constants and near misses are tried."""
 FALSE_ALARM = 0.05
 """Probability that any of a family of responses is found although chance explains all of them."""
-SEVERAL = 0.2
+SEVERAL = 0.4
 """Share of answers to other problems above which problems seem to have several right answers."""
 _FAILED = object()
 

@@ -109,6 +109,8 @@ def other_meanings(answer: str) -> dict[str, str]:
         if _WHOLE.fullmatch(answer):
             found["decimals in front"] = f"7.{answer}"
             found |= {"decimals behind": f"{answer}.4", "more decimals behind": f"{answer}.9"}
+            if int(answer):
+                found["a zero behind"] = f"{answer}0"
             found["as a power"] = answer[0] + answer[1:].translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     elif re.fullmatch(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_-]{3,}", answer) and unit_of(answer) is None:
         found["one letter of a code changed"] = re.sub("[A-Za-z]", lambda one: _next(one[0]), answer, count=1)

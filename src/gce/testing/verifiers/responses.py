@@ -145,8 +145,6 @@ def near_misses(answer: str) -> dict[str, str]:
         found["a digit in front"] = f"{before}7{whole}{rest}{after}"
         if rest:
             found["a digit for the point"] = f"{before}{whole}7{rest[1:]}{after}"
-        elif int(whole):
-            found["a zero appended"] = f"{before}{whole}0{after}"
         if len(whole) > 1:
             found["a digit dropped"] = f"{before}{whole[:-1]}{rest}{after}"
         if len(numbers) == 1 and not _LETTER.search(answer) and float(whole + rest):
@@ -176,8 +174,10 @@ def near_misses(answer: str) -> dict[str, str]:
 
 
 def items_of(answer: str) -> list[str]:
-    """The items of an answer that is a list: three, or two numbers, with commas or semicolons, or three numbers with
-    spaces; else none."""
+    """The items of an answer that is a list; none where it is not.
+
+    A list has three items, or two numbers, with commas or semicolons, or three numbers with spaces.
+    """
     items = [item.strip() for item in re.split("[,;]", answer)]
     if len(items) == 1 and re.fullmatch("[-0-9.]+( +[-0-9.]+){2,}", answer):
         return answer.split()
