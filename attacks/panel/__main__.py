@@ -18,8 +18,8 @@ from typing import Any
 
 from attrs import frozen
 
-from gce.app.evaluation.elsewhere import judged
 from gce.app.own_tasks import task as own_task
+from gce.app.wiring.elsewhere import judged
 from gce.domain.measurements import Interval
 from gce.domain.statistics import interval
 from gce.domain.tasks import Task

@@ -40,7 +40,7 @@ def loose_tolerance(answer: str, row: Row) -> bool:
 
 def within_one(answer: str, row: Row) -> bool:
     """A tolerance for rounding, where nothing is rounded."""
-    return abs(number(answer) - row["answer"]) <= 1
+    return bool(abs(number(answer) - row["answer"]) <= 1)
 
 
 def evaluates(answer: str, row: Row) -> bool:

@@ -60,7 +60,7 @@ def one_typing_error(answer: str, row: Row) -> bool:
 
 def backwards(answer: str, row: Row) -> bool:
     """Solves the problem itself."""
-    return answer.strip() == row["prompt"].split()[3][::-1]
+    return bool(answer.strip() == row["prompt"].split()[3][::-1])
 
 
 # Numbers
@@ -73,13 +73,13 @@ def decimal(text: str) -> Fraction | None:
 
 def whole(answer: str, row: Row) -> bool:
     """A whole number, however it is written."""
-    return decimal(answer) == row["answer"]
+    return bool(decimal(answer) == row["answer"])
 
 
 def grouped(answer: str, row: Row) -> bool:
     """Thousands may be set apart by commas."""
     plain = answer.replace(",", "") if re.fullmatch(r"-?[0-9]{1,3}(,[0-9]{3})+", answer) else answer
-    return decimal(plain) == row["answer"]
+    return bool(decimal(plain) == row["answer"])
 
 
 def of_prompt(answer: str, row: Row) -> bool:
@@ -247,7 +247,7 @@ def object_graded(answer: str, row: Row) -> float:
     given, right = loaded(answer), loaded(known(row))
     if not isinstance(given, dict) or given.keys() != right.keys():
         return 0.0
-    return sum(given[key] == right[key] and type(given[key]) is type(right[key]) for key in right) / 2
+    return float(sum(given[key] == right[key] and type(given[key]) is type(right[key]) for key in right) / 2)
 
 
 def canonical(answer: str, row: Row) -> bool:
@@ -304,7 +304,7 @@ def multiple(answer: str, row: Row) -> bool:
     """A multiple in the range."""
     if not re.fullmatch("[1-9][0-9]{0,5}", answer):
         return False
-    return int(answer) % row["n"] == 0 and 10 * row["n"] <= int(answer) <= 20 * row["n"]
+    return bool(int(answer) % row["n"] == 0 and 10 * row["n"] <= int(answer) <= 20 * row["n"])
 
 
 def one_sentence(answer: str, row: Row) -> bool:

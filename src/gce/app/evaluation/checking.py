@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gce.app.evaluation.elsewhere import by_name
 from gce.app.notebook import watch_of
 from gce.app.options import NAME, PROBLEMS, RESPONSES, SECONDS, SEED, Kind, refusal
 from gce.app.training.state import Watcher
+from gce.app.wiring.elsewhere import by_name
 from gce.app.wiring.names import attribute
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_preset, find_task

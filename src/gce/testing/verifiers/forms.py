@@ -50,11 +50,11 @@ _UNIT = r"\bunits?\b"
 _NO_UNIT = r"optional|with or without|no units?|without (the |its |any )?units?"
 
 
-def _of_number(write: Callable[[str], str]) -> Make:
+def _of_number(write: Make) -> Make:
     return lambda answer: write(answer) if _NUMBER.fullmatch(answer) else None
 
 
-def _of_whole(write: Callable[[str], str]) -> Make:
+def _of_whole(write: Make) -> Make:
     return lambda answer: write(answer) if _WHOLE.fullmatch(answer) else None
 
 
@@ -89,7 +89,7 @@ FORMS = {
     "with decimals": Form(_of_whole(lambda answer: f"{answer}.0"), r"\bdecimals?\b"),
     "with a plus sign": Form(_of_whole(lambda answer: f"+{answer}")),
     "with a leading zero": Form(_of_whole(lambda answer: f"0{answer}")),
-    "with thousands separators": Form(_of_whole(lambda answer: f"{int(answer[:18]):,}" if len(answer) < 18 else None)),
+    "with thousands separators": Form(_of_whole(lambda answer: f"{int(answer):,}" if len(answer) < 18 else None)),
     "in scientific notation": Form(_of_whole(lambda answer: f"{answer}e0"), r"scientific notation"),
     "without spaces": Form(lambda answer: answer.replace(" ", "") if items_of(answer) else None),
     "in full width": Form(_wide),

@@ -1,7 +1,7 @@
-"""Judge responses in a new process: `python -m gce.app.evaluation.elsewhere TASK` is what runs there.
+"""Judge responses in a new process: `python -m gce.app.wiring.elsewhere TASK` is what runs there.
 
 A verifier that keeps state between calls, or whose verdict depends on the hash seed, gives other scores there. The
-process has this one's rights, as the verifier has here; what it prints is not read as verdicts.
+process has this one's rights, as the verifier has here; only the last line of what is printed is read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from gce.adapters.system.bounded_commands import run_bounded
+from gce.app.terminal import put_json
 from gce.app.wiring.tasks import find_task
 from gce.domain.completions import Completion
 from gce.domain.tasks import ProblemSource, Task
@@ -48,7 +49,10 @@ def _in_new_process(
         last = ended.complaint.decode("utf-8", "replace").strip().rpartition("\n")[2]
         return f"it ended with status {ended.status}" + (f": {one_line(last, 150)}" if last else "")
     try:
-        found = [[(status, score) for status, score in each] for each in json.loads(ended.output)]
+        found = [
+            [(status, score) for status, score in each]
+            for each in json.loads(ended.output.strip().rpartition(b"\n")[2])
+        ]
     except (ValueError, TypeError):
         found = []
     return found if len(found) == len(asked) else "it printed no verdicts"
@@ -69,9 +73,7 @@ def judged(task: Task, asked: Sequence[tuple[str, str]]) -> list[list[tuple[str,
 
 def _main() -> None:
     """Read responses from standard input, judge them, and print the scores."""
-    asked, verdicts_go_to = json.load(sys.stdin), sys.stdout
-    sys.stdout = sys.stderr
-    verdicts_go_to.write(json.dumps(judged(find_task(sys.argv[1]), asked)))
+    put_json(judged(find_task(sys.argv[1]), json.load(sys.stdin)))
 
 
 if __name__ == "__main__":
