@@ -104,10 +104,10 @@ class TaskReport:
         if self.floor is None:
             return
         low, high = self.floor.low, self.floor.high
+        best = "; ".join(f"{tier.attack} on {tier.tier}" for tier in self.floor.tiers if tier.reward.total)
         yield (
             f"adversarial floor: {self.floor.adversarial_floor:.2f} ({low:.2f}-{high:.2f}) without solving anything, "
-            f"{self.floor.empty_floor:.2f} for an empty response; best: "
-            + "; ".join(f"{tier.attack} on {tier.tier}" for tier in self.floor.tiers)
+            f"{self.floor.empty_floor:.2f} for an empty response" + (f"; best: {best}" if best else "")
         )
         gap = self.floor.gameability_gap
         yield "gameability gap: " + ("unknown without right answers" if gap is None else f"{gap:.2f}")
