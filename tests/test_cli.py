@@ -661,7 +661,7 @@ def test_check_attacks_a_task_and_finds_nothing_in_a_sound_one(gce: Gce) -> None
     ran = gce("check", *TOY, "--accepts", "toy_task:accepts", "--responses", "300", "--problems", "2")
     assert (ran.status, ran.err) == (0, "next: gce audit --task toy_task:ADDITION\n")
     assert ran.out.startswith("addition/small: 6 problems, ")
-    assert "exploits: 0 of 300 responses, at most 1.2643 % (95 %)" in ran.out
+    assert "wrong generated responses judged right: 0 of 300, at most 1.2643 % (95 %)" in ran.out
 
 
 def test_check_exits_with_1_where_it_found_something(gce: Gce) -> None:

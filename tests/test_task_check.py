@@ -161,20 +161,21 @@ def test_false_accepts_and_false_rejects_are_counted_apart() -> None:
 def test_the_bound_is_below_four_in_a_hundred_thousand_where_nothing_is_found_in_a_hundred_thousand() -> None:
     report = evolve(check_task(EXACT, problems=1, responses=10, accepts=exactly), exploits=wilson(0, 100_000))
     assert report.exploits.high < 0.00004
-    assert "exploits: 0 of 100,000 responses, at most 0.0038 % (95 %)" in str(report)
+    assert "wrong generated responses judged right: 0 of 100,000, at most 0.0038 % (95 %)" in str(report)
 
 
 def test_a_report_is_a_table_of_counts_findings_and_what_was_not_checked() -> None:
     loose = evolve(EXACT, verify=lambda problem, given, _: verdict(str(problem.instance) in given.text))
     lines = str(check_task(loose, responses=200, accepts=exactly)).split("\n")
     assert lines[0].startswith("echo/one: 5 problems, ")
-    assert lines[1].split() == ["check", "tried", "found"]
-    assert [line.split()[0] for line in lines[2:12]] == [
+    assert lines[1].endswith(" findings: 267 high")
+    assert lines[2].split() == ["check", "tried", "found"]
+    assert [line.split()[0] for line in lines[3:13]] == [
         *("totality", "time", "determinism", "round", "relations", "blind", "feedback", "agreement", "hedging"),
         "exploits",
     ]
-    assert "hedging, any place: a right answer beside 1 wrong is right wherever it stands" in lines
-    at = lines.index("exploits, false accept: a wrong response is judged right")
+    assert "high: hedging, any place: a right answer beside 1 wrong is right wherever it stands" in lines
+    at = lines.index("high: exploits, false accept: a wrong response is judged right")
     assert lines[at + 1].startswith("    echo/one/test/only/")
     assert "not checked: relations: the task declares none" in lines
     assert "\n".join(lines).isascii(), "what a response holds is escaped"
@@ -220,9 +221,9 @@ def test_findings_are_listed_by_kind_and_the_rest_of_each_kind_is_counted() -> N
     assert sorted(listed) == [("false accept", 0)] * 4 + [("false accept", 190)] + [("false reject", 0)] * 5
     assert [kind for kind, _ in listed] == sorted((kind for kind, _ in listed), key=[k for k, _ in listed].index)
     lines = str(report).split("\n")
-    assert lines.count("exploits, false accept: a wrong response is judged right") == 1
-    assert "exploits, false accept: and 190 more" in lines
-    assert not any(line.startswith("exploits, false reject: and") for line in lines)
+    assert lines.count("high: exploits, false accept: a wrong response is judged right") == 1
+    assert "high: exploits, false accept: and 190 more" in lines
+    assert not any(line.startswith("high: exploits, false reject: and") for line in lines)
 
 
 def test_hints_name_the_fields_that_a_task_has() -> None:

@@ -17,21 +17,27 @@ __all__ = ["add_arguments", "run"]
 DESCRIPTION = """\
 Attack a task's verifier, which is also its reward: hostile and mutated responses, the task's metamorphic relations,
 prompt-blind baselines, leaks in the feedback, checks that the prompt does not state, hedging, and generated responses
-compared with an independent judge. Prints what each check tried and found, the exploit rate with its upper bound, and
-what could not be checked.
+compared with an independent judge. Prints what each check tried and found, the findings, the gravest first, what is
+earned without solving anything, the exploit rate with its upper bound, and what could not be checked.
 
-  own answers  the column `answer` of each row is right (tasks of gce.task)
+  own answers  the column `answer` of each row is right
   totality     any text gets verdicts and raises no exception
   time         time grows linearly with the length of the text, and nothing hangs
-  determinism  the same verdict again, in any order, and for the problem regenerated from its key
+  determinism  the same verdict again, in any order, in a new process, and for the problem regenerated from its key
   round trip   an instance is unchanged by writing and reading JSON
   relations    the task's metamorphic relations: changes that keep a verdict, or make a right answer wrong
   blind        no constant such as nan is right beyond chance, no prompt-blind baseline above its limit (`gce audit`)
   feedback     the feedback on a wrong answer does not contain a right one
   agreement    the verifier checks exactly what the prompt states
-  hedging      giving several answers is not rewarded
+  hedging      giving several answers, or taking the right one back, is not rewarded
   exploits     wrong responses judged right and right ones judged wrong, by an independent judge
-  near misses  answers that resemble the own answer, as 287 for 28, are wrong (tasks of gce.task)
+  floor        measures the adversarial floor and the gameability gap: rewards without knowledge of the answer
+  near misses  answers that resemble the own answer, as 287 for 28, are wrong
+  changes      the own answer changed by one unit is wrong: a finding with --unique or --accepts, else doubtful
+  formats      the prompt's words on case, order and units hold; other formats that are refused are a note
+  types        code and truth values in place of the own answer are wrong
+
+own answers and the last four: tasks of gce.task and of other frameworks. Severity: critical, high, medium.
 
 exit status: 0 nothing found, 1 something found, 2 bad input, 3 too many responses could not be judged
 """
@@ -40,6 +46,7 @@ examples:
   gce check                                                  the shipped task, its first preset, 20,000 responses
   gce check --preset paper --responses 100000                bounds the exploit rate below 0.004 % if nothing is found
   gce check --task my_task:TASK                              your own, without an independent judge
+  gce check --task reasoning-gym:leg_counting --unique       a generator of reasoning-gym
   gce check --task my_task:TASK --accepts my_task:accepts    your own, with one: a function (problem, text) -> bool
 """
 
@@ -62,6 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="independent judge, a function (problem, text) -> bool (default for scheduling: the shipped one)",
     )
     parser.add_argument(
+        "--unique",
+        action="store_true",
+        help="each problem has one right answer, however it is written: any change of it that passes is a finding",
+    )
+    parser.add_argument(
         "--seconds", type=SECONDS, default=5.0, help="maximum computing time of one verdict in seconds (default 5)"
     )
     add_runner(parser)
@@ -77,6 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         responses=arguments.responses,
         seed=arguments.seed,
         accepts=arguments.accepts,
+        unique=arguments.unique,
         seconds=arguments.seconds,
         runner=arguments.runner,
     )

@@ -7,11 +7,13 @@ from typing import Any
 from gce.app.notebook import watch_of
 from gce.app.options import NAME, PROBLEMS, RESPONSES, SECONDS, SEED, Kind, refusal
 from gce.app.training.state import Watcher
+from gce.app.wiring.elsewhere import by_name
 from gce.app.wiring.names import attribute
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_preset, find_task
 from gce.domain.tasks import TASKS, Task
 from gce.domain.tasks.scheduling.instance import Instance
+from gce.domain.tasks.task import nothing_to_run
 from gce.errors import BadInput
 from gce.testing.scheduling.checkers import accepts as scheduling_accepts
 from gce.testing.verifiers.check import Accepts, TaskReport, check_task
@@ -27,6 +29,7 @@ def check(
     responses: int = 20_000,
     seed: int = 0,
     accepts: str | Accepts | None = None,
+    unique: bool = False,
     seconds: float = 5.0,
     runner: str = AUTO,
     progress: bool = True,
@@ -42,6 +45,8 @@ def check(
         seed: seed of the problems and responses.
         accepts: a second judge, (problem, text) -> bool, or module:ATTR of one; for a task of `gce.task`, (row, text),
             with the row that the reward gets and the whole response. None takes the shipped one for scheduling.
+        unique: whether each problem has one right answer, however it is written: a changed right answer that passes is
+            a finding then, and not doubtful.
         seconds: time limit of one verdict (seconds of computing).
         runner: where answers that are programs are run.
         progress: as in `gce.train`.
@@ -61,6 +66,8 @@ def check(
         seed=seed,
         runner=LazyRunner(runner),
         accepts=_judge(found, accepts),
+        unique=unique,
+        elsewhere=by_name(task) if isinstance(task, str) and _is_judged_alone(found) else None,
         seconds=seconds,
         stage=(watcher or watch_of(progress)(0)).stage,
     )
@@ -79,6 +86,11 @@ def the_task(task: str | Task) -> Task:
         return task
     hold_to({"task": (NAME, task)})
     return find_task(task)
+
+
+def _is_judged_alone(task: Task) -> bool:
+    """Whether a task is not one of the shipped ones and its verifier needs no evidence."""
+    return task.name not in TASKS and task.request is nothing_to_run
 
 
 def _judge(task: Task, given: str | Accepts | None) -> Accepts | None:

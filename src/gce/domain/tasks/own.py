@@ -10,7 +10,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from numbers import Real
@@ -46,7 +46,7 @@ NONSENSE = ("no idea", "0", "A")
 """Answers to every question; a reward is tried on the first one that the extraction lets through."""
 GENERIC = "I am not sure, but I think that this is the right answer to the question."
 """An answer that fits any question, for the prompt-blind baseline "generic answer"."""
-MOST_LISTED = 50
+MOST_LISTED = 500
 """Answers that the prompt-blind baseline "all answers at once" names at most."""
 LEAST_LIMIT = 0.25
 MOST_LIMIT = 0.9
@@ -57,6 +57,7 @@ FIXED_TRIED = 12
 """Fixed answers of which the prompt-blind baseline "best fixed answer" takes the best, and questions to try them on."""
 ESTIMATED_ON = 40
 """Drawn questions of each tier that the rate of the most common answer is estimated on."""
+_WHOLE = re.compile("-?[0-9]{1,9}")
 _NOT_IN_A_NAME = ("/", "@", ":")
 _EXPRESSION = re.compile(r"[0-9(][0-9\s.()]*(?:(?:[+*^\u00d7\u00f7]|(?<=\s)[-/](?=\s))[0-9\s.()]+)+")
 
@@ -95,6 +96,7 @@ def own_task(
     draw: Draw | Listed
     questions_of: Callable[[str], Sequence[Question]]
     rows: dict[str, int] = {}
+    listed: Counter[str] = Counter()
     if callable(problems):
         names = tuple(tiers) or (ONE_TIER,)
         if unknown := sorted({*held_out} - {*names}):
@@ -104,6 +106,7 @@ def own_task(
         questions_of = partial(_some_drawn, draw)
     else:
         found = list_of(_rows(problems), shares=_shares(shares), tiers=tiers, held_out=held_out)
+        listed = _answers(found.rows)
         levels, draw, last = found.tiers, found.listed, len(found.rows) - 1
         rows = {each.digest: number for number, each in enumerate(found.rows, 1)}
         questions_of = partial(_listed_of, found.rows)
@@ -123,7 +126,7 @@ def own_task(
         admit_at=judge.admit_at,
         max_tokens=max_tokens,
         teaching=Teaching(demonstration=lambda problem, _solve: judge.known(problem)),
-        references=References(prompt_blind=judge.prompt_blind, limits=limits, assumed=True),
+        references=References(prompt_blind=partial(judge.prompt_blind, listed), limits=limits, assumed=True),
         audit=Audit(
             hidden=frozenset({"prompt", "row", "digest"}),
             varies=not deterministic,
@@ -286,8 +289,11 @@ class _Judge:
         own = answer_of(problem.instance)
         return self.extraction.write(own) if own else None
 
-    def prompt_blind(self, training: Sequence[Problem]) -> Mapping[str, Policy]:
-        """Answers that ignore the question or solve nothing: what it says, nothing, what fits any, the most common."""
+    def prompt_blind(self, listed: Collection[str], training: Sequence[Problem]) -> Mapping[str, Policy]:
+        """Answers that ignore the question or solve nothing: what it says, nothing, what fits any, the most common.
+
+        `listed` are the answers of all questions of a list.
+        """
         write, counts = self.extraction.write, _answers(each.instance for each in training)
         policies: dict[str, Policy] = {
             "repeats the prompt": lambda problem, _rng: write(" ".join(problem.prompt[-1].content.split())),
@@ -296,9 +302,9 @@ class _Judge:
             "generic answer": lambda _problem, _rng: write(GENERIC),
         }
         if counts:
-            common, listed = counts.most_common(1)[0][0], ", ".join(sorted(counts)[:MOST_LISTED])
+            common, all_at_once = counts.most_common(1)[0][0], ", ".join(_candidates({*counts, *listed}))
             policies["most common answer"] = lambda _problem, _rng: write(common)
-            policies["all answers at once"] = lambda _problem, _rng: write(listed)
+            policies["all answers at once"] = lambda _problem, _rng: write(all_at_once)
         fixed = self._best_fixed([each.instance for each in training], counts)
         if fixed is not None:
             policies["best fixed answer"] = lambda _problem, _rng: write(fixed)
@@ -324,6 +330,15 @@ class _Judge:
             return _lowest_score(self.verdicts(self.reward(answer, MappingProxyType(question.row)))) or 0.0
         except Exception:  # It is the user's; `verify` says what it raised.
             return 0.0
+
+
+def _candidates(answers: Collection[str]) -> list[str]:
+    """At most `MOST_LISTED` answers to be named at once: these, or all whole numbers from the lowest to the highest."""
+    if all(_WHOLE.fullmatch(answer) for answer in answers):
+        numbers = sorted(map(int, answers))
+        if numbers[-1] - numbers[0] < MOST_LISTED:
+            return [str(number) for number in range(numbers[0], numbers[-1] + 1)]
+    return sorted(answers)[:MOST_LISTED]
 
 
 def _spread(values: Sequence[_Value]) -> list[_Value]:

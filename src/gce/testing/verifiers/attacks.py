@@ -25,8 +25,10 @@ from gce.domain.tasks.task import Task
 from gce.domain.text import mentions
 from gce.domain.verdicts import Verdict
 from gce.testing.verifiers.agreement import agreement
-from gce.testing.verifiers.bench import Bench, called, clipped, last_line, statuses
+from gce.testing.verifiers.bench import Bench, called, clipped, last_line, scores, statuses
 from gce.testing.verifiers.blind import prompt_blind
+from gce.testing.verifiers.floor import floor
+from gce.testing.verifiers.known_answers import changes, formats, types
 from gce.testing.verifiers.own_answers import near_misses, own_answers
 from gce.testing.verifiers.responses import (
     CONSTANTS,
@@ -126,6 +128,7 @@ def determinism(bench: Bench, advance: Callable[[], None]) -> None:
     for index, (problem, text, verdicts) in enumerate(first):
         bench.tried["determinism"] += 1
         _same(bench, "determinism", "asked again", problem, text, verdicts, again[index])
+    _in_new_processes(bench, first)
     for problem in bench.problems:
         try:
             redrawn = bench.source.redraw(problem.key)
@@ -139,6 +142,31 @@ def determinism(bench: Bench, advance: Callable[[], None]) -> None:
                 bench.tried["determinism"] += 1
                 _same(bench, "determinism", "drawn again", problem, text, verdicts, bench.verdicts(redrawn, text))
         advance()
+
+
+HASH_SEEDS = (1, 2)
+"""Of the new processes that are asked."""
+
+
+def _in_new_processes(bench: Bench, asked: Sequence[tuple[Problem, str, tuple[Verdict, ...]]]) -> None:
+    """Check that new processes, with other hash seeds and the texts in the reverse order, give the same scores."""
+    if bench.elsewhere is None:
+        if bench.own:
+            bench.not_checked.append("determinism: in a new process: give the task by its name")
+        return
+    backwards = asked[::-1]
+    for hash_seed in HASH_SEEDS:
+        found = bench.elsewhere([(problem.key, text) for problem, text, _ in backwards], hash_seed)
+        if isinstance(found, str):
+            bench.not_checked.append(f"determinism: in a new process: {found}")
+            return
+        for (problem, text, verdicts), again in zip(backwards, found, strict=True):
+            bench.tried["determinism"] += 1
+            here = scores(verdicts)
+            if here and here != [*again]:
+                other = ", ".join(status for status, _ in again) or "no verdict"
+                said = f"{called(verdicts)}, and in a new process with hash seed {hash_seed} {other}"
+                bench.find("determinism", "new process", said, problem, text)
 
 
 def _same(
@@ -284,19 +312,23 @@ def hedging(bench: Bench, advance: Callable[[], None]) -> None:
     for problem in bench.problems:
         rng = bench.rng("hedging", problem.key)
         right = bench.right[problem.key]
-        nothing = (GENERIC, bench.task.audit.write(""))  # They name no answer beside another.
-        wrong = [text for text in bench.wrong[problem.key] if text not in nothing]
+        wrong = bench.wrong[problem.key]
         for text in rng.sample(wrong, min(3, len(wrong))):
             for pad in PADDING:
                 for padded in (pad + text, text + pad):
                     bench.tried["hedging"] += 1
-                    if bench.is_right(problem, padded) and not bench.says(problem, padded):
-                        bench.find("hedging", "padding", "a wrong answer with padding is right", problem, padded)
+                    if bench.passes_wrongly(problem, padded):
+                        still = partial(bench.passes_wrongly, problem) if bench.accepts else None
+                        said = "a wrong answer with padding is right"
+                        bench.find("hedging", "padding", said, problem, padded, still=still)
+        wrong = [text for text in wrong if _names_an_answer(bench, problem, text)]
         for answer in right[:2]:
             for glue in GLUES:
                 for one in rng.sample(wrong, min(4, len(wrong))):
                     _hedge(bench, problem, answer, [one], glue)
                 _hedge(bench, problem, answer, rng.sample(wrong, min(3, len(wrong))), glue)
+        if bench.own:
+            _withdrawn(bench, problem)
         advance()
     if not any(bench.right.values()):
         bench.not_checked.append("hedging: no right answer to hide among wrong ones")
@@ -304,6 +336,33 @@ def hedging(bench: Bench, advance: Callable[[], None]) -> None:
         bench.not_checked.append(
             "hedging: without `accepts`, that the first or the last of several answers counts alone"
         )
+
+
+def _names_an_answer(bench: Bench, problem: Problem, text: str) -> bool:
+    """Whether a wrong response names an answer at all: the prompt, and what nobody can read, name none."""
+    said = " ".join(text.split())
+    if text in (GENERIC, bench.task.audit.write("")) or " ".join(problem.prompt[-1].content.split()) in said:
+        return False
+    return any(verdict.status != "unreadable" for verdict in bench.verdicts(problem, text))
+
+
+WITHDRAWALS = ("{right}. No, wait: the answer is {wrong}.", "{right}. Correction: it is {wrong}")
+"""Answers that name the right one, take it back and end with a wrong one."""
+
+
+def _withdrawn(bench: Bench, problem: Problem) -> None:
+    """Check that a right answer which is taken back for the answer to another problem is not right."""
+    right = bench.known_answer(problem)
+    known = dict.fromkeys(bench.known_answer(other) for other in bench.sample(problem.tier) if right)
+    others = [other for other in known if other and not mentions(right, other) and not mentions(other, right)]
+    others = [other for other in others if not bench.is_right(problem, bench.task.audit.write(other))]
+    for wrong in bench.rng("withdrawn", problem.key).sample(others, min(3, len(others))):
+        for withdrawal in WITHDRAWALS:
+            bench.tried["hedging"] += 1
+            text = bench.task.audit.write(withdrawal.format(right=right, wrong=wrong))
+            if bench.passes_wrongly(problem, text):
+                said = "a right answer that is taken back for a wrong one is right"
+                _find_hedge(bench, "withdrawn", said, problem, text)
 
 
 def _hedge(bench: Bench, problem: Problem, answer: str, others: Sequence[str], glue: str) -> None:
@@ -315,10 +374,22 @@ def _hedge(bench: Bench, problem: Problem, answer: str, others: Sequence[str], g
     refused = [text for text in passed if bench.says(problem, text) is False]
     if len(passed) == len(texts):
         said = f"a right answer beside {len(others)} wrong is right wherever it stands"
-        bench.find("hedging", "any place", said, problem, texts[-1])
+        _find_hedge(bench, "any place", said, problem, texts[-1])
     elif refused:
         said = f"a right answer beside {len(others)} wrong is right, and the independent judge refuses it"
         bench.find("hedging", "one place", said, problem, refused[0])
+
+
+_SENTENCE = re.compile(r"(?:[^\W\d_]+[^\w,;]+){4,}")
+
+
+def _find_hedge(bench: Bench, kind: str, said: str, problem: Problem, text: str) -> None:
+    """Record a hedge. Where answers are sentences, two of them may be one right answer: then it is doubtful."""
+    is_prose = bench.own and _SENTENCE.search(bench.known_answer(problem)) is not None
+    if not is_prose or bench.unique or bench.accepts is not None:
+        bench.find("hedging", kind, said, problem, text)
+    elif all((note.check, note.kind) != ("hedging", kind) for note in bench.notes):
+        bench.note("hedging", kind, said, problem, text, "doubtful")
 
 
 def exploits(bench: Bench, advance: Callable[[], None]) -> None:
@@ -339,7 +410,9 @@ def exploits(bench: Bench, advance: Callable[[], None]) -> None:
             bench.second.accepted += said
             if right and not said:
                 bench.second.exploits += 1
-                bench.find("exploits", "false accept", "a wrong response is judged right", problem, text)
+                said_so = "a wrong response is judged right"
+                still = partial(bench.passes_wrongly, problem) if bench.accepts else None
+                bench.find("exploits", "false accept", said_so, problem, text, still=still)
             elif said and not right:
                 bench.second.rejects += 1
                 bench.find("exploits", "false reject", "a right response is judged wrong", problem, text)
@@ -393,9 +466,17 @@ _CHECKS: Mapping[str, Check] = {
     "agreement": agreement,
     "hedging": hedging,
     "exploits": exploits,
+    "floor": floor,
+}
+
+_OF_KNOWN_ANSWERS: Mapping[str, Check] = {
+    "near misses": near_misses,
+    "changes": changes,
+    "formats": formats,
+    "types": types,
 }
 
 
 def checks_of(bench: Bench) -> Mapping[str, Check]:
-    """Return the checks of a task by name, in the order in which they run; those of `gce.task` have two more."""
-    return {"own answers": own_answers, **_CHECKS, "near misses": near_misses} if bench.own else _CHECKS
+    """Return the checks of a task by name, in the order in which they run; those of `gce.task` have more."""
+    return {"own answers": own_answers, **_CHECKS, **_OF_KNOWN_ANSWERS} if bench.own else _CHECKS

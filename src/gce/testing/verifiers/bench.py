@@ -14,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from types import FrameType, MappingProxyType
 from typing import Any, get_args
 
@@ -34,11 +35,14 @@ from gce.domain.verdicts import Verdict
 from gce.errors import BadInput, one_line
 from gce.ports.runner import Runner
 from gce.testing.verifiers.responses import mutated, renumbered
+from gce.testing.verifiers.severity import Severity, defect_of
+from gce.testing.verifiers.shrinking import shrunk
 
 __all__ = [
     "SHOWN",
     "Accepts",
     "Bench",
+    "Elsewhere",
     "Finding",
     "Hopeless",
     "Overdue",
@@ -58,6 +62,10 @@ Its arguments are the problem and the response; for a task of `gce.task`, the ro
 response.
 """
 
+Elsewhere = Callable[[Sequence[tuple[str, str]], int], Sequence[Sequence[tuple[str, float | None]]] | str]
+"""([(problem's key, response)], hash seed) -> what a new process with this hash seed says of each, as `scores` returns
+it; or why it says nothing."""
+
 SHOWN = 5
 """Maximum findings of one kind in a report; all are counted."""
 HANGS = 3
@@ -70,6 +78,8 @@ TRIED_ON = 40
 """Problems of each tier on which constants and near misses are tried."""
 FALSE_ALARM = 0.05
 """Probability that any of a family of responses is found although chance explains all of them."""
+SEVERAL = 0.4
+"""Share of answers to other problems above which problems seem to have several right answers."""
 _FAILED = object()
 
 
@@ -83,8 +93,12 @@ class Finding:
     problem: str = ""
     """The problem's key, if the finding concerns one problem."""
     response: str = ""
+    """The smallest response found that shows it."""
     more: int = 0
     """On the last listed finding of a kind: how many more of that kind are counted and not listed."""
+    defect: str = ""
+    """The class, as "false accept": see `gce.testing.verifiers.severity`."""
+    severity: Severity = "high"
 
 
 class Overdue(BaseException):
@@ -143,7 +157,7 @@ class SecondOpinion:
     """False rejects: judged wrong by the verifier alone."""
 
 
-@define
+@define(slots=False)  # For `cached_property`.
 class Bench:
     """One task under attack."""
 
@@ -173,12 +187,20 @@ class Bench:
     wrong: dict[str, list[str]] = field(factory=dict)
     """Well-formed answers by problem key that the verifier judged wrong."""
 
+    unique: bool = False
+    """Whether each problem has one right answer, however it is written: what means something else is wrong."""
+    elsewhere: Elsewhere | None = None
+
     findings: list[Finding] = field(factory=list)
+    notes: list[Finding] = field(factory=list)
+    """Formats that are refused, and answers that pass and are probably wrong; no findings."""
     kinds: Counter[tuple[str, str]] = field(factory=Counter)
     """Number of findings by check and kind."""
     tried: Counter[str] = field(factory=Counter)
     rewarded: dict[str, dict[str, None]] = field(factory=dict)
     """By tier, hostile texts that earned something on some problem."""
+    floors: list[Any] = field(factory=list)
+    """`TierFloor` of each tier that was measured."""
     not_checked: list[str] = field(factory=list)
     verdicts_given: int = 0
     failed: Counter[str] = field(factory=Counter)
@@ -247,16 +269,61 @@ class Bench:
         right = (text for text in self._plain_answers(problem) if self.is_right(problem, text))
         return last_line(next(right, ""))
 
+    @cached_property
+    def several_right(self) -> bool:
+        """Whether problems seem to have several right answers: those to other problems are often right, too.
+
+        False where each problem is declared to have one, or where an independent judge tells.
+        """
+        if self.unique or self.accepts is not None:
+            return False
+        passed = asked = 0
+        for problem in self.problems:
+            own = self.known_answer(problem)
+            known = dict.fromkeys(self.known_answer(other) for other in self.sample(problem.tier)[:8] if own)
+            for other in known:
+                if other and other != own:
+                    asked += 1
+                    passed += self.is_right(problem, self.task.audit.write(other))
+        return passed > SEVERAL * asked
+
     def rng(self, *purpose: str | int) -> random.Random:
         """Return the generator of a purpose."""
         return python_generator("task check", self.seed, *purpose)
 
-    def find(self, check: str, kind: str, message: str, problem: Problem | None = None, response: str = "") -> None:
-        """Record a finding."""
+    def find(
+        self,
+        check: str,
+        kind: str,
+        message: str,
+        problem: Problem | None = None,
+        response: str = "",
+        *,
+        still: Callable[[str], bool] | None = None,
+    ) -> None:
+        """Record a finding; `still` says whether a shorter response shows it, too."""
         self.kinds[check, kind] += 1
         if self.kinds[check, kind] <= SHOWN:
-            where = problem.key if problem else ""
-            self.findings.append(Finding(check, kind, " ".join(message.split()), where, response))
+            where, defect = problem.key if problem else "", defect_of(check, kind)
+            if still is not None:
+                response = shrunk(response, still)
+            self.findings.append(
+                Finding(
+                    check,
+                    kind,
+                    " ".join(message.split()),
+                    where,
+                    response,
+                    defect=defect.name,
+                    severity=defect.severity,
+                )
+            )
+
+    def note(self, check: str, kind: str, message: str, problem: Problem, response: str, severity: Severity) -> None:
+        """Record what is no finding."""
+        said = " ".join(message.split())
+        defect = "false reject" if severity == "note" else "false accept"
+        self.notes.append(Finding(check, kind, said, problem.key, response, defect=defect, severity=severity))
 
     @contextmanager
     def in_time(self) -> Iterator[None]:
@@ -267,8 +334,20 @@ class Bench:
         finally:
             self.set_alarm(0.0)
 
-    def call(self, name: str, ask: Callable[[], Any], problem: Problem, text: str, *, failed: Any = None) -> Any:
-        """Return the result of `ask`; record a finding and return `failed` if it raises or hangs."""
+    def call(
+        self,
+        name: str,
+        ask: Callable[[], Any],
+        problem: Problem,
+        text: str,
+        *,
+        failed: Any = None,
+        again: Callable[[str], Any] | None = None,
+    ) -> Any:
+        """Return the result of `ask`; record a finding and return `failed` if it raises or hangs.
+
+        `again` asks the same of another text, so that the text of a finding can be made smaller.
+        """
         try:
             with self.in_time():
                 return ask()
@@ -278,8 +357,19 @@ class Bench:
             if self.hangs >= HANGS:
                 raise Hopeless from None
         except (Exception, SystemExit) as error:
-            self.find("totality", "exception", f"{name} raised {type(error).__name__}: {error}", problem, text)
+            said, kind = f"{name} raised {type(error).__name__}: {error}", type(error)
+            still = None if again is None else lambda shorter: self._raises(kind, lambda: again(shorter))
+            self.find("totality", "exception", said, problem, text, still=still)
         return failed
+
+    def _raises(self, kind: type[BaseException], ask: Callable[[], Any]) -> bool:
+        """Whether a call raises an exception of this kind, in time."""
+        try:
+            with self.in_time():
+                ask()
+        except (Exception, SystemExit, Overdue) as error:
+            return type(error) is kind
+        return False
 
     def ask(self, problem: Problem, completion: Completion) -> tuple[Verdict, ...]:
         """Call the verifier, with the evidence that it asks for if there is a runner."""
@@ -289,8 +379,11 @@ class Bench:
 
     def uncounted(self, problem: Problem, text: str) -> Any:
         """Return whatever the verifier returns, without counting it."""
-        completion = Completion(problem.key, text, "stop", policy="check")
-        return self.call("verify", lambda: self.ask(problem, completion), problem, text, failed=_FAILED)
+
+        def ask(text: str) -> tuple[Verdict, ...]:
+            return self.ask(problem, Completion(problem.key, text, "stop", policy="check"))
+
+        return self.call("verify", lambda: ask(text), problem, text, failed=_FAILED, again=ask)
 
     def verdicts(self, problem: Problem, text: str) -> tuple[Verdict, ...]:
         """Return the verdicts; record a finding and return none if the verifier breaks its contract for any text."""
@@ -315,6 +408,10 @@ class Bench:
     def answer(self, problem: Problem, text: str, verdicts: tuple[Verdict, ...]) -> Answer:
         """Return the response with the reward for these verdicts."""
         return answered_by(self.task, problem, Completion(problem.key, text, "stop", policy="check"), verdicts)
+
+    def passes_wrongly(self, problem: Problem, text: str) -> bool:
+        """True if the verifier admits the response and the independent judge does not."""
+        return self.is_right(problem, text) and not self.says(problem, text)
 
     def is_right(self, problem: Problem, text: str) -> bool:
         """True if the response was judged and the task would admit it."""

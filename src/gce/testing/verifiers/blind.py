@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from gce.domain.answers import Answer
 from gce.domain.baselines import Judged, limit_of, score_policies
 from gce.domain.completions import Completion
 from gce.domain.outcomes import mean_reward
 from gce.domain.problems import Problem
+from gce.domain.randomness import python_generator
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.task import without_thinking
 from gce.domain.text import mentions
@@ -27,6 +29,8 @@ CHANCE = 0.05
 """Solve rate of a constant up to which chance explains it, on problems whose known answers differ from its meaning."""
 UNKNOWN = 0.5
 """The same where answers are unknown, so that a constant may mean the more common of two."""
+SHRUNK_ON = 5
+"""Problems on all of which a smaller constant has to be right."""
 COMMON = 20
 """Most common training answers that are tried as baselines."""
 
@@ -71,9 +75,21 @@ def _baselines(bench: Bench, tier: str) -> None:
         bench.tried["blind"] += score.share.n
         if score.share.low > limit:
             share = f"{score.share.correct} of {score.share.n} right on {tier}, the limit is {100 * limit:.0f} %"
-            bench.find("blind", "passes", f"{score.policy}: {share}")
+            bench.find(
+                "blind", "passes", f"{score.policy}: {share}", *_example(bench, policies[score.policy], problems)
+            )
         elif score.reward.graded and score.reward.low > limit:
             _partial_credit(bench, score.policy, score.reward.value, score.reward.n, tier, limit)
+
+
+def _example(bench: Bench, policy: Policy, problems: Sequence[Problem]) -> tuple[Problem | None, str]:
+    """The shortest of its responses that are right, with its problem."""
+    found: list[tuple[Problem, str]] = []
+    for problem in problems:
+        text = policy(problem, python_generator(0, "policy", "", problem.key))
+        if text is not None and bench.is_right(problem, without_thinking(text)):
+            found.append((problem, text))
+    return min(found, key=lambda each: len(each[1]), default=(None, ""))
 
 
 def _always(text: str) -> Policy:
@@ -95,24 +111,30 @@ def _constants(bench: Bench, tier: str) -> None:
     for text, constant in texts.items():
         answers = [bench.answer(problem, text, bench.verdicts(problem, text)) for problem in problems]
         bench.tried["blind"] += len(answers)
-        right, n, known = _unexplained(bench, constant, [answer for answer in answers if not answer.failed])
+        keys, n, known = _unexplained(bench, constant, [answer for answer in answers if not answer.failed])
+        right = len(keys)
         chance = CHANCE if known else max(UNKNOWN, limit if limit < 1.0 else 0.0)
         if beyond_chance(right, n, chance, len(texts)):
             which = f"the {n} problems of {tier} with another answer" if known else f"{n} problems of {tier}"
             said = f"always {clipped(text)} is right on {right} of {which}"
-            passing.append((right, f"{said}; chance explains {100 * chance:.0f} %"))
+            shown = [answer.problem for answer in answers if answer.problem.key in keys]
+            passing.append((right, f"{said}; chance explains {100 * chance:.0f} %", shown[:SHRUNK_ON], text))
             continue
         reward = mean_reward([answer.reward for answer in answers])
         if reward.graded and reward.low > limit:
             paid.append((reward.value, reward.n, text))
-    for _, said in sorted(passing, key=lambda each: -each[0]):
-        bench.find("blind", "constant", said)
+    for _, said, shown, text in sorted(passing, key=lambda each: -each[0]):
+        bench.find("blind", "constant", said, shown[0], text, still=partial(_right_on_all, bench, shown))
     for mean, n, text in sorted(paid, key=lambda each: -each[0]):
         _partial_credit(bench, f"always {clipped(text)}", mean, n, tier, limit)
 
 
-def _unexplained(bench: Bench, constant: str, answers: Sequence[Answer]) -> tuple[int, int, bool]:
-    """Return on how many of how many problems a constant is right, and whether answers are known.
+def _right_on_all(bench: Bench, problems: Sequence[Problem], text: str) -> bool:
+    return all(bench.is_right(problem, text) for problem in problems)
+
+
+def _unexplained(bench: Bench, constant: str, answers: Sequence[Answer]) -> tuple[set[str], int, bool]:
+    """Return the keys of problems on which a constant is right, of how many, and whether answers are known.
 
     If so, problems are left out whose answer the constant may mean: it stands in it as a word, or it is the answer of
     most problems on which the constant is right.
@@ -125,7 +147,7 @@ def _unexplained(bench: Bench, constant: str, answers: Sequence[Answer]) -> tupl
     known = {answer.problem.key: bench.known_answer(answer.problem) for answer in answers} if right else {}
     known = {key: answer for key, answer in known.items() if answer}
     if 2 * len(known) <= len(answers):
-        return len(right), len(answers), False
+        return {*right}, len(answers), False
     accepted = Counter(known[key] for key in right if key in known)
     meaning = max(accepted, key=accepted.__getitem__, default="")
     other = {
@@ -133,4 +155,4 @@ def _unexplained(bench: Bench, constant: str, answers: Sequence[Answer]) -> tupl
         for key, answer in known.items()
         if answer != meaning and not mentions(answer.casefold(), constant.casefold())
     }
-    return len(other.intersection(right)), len(other), True
+    return other.intersection(right), len(other), True

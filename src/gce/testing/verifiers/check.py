@@ -21,9 +21,11 @@ from gce.domain.tasks.task import Task
 from gce.domain.text import printable
 from gce.ports.runner import Runner
 from gce.testing.verifiers.attacks import checks_of
-from gce.testing.verifiers.bench import SHOWN, Accepts, Bench, Finding, Hopeless, alarm_clock, clipped
+from gce.testing.verifiers.bench import SHOWN, Accepts, Bench, Elsewhere, Finding, Hopeless, alarm_clock, clipped
+from gce.testing.verifiers.floor import Floor, floor_of
+from gce.testing.verifiers.severity import SEVERITIES, defect_of
 
-__all__ = ["Accepts", "Finding", "TaskReport", "check_task"]
+__all__ = ["Accepts", "Elsewhere", "Finding", "TaskReport", "check_task"]
 
 Stage = Callable[[str, int], Callable[[], None]]
 
@@ -52,6 +54,12 @@ class TaskReport:
     """Number of verdicts over all checks."""
     failed: Mapping[str, int] = field(factory=dict)
     """Number of these with status `failed`, by reason; they are excluded from every rate."""
+    severities: Mapping[str, int] = field(factory=dict)
+    """Number of findings by severity, the gravest first."""
+    notes: tuple[Finding, ...] = ()
+    """What is no finding: formats that are refused, and answers that are right and probably should not be."""
+    floor: Floor | None = None
+    """What is earned without solving anything; None where no tier has both training and test problems."""
 
     @property
     def ok(self) -> bool:
@@ -63,31 +71,63 @@ class TaskReport:
         return f"<check of {self.task}/{self.preset}: {'ok' if self.ok else f'{count:,} finding' + 's' * (count > 1)}>"
 
     def __str__(self) -> str:
-        """The counts as a table, the findings, and what was not checked."""
-        lines = [f"{self.task}/{self.preset}: {self.problems} problems, {self.seconds:.1f} s of computing"]
-        lines += [f"  {'check':<12}{'tried':>9}{'found':>7}"]
+        """What was found, the counts as a table, the findings, the gravest first, and what was not checked."""
+        found = sum(self.found.values())
+        levels = ", ".join(f"{count:,} {level}" for level, count in self.severities.items())
+        lines = [
+            f"{self.task}/{self.preset}: {self.problems} problems, {self.seconds:.1f} s of computing",
+            f"{found:,} finding{'s' * (found > 1)}: {levels}" if found else "nothing was found",
+            f"  {'check':<12}{'tried':>9}{'found':>7}",
+        ]
         for name in dict.fromkeys((*self.tried, *self.found)):
             lines.append(f"  {name:<12}{self.tried.get(name, 0):>9,}{self.found.get(name, 0):>7,}")
-        lines += [
-            f"exploits: {self.exploits.correct:,} of {self.exploits.n:,} responses, "
-            f"at most {100 * self.exploits.high:.4f} % (95 %)",
-            f"false rejects: {self.false_rejects.correct:,} of {self.false_rejects.n:,} right responses",
-        ]
-        said = ""
-        for finding in self.findings:
-            kind = f"{finding.check}, {finding.kind}"
-            if said != f"{kind}: {finding.message}":
-                lines.append(said := f"{kind}: {finding.message}")
-            if finding.problem:
-                lines.append(f"    {finding.problem}  {clipped(finding.response)}")
-            if finding.more:
-                lines.append(f"{kind}: and {finding.more:,} more")
+        lines += [*self._findings(), *self._floor(), *self._rates(), *self._noted()]
         lines += [
             f"could not be judged, {count:,} times: {clipped(reason)}"
             for reason, count in [*self.failed.items()][:SHOWN]
         ]
         lines += [f"not checked: {reason}" for reason in self.not_checked]
         return "\n".join(map(printable, lines))
+
+    def _findings(self) -> Iterator[str]:
+        said = ""
+        for finding in sorted(self.findings, key=lambda each: SEVERITIES.index(each.severity)):
+            kind = f"{finding.severity}: {finding.check}, {finding.kind}"
+            if said != f"{kind}: {finding.message}":
+                yield (said := f"{kind}: {finding.message}")
+            if finding.problem:
+                yield f"    {finding.problem}  {clipped(finding.response)}"
+            if finding.more:
+                yield f"{kind}: and {finding.more:,} more"
+
+    def _floor(self) -> Iterator[str]:
+        if self.floor is None:
+            return
+        low, high = self.floor.low, self.floor.high
+        best = "; ".join(f"{tier.attack} on {tier.tier}" for tier in self.floor.tiers if tier.reward.total)
+        yield (
+            f"adversarial floor: {self.floor.adversarial_floor:.2f} ({low:.2f}-{high:.2f}) without solving anything, "
+            f"{self.floor.empty_floor:.2f} for an empty response" + (f"; best: {best}" if best else "")
+        )
+        gap = self.floor.gameability_gap
+        yield "gameability gap: " + ("unknown without right answers" if gap is None else f"{gap:.2f}")
+
+    def _rates(self) -> Iterator[str]:
+        """The rates over generated responses, said so that they are not taken for all that was found."""
+        besides = f"; the {self.exploits.n:,} are only a part of what was tried" if self.found else ""
+        yield (
+            f"wrong generated responses judged right: {self.exploits.correct:,} of {self.exploits.n:,}, "
+            f"at most {100 * self.exploits.high:.4f} % (95 %){besides}"
+        )
+        yield (f"right generated responses judged wrong: {self.false_rejects.correct:,} of {self.false_rejects.n:,}")
+
+    def _noted(self) -> Iterator[str]:
+        for note in self.notes:
+            if note.severity == "doubtful":
+                yield f"doubtful: {note.check}, {note.message}"
+        refused = [note.kind for note in self.notes if note.severity == "note"]
+        if refused:
+            yield f"note: refused, as a verifier may that asks for one format: {', '.join(refused)}"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
@@ -110,6 +150,8 @@ def check_task(
     seed: int = 0,
     runner: Runner | None = None,
     accepts: Accepts | None = None,
+    unique: bool = False,
+    elsewhere: Elsewhere | None = None,
     seconds: float = 5.0,
     now: Callable[[], float] = time.process_time,
     stage: Stage = lambda _name, _total: lambda: None,
@@ -124,6 +166,9 @@ def check_task(
         seed: seed of all draws.
         runner: runs programs for the task; without it, the verifier gets no evidence.
         accepts: independent judge of responses, if there is one.
+        unique: whether each problem has one right answer, however it is written. A changed right answer that passes is
+            a finding then, and not doubtful.
+        elsewhere: judges responses in a new process.
         seconds: maximum computing time of one verdict. Without an alarm, as outside the main thread, a verifier that
             hangs also hangs the check.
         now: clock for measuring how time grows.
@@ -142,6 +187,7 @@ def check_task(
         bench = Bench(
             task, preset or next(iter(task.presets)), seed, runner, accepts, responses, seconds, now, set_alarm
         )
+        bench.unique, bench.elsewhere = unique, elsewhere
         try:
             checks = checks_of(bench)
             left += checks
@@ -153,8 +199,10 @@ def check_task(
         except Hopeless:
             bench.not_checked.append(f"since the verifier hangs, the rest of {', '.join(left)}")
     found: Counter[str] = Counter()
-    for (name, _), count in bench.kinds.items():
+    levels: Counter[str] = Counter()
+    for (name, kind), count in bench.kinds.items():
         found[name] += count
+        levels[defect_of(name, kind).severity] += count
     return TaskReport(
         task.name,
         bench.preset,
@@ -168,4 +216,7 @@ def check_task(
         now() - began,
         bench.verdicts_given,
         dict(bench.failed.most_common()),
+        {level: levels[level] for level in SEVERITIES if levels[level]},
+        tuple(bench.notes),
+        floor_of(bench.floors),
     )

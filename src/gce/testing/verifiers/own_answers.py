@@ -18,7 +18,7 @@ EXAMPLES = 3
 
 def own_answers(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that the verifier calls the own answer of every row right."""
-    refused: list[tuple[str, str]] = []
+    refused: list[tuple[str, str, Problem, str]] = []
     unwritten = typed = 0
     for problem in bench.every():
         own = answer_of(problem.instance)
@@ -34,7 +34,7 @@ def own_answers(bench: Bench, advance: Callable[[], None]) -> None:
         if not answer.right and not answer.failed:
             score = "" if answer.reward is None else f" (reward {answer.reward:g})"
             where = bench.task.audit.where(problem.instance) or problem.key
-            refused.append((where, f"{where}, {clipped(own)}: {called(verdicts)}{score}"))
+            refused.append((where, f"{where}, {clipped(own)}: {called(verdicts)}{score}", problem, text))
             typed += not isinstance(problem.instance.row["answer"], str)
     if unwritten:
         bench.not_checked.append(f"own answers: {unwritten} cannot be written in the format that `extract` reads")
@@ -42,8 +42,8 @@ def own_answers(bench: Bench, advance: Callable[[], None]) -> None:
         said = f"the score refuses the row's own answer in {len(refused)} of {bench.tried['own answers']} rows"
         hint = "; a score is given text: compare with str(problem['answer'])" if typed == len(refused) else ""
         in_order = sorted(refused, key=lambda each: (len(each[0]), each[0]))
-        examples = "; ".join(example for _, example in in_order[:EXAMPLES])
-        bench.find("own answers", "refused", f"{said}: {examples}{hint}")
+        examples = "; ".join(example for _, example, _, _ in in_order[:EXAMPLES])
+        bench.find("own answers", "refused", f"{said}: {examples}{hint}", *in_order[0][2:])
     for _ in bench.problems:
         advance()
 
@@ -52,7 +52,7 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that answers which resemble the own answer and mean something else are wrong, as a rule.
 
     A change is found where it leaves more of the different answers right than `LEAST_LIMIT`, beyond chance: some
-    problems have several right answers.
+    problems have several right answers. Where most seem to, it is doubtful.
     """
     passed: dict[str, dict[str, tuple[str, Problem, str] | None]] = defaultdict(dict)
     for tier in bench.task.tiers(bench.preset):
@@ -70,7 +70,10 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
         if beyond_chance(len(examples), len(by_answer), LEAST_LIMIT, len(passed)):
             own, other, problem, text = examples[0]
             said = f"right for {len(examples)} of {len(by_answer)} answers, as {clipped(other)} for {clipped(own)}"
-            bench.find("near misses", name, said, problem, text)
+            if bench.several_right:
+                bench.note("near misses", name, said, problem, text, "doubtful")
+            else:
+                bench.find("near misses", name, said, problem, text)
     if any(check == "near misses" for check, _ in bench.kinds) and bench.accepts is None:
         bench.not_checked.append("near misses: without `accepts`, whether questions have several right answers")
     for _ in bench.problems:

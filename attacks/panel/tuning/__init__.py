@@ -1,0 +1,1 @@
+"""The set that the panel was tuned on."""

@@ -1,0 +1,62 @@
+"""What a finding of `check_task` means: the class of the defect, and how severe it is.
+
+The table `DEFECTS` holds a line for each check, and for each of its kinds that differs. Levels, the gravest first:
+
+- critical: one answer, or one rule that needs no knowledge of the right answer, is paid: training finds it first.
+- high: wrong answers that resemble right ones are paid, right answers are refused, or a verdict is not repeatable.
+- medium: some responses break or delay the verifier, or it applies a rule that the prompt does not state.
+- doubtful: an answer that probably is wrong is right, and nothing tells that it is. No finding.
+- note: a format that the prompt does not ask for is refused. No finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from attrs import frozen
+
+__all__ = ["DEFECTS", "SEVERITIES", "Defect", "Severity", "defect_of"]
+
+Severity = Literal["critical", "high", "medium", "doubtful", "note"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+
+
+@frozen
+class Defect:
+    """A class of defects."""
+
+    name: str
+    severity: Severity
+
+
+_FALSE_ACCEPT = Defect("false accept", "high")
+_FALSE_REJECT = Defect("false reject", "high")
+_BREAKS = Defect("breaks", "medium")
+
+DEFECTS: Mapping[tuple[str, str], Defect] = {
+    ("own answers", ""): _FALSE_REJECT,
+    ("totality", ""): _BREAKS,
+    ("time", ""): Defect("slow", "medium"),
+    ("determinism", ""): Defect("not repeatable", "high"),
+    ("round trip", ""): _BREAKS,
+    ("relations", ""): Defect("broken relation", "high"),
+    ("blind", ""): Defect("false accept", "critical"),
+    ("feedback", ""): Defect("gives the answer away", "high"),
+    ("agreement", ""): Defect("unstated rule", "medium"),
+    ("hedging", ""): _FALSE_ACCEPT,
+    ("exploits", ""): _FALSE_ACCEPT,
+    ("exploits", "false reject"): _FALSE_REJECT,
+    ("near misses", ""): _FALSE_ACCEPT,
+    ("formats", ""): Defect("false accept", "medium"),
+    ("formats", "refused"): Defect("false reject", "medium"),
+    ("changes", ""): _FALSE_ACCEPT,
+    ("types", ""): _FALSE_ACCEPT,
+    ("types", "evaluated"): Defect("runs the answer", "critical"),
+}
+"""By check and kind; an empty kind stands for all others."""
+
+
+def defect_of(check: str, kind: str) -> Defect:
+    """The class of a finding; KeyError for a check that is not in the table."""
+    return DEFECTS.get((check, kind)) or DEFECTS[check, ""]

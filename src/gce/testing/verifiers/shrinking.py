@@ -1,0 +1,31 @@
+"""Make the response of a finding small: the same steps each time, so that a report repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["MOST_TRIED", "shrunk"]
+
+MOST_TRIED = 200
+"""Shorter responses that are tried at most."""
+
+
+def shrunk(text: str, still: Callable[[str], bool]) -> str:
+    """A text that shows the same and from which no single character can be dropped, if `MOST_TRIED` suffices.
+
+    Pieces are dropped, from halves down to single characters. `still` says whether a shorter text shows the finding.
+
+    Source: the minimising delta debugging of Zeller and Hildebrandt (2002), IEEE TSE 28:183, without its complements.
+    """
+    tried, size = 0, max(1, len(text) // 2)
+    while size and tried < MOST_TRIED:
+        dropped, at = False, 0
+        while at < len(text) and tried < MOST_TRIED:
+            shorter = text[:at] + text[at + size :]
+            tried += 1
+            if still(shorter):
+                text, dropped = shorter, True
+            else:
+                at += size
+        size = min(size, len(text)) if dropped and size == 1 else size // 2
+    return text
