@@ -547,7 +547,7 @@ def test_a_run_stops_when_dev_accuracy_no_longer_rises() -> None:
 def test_a_run_stops_before_its_time_is_over() -> None:
     """Each iteration takes 24 samples of a second and 3 updates of ten: two fit into 120 s, and a third would not."""
     config = with_fields(SMALL, iterations=9, minutes=2.0)
-    run = evolve(a_run(config, Listening(six_kinds)), seconds=120.0)
+    run = evolve(a_run(config, Listening(six_kinds)), deadline=120.0)
     found = finish(run)
     assert found.state.iteration == 2
     assert why_stop(run, found.state) == "another iteration would exceed 2 minutes"
@@ -988,13 +988,13 @@ def test_a_run_that_is_cut_off_around_its_warm_up_goes_on_to_the_same_end(steps:
 
 def test_a_warm_up_says_nothing_of_how_long_an_iteration_takes() -> None:
     """50 s of 5 steps and 3 of dev; then 24 + 30 + 3: a limit of 90 s lets one such iteration begin, no second one."""
-    run = evolve(warmed_up(Listening(six_kinds), iterations=8, minutes=1.5), seconds=90.0)
+    run = evolve(warmed_up(Listening(six_kinds), iterations=8, minutes=1.5), deadline=90.0)
     assert len(finish(run).records) == 2
 
 
 def test_a_limit_of_minutes_begins_no_part_of_a_warm_up_that_would_exceed_it() -> None:
     """600 s a part of 60 steps, and 1,000 s: the second part would end at 1,200."""
-    run = evolve(warmed_up(Listening(six_kinds), warm_up=130, minutes=17.0), seconds=1000.0)
+    run = evolve(warmed_up(Listening(six_kinds), warm_up=130, minutes=17.0), deadline=1000.0)
     assert [record.updates for record in finish(run).records] == [60]
 
 
