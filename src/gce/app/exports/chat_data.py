@@ -112,7 +112,7 @@ class DataSet:
     def words(self, split: str) -> str:
         """Return the numbers of traces and problems in words."""
         found = self.splits[split]
-        return f"{_count(len(found), 'trace')} of {_count(_problems(found), 'problem')}"
+        return f"{counted(len(found), 'trace')} of {counted(_problems(found), 'problem')}"
 
 
 def data_set(run: RunReader, *, tiers: Sequence[str] = (), every: bool = False, valid: float = 0.0) -> DataSet:
@@ -148,7 +148,7 @@ def _right(run: RunReader, tiers: Sequence[str], *, every: bool) -> list[Convers
     if not kept:
         right = sum(rollout["right"] for rollout in asked)
         raise BadInput(
-            f"{run.name} has no verified traces to write: {_count(len(asked), 'rollout')}, {right} right, none of "
+            f"{run.name} has no verified traces to write: {counted(len(asked), 'rollout')}, {right} right, none of "
             "them admitted",
             hint="{all} includes those" if right else "",
         )
@@ -202,7 +202,7 @@ def _split(traces: Sequence[Conversation], share: float) -> dict[str, Sequence[C
     }
     for split, found in splits.items():
         if not found:
-            raise BadInput(f"a share {share} of {_count(_problems(traces), 'problem')} leaves none for {split}.jsonl")
+            raise BadInput(f"a share {share} of {counted(_problems(traces), 'problem')} leaves none for {split}.jsonl")
     return splits
 
 
@@ -272,7 +272,3 @@ def _tiers(traces: Sequence[Conversation]) -> dict[str, int]:
 
 def _problems(traces: Sequence[Conversation]) -> int:
     return len({trace.problem for trace in traces})
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" + ("" if n == 1 else "s")

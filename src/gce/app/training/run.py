@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from gce.app.evaluation.baselines import check_references, reference_scores, solve_rates
 from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.demonstrations import texts_digest
-from gce.app.evaluation.resolution import resolution
+from gce.app.evaluation.resolution import folds_tip, resolution
 from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.evaluation.stored_runs import iteration_records
 from gce.app.interruption import resume_call, saying_if_interrupted, saying_if_slow
@@ -441,7 +441,7 @@ def _begins(prepared: _Prepared, name: str) -> Iterator[str]:
     yield f"{called} on {prepared.task.name}/{settings.preset}, seed {settings.seed}, run {name}"
     if info.note:
         yield f"{called}: {info.note}"
-    tip = not is_fold(settings.task)
+    tip = "" if is_fold(settings.task) else folds_tip()
     yield from resolution(prepared.task, settings.preset, settings.evaluation.test, tip=tip)
     if info.trainable_parameters:
         yield (
