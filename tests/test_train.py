@@ -212,12 +212,15 @@ def test_a_limit_of_minutes_holds_within_a_warm_up_and_more_minutes_go_on(slow: 
 def test_tests_that_take_all_of_the_time_are_an_error(slow: Callable[[], Slow], minutes: float, answers: int) -> None:
     """Of six answers before training, and as many after it, 6 s are over in the first test and 12 s with it."""
     model, runs = slow(), MemoryRuns()
-    with pytest.raises(Unfinished, match="take longer than the limit of 0.[12] minutes: nothing was trained: resume"):
+    with pytest.raises(Unfinished, match=r"take longer than the limit of 0\.[12] minutes: nothing was trained: resume"):
         gce.train(**LONG, runs=runs, run="short", model=model, minutes=minutes)
     assert (model.clock.now(), model.steps) == (answers, 0)
-    assert gce.resume(
-        "short", task=toy_task.WORKED, model=slow(), runs=runs, minutes=60, progress=False
-    ).summary["iterations"] == 2
+    assert (
+        gce.resume("short", task=toy_task.WORKED, model=slow(), runs=runs, minutes=60, progress=False).summary[
+            "iterations"
+        ]
+        == 2
+    )
 
 
 def test_progress_is_told_to_who_watches(capsys: pytest.CaptureFixture[str]) -> None:

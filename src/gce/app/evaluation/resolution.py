@@ -8,6 +8,7 @@ from gce.app.evaluation.splits import ALL, MeasuredSplit, split_words, splits_of
 from gce.app.terminal import as_called, as_given
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS
 from gce.domain.tasks.task import Listed, Task
+from gce.domain.text import counted
 
 __all__ = ["all_tip", "asked_for", "folds_tip", "half_width", "listed", "resolution"]
 
@@ -48,9 +49,7 @@ def all_tip() -> str:
     return f"{as_given('split', ALL)} asks all questions"
 
 
-def resolution(
-    task: Task, preset: str, limit: int, split: MeasuredSplit = "test", *, tip: str = ""
-) -> Iterator[str]:
+def resolution(task: Task, preset: str, limit: int, split: MeasuredSplit = "test", *, tip: str = "") -> Iterator[str]:
     """A line for a listed task: how many questions are asked, and what they resolve; nothing for others.
 
     It ends with the `tip` where they are few, unless `limit` leaves some out.
@@ -63,5 +62,5 @@ def resolution(
         if split == ALL and n < sum(sizes):
             tip, few = f"{as_given('n', max(sizes))} asks all {sum(sizes):,}", True
         more = f"; {tip}" if tip and few else ""
-        what = f"{split_words(split)} {'question' if n == 1 else 'questions'}"
-        yield f"{n:,} {what}{among}: 95 % interval about +-{100 * half_width(n):.0f} points{more}"
+        what = counted(n, f"{split_words(split)} question")
+        yield f"{what}{among}: 95 % interval about +-{100 * half_width(n):.0f} points{more}"

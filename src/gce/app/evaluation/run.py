@@ -63,6 +63,7 @@ from gce.domain.statistics import Estimate
 from gce.domain.strategies.requests import ANOTHER, Settings, Strategy
 from gce.domain.strategies.single_turn import FEW_SHOT, ZERO_SHOT
 from gce.domain.tasks import Task
+from gce.domain.text import counted
 from gce.errors import BadInput, ModelError, SettingError
 from gce.ports.evaluator import Evaluator
 from gce.ports.model import Adaptable, Sampler
@@ -530,8 +531,8 @@ class _Holding:
                     attempt = evolve(again[0], reading=held.last.reading, notes=held.last.notes)
                     found[which] = evolve(held, attempts=(attempt,))
                     kept.add(name, which, found[which], 0.0)
-        said = f"; {changed} verdicts changed" if changed else ""
-        self.watcher.say(f"{name}: {stored} answers reused from {self.given.answers}, judged again{said}")
+        said = f"; {counted(changed, 'verdict')} changed" if changed else ""
+        self.watcher.say(f"{name}: {counted(stored, 'answer')} reused from {self.given.answers}, judged again{said}")
         return found
 
     def _measured(self, name: str, strategy: Strategy) -> Measured:

@@ -22,6 +22,7 @@ from gce.domain.problems import Message
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.domain.tasks import ProblemSource
+from gce.domain.text import counted
 from gce.domain.traces import conversation_digest, trace_of_record
 from gce.domain.verdicts import Verdict
 from gce.errors import BadInput
@@ -41,7 +42,7 @@ task_categories:
 
 # Verified traces of {model} on {task}
 
-{traces} conversations about {problems} problems. Each ends with an answer that the model sampled itself and the task's
+{traces} about {problems}. Each ends with an answer that the model sampled itself and the task's
 verifier judged right; no answer comes from a solver or a person.
 
 | tier | traces | problems |
@@ -49,7 +50,7 @@ verifier judged right; no answer comes from a solver or a person.
 {rows}
 
 How they were made: `gce train` (gce {version}), task {task}, preset {preset}, model {model}, seed {seed}, temperature
-{temperature}, algorithm {algorithm}, {iterations} iterations{going}. {kept}
+{temperature}, algorithm {algorithm}, {iterations}{going}. {kept}
 
 Fields: `messages` (the prompt, then the assistant's answer), `problem` (the key that the task draws it from), `tier`,
 `iteration`, `policy` (SHA-256 of the weights that wrote the answer).{sides}{shown}
@@ -229,11 +230,11 @@ def _card(run: RunReader, splits: Mapping[str, Sequence[Conversation]], *, every
         algorithm=plain_name(settings.objective.algorithm),
         model=_model_name(plain_name(settings.model.name)),
         files="\n".join(f"  - split: {split}\n    path: data/{split}.jsonl" for split in splits),
-        traces=len(traces),
-        problems=_problems(traces),
+        traces=counted(len(traces), "conversation"),
+        problems=counted(_problems(traces), "problem"),
         rows="\n".join(f"| {tier} | {len(found)} | {_problems(found)} |" for tier, found in by_tier.items()),
         version=run.config.get("versions", {}).get("gce", "of unknown version"),
-        iterations=max(record["iteration"] for record in run.read("iterations")),
+        iterations=counted(max(record["iteration"] for record in run.read("iterations")), "iteration"),
         going="" if run.summary() else " so far",
         kept=kept,
         sides=" No problem is in both splits." if len(splits) > 1 else "",

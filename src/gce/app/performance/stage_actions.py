@@ -17,6 +17,7 @@ from gce.app.terminal import put, put_json, put_result
 from gce.app.wiring.files import check_output
 from gce.domain.performance.agents import CONTROLS, PRESETS
 from gce.domain.serialization import to_plain
+from gce.domain.text import counted
 from gce.errors import BadInput
 
 __all__ = ["STAGES", "STAGE_EXAMPLES", "STAGE_HELP", "add_stage_options"]
@@ -91,7 +92,8 @@ def _plan(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json(to_plain(made), indent=1)
     else:
-        put(f"{len(made.tasks)} tasks, {made.repeats} attempts by each of {', '.join(made.agents)}")
+        attempts = counted(made.repeats, "attempt")
+        put(f"{counted(len(made.tasks), 'task')}, {attempts} by each of {', '.join(made.agents)}")
         arguments.following = "gce performance run {out}"
     return 0
 
@@ -101,7 +103,7 @@ def _prepare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json({"prepared": count})
     else:
-        put(f"{count} tasks prepared now")
+        put(f"{counted(count, 'task')} prepared now")
     return 0
 
 
@@ -110,7 +112,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json({"measured": count})
     else:
-        put(f"{count} attempts measured now")
+        put(f"{counted(count, 'attempt')} measured now")
         arguments.following = "gce performance report {paths[0]}"
     return 0
 
@@ -145,7 +147,7 @@ def _import(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json({"tasks": names}, indent=1)
     else:
-        put(f"{len(names)} drafts in {arguments.out}: {', '.join(names)}")
+        put(f"{counted(len(names), 'draft')} in {arguments.out}: {', '.join(names)}")
     return 0
 
 
@@ -156,7 +158,7 @@ def _export(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json({"records": count})
     else:
-        put(f"{count} records in {arguments.out}")
+        put(f"{counted(count, 'record')} in {arguments.out}")
     return 0
 
 

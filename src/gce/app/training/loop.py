@@ -17,6 +17,7 @@ from gce.app.training.time_limit import is_over, stage
 from gce.app.training.updates import admit_traces, learn, warm_up
 from gce.domain.answers import Answer
 from gce.domain.measurements import IterationRecord
+from gce.domain.text import counted
 
 __all__ = ["iterate", "why_stop"]
 
@@ -87,7 +88,7 @@ def why_stop(run: Run, state: RunState) -> str:
     if stopping.until is not None and state.best is not None and state.best[1] >= stopping.until:
         return f"dev accuracy reached {stopping.until:.0%} in iteration {state.best[0]}"
     if stopping.patience is not None and state.looks_since_best >= stopping.patience:
-        return f"no gain on dev problems in {stopping.patience} looks"
+        return f"no gain on dev problems in {counted(stopping.patience, 'look')}"
     if run.deadline is not None:
         records = list(run.store.read("iterations"))
         # A warm-up, without rollouts, says nothing of how long the first iteration with them takes.

@@ -99,7 +99,7 @@ def train(
     differs, as `optimizer={"learning_rate": 3e-4}`. What is not given has the value of the `recipe`. Common ones:
 
         iterations      at most so many rounds of sampling and training (default 3)
-        minutes         at most so long, the test at the end included (minutes, default None)
+        minutes         time limit, with time left for the tests at the end, which are taken whole (default None)
         problems        problems of an iteration, over all tiers (default 64)
         samples         rollouts of each problem (default 8)
         temperature     of rollouts (default 0.8)
