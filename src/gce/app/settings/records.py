@@ -399,10 +399,10 @@ class StoppingSettings:
     minutes: float | None = setting(
         None,
         LENGTH_OF_RUN,
-        "time limit from the loaded model on: warm-up, rollouts, optimizer steps and evaluations on dev end at the "
-        "next finished answer or step, with time left for tests at the end that take as long as those before; an "
-        "iteration that is cut off is dropped, and --resume --minutes N makes it again; the limit is passed by that "
-        "answer or step, and by what the tests at the end take longer",
+        "time limit from the loaded model on: every phase ends at the next finished answer or optimizer step, early "
+        "enough for the tests at the end, which are taken whole; the limit is passed by that answer or step and by "
+        "what these tests take longer than those before; --resume --minutes N makes the iteration again that was cut "
+        "off",
         flag="--minutes",
         common=True,
         unit="minutes",
