@@ -89,7 +89,7 @@ def test_answers_that_are_all_right_ask_for_harder_problems() -> None:
 
     head, *_, proposals = said_by(toy_task.TWO_PRESETS, adds)
     assert "8 of 8 rollouts were right (95 % interval 67.6-100.0 %): there is nothing to learn" in head
-    assert "a harder preset (preset: other)" in proposals
+    assert "another preset, if it is harder (preset: other)" in proposals
 
 
 @pytest.mark.parametrize(("answer", "said"), [(" \n", "every answer is empty"), ("hm", "no answer is readable")])
