@@ -789,7 +789,7 @@ def test_evaluate_is_json_for_programs_and_writes_every_answer(gce: Gce, tmp_pat
     file = tmp_path / "answers.jsonl"
     ran = gce("evaluate", *TOY, *SCRIPTED, "--n", "4", "--tiers", "T2", "--answers", file, "--json")
     found = json.loads(ran.out)
-    assert set(found) == {"modes", "floors", "heuristics", "n"}
+    assert set(found) == {"modes", "floors", "heuristics", "n", "split"}
     tiers = found["modes"]["zero-shot"]["tiers"]
     assert set(tiers) == {"T2"} and tiers["T2"]["n"] == 4
     head, *answers = [json.loads(line) for line in file.read_text().splitlines()]
@@ -894,7 +894,9 @@ def test_several_samples_of_a_problem_give_pass_at_k(gce: Gce) -> None:
     """About two of three samples are right: pass@8 is near 1, and its interval is that of 30 problems."""
     arguments = ("evaluate", *TOY, *SCRIPTED, "--n", "30", "--samples", "9", "--temperature", "1")
     found = json.loads(gce(*arguments, "--json").out)
-    assert set(found) == {"pass_at", "samples", "temperature", "n", "tiers", "coverage"} and set(found["pass_at"]) == {
+    assert set(found) == {"pass_at", "samples", "temperature", "n", "tiers", "coverage", "split"} and set(
+        found["pass_at"]
+    ) == {
         "pass@1",
         "pass@8",
     }

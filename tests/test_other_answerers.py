@@ -524,7 +524,7 @@ def test_what_was_asked_is_not_written_again_unless_a_batch_came_back_without_it
         list(model.sample([REQUEST]))
     with pytest.raises(Unfinished, match="no answer yet to 1 request, all of them written before"):
         list(model.sample([REQUEST]))
-    with pytest.raises(Unfinished, match=r"2 requests .*, 1 of them written to .*requests-2.jsonl"):
+    with pytest.raises(Unfinished, match=r"2 requests, 1 of them written to .*requests-2.jsonl"):
         list(model.sample([REQUEST, other]))
     (second,) = asked_in(tmp_path / "requests-2.jsonl")
     (tmp_path / "one.jsonl").write_text(line_of(second))

@@ -210,7 +210,7 @@ def test_stopped_run_goes_on(gce: Gce, tasks: Path, measures: FakeMeasures, tmp_
     shutil.rmtree(run / "items" / "dedupe" / "nothing")
     assert gce("run", run)[:2] == (0, "3 attempts measured now\n")
     (run / "measured" / "dedupe" / "human" / "0.json").unlink()
-    assert gce("run", run)[:2] == (0, "1 attempts measured now\n")
+    assert gce("run", run)[:2] == (0, "1 attempt measured now\n")
     assert len(measures.asked) == 4
 
 
