@@ -41,7 +41,8 @@ def asked_for(task: Task, preset: str, tiers: Sequence[str], split: MeasuredSpli
 
 def folds_tip() -> str:
     """What to do where test questions are few, and the model is to be trained."""
-    return f"{as_called('gce train --folds 5', 'gce.cross_fit(task, folds=5)')} tests on all questions"
+    folds = as_called("gce train --folds 5", "gce.cross_fit(task, folds=5)")
+    return f"{folds} tests on all questions"
 
 
 def all_tip() -> str:

@@ -150,7 +150,7 @@ def evaluate(
         adapter         checkpoint of a run, for the strategies trained, trained-few-shot ... (default None)
         strategies      one or several, as ["zero-shot", "few-shot"] (default: zero-shot, with an adapter trained)
         tiers           one or several (default: all)
-        split           test, dev, or all for every question of a list (default test)
+        split           test, dev, or all for every question of a list (default "test")
         n               problems a tier (default 200)
         samples         conversations about each problem, for pass@k (default 1)
         shifts          whether to measure the distribution shifts that the task declares, too (default False)
