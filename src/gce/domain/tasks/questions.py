@@ -239,9 +239,8 @@ def fold_of(task: Task, fold: int, folds: int) -> Task:
         for tier in tiers:
             every = list(chain.from_iterable(how.instances(preset, tier.name, split) for split in _SPLITS))
             if len(every) < folds:
-                raise ValueError(
-                    f"task {task.name} has {counted(len(every), 'question')} in tier {tier.name}: too few for {folds} folds"
-                )
+                few = counted(len(every), "question")
+                raise ValueError(f"task {task.name} has {few} in tier {tier.name}: too few for {folds} folds")
             every = _hash_order(every, [task.digest(each) for each in every])
             rest = [each for place, each in enumerate(every) if place % folds != fold - 1]
             others = cut(rest, [task.digest(each) for each in rest], (0 if tier.held_out else 80, 20, 0))
