@@ -321,6 +321,7 @@ def test_the_tables_fit_80_columns_and_a_next_command_is_named(
     evaluated: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("gce.app.commands.analyze.can_draw", lambda: True)
     capsys.readouterr()
     assert gce("analyze", evaluated) == 0
     out, err = capsys.readouterr()

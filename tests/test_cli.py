@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import importlib.util
 import io
 import json
 import os
@@ -25,11 +26,13 @@ from present import present
 from gce import __version__ as version
 from gce.adapters.models.scripted import ScriptedModel
 from gce.app import cli
+from gce.app.wiring.models import default_model
 from gce.domain.baselines import resolution
 from gce.domain.statistics import wilson
 from gce.domain.tasks import TASKS, ProblemSource, draw_problem
 from gce.domain.tasks.scheduling.answer import render
 from gce.domain.tasks.scheduling.branch_and_bound import solve
+from gce.errors import ModelError
 
 TOY = ("--task", "toy_task:ADDITION")
 
@@ -183,10 +186,44 @@ def test_other_shells_get_a_script_with_all_commands(gce: Gce, shell: str) -> No
 
 def test_people_are_told_what_to_do_next_and_programs_are_not(gce: Gce) -> None:
     audit = ("audit", *TOY, "--n", "100", "--fit", "1")
-    assert gce(*audit).err.endswith("\nnext: gce evaluate --task toy_task:ADDITION\n")
+    assert gce(*audit).err.endswith(f"\nnext: gce {after_audit(' --task toy_task:ADDITION')}\n")
     assert "next:" not in gce(*audit, "--json").err
     assert gce(*audit, "--quiet").err == "", "nor that it is auditing"
     assert set(cli.NEXT) <= set(cli.COMMANDS)
+
+
+def after_audit(task: str = "") -> str:
+    """What is next after an audit: an evaluation where the default model is installed."""
+    try:
+        default_model(toy_task.ADDITION)
+    except ModelError:
+        return "models"
+    return f"evaluate{task}"
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_an_evaluation_is_next_only_where_the_default_model_is_installed(
+    gce: Gce, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    spec = importlib.util.find_spec("gce")
+    monkeypatch.setattr("gce.app.wiring.models.importlib.util.find_spec", lambda _name: spec if installed else None)
+    following = gce("audit", *TOY, "--n", "10", "--fit", "1").err.splitlines()[-1]
+    assert following == "next: gce " + ("evaluate --task toy_task:ADDITION" if installed else "models")
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_a_report_is_next_in_a_form_that_can_be_written(
+    gce: Gce, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    pytest.importorskip("safetensors")
+    monkeypatch.setattr("gce.app.wiring.figures.can_draw", lambda: installed)
+    sizes = ("--iterations", "1", "--problems", "3", "--rollouts", "2", "--updates", "1", "--dev", "0", "--test", "2")
+    ran = gce("train", *TOY, "--model", "toy_task:careless", *sizes, "--run-dir", files["run"])
+    following = hint(ran)
+    assert following == ["report", str(files["run"]), *([] if installed else ["--format", "md"])]
+    assert ("pip install 'grounded-eval[report]'" in ran.err) is not installed
+    if not installed:
+        assert gce(*following).out.startswith("# ")
 
 
 def hint(ran: Ran) -> list[str]:
@@ -217,7 +254,7 @@ def files(gce: Gce, tmp_path: Path) -> dict[str, Path]:
         (("generate", "--preset", "paper", "--tiers", "T0"), "show"),
         (("verify", *TOY, "{problem}", "{answer}"), "check"),
         (("check", *TOY, "--preset", "small", "--responses", "30", "--problems", "1"), "audit"),
-        (("audit", *TOY, "--preset", "small", "--n", "10", "--fit", "1"), "evaluate"),
+        (("audit", *TOY, "--preset", "small", "--n", "10", "--fit", "1"), after_audit()),
         (("models",), "doctor"),
     ],
 )
@@ -752,7 +789,7 @@ def test_evaluate_is_json_for_programs_and_writes_every_answer(gce: Gce, tmp_pat
     file = tmp_path / "answers.jsonl"
     ran = gce("evaluate", *TOY, *SCRIPTED, "--n", "4", "--tiers", "T2", "--answers", file, "--json")
     found = json.loads(ran.out)
-    assert set(found) == {"modes", "floors", "heuristics", "n"}
+    assert set(found) == {"modes", "floors", "heuristics", "n", "split"}
     tiers = found["modes"]["zero-shot"]["tiers"]
     assert set(tiers) == {"T2"} and tiers["T2"]["n"] == 4
     head, *answers = [json.loads(line) for line in file.read_text().splitlines()]
@@ -857,7 +894,9 @@ def test_several_samples_of_a_problem_give_pass_at_k(gce: Gce) -> None:
     """About two of three samples are right: pass@8 is near 1, and its interval is that of 30 problems."""
     arguments = ("evaluate", *TOY, *SCRIPTED, "--n", "30", "--samples", "9", "--temperature", "1")
     found = json.loads(gce(*arguments, "--json").out)
-    assert set(found) == {"pass_at", "samples", "temperature", "n", "tiers", "coverage"} and set(found["pass_at"]) == {
+    assert set(found) == {"pass_at", "samples", "temperature", "n", "tiers", "coverage", "split"} and set(
+        found["pass_at"]
+    ) == {
         "pass@1",
         "pass@8",
     }

@@ -122,6 +122,7 @@ def test_a_run_prints_lines_and_a_table_and_leaves_its_summary(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("gce.app.wiring.figures.can_draw", lambda: True)
     assert train(*SCRIPTED, *SIZES, "--test", "30", run=tmp_path / "run") == 0
     out, err = capsys.readouterr()
     assert "toy_task:careless on addition/small, seed 0, run" in err

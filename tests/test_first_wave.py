@@ -65,8 +65,9 @@ def test_no_right_answer_at_all_is_said_at_once_with_three_answers() -> None:
     assert len(samples) == 3 and len({sample.split(":")[0] for sample in samples}) == 2, "from both tiers"
     for sample in samples:
         assert re.fullmatch(r'  T[01]: "no idea\\x1b\[2J\\n w\d+"  <- \d+ is off by 1\.', sample), sample
-    for proposal in ("(warm_up=100)", "(bootstrap='few-shot')", "an easier tier", "(model)"):
+    for proposal in ("(warm_up=100)", "(bootstrap='few-shot')", "(model)"):
         assert proposal in proposals
+    assert "easier" not in proposals, "all tiers that train were asked"
 
 
 def test_long_answers_are_clipped() -> None:
@@ -88,7 +89,7 @@ def test_answers_that_are_all_right_ask_for_harder_problems() -> None:
 
     head, *_, proposals = said_by(toy_task.TWO_PRESETS, adds)
     assert "8 of 8 rollouts were right (95 % interval 67.6-100.0 %): there is nothing to learn" in head
-    assert "a harder preset (preset: other)" in proposals
+    assert "another preset, if it is harder (preset: other)" in proposals
 
 
 @pytest.mark.parametrize(("answer", "said"), [(" \n", "every answer is empty"), ("hm", "no answer is readable")])

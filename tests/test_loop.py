@@ -27,6 +27,7 @@ from gce.app.terminal import Silent
 from gce.app.training.changed_rewards import CHANGED_REWARDS
 from gce.app.training.loop import iterate, why_stop
 from gce.app.training.state import Run, RunState, begin, resume
+from gce.app.training.time_limit import TimeIsUp
 from gce.domain.algorithms import ALGORITHMS, Algorithm
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.curriculum import TierHistory
@@ -547,7 +548,7 @@ def test_a_run_stops_when_dev_accuracy_no_longer_rises() -> None:
 def test_a_run_stops_before_its_time_is_over() -> None:
     """Each iteration takes 24 samples of a second and 3 updates of ten: two fit into 120 s, and a third would not."""
     config = with_fields(SMALL, iterations=9, minutes=2.0)
-    run = evolve(a_run(config, Listening(six_kinds)), seconds=120.0)
+    run = evolve(a_run(config, Listening(six_kinds)), deadline=120.0)
     found = finish(run)
     assert found.state.iteration == 2
     assert why_stop(run, found.state) == "another iteration would exceed 2 minutes"
@@ -987,14 +988,36 @@ def test_a_run_that_is_cut_off_around_its_warm_up_goes_on_to_the_same_end(steps:
 
 
 def test_a_warm_up_says_nothing_of_how_long_an_iteration_takes() -> None:
-    """50 s of 5 steps and 3 of dev; then 24 + 30 + 3: a limit of 90 s lets one such iteration begin, no second one."""
-    run = evolve(warmed_up(Listening(six_kinds), iterations=8, minutes=1.5), seconds=90.0)
-    assert len(finish(run).records) == 2
+    """600 s of 60 steps and 3 of dev; then 24 + 30 + 3: a limit of 700 s lets one such iteration begin, no second."""
+    run = evolve(warmed_up(Listening(six_kinds), warm_up=60, iterations=8, minutes=12.0), deadline=700.0)
+    assert [record.updates for record in finish(run).records] == [60, 3]
+
+
+@pytest.mark.parametrize(
+    ("deadline", "step"),
+    [(25.0, 10.0), (51.5, 1.0), (60.0, 1.0), (90.0, 10.0), (108.0, 1.0)],
+    ids=["warm-up", "dev after the warm-up", "rollouts", "optimizer steps", "dev"],
+)
+def test_a_limit_ends_every_phase_and_the_run_goes_on_to_the_same_end(deadline: float, step: float) -> None:
+    """Five steps to 50 s, dev to 53, 24 rollouts to 77, three steps to 107, dev to 110."""
+    whole = finish(warmed_up(Listening(six_kinds), iterations=1))
+    store, model = MemoryRun(), Listening(six_kinds)
+    with pytest.raises(TimeIsUp):
+        finish(evolve(warmed_up(model, store, iterations=1), deadline=deadline))
+    assert deadline <= model.clock.now() < deadline + step
+    assert len(list(store.read("iterations"))) == (deadline > 53)
+    assert_same_end(finish(warmed_up(Listening(six_kinds), store, iterations=1)), whole)
+
+
+@pytest.mark.parametrize("deadline", [109.5, 110.0])
+def test_what_is_complete_when_time_is_over_is_kept(deadline: float) -> None:
+    found = finish(evolve(warmed_up(Listening(six_kinds), iterations=1), deadline=deadline))
+    assert len(found.records) == 2 and found.records[-1].dev
 
 
 def test_a_limit_of_minutes_begins_no_part_of_a_warm_up_that_would_exceed_it() -> None:
     """600 s a part of 60 steps, and 1,000 s: the second part would end at 1,200."""
-    run = evolve(warmed_up(Listening(six_kinds), warm_up=130, minutes=17.0), seconds=1000.0)
+    run = evolve(warmed_up(Listening(six_kinds), warm_up=130, minutes=17.0), deadline=1000.0)
     assert [record.updates for record in finish(run).records] == [60]
 
 

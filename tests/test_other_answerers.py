@@ -505,7 +505,7 @@ def asked_in(path: Path) -> list[dict[str, Any]]:
 
 def test_requests_go_out_in_one_file_and_answers_come_in_another(tmp_path: Path) -> None:
     model, other = BatchModel(tmp_path / "b", "openai:gpt-5-mini"), evolve(REQUEST, key="l", stop=("!",), max_tokens=9)
-    with pytest.raises(Unfinished, match=r"^2 requests have no answer yet, 2 of them written to .*requests-1.jsonl: "):
+    with pytest.raises(Unfinished, match=r"^no answer yet to 2 requests, 2 of them written to .*requests-1.jsonl: "):
         list(model.sample([REQUEST, other]))
     first, second = asked_in(tmp_path / "b" / "requests-1.jsonl")
     assert (first["method"], first["url"], len(first["custom_id"])) == ("POST", "/v1/chat/completions", 64)
@@ -522,9 +522,9 @@ def test_what_was_asked_is_not_written_again_unless_a_batch_came_back_without_it
     model, other = BatchModel(tmp_path, "toy"), evolve(REQUEST, key="l", max_tokens=9)
     with pytest.raises(Unfinished):
         list(model.sample([REQUEST]))
-    with pytest.raises(Unfinished, match="1 requests have no answer yet, all of them written before"):
+    with pytest.raises(Unfinished, match="no answer yet to 1 request, all of them written before"):
         list(model.sample([REQUEST]))
-    with pytest.raises(Unfinished, match=r"2 requests .*, 1 of them written to .*requests-2.jsonl"):
+    with pytest.raises(Unfinished, match=r"2 requests, 1 of them written to .*requests-2.jsonl"):
         list(model.sample([REQUEST, other]))
     (second,) = asked_in(tmp_path / "requests-2.jsonl")
     (tmp_path / "one.jsonl").write_text(line_of(second))
@@ -585,7 +585,7 @@ def test_a_batch_is_a_model_of_the_command_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert evaluate("--model", "batch:jobs#toy") == 3
-    assert "3 requests have no answer yet" in capsys.readouterr().err
+    assert "no answer yet to 3 requests" in capsys.readouterr().err
     lines = [line_of(each, "w1") for each in asked_in(tmp_path / "jobs" / "requests-1.jsonl")]
     (tmp_path / "jobs" / "answers.jsonl").write_text("".join(lines))
     assert evaluate("--model", "batch:jobs#toy") == 0
@@ -610,7 +610,7 @@ def test_a_batch_counts_at_the_most_before_it_is_written_and_at_what_it_used_aft
     read = ledger(0.000_824)
     model = BatchModel(tmp_path / "b", "toy", ledger=read, price=price)
     for _ in range(2):  # An answer counts once: 9 tokens at $2 and 2 at $8 a million.
-        with pytest.raises(Unfinished, match="1 requests have no answer yet"):
+        with pytest.raises(Unfinished, match="no answer yet to 1 request"):
             list(model.sample([REQUEST, other]))
         assert read.used == Used(1, 9, 2, 0.000_034)
 

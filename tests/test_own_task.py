@@ -19,11 +19,12 @@ import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
+from listening import Listening
 
 import gce
 from gce.adapters.models.scripted import ScriptedModel
 from gce.app import cli
-from gce.app.evaluation.resolution import half_width, resolution
+from gce.app.evaluation.resolution import all_tip, folds_tip, half_width, resolution
 from gce.app.wiring.models import default_model
 from gce.app.wiring.tasks import find_task, in_fold
 from gce.domain.answers import answered_by
@@ -32,7 +33,7 @@ from gce.domain.tasks.extraction import NoAnswer, extraction_of
 from gce.domain.tasks.own import ESTIMATED_ON, MOST_LIMIT, own_task
 from gce.domain.tasks.questions import cut
 from gce.domain.tasks.task import Listed
-from gce.errors import BadInput, MissingExtra, ModelError
+from gce.errors import BadInput, MissingExtra, ModelError, SettingError
 from gce.testing.verifiers.check import check_task
 
 SUMS: list[dict[str, Any]] = [
@@ -208,8 +209,8 @@ MISTAKES: list[tuple[Any, Any, dict[str, Any], str]] = [
     ([{"prompt": "x", "split": "train"}], exact, {}, "no test questions: expected some rows with 'split' test"),
     (row(answer=float("nan")), exact, {}, "row 41, column 'answer': expected text, a finite number, true or false"),
     (row(at=object), exact, {}, "row 41, column 'at': expected text"),
-    (SUMS[:2], exact, {}, "no dev questions: 2 questions are too few for shares 60, 15, 25"),
-    (row(tier="x"), exact, {}, "no train questions: 1 questions in tier x are too few"),
+    (SUMS[:2], exact, {}, "no dev questions: 2 questions, too few for shares 60, 15, 25"),
+    (row(tier="x"), exact, {}, "no train questions: 1 question in tier x, too few"),
     (SUMS, exact, {"tiers": ("a",)}, "expected the tiers a, got rows of all"),
     (SUMS, exact, {"tiers": "all"}, "expected tiers as a list of different names without /, got 'all' (str)"),
     (SUMS, exact, {"tiers": 3}, "expected tiers as a list of different names without /, got 3 (int)"),
@@ -382,14 +383,102 @@ def test_a_task_prints_as_one_line() -> None:
     assert str(half).endswith("right from a reward of 0.5")
 
 
+def adding(messages: Any) -> str:
+    """A model that adds."""
+    a, b = re.findall(r"\d+", messages[-1].content)
+    return str(int(a) + int(b))
+
+
+def test_all_questions_are_measured_without_training() -> None:
+    """Test questions first, then dev and train; each once."""
+    task = sums()
+    found = gce.evaluate(task, adding, split="all", progress=False)
+    asked = [problem.digest for problem in found.problems]
+    assert asked == [each for split in ("test", "dev", "train") for each in listed(task, split)]
+    assert str(found).startswith(
+        "adding on sums/questions, test, dev and train problems, % right (95 % interval), n = 40"
+    )
+    assert "come from training questions, which are among these" in str(found)
+    few = gce.evaluate(task, adding, split="all", n=12, progress=False)
+    assert [problem.digest for problem in few.problems] == asked[:12]
+    tested = gce.evaluate(task, adding, progress=False)
+    assert ", test problems, " in str(tested) and "which are among these" not in str(tested)
+
+
+def test_all_questions_are_no_measure_of_a_model_that_learned_some(tmp_path: Path) -> None:
+    task = sums()
+    small: dict[str, Any] = {"iterations": 1, "problems": 4, "samples": 2, "updates": 1, "dev": 0, "test": 2}
+    trained = gce.train(task=task, model=ScriptedModel(lambda _request: "3"), progress=False, **small).model
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"model": trained}, r"split all has the training questions too, and .* \(trained\) may have learned them"),
+        ({"models": [adding, trained]}, "may have learned them: leave out split, or gce.cross_fit"),
+        ({"model": adding, "adapter": tmp_path}, "and the adapter .* may have learned them"),
+        ({"model": adding, "strategies": "few-shot"}, "and few-shot shows some with their answers"),
+    ]
+    for given_, said in refused:
+        with pytest.raises(SettingError, match=said):
+            gce.evaluate(task, split="all", progress=False, **given_)
+    with pytest.raises(SettingError, match="split all needs a task with a list of questions, and scheduling draws"):
+        gce.evaluate("scheduling", adding, split="all", progress=False)
+
+
+def test_all_questions_are_measured_from_the_shell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import test_own_task
+
+    monkeypatch.setattr(test_own_task, "LISTED", sums(), raising=False)
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"text": "3"}\n')
+    command = ["evaluate", "--task", "test_own_task:LISTED", "--model", f"scripted:{answers}"]
+    assert cli.main(command) == 0
+    assert (
+        "10 test questions: 95 % interval about +-26 points; --split all asks all questions" in capsys.readouterr().err
+    )
+    assert cli.main([*command, "--split", "all", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    right = sum(row["answer"] == 3 for row in SUMS)
+    (row,) = (mode["tiers"]["all"] for mode in found["modes"].values())
+    assert (found["split"], row["n"], row["correct"]) == ("all", 40, right)
+    assert cli.main([*command, "--split", "all", "--dry-run"]) == 0
+    assert "work, at least: 40 answers" in capsys.readouterr().out
+    assert cli.main([*command, "--split", "all", "--strategies", "few-shot"]) == 2
+    assert "--split all has the training questions too" in capsys.readouterr().err
+
+
+def test_what_is_proposed_where_no_answer_is_right_can_be_done() -> None:
+    """No easier tier of a list with one tier, no few-shot examples beside all questions, and a column, no record."""
+    listening = Listening()
+    gce.evaluate(sums(), lambda _messages: "none", watcher=listening)
+    assert "easier" not in "".join(listening.said) and "few-shot examples (strategies='few-shot')" in "".join(
+        listening.said
+    )
+    listening = Listening()
+    gce.evaluate(sums(), lambda _messages: "none", split="all", watcher=listening)
+    assert "few-shot" not in "".join(listening.said)
+    rows = [{"prompt": f"Say {n}.", "wanted": str(n), "tier": ("low", "high")[n % 2]} for n in range(40)]
+    two = gce.task(rows, lambda answer, row: answer == row["wanted"], name="two", tiers=("low", "high"))
+    for tiers, easier in (("low", False), ("high", True), (("low", "high"), False)):
+        listening = Listening()
+        gce.evaluate(two, lambda _messages: "none", tiers=tiers, watcher=listening)
+        assert ("an easier tier (tiers: low)" in "".join(listening.said)) is easier
+        assert "give the questions a column answer, for an SFT warm-up" in "".join(listening.said)
+
+
 def test_a_list_says_what_it_resolves() -> None:
     """By hand for n = 25: 1.96 sqrt(0.25 / 25 + 1.96^2 / (4 25^2)) / (1 + 1.96^2 / 25) = 0.1825."""
     assert half_width(25) == pytest.approx(0.1825, abs=0.001)
-    (said,) = resolution(sums(), "questions", 200)
+    (said,) = resolution(sums(), "questions", 200, tip=folds_tip())
     assert said == (
         "10 test questions: 95 % interval about +-26 points; gce.cross_fit(task, folds=5) tests on all questions"
     )
-    (said,) = resolution(sums(), "questions", 9)
+    (said,) = resolution(sums(), "questions", 200, tip=all_tip())
+    assert said == "10 test questions: 95 % interval about +-26 points; split='all' asks all questions"
+    (said,) = resolution(sums(), "questions", 200, "all")
+    assert said == "40 test, dev and train questions: 95 % interval about +-15 points"
+    (said,) = resolution(sums(), "questions", 12, "all")
+    assert said == "12 test, dev and train questions: 95 % interval about +-25 points; n=40 asks all 40"
+    (said,) = resolution(sums(), "questions", 9, tip=folds_tip())
     assert said == "9 test questions: 95 % interval about +-27 points", "fewer were wanted, so no more are proposed"
     assert list(resolution(gce.TASKS["scheduling"], "grounded", 200)) == []
 

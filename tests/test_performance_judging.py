@@ -163,11 +163,11 @@ def test_the_stage_from_the_command_line(gce: Gce, run: Path, tmp_path: Path, mo
 
     monkeypatch.setattr(stage, "judge_prompt", noted)
     status, out, err = gce("judge", run, "--model", name)
-    assert (status, out) == (0, f"{name}: 2 patches judged now, 0 unreadable\n"), err
+    assert (status, out) == (0, f"{name}: 2 attempts judged now, 0 unreadable\n"), err
     assert any("+    return 3" in text for text in asked) and all("+    return 2" in text for text in asked)
     assert not any("It printed this." in text for text in asked)
     monkeypatch.setattr(stage, "load_model", None)  # Nothing is asked twice.
-    assert gce("judge", run, "--model", name)[1] == f"{name}: 0 patches judged now, 0 unreadable\n"
+    assert gce("judge", run, "--model", name)[1] == f"{name}: 0 attempts judged now, 0 unreadable\n"
     status, out, _ = gce("report", run)
     assert "Soft metrics by judge-scripted" in out and "A patch can talk to its judge" in out
     assert "over 1 patches that are no control's" in out
@@ -177,14 +177,14 @@ def test_unreadable_replies_are_counted_and_an_agent_that_changed_is_judged_agai
     gce: Gce, run: Path, tmp_path: Path
 ) -> None:
     name = judge_of(tmp_path, "All scores are 10.")
-    assert gce("judge", run, "--model", name)[1] == f"{name}: 2 patches judged now, 2 unreadable\n"
+    assert gce("judge", run, "--model", name)[1] == f"{name}: 2 attempts judged now, 2 unreadable\n"
     (section,) = [each for each in report.performance_report(run).sections if each.title.startswith("Soft")]
     assert all(cells[1:3] == ("1", "1") and cells[5] == "-" for cells in section.tables[0].rows)
     folder = RunFolder(run)
     (judge,) = folder.judges()
     record: Any = folder.judged(judge, "one/human/0")
     folder.keep_judged(judge, "one/human/0", {**record, "asked": "something else"})
-    assert gce("judge", run, "--model", name)[1].startswith(f"{name}: 1 patches judged now")
+    assert gce("judge", run, "--model", name)[1].startswith(f"{name}: 1 attempt judged now")
     folder.keep_judged(judge, "one/human/0", {"asked": 3})
     status, _, err = gce("report", run)
     assert status == 2 and "is not as it was written" in err and "Traceback" not in err

@@ -260,7 +260,7 @@ def test_stopped_run_goes_on(gce: Gce, tasks: Path, measures: FakeMeasures, tmp_
     shutil.rmtree(run / "items" / "dedupe" / "nothing")
     assert gce("run", run)[:2] == (0, "3 attempts measured now\n")
     (run / "measured" / "dedupe" / "human" / "0.json").unlink()
-    assert gce("run", run)[:2] == (0, "1 attempts measured now\n")
+    assert gce("run", run)[:2] == (0, "1 attempt measured now\n")
     assert len(measures.asked) == 4
 
 
@@ -270,7 +270,7 @@ def test_prepared_sources_are_those_that_are_measured(
     """Later changes of the task's directory do not count, and a change of what was put aside is found."""
     run = tmp_path / "run"
     gce("plan", tasks, "--out", run)
-    assert gce("prepare", run)[:2] == (0, "1 tasks prepared now\n")
+    assert gce("prepare", run)[:2] == (0, "1 task prepared now\n")
     assert gce("prepare", run)[:2] == (0, "0 tasks prepared now\n")
     (tasks / "dedupe" / "base" / "slowlib.py").write_text(FAST)
     assert stages.prepared_subject(run, "dedupe").base["slowlib.py"] == SLOW.encode()

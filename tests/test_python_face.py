@@ -110,7 +110,7 @@ def test_the_keywords_of_evaluate_are_its_settings() -> None:
         ({"sample": 3}, "there is no setting of gce.evaluate 'sample'; did you mean samples?"),
         ({"n": 0}, "n must be a whole number from 1 to 10,000, got 0"),
         ({"temperature": -1}, "temperature must be 0, or a finite number from 1e-06 to 100, got -1"),
-        ({"split": "tset"}, "split must be one of train, dev, test, got 'tset'"),
+        ({"split": "tset"}, "split must be one of train, dev, test, all, got 'tset'"),
         ({"interval": "wald"}, "interval must be one of "),
         ({"tiers": [3]}, "tiers must be a name"),
         ({"strategies": 3}, "strategies must be a name"),

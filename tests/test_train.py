@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,17 @@ import toy_task
 
 import gce
 from gce.adapters.models.scripted import ScriptedModel
+from gce.adapters.runs.memory_store import MemoryRuns
+from gce.adapters.system.clocks import FakeClock
 from gce.app import cli
 from gce.app.settings.records import ModelSettings, OptimizerSettings, RolloutSettings, TrainSettings
 from gce.app.terminal import Terminal
+from gce.app.training import run as training
 from gce.domain.completions import Completion
+from gce.domain.learning import TrainingBatch, UpdateReport
 from gce.domain.problems import Problem
 from gce.domain.verdicts import Verdict
-from gce.errors import BadInput, SettingError
+from gce.errors import BadInput, SettingError, Unfinished
 
 SMALL: dict[str, Any] = {
     "rollouts": {"problems": 4, "samples": 2},
@@ -150,6 +154,73 @@ def test_the_test_before_tells_how_long_the_one_at_the_end_takes() -> None:
     values = {**SMALL, "stopping": {"iterations": 1, "minutes": 60.0}}
     assert set(gce.train(**TOY, **values, measure_before=False).before) == {"T0", "T1", "T2"}
     assert not gce.train(**TOY, **SMALL, measure_before=False).before
+
+
+class Slow(ScriptedModel):
+    """Takes a second for an answer and a minute for an optimizer step."""
+
+    clock: FakeClock
+
+    def sample(self, requests: Any) -> Iterator[Completion]:
+        for completion in super().sample(requests):
+            self.clock.advance(1.0)
+            yield completion
+
+    def update(self, batch: TrainingBatch) -> UpdateReport:
+        self.clock.advance(60.0)
+        return super().update(batch)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Slow]:
+    """Makes slow models; the clock of a run is theirs."""
+    clock = FakeClock()
+    monkeypatch.setattr(training, "SystemClock", lambda: clock)
+
+    def made() -> Slow:
+        model = Slow(toy_task.careless(None, None)._answer)
+        model.clock = clock
+        return model
+
+    return made
+
+
+LONG: dict[str, Any] = {**SMALL, "task": toy_task.WORKED, "demonstrations": {"warm_up": 5}, "progress": False}
+
+
+def test_a_limit_of_minutes_holds_within_a_warm_up_and_more_minutes_go_on(slow: Callable[[], Slow]) -> None:
+    """Six answers before, six at the end, and of 180 s 168 for steps of 60: the third one ends past the limit."""
+    runs, model = MemoryRuns(), slow()
+    whole = gce.train(**LONG, runs=MemoryRuns(), run="whole", model=slow())
+    began = model.clock.now()
+    cut = gce.train(**LONG, runs=runs, run="cut", model=model, minutes=3)
+    assert model.clock.now() - began == 6 + 3 * 60 + 6
+    assert cut.summary["stopped"] == "3 minutes were over in iteration 1, of the warm-up, of which nothing was learned"
+    assert cut.summary["iterations"] == 0 and model.steps == 0, "the model is as it was"
+    assert cut.after == cut.before
+    more = gce.resume("cut", task=toy_task.WORKED, model=slow(), runs=runs, minutes=60, progress=False)
+    ends = [timeless({**result.summary, "config": {}}) for result in (more, whole)]
+    assert ends[0] == ends[1]
+    streams = []
+    for result in (more, whole):
+        with result.run() as run:
+            streams.append([list(run.read(name)) for name in ("rollouts", "traces")])
+    assert streams[0] == streams[1]
+
+
+@pytest.mark.parametrize(("minutes", "answers"), [(0.1, 3), (0.2, 6)])
+def test_tests_that_take_all_of_the_time_are_an_error(slow: Callable[[], Slow], minutes: float, answers: int) -> None:
+    """Of six answers before training, and as many after it, 6 s are over in the first test and 12 s with it."""
+    model, runs = slow(), MemoryRuns()
+    with pytest.raises(Unfinished, match=r"take longer than the limit of 0\.[12] minutes: nothing was trained: resume"):
+        gce.train(**LONG, runs=runs, run="short", model=model, minutes=minutes)
+    assert (model.clock.now(), model.steps) == (answers, 0)
+    assert (
+        gce.resume("short", task=toy_task.WORKED, model=slow(), runs=runs, minutes=60, progress=False).summary[
+            "iterations"
+        ]
+        == 2
+    )
 
 
 def test_progress_is_told_to_who_watches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ In SVG text and axes take the page's colour, so that light and dark both read we
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 from gce.domain.figures import Bars, Effects, Figure, Grid, Lines, Measured, Ratios, Stacks, Timeline
 from gce.errors import MissingExtra
 
-__all__ = ["png", "svg"]
+__all__ = ["can_draw", "png", "svg"]
 
 INK = "#010203"
 """Stands for the page's own text colour until the SVG is written."""
@@ -36,6 +37,11 @@ LONGEST_NAME, LONGEST_TITLE = 40, 32
 """Characters of a name, and of a panel's title."""
 MOST_NUMBERS = 16
 """Numbered ticks side by side."""
+
+
+def can_draw() -> bool:
+    """Return whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def svg(figure: Figure) -> str:

@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def _run(name: str, parsed: argparse.Namespace, arguments: Sequence[str]) -> int
         sys.stdout.flush()
         following = vars(parsed).get("following", NEXT.get(parsed.command))
         if status in (0, 1) and following and not vars(parsed).get("json"):
-            note(f"next: {_filled(following, vars(parsed))}")
+            note(*_next(_filled(following, vars(parsed))))
         return status
     except (GceError, NoProblem) as error:
         if is_verbose():
@@ -122,6 +122,20 @@ def _run(name: str, parsed: argparse.Namespace, arguments: Sequence[str]) -> int
     except Exception:
         traceback.print_exc()
         return DEFECT
+
+
+def _next(command: str) -> Iterator[str]:
+    """The lines that say what is useful next: as Markdown, where a page cannot be drawn."""
+    if command.startswith("gce report ") and not _can_draw():
+        yield "a page with figures needs the extra report: pip install 'grounded-eval[report]'"
+        command += " --format md"
+    yield f"next: {command}"
+
+
+def _can_draw() -> bool:
+    from gce.app.wiring.figures import can_draw
+
+    return can_draw()
 
 
 def _resuming(parsed: argparse.Namespace, arguments: Sequence[str]) -> list[str]:

@@ -59,6 +59,12 @@ class LoadedModel:
         """Settings that load the same model again; None where it has learned since, or was given itself."""
         return self.by_name if self.info().identity == self.as_loaded else None
 
+    @property
+    def has_learned(self) -> bool:
+        """Whether it is known to have been trained: in a run, or by an adapter that it was loaded with."""
+        loaded = self.by_name is not None and (bool(self.by_name.get("adapter")) or self.origin is None)
+        return loaded or self.name.endswith(TRAINED)
+
     def info(self) -> ModelInfo:
         """See `gce.ports.model.Model`."""
         return self.model.info()

@@ -10,7 +10,7 @@ import re
 import string
 import unicodedata
 
-__all__ = ["mentions", "plain", "printable"]
+__all__ = ["counted", "mentions", "plain", "printable"]
 
 _ORDINARY = frozenset(string.printable)
 _BLANK = frozenset("\u115f\u1160\U00013441\U00013442")
@@ -60,3 +60,8 @@ def _escaped(character: str) -> str:
     if unicodedata.category(character) == "Zs":  # A space, though `repr` calls it unprintable.
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun, as "1 task" or "1,200 tasks"; of nouns that take an s."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

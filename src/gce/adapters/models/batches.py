@@ -36,6 +36,7 @@ from gce.adapters.system.output_files import write_output
 from gce.domain.completions import Completion, SampleRequest
 from gce.domain.models import ModelInfo
 from gce.domain.spending import Price, Used, cost_of
+from gce.domain.text import counted
 from gce.errors import BadInput, ModelError, Unfinished
 
 __all__ = ["FORM", "BatchModel"]
@@ -173,7 +174,7 @@ class BatchModel:
         if new:
             most = sum((most_used([each], self._price) for each in waiting.values()), Used())
             if not self._ledger.reserve(most):
-                return Unfinished(f"{len(new):,} requests were not written: others that are under way come first")
+                return Unfinished(f"{counted(len(new), 'request')} not written: others that are under way come first")
         written = []
         for start in range(0, len(new), _MOST_REQUESTS):
             number += 1
@@ -183,7 +184,7 @@ class BatchModel:
             written.append(str(path))
         wrote = f"{len(new):,} of them written to {', '.join(written)}" if written else "all of them written before"
         return Unfinished(
-            f"{len(waiting):,} requests have no answer yet, {wrote}",
+            f"no answer yet to {counted(len(waiting), 'request')}, {wrote}",
             hint=f"have them answered as a batch, put the file of answers into {self._folder}, and run the same "
             "command again",
         )

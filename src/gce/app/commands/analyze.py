@@ -15,6 +15,7 @@ from gce.app.reports.report import MARKS, Report
 from gce.app.reports.section import Section
 from gce.app.shown import Part, lines_of
 from gce.app.terminal import Terminal, put_json, put_result
+from gce.app.wiring.figures import can_draw
 from gce.app.wiring.files import check_output
 from gce.app.wiring.names import LISTED_BY, entry
 from gce.app.wiring.runs import UNVERIFIED, add_no_verify, verifies
@@ -113,7 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         put_result(*lines_of(_parts(report)))
     again = shlex.join(["gce", "analyze", *arguments.runs, "--out", "analysis.html"])
-    arguments.following = again.replace("{", "{{").replace("}", "}}") if arguments.out is None else None
+    is_useful = arguments.out is None and can_draw()
+    arguments.following = again.replace("{", "{{").replace("}", "}}") if is_useful else None
     return 0
 
 

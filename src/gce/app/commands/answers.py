@@ -14,6 +14,7 @@ from gce.app.transcripts import moments_of
 from gce.app.wiring.files import new_output
 from gce.app.wiring.formats import ROW_FORMATS, check_format, write_rows
 from gce.app.wiring.runs import UNVERIFIED, add_no_verify, folder_of, verifies
+from gce.domain.text import counted
 
 __all__ = ["add_arguments", "run"]
 
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         said = {"path": str(out), "format": arguments.to, "answers": count}
         put_json(said | {"verified": verified and not given.is_file()})
         return 0
-    put(f"{out}: {count:,} answers", *(() if verified else (UNVERIFIED,)))
+    put(f"{out}: {counted(count, 'answer')}", *(() if verified else (UNVERIFIED,)))
     put(f"read them with {_how_to_read(arguments.to, str(out))}")
     return 0
 

@@ -9,8 +9,10 @@ from gce.app.evaluation.baselines import check_references
 from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
 from gce.app.options import FITTED, NAME, NAMES, PROBLEMS, SHARE
 from gce.app.terminal import put_json, put_result
+from gce.app.wiring.models import default_model
 from gce.app.wiring.sandboxes import add_runner
-from gce.app.wiring.tasks import TASK_HELP
+from gce.app.wiring.tasks import TASK_HELP, find_task
+from gce.errors import ModelError
 
 __all__ = ["add_arguments", "run"]
 
@@ -57,4 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         put_result(*str(found).split("\n"))
     check_references(found.report.tier_shares, arguments.min_coverage)
+    try:
+        default_model(find_task(arguments.task))
+    except ModelError:  # It is not installed, so that an evaluation would need another.
+        arguments.following = "gce models"
     return 0 if found.ok else 1

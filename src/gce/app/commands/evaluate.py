@@ -14,6 +14,7 @@ from gce.app.evaluation.run import EvaluateSettings, evaluate
 from gce.app.evaluation.scoring import COVERAGE_HELP, MIN_COVERAGE
 from gce.app.evaluation.several_models import check_several, cost_lines, settings_of
 from gce.app.evaluation.shifts import shifts_of
+from gce.app.evaluation.splits import ALL, check_listed, splits_of
 from gce.app.options import (
     DOLLARS,
     LENGTH_OF_RUN,
@@ -74,6 +75,7 @@ examples:
   gce evaluate --model http://127.0.0.1:8080/v1#qwen --strategies zero-shot,few-shot,multi-turn
   gce evaluate --models openai:gpt-5,anthropic:claude-sonnet-4,hf:Qwen/Qwen3-8B --n 20 --max-cost 5 --cache answers
   gce evaluate --shifts --n 400 --adapter runs/1/checkpoints/last    the same on every distribution shift
+  gce evaluate --task sums:sums --split all          every question of your list, not the test questions alone
   gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64
 """
 
@@ -146,10 +148,11 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument(
         "--split",
-        type=Choice(("test", "dev")),
-        choices=("test", "dev"),
+        type=Choice(("test", "dev", ALL)),
+        choices=("test", "dev", ALL),
         default="test",
-        help="split to evaluate on: tune on dev, report on test (default test)",
+        help="split to evaluate on: tune on dev, report on test; all takes every question of a list, for a model that "
+        "was trained on none of them (default test)",
     )
     parser.add_argument("--n", type=PROBLEMS, default=200, help="problems per tier (default 200)")
     parser.add_argument(
@@ -211,9 +214,9 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.common += [
-        *("--task", "--preset", "--model", "--models", "--adapter", "--strategies", "--tiers", "--shifts", "--n")
+        *("--task", "--preset", "--model", "--models", "--adapter", "--strategies", "--tiers", "--shifts", "--split")
     ]
-    parser.common += [*("--samples", "--temperature", "--answers", "--dry-run", "--json")]
+    parser.common += [*("--n", "--samples", "--temperature", "--answers", "--dry-run", "--json")]
 
 
 def _add_limits(parser: Parser) -> None:
@@ -275,6 +278,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:
     task = find_task(given.task_name)
     preset = find_preset(task, given.preset or "")
+    check_listed(task, given.split)
     tiers = find_tiers(task, preset, given.tiers)
     names = given.strategies or (("trained",) if given.adapter else ("zero-shot",))
     problems = asked_for(task, preset, tiers, given.split, given.n)
@@ -297,7 +301,7 @@ def _dry_run(given: EvaluateSettings, arguments: argparse.Namespace) -> int:
         )
         lines += [f"model {model}:"] if given.models else []
         cost = cost_lines(model, access, sum(answers.values()) * (given.max_tokens or task.max_tokens))
-        lines += [*evaluation_lines(settings, task, tiers, given.split, answers), *cost]
+        lines += [*evaluation_lines(settings, task, tiers, splits_of(given.split)[0], answers), *cost]
     lines += gain_found(problems, max(1, len(names) - 1, len(given.models) - 1)) if given.samples == 1 else []
     if arguments.json:
         put_json({"settings": differing, "estimate": lines}, indent=1)

@@ -26,6 +26,7 @@ from gce.domain.performance.collecting import unfinished
 from gce.domain.performance.decision import MOST, Comparison, Round
 from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
+from gce.domain.text import counted
 from gce.errors import BadInput
 
 __all__ = ["add_arguments", "run"]
@@ -106,7 +107,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
     if arguments.json:
         put_json(found | {"path": str(cache)})
     else:
-        put(f"{cache}: {found['downloaded']} wheels downloaded, {found['kept']} there already")
+        put(f"{cache}: {counted(found['downloaded'], 'wheel')} downloaded, {found['kept']} there already")
     _then(arguments, "admit")
     return 0
 

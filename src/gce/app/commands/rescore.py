@@ -11,6 +11,7 @@ from gce.app.options import NAME, RUN
 from gce.app.terminal import put, put_json
 from gce.app.wiring.runs import add_no_verify, verifies
 from gce.domain.serialization import to_plain
+from gce.domain.text import counted
 
 __all__ = ["add_arguments", "run"]
 
@@ -57,4 +58,4 @@ def _print(found: Rescored) -> None:
     for change in found.changes:
         words = "; ".join(change.reasons) or "no violation"
         put(f"{change.where} {change.key}: {change.was}, now {change.now} ({words})")
-    put(f"{found.judged} answers judged again, {len(found.changes)} verdicts changed")
+    put(f"{counted(found.judged, 'answer')} judged again, {counted(len(found.changes), 'verdict')} changed")

@@ -26,6 +26,7 @@ from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import find_task, say_if_many
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, Listed, Task
+from gce.domain.text import counted
 
 __all__ = ["add_arguments", "run"]
 
@@ -167,7 +168,7 @@ def _print_tiers(name: str, task: Task, facts: Facts) -> None:
     if battery is None:
         put(f"verifier battery: no result is recorded (gce check --task {name} --preset {facts.preset})")
     else:
-        findings = f"{battery.findings} finding{'s' * (battery.findings != 1)}"
+        findings = f"{counted(battery.findings, 'finding')}"
         put(
             f"verifier battery: {battery.verdicts:,} verdicts, {findings}; wrong responses judged "
             f"right: at most {100 * battery.exploit_rate_high:.3f} % of {battery.responses:,} (95 %)"

@@ -47,6 +47,8 @@ examples:
   gce train --recipe isopro                     the reference's settings
   gce train --model ./my-model --run-dir out    any model that mlx-lm loads
   gce train --task my_tasks:ARITHMETIC          a task of your own (see examples/)
+  gce train --task sums:sums --iterations 1 --problems 8 --rollouts 4 --warm-up 20 --minutes 2
+                                                a short run on a few questions
   gce train --run-dir out --resume              continue after an interruption
   gce train --run-dir out --resume --discard-after 3
                                                 go back to iteration 3 if a later one is damaged (checkpoints of the

@@ -42,9 +42,9 @@ class Asked:
     demonstrated: Sequence[str]
     """Proposals where the task has demonstrations."""
     few_shot: str
-    """How few-shot examples are asked for."""
-    easier: str = "an easier tier"
-    """A proposal; empty for none."""
+    """How few-shot examples are asked for; empty where they cannot be."""
+    easier: str = ""
+    """A proposal of easier problems, where the task has some that were not asked."""
 
 
 def one_outcome_lines(
@@ -120,7 +120,7 @@ def _extraction(answers: Sequence[Answer]) -> Iterator[str]:
 def _harder(asked: Asked, _answers: Sequence[Answer]) -> Iterator[str]:
     others = [name for name in asked.task.presets if name != asked.preset]
     if others:
-        yield f"a harder preset ({as_given('preset')}: {', '.join(others)})"
+        yield f"another preset, if it is harder ({as_given('preset')}: {', '.join(others)})"
     yield f"another task ({as_given('task')}), or tiers of your own that are harder"
 
 
@@ -128,7 +128,8 @@ def _easier(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
     if _has_demonstrations(asked, answers):
         yield from asked.demonstrated
     else:
-        yield "give the task demonstrations (gce.Teaching), for an SFT warm-up or few-shot examples"
+        how = "the questions a column answer" if _is_question(answers) else "the task demonstrations (gce.Teaching)"
+        yield f"give {how}, for an SFT warm-up or few-shot examples"
     if asked.easier:
         yield asked.easier
     yield f"a stronger model ({as_given('model.name')})"
@@ -143,9 +144,13 @@ def _longer(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
 def _look(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
     how = "" if is_given(asked.name) else f" (gce show {asked.name})"
     yield f"compare with the answer format that the verifier expects{how}"
-    if _has_demonstrations(asked, answers):
+    if asked.few_shot and _has_demonstrations(asked, answers):
         yield f"few-shot examples, which show the format ({asked.few_shot})"
     yield f"a model that follows the format ({as_given('model.name')})"
+
+
+def _is_question(answers: Sequence[Answer]) -> bool:
+    return isinstance(answers[0].problem.instance, Question)
 
 
 def _has_demonstrations(asked: Asked, answers: Sequence[Answer]) -> bool:

@@ -17,6 +17,7 @@ from gce.app.wiring.runs import open_run
 from gce.domain.paired import Pair, paired_gains
 from gce.domain.power import MOST_PAIRS, Pairing, minimal_gain, problems_needed
 from gce.domain.strategies.single_turn import ZERO_SHOT
+from gce.domain.text import counted
 from gce.errors import BadInput
 
 __all__ = ["Power", "PowerRow", "gain_found", "power"]
@@ -159,7 +160,7 @@ def gain_found(problems: int, comparisons: int = 1) -> Iterator[str]:
     """Yield a line with the smallest gain that a paired comparison on so many problems finds with 80 % power."""
     if (found := minimal_gain(Pairing(), problems, level=LEVEL / comparisons)) is not None:
         yield (
-            f"smallest gain found with 80 % power: {100 * found:.1f} points, paired on {problems:,} problems "
+            f"smallest gain found with 80 % power: {100 * found:.1f} points, paired on {counted(problems, 'problem')} "
             "(base rate 50 %, correlation 0.5; other assumptions: gce power)"
         )
 

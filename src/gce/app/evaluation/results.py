@@ -14,6 +14,7 @@ from gce.app.evaluation.one_outcome import equal_rewards
 from gce.app.evaluation.rewards import Rewards, is_graded, reference_rewards, rewards_of_conversations
 from gce.app.evaluation.scoring import OPTION, check_answers, stored_shares
 from gce.app.evaluation.shifts import shift_parts
+from gce.app.evaluation.splits import split_words, splits_of
 from gce.app.shown import Part, lines_of
 from gce.app.tables.cells import count_words, difference_cell, interval_cell, p_cell, share_cell
 from gce.app.tables.summary import accuracy_rows, reward_rows
@@ -49,10 +50,11 @@ def shown(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     """Plain data, and what is shown: strategies beside reference rows, or pass@k where samples are several."""
     given = result.settings
     counts = count_words(Counter(problem.tier for problem in result.problems), given.n)
-    where = f"{given.model_name} on {result.task.name}/{result.preset}, {given.split} problems"
+    where = f"{given.model_name} on {result.task.name}/{result.preset}, {split_words(given.split)} problems"
     if given.models:
         where += f", {next(iter(result.strategies.values())).name}"
     plain, parts = _samples(result) if given.samples > 1 else _strategies(result)
+    plain["split"] = given.split
     if result.task.teaching.beliefs is not None:
         measures = belief_measures(result.conversations)
         plain["beliefs"] = to_plain(measures)
@@ -142,6 +144,8 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     rewards, reward_parts = _rewards(result, references, notes)
     parts: list[Part] = [Table(*accuracy_rows(rows, _tiers(result), _held_out(result)))]
     parts += [CONCLUSION] if floors else []
+    if floors and "train" in splits_of(given.split):
+        parts.append("Fixed answers of prompt-blind baselines come from training questions, which are among these.")
     parts += reward_parts
     parts += [f"* {name}: {note}" for name, note in notes.items()]
     gains, reward_gains = result.gains(), result.gains(REWARD) if rewards else {}

@@ -21,7 +21,7 @@ from gce.app.evaluation.conversations import check_needs, converse
 from gce.app.evaluation.demonstrations import Turns, few_shot_turns
 from gce.app.evaluation.learned_examples import best_trajectories, shown_digest
 from gce.app.evaluation.one_outcome import Asked, one_outcome_lines
-from gce.app.evaluation.resolution import resolution
+from gce.app.evaluation.resolution import all_tip, folds_tip, resolution
 from gce.app.evaluation.results import shown
 from gce.app.evaluation.scoring import answer_record, judge_each
 from gce.app.evaluation.settings import EvaluateKeywords, EvaluateSettings, evaluate_settings
@@ -34,13 +34,14 @@ from gce.app.evaluation.several_models import (
     used_lines,
 )
 from gce.app.evaluation.shifts import AS_ASKED, answers_of_shift, shifts_of
+from gce.app.evaluation.splits import ALL, check_listed, drawn, split_words
 from gce.app.interruption import saying_if_interrupted, saying_if_slow
-from gce.app.loaded_model import model_of
+from gce.app.loaded_model import LoadedModel, model_of
 from gce.app.notebook import watch_of
 from gce.app.options import MOST_ANSWERS
 from gce.app.settings.records import LoraSettings
 from gce.app.shown import Part, html_of, lines_of
-from gce.app.terminal import as_given
+from gce.app.terminal import as_called, as_given
 from gce.app.training.state import Watcher
 from gce.app.wiring.access import Access, access_of
 from gce.app.wiring.evaluators import VERIFIER, find_evaluator
@@ -61,7 +62,8 @@ from gce.domain.serialization import to_plain
 from gce.domain.statistics import Estimate
 from gce.domain.strategies.requests import ANOTHER, Settings, Strategy
 from gce.domain.strategies.single_turn import FEW_SHOT, ZERO_SHOT
-from gce.domain.tasks import Task, draw_problems
+from gce.domain.tasks import Task
+from gce.domain.text import counted
 from gce.errors import BadInput, ModelError, SettingError
 from gce.ports.evaluator import Evaluator
 from gce.ports.model import Adaptable, Sampler
@@ -148,6 +150,7 @@ def evaluate(
         adapter         checkpoint of a run, for the strategies trained, trained-few-shot ... (default None)
         strategies      one or several, as ["zero-shot", "few-shot"] (default: zero-shot, with an adapter trained)
         tiers           one or several (default: all)
+        split           test, dev, or all for every question of a list (default "test")
         n               problems a tier (default 200)
         samples         conversations about each problem, for pass@k (default 1)
         shifts          whether to measure the distribution shifts that the task declares, too (default False)
@@ -261,16 +264,17 @@ class _Distribution:
     ) -> Evaluation:
         """Ask the model, or take what is kept of its answers; `access` counts what the model does not count itself."""
         given, task, preset = self.given, self.task, self.preset
-        watcher.say(*resolution(task, preset, given.n, given.split))
+        tip = all_tip() if given.split == "test" and not _trained_models(given) else folds_tip()
+        watcher.say(*resolution(task, preset, given.n, given.split, tip="" if given.split == ALL else tip))
         for strategy in strategies.values():
             check_needs(strategy, task, self.drawing, loaded, roles=given.roles, environments=given.environments)
         problems = tuple(
             problem
             for tier in self.tiers
-            for problem in draw_problems(task, preset, tier, given.split, given.n, seed=given.problem_seed)
+            for problem in drawn(task, preset, tier, given.split, given.n, seed=given.problem_seed)
         )
         if not problems:
-            raise BadInput(f"task {task.name} has no {given.split} problems in preset {preset}")
+            raise BadInput(f"task {task.name} has no {split_words(given.split)} problems in preset {preset}")
         asked = _asked(given, task, preset, loaded, problems, learned)
         if given.examples_from is not None:
             asked["shown"] = shown_digest(self.drawing.examples)
@@ -289,6 +293,7 @@ class _Distribution:
 def _distribution(
     given: EvaluateSettings, task: Task, preset: str, strategies: Mapping[str, Strategy]
 ) -> _Distribution:
+    check_listed(task, given.split)
     evaluator = find_evaluator(task, given.runner, given.evaluator)
     tiers = find_tiers(task, preset, given.tiers)
     drawing = Settings(given.seed, given.temperature, given.samples, given.max_tokens)
@@ -367,10 +372,35 @@ def _strategies(given: EvaluateSettings) -> dict[str, Strategy]:
     if given.adapter is not None and not trained:
         message = "{adapter} is used only by the strategies trained, trained-few-shot and so on: add one of them"
         raise SettingError("adapter", "none", given.adapter, message)
+    if given.split == ALL:
+        _check_untrained(given, strategies)
     if given.shifts:
         _check_shifts(given, strategies)
-    say_if_many({given.split: given.n})
+    say_if_many({split_words(given.split): given.n})
     return strategies
+
+
+def _trained_models(given: EvaluateSettings) -> list[str]:
+    """What of the models is known to have learned: an adapter, or a model that a run left."""
+    models = [each for each in (*given.models, given.model) if isinstance(each, LoadedModel) and each.has_learned]
+    return [*([f"the adapter {given.adapter}"] if given.adapter is not None else []), *(each.name for each in models)]
+
+
+def _check_untrained(given: EvaluateSettings, strategies: Mapping[str, Strategy]) -> None:
+    """SettingError where training questions, which are among all, were learned or are shown."""
+    folds = as_called("gce train --folds 5", "gce.cross_fit(task, folds=5)")
+    if trained := _trained_models(given):
+        message = (
+            f"{{split}} {ALL} has the training questions too, and {trained[0]} may have learned them: leave out "
+            f"{{split}}, or {folds} tests each question with a model that was not trained on it"
+        )
+        raise SettingError("split", "test or dev", ALL, message)
+    if shown := [name for name, each in strategies.items() if each.needs_examples]:
+        message = (
+            f"{{split}} {ALL} has the training questions too, and {shown[0]} shows some with their answers: leave out "
+            "one of them"
+        )
+        raise SettingError("split", "test or dev", ALL, message)
 
 
 def _check_shifts(given: EvaluateSettings, strategies: Mapping[str, Strategy]) -> None:
@@ -469,10 +499,13 @@ class _Holding:
 
     def _one_outcome(self, name: str, judged: Sequence[Answer]) -> list[str]:
         """What is said where all answers, or none, are right."""
-        few_shot = as_given("strategies", FEW_SHOT.name)
-        proposals = [f"few-shot examples ({few_shot})"] if name == ZERO_SHOT.name else []
+        few_shot = "" if self.given.split == ALL else as_given("strategies", FEW_SHOT.name)
+        proposals = [f"few-shot examples ({few_shot})"] if few_shot and name == ZERO_SHOT.name else []
         preset = self.problems[0].id.preset
-        asked = Asked(self.task, self.given.task_name, preset, self.given.max_tokens, proposals, few_shot)
+        names = [tier.name for tier in self.task.tiers(preset)]
+        easier = names[: min(names.index(problem.tier) for problem in self.problems)]
+        tiers = f"an easier tier ({as_given('tiers')}: {', '.join(easier)})" if easier else ""
+        asked = Asked(self.task, self.given.task_name, preset, self.given.max_tokens, proposals, few_shot, tiers)
         answers = [answer for answer in judged if not answer.failed]
         return one_outcome_lines(name, asked, answers, what="answers", credited=0)
 
@@ -498,8 +531,8 @@ class _Holding:
                     attempt = evolve(again[0], reading=held.last.reading, notes=held.last.notes)
                     found[which] = evolve(held, attempts=(attempt,))
                     kept.add(name, which, found[which], 0.0)
-        said = f"; {changed} verdicts changed" if changed else ""
-        self.watcher.say(f"{name}: {stored} answers reused from {self.given.answers}, judged again{said}")
+        said = f"; {counted(changed, 'verdict')} changed" if changed else ""
+        self.watcher.say(f"{name}: {counted(stored, 'answer')} reused from {self.given.answers}, judged again{said}")
         return found
 
     def _measured(self, name: str, strategy: Strategy) -> Measured:

@@ -9,6 +9,7 @@ from typing import Any, TypedDict, get_args
 from attrs import Attribute, field, fields_dict, frozen
 
 from gce.app.evaluation.conversations import Environments
+from gce.app.evaluation.splits import ALL, MeasuredSplit
 from gce.app.loaded_model import LoadedModel, model_of
 from gce.app.options import (
     DOLLARS,
@@ -114,7 +115,8 @@ class EvaluateSettings:
     """Empty: all."""
     shifts: bool = field(default=False, validator=_of(SWITCH))
     """Whether the distribution shifts that the task declares are measured, too."""
-    split: Split = field(default="test", validator=_of(Choice(get_args(Split))))
+    split: MeasuredSplit = field(default="test", validator=_of(Choice((*get_args(Split), ALL))))
+    """all: every question of a list, for a model that was trained on none of them."""
     n: int = field(default=200, validator=_of(PROBLEMS))
     """Problems a tier."""
     samples: int = field(default=1, validator=_of(SAMPLES))
@@ -190,7 +192,7 @@ class EvaluateKeywords(TypedDict, total=False):
     examples_from: str | None
     tiers: str | Sequence[str]
     shifts: bool
-    split: Split
+    split: MeasuredSplit
     n: int
     samples: int
     temperature: float

@@ -33,6 +33,7 @@ from gce.domain.statistics import difference_p, holm, interval, mean_difference,
 from gce.domain.strategies.multi_turn import MULTI_TURN
 from gce.domain.strategies.requests import Settings
 from gce.domain.tasks import ProblemSource, Task
+from gce.domain.text import counted
 from gce.errors import BadInput
 from gce.ports.evaluator import Evaluator
 from gce.ports.model import Sampler
@@ -225,7 +226,7 @@ def _temporal(facts: _Facts) -> list[str]:
     looks = sum(bool(record.dev) for record in facts.records)
     if not looks:
         return ["Temporal: there was no evaluation on dev during the run."]
-    words = [f"Temporal: no tier ended below its best accuracy in {looks} evaluations on dev."]
+    words = [f"Temporal: no tier ended below its best accuracy in {counted(looks, 'evaluation')} on dev."]
     if fell:
         tier, worst = max(fell.items(), key=lambda item: item[1].best - item[1].last)
         points = 100 * (worst.best - worst.last)

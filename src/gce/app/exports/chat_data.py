@@ -22,6 +22,7 @@ from gce.domain.problems import Message
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.domain.tasks import ProblemSource
+from gce.domain.text import counted
 from gce.domain.traces import conversation_digest, trace_of_record
 from gce.domain.verdicts import Verdict
 from gce.errors import BadInput
@@ -41,7 +42,7 @@ task_categories:
 
 # Verified traces of {model} on {task}
 
-{traces} conversations about {problems} problems. Each ends with an answer that the model sampled itself and the task's
+{traces} about {problems}. Each ends with an answer that the model sampled itself and the task's
 verifier judged right; no answer comes from a solver or a person.
 
 | tier | traces | problems |
@@ -49,7 +50,7 @@ verifier judged right; no answer comes from a solver or a person.
 {rows}
 
 How they were made: `gce train` (gce {version}), task {task}, preset {preset}, model {model}, seed {seed}, temperature
-{temperature}, algorithm {algorithm}, {iterations} iterations{going}. {kept}
+{temperature}, algorithm {algorithm}, {iterations}{going}. {kept}
 
 Fields: `messages` (the prompt, then the assistant's answer), `problem` (the key that the task draws it from), `tier`,
 `iteration`, `policy` (SHA-256 of the weights that wrote the answer).{sides}{shown}
@@ -112,7 +113,7 @@ class DataSet:
     def words(self, split: str) -> str:
         """Return the numbers of traces and problems in words."""
         found = self.splits[split]
-        return f"{_count(len(found), 'trace')} of {_count(_problems(found), 'problem')}"
+        return f"{counted(len(found), 'trace')} of {counted(_problems(found), 'problem')}"
 
 
 def data_set(run: RunReader, *, tiers: Sequence[str] = (), every: bool = False, valid: float = 0.0) -> DataSet:
@@ -148,7 +149,7 @@ def _right(run: RunReader, tiers: Sequence[str], *, every: bool) -> list[Convers
     if not kept:
         right = sum(rollout["right"] for rollout in asked)
         raise BadInput(
-            f"{run.name} has no verified traces to write: {_count(len(asked), 'rollout')}, {right} right, none of "
+            f"{run.name} has no verified traces to write: {counted(len(asked), 'rollout')}, {right} right, none of "
             "them admitted",
             hint="{all} includes those" if right else "",
         )
@@ -202,7 +203,7 @@ def _split(traces: Sequence[Conversation], share: float) -> dict[str, Sequence[C
     }
     for split, found in splits.items():
         if not found:
-            raise BadInput(f"a share {share} of {_count(_problems(traces), 'problem')} leaves none for {split}.jsonl")
+            raise BadInput(f"a share {share} of {counted(_problems(traces), 'problem')} leaves none for {split}.jsonl")
     return splits
 
 
@@ -229,11 +230,11 @@ def _card(run: RunReader, splits: Mapping[str, Sequence[Conversation]], *, every
         algorithm=plain_name(settings.objective.algorithm),
         model=_model_name(plain_name(settings.model.name)),
         files="\n".join(f"  - split: {split}\n    path: data/{split}.jsonl" for split in splits),
-        traces=len(traces),
-        problems=_problems(traces),
+        traces=counted(len(traces), "conversation"),
+        problems=counted(_problems(traces), "problem"),
         rows="\n".join(f"| {tier} | {len(found)} | {_problems(found)} |" for tier, found in by_tier.items()),
         version=run.config.get("versions", {}).get("gce", "of unknown version"),
-        iterations=max(record["iteration"] for record in run.read("iterations")),
+        iterations=counted(max(record["iteration"] for record in run.read("iterations")), "iteration"),
         going="" if run.summary() else " so far",
         kept=kept,
         sides=" No problem is in both splits." if len(splits) > 1 else "",
@@ -272,7 +273,3 @@ def _tiers(traces: Sequence[Conversation]) -> dict[str, int]:
 
 def _problems(traces: Sequence[Conversation]) -> int:
     return len({trace.problem for trace in traces})
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" + ("" if n == 1 else "s")

@@ -20,6 +20,7 @@ from gce.app.terminal import put, put_json, put_result
 from gce.app.wiring.files import check_output
 from gce.domain.performance.agents import CONTROLS, PRESETS
 from gce.domain.serialization import to_plain
+from gce.domain.text import counted
 from gce.errors import BadInput
 
 __all__ = ["STAGES", "STAGE_EXAMPLES", "STAGE_HELP", "add_stage_options"]
@@ -112,19 +113,19 @@ def _plan(arguments: argparse.Namespace) -> int:
     if arguments.all_stages:
         run(arguments.out)
         return _show(arguments.out, arguments)
-    line = f"{len(made.tasks)} tasks, {made.repeats} attempts by each of {', '.join(made.agents)}"
+    line = f"{counted(len(made.tasks), 'task')}, {counted(made.repeats, 'attempt')} by each of {', '.join(made.agents)}"
     return _said(arguments, to_plain(made), line, following="gce performance run {out}")
 
 
 def _prepare(arguments: argparse.Namespace) -> int:
     count = prepare(_only(arguments))
-    return _said(arguments, {"prepared": count}, f"{count} tasks prepared now")
+    return _said(arguments, {"prepared": count}, f"{counted(count, 'task')} prepared now")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     count = run(_only(arguments))
     following = "gce performance report {paths[0]}"
-    return _said(arguments, {"measured": count}, f"{count} attempts measured now", following=following)
+    return _said(arguments, {"measured": count}, f"{counted(count, 'attempt')} measured now", following=following)
 
 
 def _judge(arguments: argparse.Namespace) -> int:
@@ -132,7 +133,10 @@ def _judge(arguments: argparse.Namespace) -> int:
         raise BadInput("a judge is a model, and none is given", hint="name it with {model}")
     found = {model: judge(_only(arguments), model) for model in arguments.model}
     said = {model: {"judged": count, "unreadable": unread} for model, (count, unread) in found.items()}
-    lines = [f"{model}: {count} patches judged now, {unread} unreadable" for model, (count, unread) in found.items()]
+    lines = [
+        f"{model}: {counted(count, 'attempt')} judged now, {unread} unreadable"
+        for model, (count, unread) in found.items()
+    ]
     return _said(arguments, said, *lines, following="gce performance report {paths[0]}")
 
 
@@ -176,7 +180,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _drafted(names: Sequence[str], arguments: argparse.Namespace) -> int:
-    line = f"{len(names)} drafts in {arguments.out}: {', '.join(names)}"
+    line = f"{counted(len(names), 'draft')} in {arguments.out}: {', '.join(names)}"
     return _said(arguments, {"tasks": names}, line, following="gce performance validate {out}")
 
 

@@ -34,6 +34,7 @@ from gce.domain.performance.prompts import task_prompt
 from gce.domain.performance.task import PerformanceTask
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain, to_plain
+from gce.domain.text import counted
 from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinished, one_line
 
 _Stored = TypeVar("_Stored")
@@ -121,7 +122,7 @@ def run(run: Path, *, measures: Compares | None = None) -> int:
                 note(f"  failed: {failure}")
         if failures:
             raise LowCoverage(
-                f"{len(failures)} of {len(missing)} attempts failed, the first because {failures[0]}; "
+                f"{len(failures)} of {counted(len(missing), 'attempt')} failed, the first because {failures[0]}; "
                 f"the same command makes them again"
             )
         work.check_cost()

@@ -16,6 +16,7 @@ from gce.domain.analysis.correlations import LEAST_UNITS
 from gce.domain.figures import Effects, Lines, Table
 from gce.domain.metrics import METRICS
 from gce.domain.statistics import Estimate
+from gce.domain.text import counted
 
 __all__ = ["analysis_sections"]
 
@@ -52,8 +53,8 @@ def _catalogue(found: Analysis) -> Section:
     columns["coverage"] = [coverage_cell(1 - each.failed / each.answers) for each in found.catalogue]
     count = len({each.setup for each in found.catalogue})
     words = [
-        f"{len(found.catalogue)} sets of answers, {count} setup{'s' * (count > 1)}: task, model, strategy, training, "
-        "and what else was asked for."
+        f"{counted(len(found.catalogue), 'set')} of answers, {counted(count, 'setup')}: task, model, strategy, "
+        "training, and what else was asked for."
     ]
     words += [f"The same in all: {'; '.join(same)}."] if same else []
     return Section("Catalogue", tuple(words), (Table(tuple(columns), tuple(zip(*columns.values(), strict=True))),))
@@ -81,8 +82,8 @@ def _trajectories(found: Analysis) -> Iterator[Section]:
             "among answers of one setup and tier, other features equal; 95 %, clustered by problem. This is "
             "association, not cause.",
             f"All features together predict {100 * share.value:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
-            f" of the variance on problems that no fit saw; n = {found.associations.n:,} answers to "
-            f"{found.associations.problems:,} problems.",
+            f" of the variance on problems that no fit saw; n = {counted(found.associations.n, 'answer')} to "
+            f"{counted(found.associations.problems, 'problem')}.",
         ]
         features = tuple(
             (name, difference_cell(each.change, digits=3, scale=1.0), p_cell(each.p), p_cell(each.adjusted))

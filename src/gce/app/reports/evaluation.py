@@ -23,6 +23,7 @@ from gce.domain.figures import Bars, Lines, Measured, Table
 from gce.domain.forgetting import Forgetting
 from gce.domain.paired import Gain
 from gce.domain.serialization import from_plain
+from gce.domain.text import counted
 from gce.errors import BadInput
 
 __all__ = [
@@ -47,8 +48,8 @@ def result_section(run: ReportedRun) -> Section:
         words.append(f"The run is in progress, or was interrupted: {len(run.records)}{wanted} iterations.")
     else:
         words.append(
-            f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} right, {summary['updates']} updates, "
-            f"{summary['seconds']:,.0f} s; {summary['stopped']}."
+            f"{counted(summary['rollouts'], 'rollout')}, {summary['correct_traces']:,} right, "
+            f"{counted(summary['updates'], 'update')}, {summary['seconds']:,.0f} s; {summary['stopped']}."
         )
     rows = {
         "before": run.shares("before"),

@@ -12,6 +12,7 @@ from gce.app.reports.section import Section
 from gce.app.wiring.tasks import stored_problem
 from gce.domain.figures import Table, Timeline
 from gce.domain.tasks import ProblemSource
+from gce.domain.text import counted
 from gce.errors import BadInput
 
 __all__ = ["answers_section"]
@@ -39,7 +40,7 @@ def answers_section(run: ReportedRun) -> Section:
     )
     rows = tuple((kind, str(count)) for kind, count in kinds.most_common())
     if failed:
-        faults.append(f"{failed} answers failed: they could not be given or judged, and are excluded from all rates.")
+        faults.append(f"{counted(failed, 'answer')} failed, not given or not judged, and excluded from all rates.")
     words = (*faults, "Wrong answers by their first violation:" if rows else "No answer was wrong.")
     return Section("Sample answers", words, (Table(("violation", "answers"), rows),) if rows else (), tuple(drawn))
 

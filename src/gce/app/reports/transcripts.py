@@ -8,6 +8,7 @@ from gce.app.reports.run import SAMPLED
 from gce.app.reports.section import Section
 from gce.app.transcripts import OUTCOMES, Sample, Transcript
 from gce.domain.figures import Table
+from gce.domain.text import counted
 
 __all__ = ["transcripts_section"]
 
@@ -30,5 +31,5 @@ def transcripts_section(sample: Sample, transcripts: Sequence[Transcript], named
     ]
     failed = sum(of_tier.get("failed", 0) for of_tier in counts.values())
     if failed:
-        words.append(f"{failed:,} answers failed: they could not be given or judged, and are excluded from all rates.")
+        words.append(f"{counted(failed, 'answer')} failed, not given or not judged, and excluded from all rates.")
     return Section("Transcripts", tuple(words), tuple(tables), transcripts=tuple(transcripts))

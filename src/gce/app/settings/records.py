@@ -186,7 +186,12 @@ class RolloutSettings:
 
     section: ClassVar = "rollouts"
     problems: int = setting(
-        64, PROBLEMS, "problems per iteration, over all training tiers", flag="--problems", unit="problems"
+        64,
+        PROBLEMS,
+        "problems per iteration, over all training tiers",
+        flag="--problems",
+        common=True,
+        unit="problems",
     )
     problems_by_tier: Mapping[str, int] | None = setting(
         None, PROBLEMS_BY_TIER, "fixed number of problems by tier, instead of a sampling policy", unit="problems"
@@ -352,6 +357,7 @@ class DemonstrationSettings:
         f"optimizer steps of an SFT warm-up on demonstrations, before the first rollouts; {WARM_UP_PART} steps per "
         "iteration",
         flag="--warm-up",
+        common=True,
         unit="steps",
     )
     warm_up_also: tuple[str, ...] = setting(
@@ -393,7 +399,10 @@ class StoppingSettings:
     minutes: float | None = setting(
         None,
         LENGTH_OF_RUN,
-        "maximum duration of the run, final test included",
+        "time limit from the loaded model on: every phase ends at the next finished answer or optimizer step, early "
+        "enough for the tests at the end, which are taken whole; the limit is passed by that answer or step and by "
+        "what these tests take longer than those before; --resume --minutes N makes the iteration again that was cut "
+        "off",
         flag="--minutes",
         common=True,
         unit="minutes",

@@ -30,6 +30,7 @@ from gce.domain.measurements import Interval
 from gce.domain.paired import Gain
 from gce.domain.statistics import Estimate
 from gce.domain.tasks import Listed, Task
+from gce.domain.text import counted
 from gce.errors import BadInput, SettingError
 
 __all__ = ["CrossFit", "cross_fit"]
@@ -118,7 +119,9 @@ def _planned(settings: TrainSettings, given: str | Task | None, folds: int, run:
     parts = [in_fold(task, fold, folds) for fold in range(1, folds + 1)]
     sizes = [[listed(part, preset, tier.name) for tier in task.tiers(preset)] for part in parts]
     n = sum(map(sum, sizes))
-    put(f"{n} questions in {folds} folds: 95 % interval about +-{100 * half_width(n):.0f} points", error=True)
+    put(
+        f"{counted(n, 'question')} in {folds} folds: 95 % interval about +-{100 * half_width(n):.0f} points", error=True
+    )
     planned = []
     for fold, (part, of_tiers) in enumerate(zip(parts, sizes, strict=True), 1):
         name = task_name(task) if isinstance(given, Task) else fold_name(given or settings.task, fold, folds)

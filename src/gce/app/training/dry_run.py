@@ -31,6 +31,7 @@ from gce.domain.answers import Answer
 from gce.domain.learning import TrainingBatch
 from gce.domain.problems import Split
 from gce.domain.tasks import Task, draw_problems
+from gce.domain.text import counted
 from gce.domain.traces import trace_of
 from gce.errors import BadInput
 from gce.ports.model import Learner, Sampler
@@ -186,7 +187,9 @@ def evaluation_lines(
         GceError: the model cannot be used, or there is no problem.
     """
     asked = sum(answers.values())
-    lines = [f"work, at least: {asked:,} answers ({', '.join(f'{name} {n:,}' for name, n in answers.items())})"]
+    lines = [
+        f"work, at least: {counted(asked, 'answer')} ({', '.join(f'{name} {n:,}' for name, n in answers.items())})"
+    ]
     if reason := is_at_hand(settings.model.name):
         return [*lines, *_bounds(asked, settings.rollouts.max_tokens or task.max_tokens, reason)]
     model = find_model(settings, task)
@@ -205,10 +208,11 @@ def _bounds(answers: float, tokens: int, reason: str) -> list[str]:
 
 def _measured(answers: float, seconds: float, found: Trial) -> list[str]:
     step = "" if found.step is None else f", and one optimizer step in {found.step:.1f} s"
+    answered = counted(found.answers, "greedy answer")
     return [
         f"tokens: about {answers * found.length:,.0f} generated ({found.length:.0f} per answer)",
         f"time: about {duration(seconds)}, extrapolated from a small batch; a run samples larger batches, which is "
         "faster",
         f"memory: {found.peak / 2**20:,.0f} MiB so far; a full batch takes more",
-        f"measured now: {found.answers} greedy answers, {found.tokens:,} tokens in {found.seconds:.1f} s{step}",
+        f"measured now: {answered}, {found.tokens:,} tokens in {found.seconds:.1f} s{step}",
     ]

@@ -20,9 +20,9 @@ def first_wave_lines(run: Run, rollouts: Sequence[Rollout]) -> list[str]:
         proposals.append(f"SFT warm-up on the task's demonstrations ({as_given('demonstrations.warm_up', 100)})")
     if settings.demonstrations.bootstrap == "none":
         proposals.append(f"few-shot examples until the model does without them ({few_shot})")
-    easier = "an easier tier"
-    if any(tier.curriculum_level for tier in run.task.presets[settings.preset]):
-        easier = "" if settings.curriculum.ladder else f"easier tiers first ({as_given('curriculum.ladder', True)})"
+    easier = ""  # All training tiers were sampled.
+    if not settings.curriculum.ladder and any(tier.curriculum_level for tier in run.task.presets[settings.preset]):
+        easier = f"easier tiers first ({as_given('curriculum.ladder', True)})"
     asked = Asked(run.task, settings.task, settings.preset, settings.rollouts.max_tokens, proposals, few_shot, easier)
     credited = sum(rollout.positive for rollout in rollouts)
     answers = [rollout.judged for rollout in rollouts]

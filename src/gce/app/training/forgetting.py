@@ -20,6 +20,7 @@ from gce.app.tables.cells import count_words, difference_cell, share_cell
 from gce.app.training.final_tests import FinalTests
 from gce.app.training.first_tests import taken, taken_once
 from gce.app.training.state import Run
+from gce.app.training.time_limit import stage
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.tasks import find_task_and_preset
 from gce.domain.figures import Table
@@ -223,7 +224,7 @@ def _slug(other: OtherTask) -> str:
 def _stage(run: Run, moment: Moment, others: Sequence[OtherTask]) -> Callable[[], None]:
     """Begin a stage with the problems of these tasks, where there are any."""
     left = sum(len(each.problems) for each in others)
-    return run.watcher.stage(f"other tasks {moment}", left) if left else lambda: None
+    return stage(run, f"other tasks {moment}", left) if left else lambda: None
 
 
 def _text_losses(model: LearningModel) -> dict[str, Any]:

@@ -13,15 +13,21 @@ from gce.app.training.first_wave import first_wave_lines
 from gce.app.training.records import commit, iteration_record
 from gce.app.training.sampling import rewards_by_tier, sample, without_failed
 from gce.app.training.state import Run, RunState, next_state
+from gce.app.training.time_limit import is_over, stage
 from gce.app.training.updates import admit_traces, learn, warm_up
 from gce.domain.answers import Answer
 from gce.domain.measurements import IterationRecord
+from gce.domain.text import counted
 
 __all__ = ["iterate", "why_stop"]
 
 
 def iterate(run: Run, state: RunState) -> Iterator[tuple[RunState, IterationRecord]]:
-    """One iteration after another, each committed before it is handed out, until there is a reason to stop."""
+    """One iteration after another, each committed before it is handed out, until there is a reason to stop.
+
+    Raises:
+        TimeIsUp: the run's time is over within an iteration, of which nothing is committed.
+    """
     while not why_stop(run, state):
         state, record = _iteration(run, state)
         yield state, record
@@ -66,7 +72,7 @@ def _dev_answers(run: Run) -> list[Answer]:
     settings = run.settings
     if not run.dev:
         return []
-    advance = run.watcher.stage("evaluate", len(run.dev))
+    advance = stage(run, "evaluate", len(run.dev))
     seed, max_tokens = settings.seed, settings.rollouts.max_tokens
     answers = ask(run.model, run.task, run.evaluator, run.dev, seed=seed, max_tokens=max_tokens, on_answer=advance)
     check_answers("dev problems", answers, settings.stopping.min_coverage, hint=RESUME)
@@ -82,12 +88,11 @@ def why_stop(run: Run, state: RunState) -> str:
     if stopping.until is not None and state.best is not None and state.best[1] >= stopping.until:
         return f"dev accuracy reached {stopping.until:.0%} in iteration {state.best[0]}"
     if stopping.patience is not None and state.looks_since_best >= stopping.patience:
-        return f"no gain on dev problems in {stopping.patience} looks"
-    if run.seconds is not None:
+        return f"no gain on dev problems in {counted(stopping.patience, 'look')}"
+    if run.deadline is not None:
         records = list(run.store.read("iterations"))
-        taken = [sum(record["seconds"].values()) for record in records]
         # A warm-up, without rollouts, says nothing of how long the first iteration with them takes.
-        next_one = taken[-1] if records and (warming_up or records[-1]["tiers"]) else 0.0
-        if sum(taken) + next_one >= run.seconds:
+        tells = records and (warming_up or records[-1]["tiers"])
+        if is_over(run, needed=sum(records[-1]["seconds"].values()) if tells else 0.0):
             return f"another iteration would exceed {stopping.minutes:g} minutes"
     return ""

@@ -40,6 +40,7 @@ from gce.domain.learning import ModelState, Trace, UpdateReport
 from gce.domain.measurements import Counted, Interval, IterationRecord, TierCount, TrainingMetrics, count_tier
 from gce.domain.paired import Gain
 from gce.domain.serialization import from_plain, to_plain
+from gce.domain.text import counted
 from gce.domain.traces import trace_digest, trace_record
 from gce.ports.runs import RunReader
 
@@ -264,8 +265,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
         lines.append(f"best on dev problems: iteration {best['iteration']}, mean {100 * best['dev']:.1f} %{other}")
     lines.append(f"stopped after iteration {summary['iterations']}: {summary['stopped']}")
     lines.append(
-        f"{summary['rollouts']:,} rollouts, {summary['correct_traces']:,} correct, {summary['buffer']:,} in the "
-        f"buffer, {summary['updates']} updates; peak memory {summary['peak_bytes'] / 2**20:,.0f} MiB; "
+        f"{counted(summary['rollouts'], 'rollout')}, {summary['correct_traces']:,} correct, {summary['buffer']:,} in "
+        f"the buffer, {counted(summary['updates'], 'update')}; peak memory {summary['peak_bytes'] / 2**20:,.0f} MiB; "
         f"{summary['seconds']:,.0f} s"
     )
     return lines

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from gce.app.evaluation.baselines import check_references, reference_scores, solve_rates
 from gce.app.evaluation.checkpoints import arrays_digest, restore, shape_of
 from gce.app.evaluation.demonstrations import texts_digest
-from gce.app.evaluation.resolution import resolution
+from gce.app.evaluation.resolution import folds_tip, resolution
 from gce.app.evaluation.scoring import RESUME, accuracy, answer_record, ask, check_answers, stored_shares
 from gce.app.evaluation.stored_runs import iteration_records
 from gce.app.interruption import resume_call, saying_if_interrupted, saying_if_slow
@@ -45,6 +45,7 @@ from gce.app.training.records import gain_between_tests, mean_rewards, moved_arr
 from gce.app.training.result import Result
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
+from gce.app.training.time_limit import TimeIsUp, is_over, no_time_to_train, stage
 from gce.app.training.tracking import TrackedWatcher
 from gce.app.wiring.models import default_model, find_learning_model
 from gce.app.wiring.names import find_strategy, plain_name
@@ -98,7 +99,7 @@ def train(
     differs, as `optimizer={"learning_rate": 3e-4}`. What is not given has the value of the `recipe`. Common ones:
 
         iterations      at most so many rounds of sampling and training (default 3)
-        minutes         at most so long, the test at the end included (minutes, default None)
+        minutes         time limit, with time left for the tests at the end, which are taken whole (default None)
         problems        problems of an iteration, over all tiers (default 64)
         samples         rollouts of each problem (default 8)
         temperature     of rollouts (default 0.8)
@@ -364,32 +365,40 @@ def _followed(
 def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watcher, *, measure_before: bool) -> Result:
     """Measure, go on from where the store stands until there is a reason to stop, measure again."""
     settings, task, evaluator, model = prepared.settings, prepared.task, prepared.evaluator, prepared.model
-    clock = SystemClock()
+    minutes, clock = settings.stopping.minutes, SystemClock()
     began = clock.now()
     watcher.say(*_begins(prepared, store.name))
     test = _problems(prepared, "test", settings.evaluation.test)
     run = Run(
         *(settings, task, evaluator, prepared.algorithm, model, store, clock, watcher),
         dev=(),
+        # The tests at the end take as long as those before: past half the time, none would be left to train.
+        deadline=None if minutes is None else began + 30 * minutes,
         demonstrations=prepared.worked,
         strategy=prepared.strategy,
     )
     earlier = sum(sum(record["seconds"].values()) for record in store.read("iterations"))
-    timed = measure_before or settings.stopping.minutes is not None
+    timed = measure_before or minutes is not None
     take = partial(_test, run, test if timed else (), "before")
-    measured, anew = taken_once(run, "before", take, began)
+    try:
+        measured, anew = taken_once(run, "before", take, began)
+        elsewhere = forgetting_before(run, prepared.others) if measure_before else None
+    except TimeIsUp:
+        raise no_time_to_train(minutes or 0.0) from None
     earlier += 0.0 if anew else measured["seconds"]
-    elsewhere = forgetting_before(run, prepared.others) if measure_before else None
     earlier += 0.0 if elsewhere is None else elsewhere.earlier
-    untrained, minutes = model.state(), settings.stopping.minutes
-    shifted = sum(each.most for each in prepared.shifts.values())
-    # The test at the end takes about as long as the one before, and shifts in proportion.
-    tests = 2 + shifted / max(len(test), 1)
-    spent = tests * measured["seconds"] + (0.0 if elsewhere is None else 2 * elsewhere.seconds)
-    limit = None if minutes is None else 60 * minutes - spent
-    run = evolve(run, start=untrained, seconds=limit, dev=_problems(prepared, "dev", settings.evaluation.dev))
-    state = _iterated(run)
-    stopped = why_stop(run, state)
+    untrained = model.state()
+    run = evolve(run, start=untrained, dev=_problems(prepared, "dev", settings.evaluation.dev))
+    if minutes is not None:
+        shifted = sum(each.most for each in prepared.shifts.values())
+        # The test at the end takes about as long as the one before, and shifts in proportion.
+        tests = (1 + shifted / max(len(test), 1)) * measured["seconds"]
+        tests += 0.0 if elsewhere is None else elsewhere.seconds
+        run = evolve(run, deadline=began - earlier + 60 * minutes - tests)
+        if is_over(run) and store.last() is None:
+            raise no_time_to_train(minutes)
+    state, stopped = _iterated(run)
+    run = evolve(run, deadline=None)
     final = FinalTests(run, state.iteration)
     earlier += final.seconds
     first = stored_shares(measured["tiers"])
@@ -432,7 +441,7 @@ def _begins(prepared: _Prepared, name: str) -> Iterator[str]:
     yield f"{called} on {prepared.task.name}/{settings.preset}, seed {settings.seed}, run {name}"
     if info.note:
         yield f"{called}: {info.note}"
-    tip = not is_fold(settings.task)
+    tip = "" if is_fold(settings.task) else folds_tip()
     yield from resolution(prepared.task, settings.preset, settings.evaluation.test, tip=tip)
     if info.trainable_parameters:
         yield (
@@ -449,17 +458,33 @@ def _problems(prepared: _Prepared, split: Split, count: int) -> tuple[Problem, .
     )
 
 
-def _iterated(run: Run) -> RunState:
-    """The state after the last iteration, from where the store stands; the best checkpoint is kept all along."""
+def _iterated(run: Run) -> tuple[RunState, str]:
+    """The state after the last iteration, from where the store stands, and why it was the last.
+
+    The best checkpoint is kept all along.
+    """
     try:
         state = resumed_state(run)
     except ValueError as error:
         raise BadInput(f"{_called(run.settings)} is not the model that the run began with: {error}") from error
     _keep_best(run.store, state)
-    for next_state, _ in iterate(run, state):
-        state = next_state
-        _keep_best(run.store, state)
-    return state
+    try:
+        for next_state, _ in iterate(run, state):
+            state = next_state
+            _keep_best(run.store, state)
+    except TimeIsUp:
+        return _without_last(run, state)
+    return state, why_stop(run, state)
+
+
+def _without_last(run: Run, state: RunState) -> tuple[RunState, str]:
+    """The state after the last complete iteration, the model put back to it, and what was dropped."""
+    assert run.start is not None
+    run.model.restore(run.start)
+    warming_up = state.updates < run.settings.demonstrations.warm_up
+    what = f"iteration {state.iteration + 1}{', of the warm-up' * warming_up}"
+    minutes = run.settings.stopping.minutes
+    return resumed_state(run), f"{minutes:g} minutes were over in {what}, of which nothing was learned"
 
 
 def _keep_best(store: RunWriter, state: RunState) -> None:
@@ -471,7 +496,7 @@ def _keep_best(store: RunWriter, state: RunState) -> None:
 def _test(run: Run, problems: Sequence[Problem], moment: str) -> dict[str, Any]:
     """Greedy accuracy on test problems as plain data, its answers kept; LowCoverage where too many failed."""
     seed, max_tokens = run.settings.seed, run.settings.rollouts.max_tokens
-    advance = run.watcher.stage(f"test {moment}", len(problems))
+    advance = stage(run, f"test {moment}", len(problems))
     answers = ask(run.model, run.task, run.evaluator, problems, seed=seed, max_tokens=max_tokens, on_answer=advance)
     if problems:
         run.store.write_answers(f"test-{moment}", map(answer_record, answers))

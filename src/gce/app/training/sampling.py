@@ -20,6 +20,7 @@ from gce.app.settings.records import ADMISSION
 from gce.app.training.changed_rewards import CHANGED_REWARDS
 from gce.app.training.preparation import nothing_to_draw
 from gce.app.training.state import Run, RunState
+from gce.app.training.time_limit import stage
 from gce.domain.admission import positives
 from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import Completion
@@ -245,7 +246,7 @@ def _drawn(
 ) -> dict[str, Any]:
     """A wave as it is held: drawn, judged, and as plain as what is read back."""
     began = run.clock.now()
-    advance = run.watcher.stage("sample", len(openings))
+    advance = stage(run, "sample", len(openings))
     rollouts = []
 
     def ended(name: str, conversation: Conversation) -> None:

@@ -63,8 +63,8 @@ class Run:
     dev: tuple[Problem, ...]
     start: ModelState | None = None
     """The model's state before training; required if every iteration restarts from it."""
-    seconds: float | None = None
-    """Wall-clock seconds that all iterations may take together; None for no limit."""
+    deadline: float | None = None
+    """When, on `clock`, iterations end, complete or not (seconds); None for no limit. See `time_limit`."""
     demonstrations: Mapping[str, tuple[Demonstration, ...]] = field(factory=dict)
     """Demonstrations by tier, to show or to learn in the SFT warm-up."""
     strategy: Strategy = ZERO_SHOT

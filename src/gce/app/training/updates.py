@@ -14,6 +14,7 @@ from numpy.random import Generator
 from gce.app.settings.records import WARM_UP_PART
 from gce.app.training.sampling import Rollout, groups_of
 from gce.app.training.state import Run, RunState
+from gce.app.training.time_limit import stage
 from gce.domain.algorithms import Algorithm, drop_decided, truncated_ratios
 from gce.domain.answers import Answer
 from gce.domain.buffer import Buffer, BufferSettings, admit, composition, draw, empty, epoch, only
@@ -163,7 +164,7 @@ def warm_up(run: Run, state: RunState) -> list[UpdateReport]:
 
 def _take_steps(run: Run, number: int, batches: Sequence[TrainingBatch]) -> list[UpdateReport]:
     reports = []
-    advance = run.watcher.stage("train", len(batches))
+    advance = stage(run, "train", len(batches))
     for batch in batches:
         report = run.model.update(batch)
         if not (isfinite(report.loss) and isfinite(report.gradient_norm)):

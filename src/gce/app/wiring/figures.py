@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gce.adapters.matplotlib_figures import png, svg
+from gce.adapters.matplotlib_figures import can_draw, png, svg
 
 __all__ = [
+    "can_draw",
     "png",
     "svg",
 ]

@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 
 from gce.domain.problems import Message, Split
 from gce.domain.tasks.task import Listed, Task, TaskTier
+from gce.domain.text import counted
 
 __all__ = ["ONE_TIER", "Question", "Questions", "cut", "fold_of", "list_of", "question_of", "shown", "tier_of"]
 
@@ -118,9 +119,9 @@ def _as_cut(by_tier: Mapping[str, Sequence[Question]], shares: Sequence[float], 
         found = cut(those, [each.digest for each in those], of_tier)
         for split, share in zip(_SPLITS, of_tier, strict=True):
             if share and not found[split]:
-                few = f"{len(those)} questions" if len(by_tier) == 1 else f"{len(those)} questions in tier {tier}"
+                few = counted(len(those), "question") + (f" in tier {tier}" if len(by_tier) > 1 else "")
                 raise ValueError(
-                    f"no {split} questions: {few} are too few for shares {', '.join(f'{s:g}' for s in shares)}"
+                    f"no {split} questions: {few}, too few for shares {', '.join(f'{s:g}' for s in shares)}"
                 )
         table |= {(tier, split): each for split, each in found.items()}
     return table
@@ -238,9 +239,8 @@ def fold_of(task: Task, fold: int, folds: int) -> Task:
         for tier in tiers:
             every = list(chain.from_iterable(how.instances(preset, tier.name, split) for split in _SPLITS))
             if len(every) < folds:
-                raise ValueError(
-                    f"task {task.name} has {len(every)} questions in tier {tier.name}: too few for {folds} folds"
-                )
+                few = counted(len(every), "question")
+                raise ValueError(f"task {task.name} has {few} in tier {tier.name}: too few for {folds} folds")
             every = _hash_order(every, [task.digest(each) for each in every])
             rest = [each for place, each in enumerate(every) if place % folds != fold - 1]
             others = cut(rest, [task.digest(each) for each in rest], (0 if tier.held_out else 80, 20, 0))

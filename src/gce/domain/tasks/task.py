@@ -14,6 +14,7 @@ from gce.domain.executions import Evidence, Execution
 from gce.domain.problems import Message, Problem, Split
 from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.reward import Reward, all_right
+from gce.domain.text import counted
 from gce.domain.verdicts import Step, Verdict, Violation
 
 __all__ = [
@@ -137,7 +138,7 @@ class Task:
                 split: sum(len(self.draw.instances(preset, tier.name, split)) for tier in tiers) for split in _SPLITS
             }
             by_split = ", ".join(f"{size:,} {split}" for split, size in sizes.items())
-            return f"Task {self.name}: {sum(sizes.values()):,} questions ({by_split}){admitted}"
+            return f"Task {self.name}: {counted(sum(sizes.values()), 'question')} ({by_split}){admitted}"
         presets = "; ".join(
             f"{preset} ({', '.join(tier.name + ' held out' * tier.held_out for tier in self.tiers(preset))})"
             for preset in self.presets

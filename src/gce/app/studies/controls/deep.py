@@ -20,6 +20,7 @@ from gce.app.wiring.models import find_learning_model, is_at_hand
 from gce.app.wiring.runs import open_run, runs_of
 from gce.app.wiring.system import SystemClock
 from gce.domain.figures import Table
+from gce.domain.text import counted
 from gce.errors import BadInput
 
 __all__ = ["estimated_controls", "measure_controls"]
@@ -154,5 +155,7 @@ def _pace(facts: RunFacts, options: ControlOptions, asked: int) -> tuple[tuple[f
     tiers = facts.task.training_tiers(settings.preset)
     found = measure(settings, model, facts.task, tiers, "train", asked=asked, steps=True)
     step = found.step or 0.0
-    words = f"measured now: {found.answers} answers in {found.seconds:.1f} s, one optimizer step in {step:.1f} s"
+    words = (
+        f"measured now: {counted(found.answers, 'answer')} in {found.seconds:.1f} s, one optimizer step in {step:.1f} s"
+    )
     return (found.answer, step), [f"{words}; larger batches are faster"]
