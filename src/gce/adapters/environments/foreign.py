@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from attrs import evolve, frozen
 
-from gce.adapters.environments.scorers import Limits, ScorerFailed, Scorers
+from gce.adapters.environments.scorers import Call, Limits, ScorerFailed, Scorers
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.own import own_task
 from gce.domain.tasks.task import Task, TaskTier
 from gce.errors import BadInput, one_line
 
-__all__ = ["Given", "Open", "Opened", "drawn_task", "listed_task", "option"]
+__all__ = ["Given", "Open", "Opened", "Scoring", "drawn_task", "listed_task", "option"]
 
 
 class Open(Protocol):
@@ -36,6 +36,18 @@ class Open(Protocol):
         limits: Limits | None = None,
     ) -> Scorers:
         """See `Scorers`."""
+        ...
+
+
+class Scoring(Protocol):
+    """What scores answers, as `Scorers` does."""
+
+    def call(self, *call: Any) -> Any:
+        """What one call returns; ScorerFailed where nothing does."""
+        ...
+
+    def each(self, calls: Iterable[Call]) -> Iterator[Any]:
+        """What each call returns, or its `ScorerFailed`, in order."""
         ...
 
 
@@ -84,7 +96,7 @@ def option(text: str) -> Any:
         return text
 
 
-def described(given: Given, scorers: Scorers) -> Mapping[str, Any]:
+def described(given: Given, scorers: Scoring) -> Mapping[str, Any]:
     """What the worker says of itself at first; BadInput where it cannot load the framework, or what was named."""
     try:
         found: Mapping[str, Any] = scorers.call("describe")
@@ -93,14 +105,14 @@ def described(given: Given, scorers: Scorers) -> Mapping[str, Any]:
     return found
 
 
-def listed_task(given: Given, scorers: Scorers, rows: Iterable[Mapping[str, Any]], label: str, **options: Any) -> Task:
+def listed_task(given: Given, scorers: Scoring, rows: Iterable[Mapping[str, Any]], label: str, **options: Any) -> Task:
     """The task of a list of rows, which `score` of the worker scores; see `own_task` for the options."""
     return _made(given, scorers, list(rows), label, **options)
 
 
 def drawn_task(
     given: Given,
-    scorers: Scorers,
+    scorers: Scoring,
     label: str,
     presets: Mapping[str, Sequence[str]],
     **options: Any,
@@ -120,7 +132,7 @@ def drawn_task(
 
 
 def _made(
-    given: Given, scorers: Scorers, problems: Any, label: str, *, unread: Sequence[str] = (), **options: Any
+    given: Given, scorers: Scoring, problems: Any, label: str, *, unread: Sequence[str] = (), **options: Any
 ) -> Task:
     """The task; `unread` are columns that the scorer does not need."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.environments import reasoning_gym, trl
+from gce.adapters.environments import harbor, reasoning_gym, trl
 from gce.adapters.environments.foreign import Given, Opened, option
 from gce.adapters.environments.scorers import Limits, Scorers
 from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown
@@ -20,6 +20,7 @@ from gce.errors import BadInput
 __all__ = ["FRAMEWORKS", "FRAMEWORK_HELP", "find_environment", "is_environment"]
 
 FRAMEWORKS: Mapping[str, Opened] = {
+    "harbor": lambda given, _open: harbor.open_task(given, _start_isolated, partial(put, error=True)),
     "reasoning-gym": reasoning_gym.open_task,
     "trl": trl.open_task,
 }
@@ -65,9 +66,15 @@ def _opened(
 
 
 @cache
+def _found() -> tuple[str, dict[str, str]]:
+    """The first sandbox that works here, empty where none does; and why others do not."""
+    return first_sandbox(AUTO, why_not)
+
+
+@cache
 def _sandbox() -> str:
-    """The first sandbox that works here; empty where none does."""
-    found, _ = first_sandbox(AUTO, why_not)
+    """As `_found`, with a warning."""
+    found, _ = _found()
     if not found:
         put(
             "warning: no sandbox works here: scorers of other frameworks run in a process of their own, with limits, "
@@ -79,3 +86,14 @@ def _sandbox() -> str:
 
 def _start(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
     return SANDBOXES.get(_sandbox(), start_unsafe_local)(shown, program)
+
+
+def _start_isolated(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
+    """As `_start`, but for scripts that a model wrote: never without a sandbox."""
+    found, reasons = _found()
+    if not found:
+        raise BadInput(
+            "answers to this task run in a sandbox only, and none works here: "
+            + "; ".join(f"{each} {reason}" for each, reason in reasons.items())
+        )
+    return SANDBOXES[found](shown, program)
