@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gce.app.evaluation.power import power
     from gce.app.evaluation.run import evaluate
     from gce.app.evaluation.settings import EvaluateSettings
+    from gce.app.evaluation.verifying import verify
     from gce.app.loaded_model import load_model
     from gce.app.own_tasks import task
     from gce.app.recording import trace
@@ -65,6 +66,7 @@ _HOMES = {
     "gce.app.evaluation.power": ("power",),
     "gce.app.evaluation.run": ("evaluate",),
     "gce.app.evaluation.settings": ("EvaluateSettings",),
+    "gce.app.evaluation.verifying": ("verify",),
     "gce.app.loaded_model": ("load_model",),
     "gce.app.own_tasks": ("task",),
     "gce.app.recording": ("trace",),
@@ -159,6 +161,7 @@ __all__ = [
     "trace_of_atif",
     "trace_of_conversation",
     "train",
+    "verify",
     "wilson",
 ]
 

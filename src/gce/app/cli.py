@@ -34,6 +34,7 @@ COMMANDS = {
     "validity": "measure how far a run's result can be trusted: generalization, regressions, shortcuts",
     "rescore": "judge a run's stored answers again and list changed verdicts",
     "export": "export a trained adapter for mlx-lm or PEFT, or merge it into its base model",
+    "export-task": "export a task as a directory that runs in another framework",
     "answers": "export a run's answers as CSV, Parquet or JSON lines",
     "traces": "export a run's verified traces as a chat data set",
     "tasks": "list the tasks: presets, tiers, sizes, prompt-blind baselines, verifier batteries",
@@ -94,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(name: str, parsed: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Run the command that these arguments were parsed to; see `main`."""
     try:
-        status = int(importlib.import_module(f"gce.app.commands.{parsed.command}").run(parsed))
+        status = int(_module(parsed.command).run(parsed))
         sys.stdout.flush()
         following = vars(parsed).get("following", NEXT.get(parsed.command))
         if status in (0, 1) and following and not vars(parsed).get("json"):
@@ -152,10 +153,14 @@ def _filled(command: str, given: Mapping[str, Any]) -> str:
     return command.format_map({**quoted, "preset": preset})
 
 
+def _module(command: str) -> Any:
+    return importlib.import_module(f"gce.app.commands.{command.replace('-', '_')}")
+
+
 def command_parser(name: str) -> Parser:
     """The parser of one command."""
     parser = Parser(prog=f"gce {name}")
-    importlib.import_module(f"gce.app.commands.{name}").add_arguments(parser)
+    _module(name).add_arguments(parser)
     output = parser.add_argument_group("output")
     output.add_argument("-q", "--quiet", action="store_true", help="print only results, warnings and errors")
     output.add_argument(

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from gce.app.evaluation.scoring import judge
+from gce.app.evaluation.verifying import response_of, written_problem
 from gce.app.options import NAME, PROBLEMS
 from gce.app.terminal import put, put_json
 from gce.app.wiring.evaluators import find_evaluator
@@ -15,9 +16,8 @@ from gce.app.wiring.files import parse_json, read_input, read_standard_input, st
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import TASK_HELP, find_task
 from gce.domain.answers import Answer
-from gce.domain.completions import Completion
-from gce.domain.problems import Message, Problem, ProblemId
-from gce.domain.serialization import from_plain, to_plain
+from gce.domain.problems import Problem, ProblemId
+from gce.domain.serialization import to_plain
 from gce.domain.tasks import NoProblem, ProblemSource, Task
 from gce.errors import BadInput, one_line
 from gce.ports.evaluator import Evaluator
@@ -73,13 +73,13 @@ def run(arguments: argparse.Namespace) -> int:
         both = parse_json(_read("-"), "standard input")
         if not isinstance(both, dict) or not isinstance(both.get("answer"), str) or "problem" not in both:
             raise BadInput('expected {"problem": {...}, "answer": "..."} on standard input')
-        problem, text = _problem(task, both["problem"]), both["answer"]
+        problem, text = written_problem(task, both["problem"]), both["answer"]
     else:
         if arguments.problem == arguments.answer == "-":
             raise BadInput("problem and answer cannot both be standard input: name a file for one of them")
-        problem = _problem(task, parse_json(_read(arguments.problem), arguments.problem))
+        problem = written_problem(task, parse_json(_read(arguments.problem), arguments.problem))
         text = _read(arguments.answer or "-")
-    judged = judge(task, find_evaluator(task, arguments.runner), problem, _completion(text))
+    judged = judge(task, find_evaluator(task, arguments.runner), problem, response_of(text))
     steps = task.judge_steps(problem, text) if arguments.steps else ()
     if arguments.json:
         found = {"right": judged.right, "outcome": judged.outcome, "verdicts": to_plain(judged.verdicts)}
@@ -107,8 +107,8 @@ def _stream(task: Task, evaluator: Evaluator, *, steps: bool) -> int:
             data = _pair(line)
             found |= {"id": data["id"]} if "id" in data else {}
             given = data["problem"]
-            problem = drawn.problem(given) if isinstance(given, str) else _problem(task, given)
-            judged = judge(task, evaluator, problem, _completion(data["answer"]))
+            problem = drawn.problem(given) if isinstance(given, str) else written_problem(task, given)
+            judged = judge(task, evaluator, problem, response_of(data["answer"]))
         except (BadInput, NoProblem, ValueError) as error:
             put_json(found | {"error": one_line(error)})
             worst = 2
@@ -151,24 +151,6 @@ def _pair(line: bytes | None) -> dict[str, Any]:
     return data
 
 
-def _completion(text: str) -> Completion:
-    return Completion("answer", text, "stop", policy="given")
-
-
 def _read(name: str) -> str:
     data = read_standard_input(MOST_BYTES) if name == "-" else read_input(name, MOST_BYTES)
     return data.decode("utf-8", "surrogateescape")
-
-
-def _problem(task: Task, data: Any) -> Problem:
-    if not isinstance(data, dict) or "instance" not in data:
-        raise BadInput("expected a problem as `gce generate --json` prints it: an object with an instance")
-    instance: Any
-    try:
-        instance = from_plain(task.instance_type, data["instance"])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise BadInput(f"the problem's instance is not valid: {one_line(error)}") from error
-    if not isinstance(data.get("tier", ""), str) or not isinstance(data.get("key", ""), str):
-        raise BadInput("expected a problem whose key and tier are text")
-    name = ProblemId(task.name, "", "test", "", 0, 0)
-    return Problem(name, instance, (Message("user", ""),), task.digest(instance))

@@ -1,0 +1,100 @@
+"""What an exporter of tasks is, and what all of them need: rows of problems, and templates of files.
+
+An exported directory names the task and carries its problems; the task's own verifier judges, through `gce.verify`.
+Templates are in `gce/data/task_exports`, one directory a framework, with $NAME where a value stands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from string import Template
+from typing import Any
+
+from attrs import frozen
+
+from gce.app.evaluation.shown_problem import plain_problem
+from gce.domain.problems import Problem, Split
+from gce.domain.serialization import to_plain
+from gce.domain.tasks import Task
+
+__all__ = ["Exporter", "TaskExport", "json_lines", "templates"]
+
+
+@frozen
+class TaskExport:
+    """A task with the problems that go with it."""
+
+    task: Task
+    name: str
+    """As `--task` takes it."""
+    preset: str
+    seed: int
+    problems: Mapping[Split, Sequence[Problem]]
+    """No split is empty; those without problems are left out."""
+
+    @property
+    def identifier(self) -> str:
+        """A name for it in Python, YAML and registries: gce_ and the task's in lower-case letters, digits and _."""
+        return "gce_" + re.sub(r"\W+", "_", self.name.lower(), flags=re.ASCII).strip("_")
+
+    @property
+    def max_tokens(self) -> int:
+        """Maximum tokens of a response to any of its problems."""
+        return max(self.task.token_budget(problem) for each in self.problems.values() for problem in each)
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """What stands in every template, as text in which quotes and backslashes are as Python and JSON write them."""
+        return {
+            "TASK": json.dumps(self.name),
+            "PRESET": json.dumps(self.preset),
+            "SEED": str(self.seed),
+            "IDENTIFIER": self.identifier,
+            "MAX_TOKENS": str(self.max_tokens),
+            "SIZES": ", ".join(f"{len(each):,} {split}" for split, each in self.problems.items()),
+            "SPLITS": json.dumps(list(self.problems)),
+        }
+
+    def rows(self, split: Split) -> list[dict[str, Any]]:
+        """The problems of a split as rows of plain data.
+
+        `problem` is JSON text for `gce.verify`, `messages` is the prompt, `prompt` the same as one text, `answer` a
+        right response where the task knows one, else empty.
+        """
+        return [self._row(problem) for problem in self.problems.get(split, ())]
+
+    def _row(self, problem: Problem) -> dict[str, Any]:
+        plain = plain_problem(problem)
+        del plain["prompt"]
+        return {
+            "id": problem.key,
+            "tier": problem.tier,
+            "messages": to_plain(problem.prompt),
+            "prompt": "\n\n".join(message.content for message in problem.prompt),
+            "answer": self.task.teaching.demonstration(problem, None) or "",
+            "problem": json.dumps(plain),
+        }
+
+
+Exporter = Callable[[TaskExport], Mapping[str, str]]
+"""From a task to the files of its directory: text by relative path."""
+
+
+def templates(framework: str, values: Mapping[str, str]) -> dict[str, str]:
+    """The framework's template files with these values in them, by name; `NAME.txt` becomes `NAME`."""
+    folder = resources.files("gce") / "data" / "task_exports" / framework
+    return {
+        Template(each.name.removesuffix(".txt")).substitute(values): Template(
+            each.read_text(encoding="utf-8")
+        ).substitute(values)
+        for each in sorted(folder.iterdir(), key=lambda each: each.name)
+        if each.name.endswith(".txt")
+    }
+
+
+def json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One JSON object a line, in ASCII."""
+    return "".join(json.dumps(row) + "\n" for row in rows)

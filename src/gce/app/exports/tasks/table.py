@@ -1,0 +1,15 @@
+"""Frameworks that tasks are exported to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gce.app.exports.tasks import trl
+from gce.app.exports.tasks.exported import Exporter
+
+__all__ = ["EXPORTS"]
+
+EXPORTS: Mapping[str, Exporter] = {
+    "trl": trl.export,
+}
+"""Exporters by framework, as `gce export-task --to` takes it."""
