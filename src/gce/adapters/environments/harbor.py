@@ -97,7 +97,9 @@ def open_task(given: Given, start: Start, say: Callable[[str], None]) -> Task:
         raise BadInput(f"{given.text}: {one_line(error)}") from error
     cases = [case_of(path, str(options.get("writes", ""))) for path in directories_of(Path(given.name).absolute())]
     if len({bool(case.answer_file) for case in cases}) > 1:
-        raise BadInput(f"{given.text}: some tasks want a file and others a script: name them one by one, or writes=FILE")
+        raise BadInput(
+            f"{given.text}: some tasks want a file and others a script: name them one by one, or writes=FILE"
+        )
     _check_places(given, cases)
     if any("pytest" in (case.directory / "tests" / "test.sh").read_text("utf-8", "replace") for case in cases):
         _check_pytest(given)
@@ -143,7 +145,7 @@ def _differences(given: Given, cases: Sequence[Case]) -> str:
 
 def _row(case: Case) -> dict[str, Any]:
     asked = ASKED[bool(case.answer_file)].format(case.answer_file or case.workdir)
-    row = {"prompt": f"{case.instruction}\n\n{asked}", "case": case.name}
+    row = {"prompt": f"{case.instruction}\n\n{asked}", "case": case.name, **case.said}
     return {**row, "answer": case.oracle} if case.oracle else row
 
 
@@ -260,7 +262,7 @@ def _variables(packages: Sequence[str]) -> dict[str, str]:
 
 def _commands() -> list[File]:
     """Commands inside: this interpreter, and what stands in for installers."""
-    python = f"#!/bin/bash\nexec {os.path.realpath(sys.executable)} \"$@\"\n"
+    python = f'#!/bin/bash\nexec {os.path.realpath(sys.executable)} "$@"\n'
     nothing = ("apt", "apt-get", "curl", "pip", "pip3", "wget")
     texts = {"python": python, "python3": python, "sudo": _REST, "uv": _REST, "uvx": _REST, "pytest": _PYTEST}
     texts |= dict.fromkeys(nothing, _NOTHING)
@@ -289,5 +291,7 @@ def _reward(said: Mapping[str, Any]) -> float:
         if isinstance(value, bool) or not math.isfinite(value):
             raise ValueError
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise ScorerFailed("nonsense", f"its tests wrote no number as the reward: {by_json or by_text!r:.60}") from error
+        raise ScorerFailed(
+            "nonsense", f"its tests wrote no number as the reward: {by_json or by_text!r:.60}"
+        ) from error
     return float(value)

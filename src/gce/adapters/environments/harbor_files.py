@@ -54,6 +54,8 @@ class Case:
     """The file that the answer is written to; empty where the answer is a script."""
     oracle: str
     """The answer of `solution/`; empty where there is none."""
+    said: Mapping[str, str]
+    """What `[metadata]` says of its `split` and `tier`."""
     left_out: tuple[str, ...]
     """Steps of the Dockerfile that are not done."""
 
@@ -109,6 +111,7 @@ def case_of(directory: Path, answer_file: str = "") -> Case:
         memory=int(environment.get("memory_mb") or 2048) * 2**20,
         answer_file=writes,
         oracle=_oracle(directory / "solution", writes),
+        said={name: str(metadata[name]) for name in ("split", "tier") if metadata.get(name)},
         left_out=tuple(image.left_out),
     )
 
@@ -143,7 +146,9 @@ def _table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _variables(table: Mapping[str, Any], directory: Path) -> dict[str, str]:
     found = {str(name): str(value) for name, value in _table(table, "env").items()}
     if secret := next((name for name, value in found.items() if "${" in value), ""):
-        raise BadInput(f"{directory}: the task needs the host's variable for {secret}, which the sandbox does not pass on")
+        raise BadInput(
+            f"{directory}: the task needs the host's variable for {secret}, which the sandbox does not pass on"
+        )
     return found
 
 
@@ -201,7 +206,9 @@ class _Image:
             except ValueError as error:
                 raise BadInput(f"{path}: {one_line(error)} in {line.strip()!r:.60}") from error
         if sum(len(text) for _, _, text in self.files) > MOST_BYTES * 4 // 3:
-            raise BadInput(f"{directory}: its files have more than {MOST_BYTES >> 20} MiB, which the sandbox does not hold")
+            raise BadInput(
+                f"{directory}: its files have more than {MOST_BYTES >> 20} MiB, which the sandbox does not hold"
+            )
 
     def _follow(self, word: str, rest: str) -> None:
         if word == "WORKDIR":

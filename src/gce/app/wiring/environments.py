@@ -7,7 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.environments import harbor, reasoning_gym, trl
+from gce.adapters.environments import gymnasium, harbor, reasoning_gym, trl, verifiers
 from gce.adapters.environments.foreign import Given, Opened, option
 from gce.adapters.environments.scorers import Limits, Scorers
 from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown
@@ -20,9 +20,11 @@ from gce.errors import BadInput
 __all__ = ["FRAMEWORKS", "FRAMEWORK_HELP", "find_environment", "is_environment"]
 
 FRAMEWORKS: Mapping[str, Opened] = {
+    "gymnasium": gymnasium.open_task,
     "harbor": lambda given, _open: harbor.open_task(given, _start_isolated, partial(put, error=True)),
     "reasoning-gym": reasoning_gym.open_task,
     "trl": trl.open_task,
+    "verifiers": verifiers.open_task,
 }
 """By the name before the colon, what opens a task."""
 

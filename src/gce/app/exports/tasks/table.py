@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gce.app.exports.tasks import trl
+from gce.app.exports.tasks import gymnasium, harbor, trl, verifiers
 from gce.app.exports.tasks.exported import Exporter
 
 __all__ = ["EXPORTS"]
 
 EXPORTS: Mapping[str, Exporter] = {
+    "gymnasium": gymnasium.export,
+    "harbor": harbor.export,
     "trl": trl.export,
+    "verifiers": verifiers.export,
 }
 """Exporters by framework, as `gce export-task --to` takes it."""
