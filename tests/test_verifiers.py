@@ -49,7 +49,8 @@ class Sum(vf.Task[Data]):
 class Sums(vf.Taskset[Sum]):
     def load(self):
         for n in range(30):
-            yield Sum(Data(prompt=f"What is {n} + {n}?", system_prompt="Be brief.", answer=str(2 * n)), self.config.task)
+            data = Data(prompt=f"What is {n} + {n}?", system_prompt="Be brief.", answer=str(2 * n))
+            yield Sum(data, self.config.task)
 """
 RUNTIME = SUMS.replace("async def correct(self, trace)", "async def correct(self, trace, runtime)")
 TOOLS = SUMS.replace("    @vf.reward(weight=1.0)", "    NEEDS_CONTAINER = True\n\n    @vf.reward(weight=1.0)")

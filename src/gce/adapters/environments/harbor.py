@@ -56,7 +56,9 @@ ASKED = {
 
 _NOTHING = "#!/bin/bash\nexit 0\n"
 _REST = """#!/bin/bash
-while [ $# -gt 0 ]; do case "$1" in run) shift;; -p|-w|--with|--python|--from) shift 2;; -*) shift;; *) break;; esac; done
+while [ $# -gt 0 ]; do
+  case "$1" in run) shift;; -p|-w|--with|--python|--from) shift 2;; -*) shift;; *) break;; esac
+done
 [ $# -gt 0 ] && exec "$@"
 """
 _PYTEST = """#!/bin/bash

@@ -25,7 +25,7 @@ __all__ = ["Case", "File", "case_of", "directories_of", "packed"]
 
 MOST_BYTES = 8 * 2**20
 """Maximum size of the files that a task begins with."""
-_NOT_PLACES = frozenset("bin boot dev etc lib lib64 proc sbin sys tests usr var".split())
+_NOT_PLACES = frozenset({"bin", "boot", "dev", "etc", "lib", "lib64", "proc", "sbin", "sys", "tests", "usr", "var"})
 """Names in `/` that a task cannot write to in the sandbox."""
 _FENCE = "```"
 
