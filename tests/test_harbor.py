@@ -163,6 +163,43 @@ def test_no_attack_makes_a_verdict_right(count: Task, attack: str) -> None:
     assert answered(count, attack).outcome in ("wrong", "failed")
 
 
+PYTEST = """#!/bin/bash
+source $HOME/.local/bin/env
+apt-get update && pip install pytest
+uvx -p 3.13 -w pytest==8.4.1 pytest --ctrf /logs/verifier/ctrf.json /tests/test_outputs.py -rA
+[ $? -eq 0 ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
+"""
+OUTPUTS = """
+import json
+
+def test_count():
+    assert json.loads(open("/app/count.txt").read()) == 3
+"""
+
+
+@sandboxed
+@pytest.mark.slow
+def test_pytest_runs_and_imports_nothing_that_the_candidate_left(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    place = write_case(tmp_path / "count", **{"tests/test.sh": PYTEST, "tests/test_outputs.py": OUTPUTS})
+    task = find_task(f"harbor:{place}")
+    assert answered(task, "echo 3 > count.txt").right
+    assert answered(task, "echo 4 > count.txt").outcome == "wrong"
+    forged = "def loads(text):\n    return 3"
+    for attack in (
+        f"cat > json.py <<'END'\n{forged}\nEND\necho 4 > count.txt",
+        "echo 'echo 1 > /logs/verifier/reward.txt; exit' > ~/.local/bin/env",
+        "printf 'import os\\ndef pytest_runtest_call(item):\\n    os._exit(0)\\n' > conftest.py",
+        "printf '[pytest]\\naddopts = --collect-only\\n' > pytest.ini; echo 4 > count.txt",
+    ):
+        assert answered(task, attack).outcome == "wrong", attack
+
+
+def test_what_a_candidate_writes_beside_the_reward_is_never_kept(tmp_path: Path) -> None:
+    toml = 'artifacts = ["/logs/artifacts/count.txt", "/tmp/count.txt"]\n' + TOML
+    assert case_of(write_case(tmp_path / "count", **{"task.toml": toml})).places == ("/app", "/data")
+
+
 @sandboxed
 def test_a_script_that_does_not_end_is_judged_by_what_it_left(count: Task) -> None:
     assert answered(count, "echo 3 > count.txt; sleep 100").right

@@ -24,6 +24,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,10 @@ if ! python3 -c 'from importlib.metadata import version; version("pytest-json-ct
   while [ $# -gt 0 ]; do case "$1" in --ctrf) shift 2;; --ctrf=*) shift;; *) kept+=("$1"); shift;; esac; done
   set -- "${kept[@]}"
 fi
-exec python3 -m pytest -p no:cacheprovider "$@"
+exec python3 -P -m pytest -p no:cacheprovider "$@"
 """
-"""Without the report that a plug-in writes, where there is no such plug-in."""
+"""Without the report that a plug-in writes, where there is no such plug-in; with `-P`, modules that the candidate
+left in the working directory are not imported in place of others."""
 
 
 @frozen
@@ -147,7 +149,10 @@ def _differences(given: Given, cases: Sequence[Case]) -> str:
 
 def _row(case: Case) -> dict[str, Any]:
     asked = ASKED[bool(case.answer_file)].format(case.answer_file or case.workdir)
-    row = {"prompt": f"{case.instruction}\n\n{asked}", "case": case.name, **case.said}
+    prompt = f"{case.instruction}\n\n{asked}"
+    # Tasks may differ in their files alone.
+    digest = blake2b(repr((prompt, case.files)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    row = {"prompt": prompt, "case": case.name, "digest": digest, **case.said}
     return {**row, "answer": case.oracle} if case.oracle else row
 
 
@@ -185,7 +190,7 @@ class _Sandboxed:
                 places=["/tmp/solution"],
                 command=["bash", "/tmp/answer.sh"],
                 seconds=min(self._limits.seconds, case.agent_seconds),
-                collect=[HOME, *(f"/tmp{place}" for place in case.places)],
+                collect=[f"/tmp{place}" for place in case.places],
                 most=MOST_LEFT,
             )
             if not said["whole"]:
@@ -223,7 +228,7 @@ class _Sandboxed:
         seconds = max(1, math.ceil(seconds))
         job |= {
             "places": [*places, f"{HOME}/.local/bin", *(f"/tmp{place}" for place in (*case.places, case.workdir))],
-            "files": [*_commands(), *files],
+            "files": [*files, *_commands()],
             "directory": case.workdir,
             "environment": {**_variables(self._packages), **case.environment, **(environment or {})},
             "seconds": seconds,
@@ -256,6 +261,7 @@ def _variables(packages: Sequence[str]) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "PYTHONPATH": ":".join([*installed, os.path.dirname(own)]),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
         "PYTHONHASHSEED": "0",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",

@@ -21,12 +21,14 @@ from attrs import frozen
 
 from gce.errors import BadInput, one_line
 
-__all__ = ["Case", "File", "case_of", "directories_of", "packed"]
+__all__ = ["Case", "File", "case_of", "directories_of"]
 
 MOST_BYTES = 8 * 2**20
 """Maximum size of the files that a task begins with."""
 _NOT_PLACES = frozenset({"bin", "boot", "dev", "etc", "lib", "lib64", "proc", "sbin", "sys", "tests", "usr", "var"})
 """Names in `/` that a task cannot write to in the sandbox."""
+_NOT_KEPT = frozenset({"logs", "solution", "tmp"})
+"""Names in `/` that are writable, and never kept: the reward is in one of them."""
 _FENCE = "```"
 
 File = tuple[str, int, str]
@@ -93,16 +95,16 @@ def case_of(directory: Path, answer_file: str = "") -> Case:
     writes = str(PurePosixPath(workdir, writes)) if writes else ""
     wanted = [workdir, "/app", writes, *(path for path, _, _ in image.files)]
     wanted += [each for each in config.get("artifacts", []) if isinstance(each, str)]
-    places = tuple(sorted({f"/{PurePosixPath(path).parts[1]}" for path in wanted if path.strip("/")}))
-    if bad := [place for place in places if place[1:] in _NOT_PLACES]:
-        raise BadInput(f"{directory}: the task writes to {bad[0]}, which the sandbox shows read-only")
+    names = {name for path in wanted for name in PurePosixPath("/", path).parts[1:2]} - _NOT_KEPT
+    if bad := sorted(names & _NOT_PLACES):
+        raise BadInput(f"{directory}: the task writes to /{bad[0]}, which the sandbox shows read-only")
     verifier = _table(config, "verifier")
     return Case(
         name=directory.name,
         directory=directory,
         instruction=_text(directory / "instruction.md").strip(),
         workdir=workdir,
-        places=places,
+        places=tuple(sorted(f"/{name}" for name in names)),
         files=tuple(image.files),
         environment={**image.variables, **_variables(environment, directory)},
         tests_environment=_variables(verifier, directory),
@@ -116,8 +118,10 @@ def case_of(directory: Path, answer_file: str = "") -> Case:
     )
 
 
-def packed(path: Path, inside: str) -> File:
-    """A file as it is sent into a sandbox."""
+def _packed(path: Path, inside: str) -> File:
+    """A file as it is sent into a sandbox; ValueError where it is too large for one."""
+    if path.stat().st_size > MOST_BYTES:
+        raise ValueError(f"{path.name} has more than {MOST_BYTES >> 20} MiB, which the sandbox does not hold")
     return inside, path.stat().st_mode & 0o777 | 0o600, base64.b64encode(path.read_bytes()).decode("ascii")
 
 
@@ -167,9 +171,13 @@ def _oracle(solution: Path, writes: str) -> str:
     script = solution / "solve.sh"
     if not script.is_file():
         return ""
+    try:
+        files = list(_below(solution, "/solution"))
+    except ValueError:  # Too large for an answer.
+        return ""
     lines = [
         f"base64 -d > {shlex.quote(inside)} <<'END'\n{text}\nEND"
-        for inside, _, text in _below(solution, "/solution")
+        for inside, _, text in files
         if inside != "/solution/solve.sh"
     ]
     found = "\n".join([*lines, script.read_text("utf-8", "replace").strip()])
@@ -181,7 +189,7 @@ def _below(path: Path, inside: str) -> Iterator[File]:
     if path.is_symlink():
         return
     if path.is_file():
-        yield packed(path, inside)
+        yield _packed(path, inside)
     elif path.is_dir():
         for name in sorted(os.listdir(path)):
             yield from _below(path / name, f"{inside}/{name}")

@@ -16,19 +16,17 @@ __all__ = ["export"]
 
 
 def export(exported: TaskExport) -> Mapping[str, str]:
-    """A README, and `SPLIT-NUMBER-NAME/` with all that Harbor expects for each problem."""
-    files = {"README.md": ""}
+    """A README, and `SPLIT-NUMBER/` with all that Harbor expects for each problem."""
+    values = {**exported.values, "ADMIT_AT": f"{exported.task.admit_at:g}"}
+    files = {"README.md": templates("harbor", {**values, **_words("", "", {})})["README.md"]}
     for split in exported.problems:
         for number, row in enumerate(exported.rows(split)):
-            files |= _directory(exported, f"{split}-{number:04}", split, row)
-    readme = templates("harbor", {**exported.values, **_words("", "", {}), "ADMIT_AT": f"{exported.task.admit_at:g}"})[
-        "README.md"
-    ]
-    return files | {"README.md": readme}
+            files |= _directory(values, f"{split}-{number:04}", split, row)
+    return files
 
 
-def _directory(exported: TaskExport, name: str, split: str, row: Mapping[str, Any]) -> dict[str, str]:
-    found = templates("harbor", {**exported.values, **_words(name, split, row), "ADMIT_AT": ""})
+def _directory(values: Mapping[str, str], name: str, split: str, row: Mapping[str, Any]) -> dict[str, str]:
+    found = templates("harbor", {**values, **_words(name, split, row)})
     files = {
         "instruction.md": found["instruction.md"],
         "task.toml": found["task.toml"],
