@@ -82,7 +82,7 @@ def test_files_variables_and_limits_are_read(tmp_path: Path) -> None:
     assert (case.name, case.workdir, case.places) == ("count", "/app", ("/app", "/data"))
     assert [path for path, _, _ in case.files] == ["/app/words.txt", "/data/more.txt"]
     assert case.environment == {"COUNTED": "words", "LANGUAGE": "en"}
-    assert (case.agent_seconds, case.tests_seconds, case.memory) == (45.0, 90.0, 2**30)
+    assert (case.agent_seconds, case.tests_seconds, case.memory) == (45, 90, 2**30)
     assert case.left_out == ("RUN apt-get update && apt-get install -y jq",)
     assert "/solution/count.py" in case.oracle and case.oracle.endswith("python3 /solution/count.py")
 

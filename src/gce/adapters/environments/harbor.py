@@ -180,7 +180,7 @@ class _Sandboxed:
         text = base64.b64encode(answer.encode("utf-8", "surrogatepass")).decode("ascii")
         files: list[File] = [_placed(each) for each in case.files]
         if case.answer_file:
-            files.append((f"/tmp{case.answer_file}", 0o644, text))
+            files.append(_placed((case.answer_file, 0o644, text)))
         else:
             script: File = ("/tmp/answer.sh", 0o755, text)
             said = self._run(
@@ -219,13 +219,12 @@ class _Sandboxed:
         places: list[str],
         files: list[Any],
         environment: Mapping[str, str] | None = None,
-        seconds: float,
+        seconds: int,
         **job: Any,
     ) -> dict[str, Any]:
         """Run one command in a sandbox of its own."""
         shown += tuple(("", place) for place in case.places)
         shown += tuple((path, path) for path in (*_SYSTEM, *self._packages) if os.path.isdir(path))
-        seconds = max(1, math.ceil(seconds))
         job |= {
             "places": [*places, f"{HOME}/.local/bin", *(f"/tmp{place}" for place in (*case.places, case.workdir))],
             "files": [*files, *_commands()],

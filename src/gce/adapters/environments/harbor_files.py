@@ -9,6 +9,7 @@ Format: https://www.harborframework.com/docs/tasks, versions 1.0 to 1.3 of `task
 from __future__ import annotations
 
 import base64
+import math
 import os
 import re
 import shlex
@@ -48,8 +49,8 @@ class Case:
     files: tuple[File, ...]
     environment: Mapping[str, str]
     tests_environment: Mapping[str, str]
-    agent_seconds: float
-    tests_seconds: float
+    agent_seconds: int
+    tests_seconds: int
     memory: int
     """Bytes."""
     answer_file: str
@@ -108,9 +109,9 @@ def case_of(directory: Path, answer_file: str = "") -> Case:
         files=tuple(image.files),
         environment={**image.variables, **_variables(environment, directory)},
         tests_environment=_variables(verifier, directory),
-        agent_seconds=_seconds(_table(config, "agent"), directory),
-        tests_seconds=_seconds(verifier, directory),
-        memory=int(environment.get("memory_mb") or 2048) * 2**20,
+        agent_seconds=_number(_table(config, "agent"), "timeout_sec", 600, directory),
+        tests_seconds=_number(verifier, "timeout_sec", 600, directory),
+        memory=_number(environment, "memory_mb", 2048, directory) * 2**20,
         answer_file=writes,
         oracle=_oracle(directory / "solution", writes),
         said={name: str(metadata[name]) for name in ("split", "tier") if metadata.get(name)},
@@ -156,11 +157,12 @@ def _variables(table: Mapping[str, Any], directory: Path) -> dict[str, str]:
     return found
 
 
-def _seconds(table: Mapping[str, Any], directory: Path) -> float:
-    found = table.get("timeout_sec", 600.0)
+def _number(table: Mapping[str, Any], name: str, default: int, directory: Path) -> int:
+    """A number of a table, above 0 and rounded up."""
+    found = table.get(name, default)
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 < found < 10**6:
-        raise BadInput(f"{directory / 'task.toml'}: expected timeout_sec to be seconds above 0, got {found!r:.40}")
-    return float(found)
+        raise BadInput(f"{directory / 'task.toml'}: expected {name} to be a number above 0, got {found!r:.40}")
+    return math.ceil(found)
 
 
 def _oracle(solution: Path, writes: str) -> str:
