@@ -39,13 +39,13 @@ def check_round_trip(sent: TaskExport, back: Task, twin: Callable[[int], Problem
     asked = _answers(sent.task, problems, count)
     returned = [(twin(place), said) for place, said in asked]
     theirs = list(back.judge_all(returned))
-    kinds = set()
+    rewards = set()
     for (place, said), verdicts, answer in zip(asked, theirs, returned, strict=True):
         own = answered_by(sent.task, problems[place], said, sent.task.judge(problems[place], said))
         other = answered_by(back, *answer, verdicts)
         assert (own.reward, own.right) == (other.reward, other.right), f"{said.text!r:.200}: {own}, {other}"
-        kinds.add((own.right, own.reward))
-    assert {right for right, _ in kinds} == {True, False}
+        rewards.add(own.reward)
+    assert len(rewards) > 1
 
 
 def _answers(task: Task, problems: Sequence[Problem], count: int) -> list[tuple[int, Completion]]:

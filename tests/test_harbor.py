@@ -152,7 +152,7 @@ def test_tests_without_a_reward_fail(count: Task, said: str, reason: str) -> Non
         "ln -s /logs/verifier/reward.txt count.txt",
         "mkfifo count.txt",
         "ls /tests > count.txt; cat /tests/test.sh",
-        "head -c 9000000 /dev/zero > big; echo 3 > count.txt",
+        "yes | head -c 9000000 > big; echo 3 > count.txt",
         "for i in $(seq 2000); do echo > file$i; done; echo 3 > count.txt",
         "echo 'exit 0' > /tmp/bin/cat; mkdir -p bin; printf '#!/bin/bash\\necho 3' > bin/cat; chmod +x bin/cat",
         ":(){ :|:& };:",
@@ -206,11 +206,13 @@ def test_a_script_that_does_not_end_is_judged_by_what_it_left(count: Task) -> No
 
 
 @sandboxed
+@pytest.mark.slow
 def test_a_file_in_place_of_a_script(tmp_path: Path) -> None:
-    place = write_case(tmp_path / "count")
-    (place / "solution" / "count.txt").write_text("3")
     tmp_path.chmod(0o755)
-    task = find_task(f"harbor:{place}?writes=count.txt")
+    for number in range(8):
+        files = {"instruction.md": f"Task {number}: how many words?", "solution/count.txt": "3"}
+        write_case(tmp_path / "tasks" / f"count{number}", **files)
+    task = find_task(f"harbor:{tmp_path / 'tasks'}?writes=count.txt")
     check_foreign_task(task, problems=1)
     (problem,) = draw_problems(task, "questions", "all", "test", 1)
     assert "the contents of /app/count.txt" in problem.prompt[-1].content
@@ -227,7 +229,7 @@ def test_an_evaluation_runs_on_the_command_line(tmp_path: Path, capsys: pytest.C
     assert main(command) == 0
     said = capsys.readouterr()
     (row,) = json.loads(said.out)["modes"].values()
-    assert row["correct"] == row["n"] == 1
+    assert row["tiers"]["all"]["correct"] == row["tiers"]["all"]["n"] == 1
     assert "in place of its container image" in said.err and "not done: RUN apt-get" in said.err
 
 

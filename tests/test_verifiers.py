@@ -37,7 +37,7 @@ class Sum(vf.Task[Data]):
         return float(trace.last_reply == self.data.answer)
 
     @vf.reward(weight=0.5)
-    def short(self, trace) -> float:
+    async def short(self, trace) -> float:
         return float(len(trace.last_reply) < 4)
 
     @vf.reward(weight=-0.25)
@@ -53,7 +53,19 @@ class Sums(vf.Taskset[Sum]):
             yield Sum(data, self.config.task)
 """
 RUNTIME = SUMS.replace("async def correct(self, trace)", "async def correct(self, trace, runtime)")
-TOOLS = SUMS.replace("    @vf.reward(weight=1.0)", "    NEEDS_CONTAINER = True\n\n    @vf.reward(weight=1.0)")
+CONTAINER = SUMS.replace("    @vf.reward(weight=1.0)", "    NEEDS_CONTAINER = True\n\n    @vf.reward(weight=1.0)")
+SETUP = SUMS.replace(
+    "    @vf.reward(weight=1.0)",
+    "    async def setup(self, trace, runtime):\n        pass\n\n    @vf.reward(weight=1.0)",
+)
+METRIC = SUMS.replace(
+    "    @vf.reward(weight=1.0)",
+    "    @vf.metric\n    async def passed(self, trace, runtime) -> float:\n        return 1.0\n\n    @vf.reward(weight=1.0)",
+)
+INTERCEPT = SUMS.replace(
+    "    @vf.reward(weight=1.0)",
+    "    @vf.intercept\n    def guard(self, response: vf.Response):\n        pass\n\n    @vf.reward(weight=1.0)",
+)
 
 OLD = """
 import verifiers as vf
@@ -114,7 +126,10 @@ def test_rewards_of_a_taskset_are_weighted(tmp_path: Path, monkeypatch: pytest.M
     ("text", "says"),
     [
         (RUNTIME, "a running program"),
-        (TOOLS, "a container"),
+        (CONTAINER, "a container"),
+        (SETUP, "a running program"),
+        (METRIC, "a running program"),
+        (INTERCEPT, "changed responses"),
         (SUMS.replace('__all__ = ["Sums"]', "__all__ = []"), "exports no Taskset"),
         (SUMS.replace("range(30)", "range(0)"), "it has no tasks"),
     ],

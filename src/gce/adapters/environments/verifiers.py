@@ -36,7 +36,7 @@ N = 1000
 LEAST_TO_SPLIT = 8
 """Tasks from which on some are for training; fewer are all for testing."""
 _WRITTEN = ("{}", "\\boxed{{{}}}", "<answer>{}</answer>", "<answer>\n{}\n</answer>")
-"""Forms in which a known answer may be expected; the first with the highest reward is taken for right."""
+"""Forms in which a known answer may be expected; the first with the highest possible reward is taken for right."""
 
 
 def open_task(given: Given, open_scorers: Open) -> Task:
@@ -116,7 +116,8 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         if not isinstance(known, (str, int, float)) or isinstance(known, bool) or not str(known).strip():
             return found
         said = [form.format(known) for form in _WRITTEN]
-        return {**found, "answer": max(said, key=lambda each: tasks.reward(place, each))}
+        right = next((each for each in said if tasks.reward(place, each) >= high), None)
+        return found if right is None else {**found, "answer": right}
 
     def score(response: str, row: Mapping[str, Any]) -> float | bool:
         return number(tasks.reward(row["place"], response))
@@ -140,19 +141,23 @@ def _messages(prompt: Any) -> list[dict[str, str]]:
 
 
 def _of_taskset(name: str, options: Mapping[str, Any], most: int) -> _Tasks:
-    from verifiers.v1.utils.loaders import import_taskset, load_taskset, taskset_config_type
+    from verifiers.v1 import SingleAgentEnv, Task
+    from verifiers.v1.utils.decorators import discover_decorated
+    from verifiers.v1.utils.loaders import environment_class, load_taskset, taskset_config_type
 
-    import_taskset(name)
     taskset = load_taskset(taskset_config_type(name).model_validate({"id": name, **options}))
     tasks = list(islice(taskset, most))
     for task in tasks[:1]:
-        functions = task.hooks("reward")
-        needs_runtime = [each.__name__ for each in functions if _needs(each, "runtime")]
+        kind = type(task)
+        functions = [*task.hooks("reward"), *task.hooks("metric")]
+        prepares = kind.setup is not Task.setup or kind.finalize is not Task.finalize
         for what, found in (
             ("a container", task.NEEDS_CONTAINER or task.data.image),
-            ("a running program", needs_runtime),
+            ("a running program", prepares or any(_needs(each, "runtime") for each in functions)),
             ("a judge model", task.plugged_judges()),
-            ("tools", type(task).toolsets(task.config)),
+            ("tools", kind.toolsets(task.config)),
+            ("changed responses", discover_decorated(task, "intercept")),
+            ("an environment of its own", environment_class(name) is not SingleAgentEnv),
         ):
             if found:
                 raise ValueError(

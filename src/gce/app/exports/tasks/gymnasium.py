@@ -14,7 +14,7 @@ __all__ = ["export"]
 
 def export(exported: TaskExport) -> Mapping[str, str]:
     """A README, and a package with a file for each split."""
-    files = templates("gymnasium", {**exported.values, "ADMIT_AT": f"{exported.task.admit_at:g}"})
+    files = templates("gymnasium", {**exported.values, "ADMIT_AT": str(exported.task.admit_at)})
     package = exported.identifier
     files[f"{package}/__init__.py"] = files.pop("environment.py")
     for split in exported.problems:

@@ -14,7 +14,7 @@ __all__ = ["export"]
 
 def export(exported: TaskExport) -> Mapping[str, str]:
     """A README, `pyproject.toml`, and the package with a file for each split."""
-    files = templates("verifiers", {**exported.values, "ADMIT_AT": f"{exported.task.admit_at:g}"})
+    files = templates("verifiers", {**exported.values, "ADMIT_AT": str(exported.task.admit_at)})
     package = exported.identifier
     files[f"{package}/__init__.py"] = files.pop("taskset.py")
     for split in exported.problems:
