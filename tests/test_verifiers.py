@@ -53,19 +53,18 @@ class Sums(vf.Taskset[Sum]):
             yield Sum(data, self.config.task)
 """
 RUNTIME = SUMS.replace("async def correct(self, trace)", "async def correct(self, trace, runtime)")
-CONTAINER = SUMS.replace("    @vf.reward(weight=1.0)", "    NEEDS_CONTAINER = True\n\n    @vf.reward(weight=1.0)")
-SETUP = SUMS.replace(
-    "    @vf.reward(weight=1.0)",
-    "    async def setup(self, trace, runtime):\n        pass\n\n    @vf.reward(weight=1.0)",
-)
-METRIC = SUMS.replace(
-    "    @vf.reward(weight=1.0)",
-    "    @vf.metric\n    async def passed(self, trace, runtime) -> float:\n        return 1.0\n\n    @vf.reward(weight=1.0)",
-)
-INTERCEPT = SUMS.replace(
-    "    @vf.reward(weight=1.0)",
-    "    @vf.intercept\n    def guard(self, response: vf.Response):\n        pass\n\n    @vf.reward(weight=1.0)",
-)
+FIRST = "    @vf.reward(weight=1.0)"
+
+
+def with_lines(*lines: str) -> str:
+    """The taskset with more lines in its task."""
+    return SUMS.replace(FIRST, "\n".join(f"    {line}" for line in lines) + f"\n\n{FIRST}")
+
+
+CONTAINER = with_lines("NEEDS_CONTAINER = True")
+SETUP = with_lines("async def setup(self, trace, runtime):", "    pass")
+METRIC = with_lines("@vf.metric", "async def passed(self, trace, runtime) -> float:", "    return 1.0")
+INTERCEPT = with_lines("@vf.intercept", "def guard(self, response: vf.Response):", "    pass")
 
 OLD = """
 import verifiers as vf
