@@ -292,7 +292,9 @@ def _reward(said: Mapping[str, Any]) -> float:
     try:
         if by_json is not None:
             named = json.loads(by_json)
-            value = named["reward"] if "reward" in named else next(iter(named.values())) if len(named) == 1 else None
+            value: Any = (
+                named["reward"] if "reward" in named else next(iter(named.values())) if len(named) == 1 else None
+            )
         else:
             value = float((by_text or "").strip())
         if isinstance(value, bool) or not math.isfinite(value):

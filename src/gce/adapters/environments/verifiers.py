@@ -58,7 +58,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     }
     scorers = open_scorers(__name__, arguments, files=files, path=path, limits=limits_of(given))
     facts = described(given, scorers)
-    rows = []
+    rows: list[Mapping[str, Any]] = []
     for found in scorers.each(["row", place] for place in range(facts["size"])):
         if isinstance(found, ScorerFailed):
             raise BadInput(f"{given.text}: task {len(rows)}: {one_line(found)}")
