@@ -65,7 +65,7 @@ def _answers(task: Task, problems: Sequence[Problem], count: int) -> list[tuple[
     ]
     asked = []
     for number in range(count):
-        place = number % len(problems)
-        text = makers[number // len(problems) % len(makers)](place)
+        place = number // len(makers) % len(problems)
+        text = makers[number % len(makers)](place)
         asked.append((place, Completion(f"answer {number}", text, "stop", policy="")))
     return asked

@@ -250,7 +250,7 @@ def round_trip(name: str, count: int, place: Path) -> None:
 @pytest.mark.parametrize("name", NAMES[:1])
 def test_a_task_that_goes_out_comes_in_with_the_same_verdicts(name: str, tmp_path: Path) -> None:
     """Each verdict takes a sandbox and a start of Python, so that there are few here."""
-    round_trip(name, 20, tmp_path)
+    round_trip(name, 5, tmp_path)
 
 
 @sandboxed
