@@ -34,9 +34,9 @@ PURE_STANDARD_LIBRARY = {
 """What domain and ports may use: no clock, no files, no processes. `random` is looked at more closely below."""
 
 ADAPTERS_ONLY = {
-    "gguf", "httpx2", "huggingface_hub", "inspect_ai", "lm_eval", "mlflow", "mlx", "mlx_lm", "ortools", "peft",
-    "pyarrow", "reasoning_gym", "safetensors", "scipy_openblas32", "sqlite3", "tensorboard", "tokenizers", "torch",
-    "trackio", "transformers", "wandb",
+    "gguf", "gymnasium", "httpx2", "huggingface_hub", "inspect_ai", "lm_eval", "mlflow", "mlx", "mlx_lm", "ortools",
+    "peft", "pyarrow", "reasoning_gym", "safetensors", "scipy_openblas32", "sqlite3", "tensorboard", "tokenizers", "torch",
+    "trackio", "transformers", "verifiers", "wandb",
 }
 # fmt: on
 HEAVY = ADAPTERS_ONLY | {"cattrs", "hypothesis", "matplotlib", "rich"}

@@ -188,9 +188,8 @@ def test_a_run_that_can_be_judged_nowhere_stops_with_what_to_do(
 ) -> None:
     monkeypatch.setattr(runners, "why_not", lambda _name: "is not here")
     assert gce("evaluate", "--task", "programs@mine.jsonl", "--model", "scripted:script.jsonl", "--n", "1") == 2
-    assert (
-        "none works here: bubblewrap is not here; namespaces is not here: install bubblewrap" in capsys.readouterr().err
-    )
+    said = "; ".join(f"{name} is not here" for name in runners.SANDBOXES)
+    assert f"none works here: {said}: install bubblewrap" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,31 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from attrs import evolve, frozen
 
-from gce.adapters.environments.scorers import Limits, ScorerFailed, Scorers
+from gce.adapters.environments.scorers import Call, Limits, ScorerFailed, Scorers
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.own import own_task
 from gce.domain.tasks.task import Task, TaskTier
 from gce.domain.verdicts import Verdict, Violation
 from gce.errors import BadInput, one_line
 
-__all__ = ["Given", "Open", "Opened", "drawn_task", "listed_task", "option", "rows_of", "unreadable", "way_to_write"]
+__all__ = [
+    "Given",
+    "Open",
+    "Opened",
+    "Scoring",
+    "drawn_task",
+    "listed_task",
+    "option",
+    "rows_of",
+    "unreadable",
+    "way_to_write",
+]
 
 
 class Open(Protocol):
@@ -37,6 +48,18 @@ class Open(Protocol):
         limits: Limits | None = None,
     ) -> Scorers:
         """See `Scorers`."""
+        ...
+
+
+class Scoring(Protocol):
+    """What scores answers, as `Scorers` does."""
+
+    def call(self, *call: Any) -> Any:
+        """What one call returns; ScorerFailed where nothing does."""
+        ...
+
+    def each(self, calls: Iterable[Call]) -> Iterator[Any]:
+        """What each call returns, or its `ScorerFailed`, in order."""
         ...
 
 
@@ -90,7 +113,7 @@ def option(text: str) -> Any:
         return text
 
 
-def described(given: Given, scorers: Scorers) -> Mapping[str, Any]:
+def described(given: Given, scorers: Scoring) -> Mapping[str, Any]:
     """What the worker says of itself at first; BadInput where it cannot load the framework, or what was named."""
     try:
         found: Mapping[str, Any] = scorers.call("describe")
@@ -99,7 +122,7 @@ def described(given: Given, scorers: Scorers) -> Mapping[str, Any]:
     return found
 
 
-def listed_task(given: Given, scorers: Scorers, rows: Iterable[Mapping[str, Any]], label: str, **options: Any) -> Task:
+def listed_task(given: Given, scorers: Scoring, rows: Iterable[Mapping[str, Any]], label: str, **options: Any) -> Task:
     """The task of a list of rows, which `score` of the worker scores; see `own_task` for the options."""
     return _made(given, scorers, list(rows), label, **options)
 
@@ -110,17 +133,17 @@ def rows_of(given: Given, scorers: Scorers, count: int, *arguments: Any) -> list
     Raises:
         BadInput: it fails for one.
     """
-    found: dict[str, Mapping[str, Any]] = {}
+    found: dict[Any, Mapping[str, Any]] = {}
     for place, row in enumerate(scorers.each(["row", place, *arguments] for place in range(count))):
         if isinstance(row, ScorerFailed):
             raise BadInput(f"{given.text}: problem {place + 1}: {one_line(row)}") from row
-        found.setdefault(row["digest"], row)
+        found.setdefault(row.get("digest", place), row)
     return [*found.values()]
 
 
 def drawn_task(
     given: Given,
-    scorers: Scorers,
+    scorers: Scoring,
     label: str,
     presets: Mapping[str, Sequence[str]],
     **options: Any,
@@ -140,7 +163,7 @@ def drawn_task(
 
 
 def _made(
-    given: Given, scorers: Scorers, problems: Any, label: str, *, unread: Sequence[str] = (), **options: Any
+    given: Given, scorers: Scoring, problems: Any, label: str, *, unread: Sequence[str] = (), **options: Any
 ) -> Task:
     """The task; `unread` are columns that the scorer does not need."""
 

@@ -26,7 +26,7 @@ from gce.adapters.sandboxes.process import SandboxProcess, Silent, Start
 from gce.adapters.sandboxes.scorers_inside import MOST_VALUE, put_together, taken_apart
 from gce.errors import one_line
 
-__all__ = ["BATCH", "Limits", "ScorerFailed", "Scorers"]
+__all__ = ["BATCH", "Limits", "ScorerFailed", "Scorers", "installed_places"]
 
 BATCH = 64
 """Calls that are sent together."""
@@ -87,7 +87,7 @@ class Scorers:
         self.limits = limits or Limits()
         self._start = start
         # Of the directories in `path`, only what `files` names is shown.
-        shown = dict.fromkeys(map(os.path.realpath, [*_installed(), *map(str, files)]))
+        shown = dict.fromkeys(map(os.path.realpath, [*installed_places(), *map(str, files)]))
         self._shown = tuple((path, path) for path in shown)
         self._job = {
             "module": module,
@@ -179,7 +179,7 @@ def _value(answer: bytes) -> Any:
     return ScorerFailed(kind, one_line(text))
 
 
-def _installed() -> list[str]:
+def installed_places() -> list[str]:
     """Directories of installed packages, and this package."""
     places = [*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     return [*filter(os.path.isdir, places), str(_PACKAGE)]
@@ -188,4 +188,4 @@ def _installed() -> list[str]:
 def _search_path() -> list[str]:
     """Where modules are found inside: the standard library, installed packages, and this package."""
     standard = [path for path in sys.path if path.startswith(sys.base_prefix) or path.endswith(".zip")]
-    return list(dict.fromkeys([*standard, *filter(os.path.isdir, _installed()[:-1]), str(_PACKAGE.parent)]))
+    return list(dict.fromkeys([*standard, *filter(os.path.isdir, installed_places()[:-1]), str(_PACKAGE.parent)]))

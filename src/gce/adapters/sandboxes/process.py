@@ -27,10 +27,12 @@ ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C
 
 
 Role = Literal["candidate", "tests", "timed"]
-Program = Literal["inside", "scorers_inside"]
-"""The module that runs inside: it calls programs that a model wrote, or scorers of other frameworks."""
+Program = Literal["inside", "scorers_inside", "shell_inside"]
+"""The module that runs inside: it calls programs that a model wrote, or scorers of other frameworks, or runs a shell
+command."""
 Shown = tuple[tuple[str, str], ...]
-"""Files and directories that a sandbox shows, read-only: (path outside, path inside)."""
+"""Files and directories that a sandbox shows, read-only: (path outside, path inside). Where the path outside is empty,
+the path inside leads to the same path under `/tmp`, where the program may write."""
 
 
 class Start(Protocol):

@@ -1,8 +1,8 @@
 """The user that a sandbox runs as, and the part of the machine's files that it sees.
 
 It sees, read-only, the interpreter, its standard library and the shared libraries that they link to. It sees no
-installed packages (one of them may hold the solutions) unless they are to be shown, no home directory, no shell and no
-`/proc`.
+installed packages (one of them may hold the solutions) and no shell unless they are to be shown, no home directory and
+no `/proc`.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ def view(shown: Shown = ()) -> View:
     """Return what this interpreter needs, and what is `shown`."""
     links = tuple((path, os.readlink(path)) for path in _LIBRARIES if os.path.islink(path))
     linked = {path for path, _ in links}
+    links += tuple((inside, f"/tmp{inside}") for outside, inside in shown if not outside)
     python = os.path.realpath(sys.executable)
     # An interpreter not installed by the system keeps its shared libraries beside its standard library.
     own = [os.path.join(sys.base_prefix, "lib")] if sys.base_prefix not in ("/", "/usr") else []
     standard = [sysconfig.get_path(name, vars=_base()) for name in ("stdlib", "platstdlib")]
     wanted = [path for path in (*_LIBRARIES, *own, *map(os.path.realpath, standard)) if path not in linked]
     wanted = [path for path in dict.fromkeys(wanted) if os.path.isdir(path)] + [python]
-    outside = {path: path for path in wanted} | {inside: path for path, inside in shown}
+    outside = {path: path for path in wanted} | {inside: path for path, inside in shown if path}
     tops = [path for path in outside if not any(path.startswith(other + "/") for other in outside)]
     unmoved = [path for path in tops if outside[path] == path]
     hidden = {path for top in unmoved for name in _PACKAGES for path in glob.glob(f"{top}/python*/{name}")}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.environments import inspect_ai, lm_eval, reasoning_gym, trl
+from gce.adapters.environments import gymnasium, harbor, inspect_ai, lm_eval, reasoning_gym, trl, verifiers
 from gce.adapters.environments.foreign import Given, Opened, option
 from gce.adapters.environments.scorers import Limits, Scorers
 from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown
@@ -20,10 +20,13 @@ from gce.errors import BadInput
 __all__ = ["FRAMEWORKS", "FRAMEWORK_HELP", "find_environment", "is_environment"]
 
 FRAMEWORKS: Mapping[str, Opened] = {
+    "gymnasium": gymnasium.open_task,
+    "harbor": lambda given, _open: harbor.open_task(given, _start_isolated, partial(put, error=True)),
     "inspect": inspect_ai.open_task,
     "lm-eval": lm_eval.open_task,
     "reasoning-gym": reasoning_gym.open_task,
     "trl": trl.open_task,
+    "verifiers": verifiers.open_task,
 }
 """By the name before the colon, what opens a task."""
 
@@ -67,9 +70,15 @@ def _opened(
 
 
 @cache
+def _found() -> tuple[str, dict[str, str]]:
+    """The first sandbox that works here, empty where none does; and why others do not."""
+    return first_sandbox(AUTO, why_not)
+
+
+@cache
 def _sandbox() -> str:
-    """The first sandbox that works here; empty where none does."""
-    found, _ = first_sandbox(AUTO, why_not)
+    """As `_found`, with a warning."""
+    found, _ = _found()
     if not found:
         put(
             "warning: no sandbox works here: scorers of other frameworks run in a process of their own, with limits, "
@@ -81,3 +90,14 @@ def _sandbox() -> str:
 
 def _start(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
     return SANDBOXES.get(_sandbox(), start_unsafe_local)(shown, program)
+
+
+def _start_isolated(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
+    """As `_start`, but for scripts that a model wrote: never without a sandbox."""
+    found, reasons = _found()
+    if not found:
+        raise BadInput(
+            "answers to this task run in a sandbox only, and none works here: "
+            + "; ".join(f"{each} {reason}" for each, reason in reasons.items())
+        )
+    return SANDBOXES[found](shown, program)
