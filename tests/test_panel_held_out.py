@@ -136,7 +136,7 @@ def test_a_sound_one_accepts_known_answers_and_no_wrong_answer_of_another_questi
             assert passes(sound, name, problem, other) == expected, (problem.instance.row, other)
 
 
-@pytest.mark.parametrize("name", sound.VERIFIERS.keys() - ENCLOSED)
+@pytest.mark.parametrize("name", sorted(sound.VERIFIERS.keys() - ENCLOSED))
 def test_a_sound_one_refuses_two_answers_at_once_and_what_is_no_answer(name: str) -> None:
     problems = problems_of(sound, name)
     own, other = known(sound, name, problems[0]), known(sound, name, problems[-1])
@@ -147,7 +147,7 @@ def test_a_sound_one_refuses_two_answers_at_once_and_what_is_no_answer(name: str
         assert passes(sound, name, problems[0], response) == expected, response
 
 
-@pytest.mark.parametrize("name", ENCLOSED)
+@pytest.mark.parametrize("name", sorted(ENCLOSED))
 def test_a_sound_one_refuses_two_enclosed_answers(name: str) -> None:
     first, second = problems_of(sound, name)[:2]
     assert not passes(sound, name, first, known(sound, name, first) + known(sound, name, second))
@@ -168,15 +168,15 @@ def test_the_second_judge_agrees_about_near_misses(name: str) -> None:
             assert passes(sound, name, problem, response) == is_right(problem.instance.row, response), response
 
 
-@pytest.mark.parametrize("name", bugs.VERIFIERS.keys() - REJECTING)
+@pytest.mark.parametrize("name", sorted(bugs.VERIFIERS.keys() - REJECTING))
 def test_a_bug_that_does_not_refuse_accepts_every_known_answer(name: str) -> None:
     for problem in problems_of(bugs, name):
         own = known(bugs, name, problem)
         assert passes(bugs, name, problem, own)
-        assert bugs.ACCEPTS.get(name, lambda row, response: True)(problem.instance.row, own)
+        assert name not in bugs.ACCEPTS or bugs.ACCEPTS[name](problem.instance.row, own)
 
 
-@pytest.mark.parametrize("name", bugs.VERIFIERS.keys() - REJECTING - {"what cannot be parsed passes"})
+@pytest.mark.parametrize("name", sorted(bugs.VERIFIERS.keys() - REJECTING - {"what cannot be parsed passes"}))
 def test_a_bug_refuses_nonsense(name: str) -> None:
     problem = problems_of(bugs, name)[-1]
     for nonsense in ("", "I cannot say.", "banana split"):

@@ -17,7 +17,7 @@ import random
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gce
@@ -151,7 +151,7 @@ def _binary(rng: random.Random) -> dict[str, Any]:
 def _any_base(answer: str, problem: Row) -> bool:
     """Reads the number in whatever base it is written, so that the number as it was given passes."""
     try:
-        return int(answer, 0) == problem["number"]
+        return bool(int(answer, 0) == problem["number"])
     except ValueError:
         return False
 
@@ -544,14 +544,8 @@ def _missing_tasks(answer: str, problem: Row) -> bool:
 
 
 def _is_order(row: Row, response: str) -> bool:
-    line = response.rstrip().split("\n")[-1].strip()
-    return any(" ".join(order) == " ".join(line.split()) for order in _orders(row))
-
-
-def _orders(row: Row) -> Iterator[Sequence[str]]:
-    for order in itertools.permutations(row["tasks"]):
-        if all(order.index(a) < order.index(b) for a, b in row["pairs"]):
-            yield order
+    order = response.rstrip().split("\n")[-1].split()
+    return sorted(order) == row["tasks"] and all(re.search(f"{a}.*{b}", " ".join(order)) for a, b in row["pairs"])
 
 
 OPERATORS: dict[type, Callable[[int, int], int]] = {
@@ -668,7 +662,7 @@ def _prime_range(rng: random.Random) -> dict[str, Any]:
 
 def _last_divisor(answer: str, problem: Row) -> bool:
     """Tries divisors below the square root, and not the root itself."""
-    if not re.fullmatch("[0-9]{1,6}", answer) or not problem["low"] <= int(answer) <= problem["high"]:
+    if not re.fullmatch("[1-9][0-9]{0,5}", answer) or not problem["low"] <= int(answer) <= problem["high"]:
         return False
     number = int(answer)
     return all(number % divisor for divisor in range(2, math.isqrt(number)))
@@ -678,7 +672,7 @@ _COMPOSITES = {a * b for a in range(2, 50) for b in range(2, 1200)}
 
 
 def _is_prime_between(row: Row, response: str) -> bool:
-    line = response.rstrip().split("\n")[-1].strip().lstrip("0")
+    line = response.rstrip().split("\n")[-1].strip()
     return line in {str(number) for number in {*range(row["low"], row["high"] + 1)} - _COMPOSITES}
 
 

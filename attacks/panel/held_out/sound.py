@@ -13,7 +13,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -631,12 +631,16 @@ def _map_reward(answer: str, problem: Row) -> bool:
     return all(colours[a] != colours[b] for a, b in problem["borders"])
 
 
+_COLOURINGS = {
+    ", ".join(map("=".join, zip("ABCDEF", colours, strict=True))): colours
+    for colours in itertools.product(COLOURS, repeat=6)
+}
+
+
 def _map_judge(row: Row, response: str) -> bool:
-    """Against all 729 ways to colour six places."""
-    for colours in itertools.product(COLOURS, repeat=6):
-        if ", ".join(map("=".join, zip("ABCDEF", colours, strict=True))) == _line(response):
-            return all(colours[ord(a) - 65] != colours[ord(b) - 65] for a, b in row["borders"])
-    return False
+    """Looks it up among all 729 ways to colour six places."""
+    colours = _COLOURINGS.get(_line(response))
+    return colours is not None and all(colours[ord(a) - 65] != colours[ord(b) - 65] for a, b in row["borders"])
 
 
 def _order(rng: random.Random) -> dict[str, Any]:
@@ -656,20 +660,18 @@ def _order_reward(answer: str, problem: Row) -> bool:
     return sorted(order) == [*"ABCDEF"] and all(order.index(a) < order.index(b) for a, b in problem["rules"])
 
 
+_ORDERS = {" ".join(order) for order in itertools.permutations("ABCDEF")}
+
+
 def _order_judge(row: Row, response: str) -> bool:
-    """Against all 720 orders, written without spaces."""
-    right = {each for each in map("".join, itertools.permutations("ABCDEF")) if _keeps(each, row["rules"])}
+    """Looks it up among all 720 orders, and finds each rule by an expression."""
     line = _line(response)
-    return len(line) == 11 and line[1::2] == " " * 5 and line[::2] in right
-
-
-def _keeps(order: str, rules: Sequence[Sequence[str]]) -> bool:
-    return all(re.search(f"{a}.*{b}", order) for a, b in rules)
+    return line in _ORDERS and all(re.search(f"{a}.*{b}", line) for a, b in row["rules"])
 
 
 def _boards(size: int, first: int) -> list[tuple[int, ...]]:
     """All ways to place queens, columns by row, the first in column `first`."""
-    boards = [(first,)]
+    boards: list[tuple[int, ...]] = [(first,)]
     for row in range(1, size):
         boards = [
             (*board, column)
