@@ -25,7 +25,7 @@ PAGE_BEGINS = (
 MARKDOWN_BEGINS = "<!-- gce report -->"
 MOST_BYTES = 3_000_000
 """Of a page, where its figures and tables leave that to the transcripts."""
-_MOST_BESIDE = 8
+_MOST_BESIDE = 10
 """Columns of a table that figures stand beside on a wide screen; one with more needs the width for itself."""
 STYLE = """\
 :root { color-scheme: light dark; --ink: #1a1a1a; --page: #fff; --faint: #6b6b6b; --line: #ddd; --band: #f5f5f5;
