@@ -72,7 +72,11 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "mlflow": ("mlflow",),
     "tensorboard": ("tensorboard",),
     "trackio": ("trackio",),
+    "gymnasium": ("gymnasium",),
+    "inspect": ("inspect-ai",),
+    "lm-eval": ("lm-eval",),
     "reasoning-gym": ("reasoning-gym",),
+    "verifiers": ("verifiers",),
 }
 """The packages that each extra adds on this platform, as in pyproject.toml."""
 
