@@ -494,7 +494,7 @@ def _intervals(rng: random.Random) -> dict[str, Any]:
         low = rng.randint(0, 60)
         given.append([low, low + rng.randint(3, 14)])
     return {
-        "prompt": f"Write the union of these closed intervals as the fewest disjoint closed intervals: {given}. Answer "
+        "prompt": f"Write the union of these closed intervals of real numbers as the fewest disjoint ones: {given}. Answer "
         "with a JSON list of pairs [low, high] of integers in ascending order, on one line.",
         "answer": json.dumps(_merge(given)),
         "given": given,
@@ -872,7 +872,7 @@ def _countdown(rng: random.Random) -> dict[str, Any] | None:
         return None
     return {
         "prompt": f"Use each of the numbers {numbers} exactly once, with +, - and * and parentheses, to make {target}. "
-        "Answer with the expression alone, without an equals sign.",
+        "Each sign stands between two terms. Answer with the expression alone, without an equals sign.",
         "answer": text,
         "numbers": numbers,
         "target": target,
