@@ -18,13 +18,31 @@ Rows = list[dict[str, Any]]
 Reward = Callable[[str, Row], bool | float]
 
 NUMBER = "Answer with the number alone, in digits, without leading zeros, separators or a unit."
-WORDS = (
+WORDS: list[str] = re.findall(
+    "[a-z]+",
     "anchor basket candle dragon engine forest garden hammer island jacket kettle ladder magnet needle orange pepper "
     "quartz ribbon saddle tunnel velvet walnut yellow zipper blanket chimney diamond feather gravity harvest journey "
-    "lantern mustard network pyramid scarlet thunder unicorn village whisper absolute birthday creature elephant"
-).split()
+    "lantern mustard network pyramid scarlet thunder unicorn village whisper absolute birthday creature elephant",
+)
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
-LOWER_NAMES = "ada bo cy dee eli fay gus hal ivy jo kit leo mia ned oz pam".split()
+LOWER_NAMES = [
+    "ada",
+    "bo",
+    "cy",
+    "dee",
+    "eli",
+    "fay",
+    "gus",
+    "hal",
+    "ivy",
+    "jo",
+    "kit",
+    "leo",
+    "mia",
+    "ned",
+    "oz",
+    "pam",
+]
 
 
 def whole(text: str) -> int | None:
@@ -87,7 +105,7 @@ def _days(rng: random.Random) -> dict[str, Any]:
 
 
 def _digit_sum(rng: random.Random) -> dict[str, Any]:
-    base, power = rng.randint(3, 29), rng.randint(6, 30)
+    base, power = rng.choice([n for n in range(3, 30) if n % 10]), rng.randint(6, 30)
     return {
         "prompt": f"What is the sum of the decimal digits of {base} to the power of {power}? {NUMBER}",
         "answer": sum(map(int, str(base**power))),
@@ -185,8 +203,9 @@ def _polynomial(rng: random.Random) -> dict[str, Any]:
 def _roman(rng: random.Random) -> dict[str, Any]:
     n = rng.randint(40, 3999)
     rest, text = n, ""
-    values = (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1)
-    for value, sign in zip(values, "M CM D CD C XC L XL X IX V IV I".split(), strict=True):
+    signs = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL"}
+    signs |= {10: "X", 9: "IX", 5: "V", 4: "IV", 1: "I"}
+    for value, sign in signs.items():
         text += sign * (rest // value)
         rest %= value
     return {"prompt": f"Which number is the Roman numeral {text}? {NUMBER}", "answer": n}
@@ -324,14 +343,14 @@ def _longest(rng: random.Random) -> dict[str, Any] | None:
     }
 
 
-SYMBOLS = dict(
-    pair.split("=")
-    for pair in (
+SYMBOLS: dict[str, str] = dict(
+    re.findall(
+        "([a-z]+)=([A-Za-z]+)",
         "hydrogen=H helium=He lithium=Li beryllium=Be boron=B carbon=C nitrogen=N oxygen=O fluorine=F neon=Ne "
         "sodium=Na magnesium=Mg silicon=Si phosphorus=P chlorine=Cl argon=Ar potassium=K calcium=Ca titanium=Ti "
         "chromium=Cr manganese=Mn iron=Fe cobalt=Co nickel=Ni copper=Cu zinc=Zn bromine=Br krypton=Kr silver=Ag "
-        "tin=Sn iodine=I xenon=Xe tungsten=W platinum=Pt gold=Au mercury=Hg lead=Pb uranium=U"
-    ).split()
+        "tin=Sn iodine=I xenon=Xe tungsten=W platinum=Pt gold=Au mercury=Hg lead=Pb uranium=U",
+    )
 )
 ELEMENTS: Rows = [
     {
@@ -494,8 +513,8 @@ def _intervals(rng: random.Random) -> dict[str, Any]:
         low = rng.randint(0, 60)
         given.append([low, low + rng.randint(3, 14)])
     return {
-        "prompt": f"Write the union of these closed intervals of real numbers as the fewest disjoint ones: {given}. Answer "
-        "with a JSON list of pairs [low, high] of integers in ascending order, on one line.",
+        "prompt": f"Write the union of these closed intervals of real numbers as the fewest disjoint ones: {given}. "
+        "Answer with a JSON list of pairs [low, high] of integers in ascending order, on one line.",
         "answer": json.dumps(_merge(given)),
         "given": given,
     }
@@ -513,8 +532,8 @@ def _letter_counts(rng: random.Random) -> dict[str, Any]:
     word = rng.choice(WORDS) + rng.choice(WORDS)
     counts = Counter(word)
     return {
-        "prompt": f'How often does each letter occur in "{word}"? Answer with entries letter=count for the letters that '
-        "occur, in alphabetical order, separated by semicolons, without spaces.",
+        "prompt": f'How often does each letter occur in "{word}"? Answer with entries letter=count for the letters '
+        "that occur, in alphabetical order, separated by semicolons, without spaces.",
         "answer": ";".join(f"{letter}={counts[letter]}" for letter in sorted(counts)),
     }
 
@@ -959,8 +978,8 @@ def _pattern(rng: random.Random) -> dict[str, Any]:
     length = rng.randint(6, 10)
     right = first + twice * 2 + "z" * (length - 4) + last
     return {
-        "prompt": f"Write a string of exactly {length} letters from a to z in lower case that begins with {first}, ends "
-        f"with {last} and contains {twice} exactly twice. It need not be a word. Answer with the string alone.",
+        "prompt": f"Write a string of exactly {length} letters from a to z in lower case that begins with {first}, "
+        f"ends with {last} and contains {twice} exactly twice. It need not be a word. Answer with the string alone.",
         "answer": right,
         "length": length,
         "first": first,
@@ -991,9 +1010,9 @@ def _coins(rng: random.Random) -> dict[str, Any]:
     coins = sorted(rng.sample(range(3, 30), 5))
     paid = [rng.choice(coins) for _ in range(rng.randint(5, 8))]
     return {
-        "prompt": f"Coins have the values {', '.join(map(str, coins))}. Pay {sum(paid)} with exactly {len(paid)} coins; "
-        "a value may be used more than once. Answer with the value of each coin paid, separated by commas, in any "
-        "order.",
+        "prompt": f"Coins have the values {', '.join(map(str, coins))}. Pay {sum(paid)} with exactly {len(paid)} "
+        "coins; a value may be used more than once. Answer with the value of each coin paid, separated by commas, in "
+        "any order.",
         "answer": ", ".join(map(str, paid)),
         "coins": coins,
         "count": len(paid),
@@ -1092,8 +1111,8 @@ def collatz(answer: str, problem: Row) -> float:
 def _squares(rng: random.Random) -> dict[str, Any]:
     numbers = rng.sample(range(13, 99), 5)
     return {
-        "prompt": f"Write the squares of {', '.join(map(str, numbers))} in this order, separated by commas. The score is "
-        "the share of the five that are right; any other format or count scores 0.",
+        "prompt": f"Write the squares of {', '.join(map(str, numbers))} in this order, separated by commas. The score "
+        "is the share of the five that are right; any other format or count scores 0.",
         "answer": ", ".join(str(n * n) for n in numbers),
         "numbers": numbers,
     }
@@ -1114,9 +1133,9 @@ def _wide_primes(rng: random.Random) -> dict[str, Any] | None:
     if len(primes) < 3:
         return None
     return {
-        "prompt": f"Which primes lie from {low} to {high}, both included? Answer with the numbers, each once, separated "
-        "by commas. The score is the number of primes found less the number of wrong entries, over the number of "
-        "primes, and 0 at least; a repeated number or any other format scores 0.",
+        "prompt": f"Which primes lie from {low} to {high}, both included? Answer with the numbers, each once, "
+        "separated by commas. The score is the number of primes found less the number of wrong entries, over the "
+        "number of primes, and 0 at least; a repeated number or any other format scores 0.",
         "answer": ", ".join(map(str, primes)),
         "primes": primes,
     }
@@ -1136,9 +1155,9 @@ def _sorting(rng: random.Random) -> dict[str, Any] | None:
     if words[0] == min(words):
         return None
     return {
-        "prompt": f"Sort these words alphabetically: {' '.join(words)}. Answer with the six words, separated by spaces. "
-        "The score is the share of the six words that are right before the first mistake; an answer that is not made "
-        "of these six words, each once, scores 0.",
+        "prompt": f"Sort these words alphabetically: {' '.join(words)}. Answer with the six words, separated by "
+        "spaces. The score is the share of the six words that are right before the first mistake; an answer that is "
+        "not made of these six words, each once, scores 0.",
         "answer": " ".join(sorted(words)),
         "words": words,
     }
