@@ -8,7 +8,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -65,12 +65,12 @@ def last_line(response: str) -> str:
 
 def whole_number(answer: str, problem: Row) -> bool:
     """One integer, equal to the answer."""
-    return whole(answer) == problem["answer"]
+    return bool(whole(answer) == problem["answer"])
 
 
 def exact(answer: str, problem: Row) -> bool:
     """The text itself, but for blanks around it."""
-    return answer.strip(" ") == problem["answer"]
+    return bool(answer.strip(" ") == problem["answer"])
 
 
 def distinct(make: Callable[[random.Random], dict[str, Any] | None], seed: str, count: int = 36) -> Rows:
@@ -258,7 +258,7 @@ def near_root(answer: str, problem: Row) -> bool:
     if not re.fullmatch(r"[1-9][0-9]{0,4}\.[0-9]{3,6}", text):
         return False
     value, slack = Fraction(text), Fraction(1, 1000)
-    return (value - slack) ** 2 <= problem["square"] <= (value + slack) ** 2
+    return bool((value - slack) ** 2 <= problem["square"] <= (value + slack) ** 2)
 
 
 def _hexadecimal(rng: random.Random) -> dict[str, Any]:
@@ -299,7 +299,7 @@ def _largest(rng: random.Random) -> dict[str, Any] | None:
 
 def largest_sum(answer: str, problem: Row) -> bool:
     """The label of the largest sum."""
-    return answer.strip(" ") == max(problem["sums"], key=lambda entry: entry[1] + entry[2])[0]
+    return bool(answer.strip(" ") == max(problem["sums"], key=lambda entry: entry[1] + entry[2])[0])
 
 
 def _reversed(rng: random.Random) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def deciphered(answer: str, problem: Row) -> bool:
     text = answer.strip(" ")
     if not re.fullmatch(r"[a-z]{1,40}", text):
         return False
-    return "".join(chr((ord(c) - 97 + problem["shift"]) % 26 + 97) for c in text) == problem["secret"]
+    return bool("".join(chr((ord(c) - 97 + problem["shift"]) % 26 + 97) for c in text) == problem["secret"])
 
 
 def _longest(rng: random.Random) -> dict[str, Any] | None:
@@ -497,7 +497,7 @@ def all_divisors(answer: str, problem: Row) -> bool:
     return wholes(answer) == [d for d in range(1, problem["number"] + 1) if problem["number"] % d == 0]
 
 
-def _merge(intervals: Sequence[Sequence[int]]) -> list[list[int]]:
+def _merge(intervals: list[list[int]]) -> list[list[int]]:
     merged: list[list[int]] = []
     for low, high in sorted(intervals):
         if merged and low <= merged[-1][1]:
@@ -558,7 +558,7 @@ def later_date(answer: str, problem: Row) -> bool:
         date = datetime.date.fromisoformat(text)
     except ValueError:
         return False
-    return (date - datetime.date.fromisoformat(problem["first"])).days == problem["days"]
+    return bool((date - datetime.date.fromisoformat(problem["first"])).days == problem["days"])
 
 
 def _common(rng: random.Random) -> dict[str, Any]:
@@ -618,7 +618,7 @@ def _newest(rng: random.Random) -> dict[str, Any]:
 
 def newest_version(answer: str, problem: Row) -> bool:
     """The version of the list whose numbers are the greatest."""
-    return answer.strip(" ") == max(problem["versions"], key=lambda text: tuple(map(int, text.split("."))))
+    return bool(answer.strip(" ") == max(problem["versions"], key=lambda text: tuple(map(int, text.split(".")))))
 
 
 def _clock(rng: random.Random) -> dict[str, Any]:
@@ -827,13 +827,14 @@ def judge_queue(row: Row, response: str) -> bool:
 
 def _jobs(rng: random.Random) -> dict[str, Any]:
     names, hour = rng.sample(LOWER_NAMES, 5), 0
-    jobs, starts = [], {}
+    jobs: list[tuple[str, int, int]] = []
+    starts: dict[str, int] = {}
     for name in names:
         hour += rng.randint(0, 1)
         length = rng.randint(2, 6)
         starts[name] = hour
         hour += length
-        jobs.append([name, length, hour + rng.randint(0, 2)])
+        jobs.append((name, length, hour + rng.randint(0, 2)))
     jobs.sort()
     listed = "; ".join(f"{name} takes {length} hours and ends by hour {due}" for name, length, due in jobs)
     return {
@@ -841,7 +842,7 @@ def _jobs(rng: random.Random) -> dict[str, Any]:
         "integer of 0 or more, for each. A job may start in the hour in which another ends. Answer with one entry "
         "job=start for each job, separated by commas, in any order.",
         "answer": ", ".join(f"{name}={starts[name]}" for name, _, _ in jobs),
-        "jobs": jobs,
+        "jobs": [list(job) for job in jobs],
     }
 
 
@@ -922,7 +923,7 @@ def countdown(answer: str, problem: Row) -> bool:
             return left + right
         return left - right if isinstance(node.op, ast.Sub) else left * right
 
-    return value(tree) == problem["target"] and sorted(used) == problem["numbers"]
+    return bool(value(tree) == problem["target"] and sorted(used) == problem["numbers"])
 
 
 def judge_countdown(row: Row, response: str) -> bool:
@@ -1123,7 +1124,7 @@ def squares(answer: str, problem: Row) -> float:
     given, numbers = wholes(answer), problem["numbers"]
     if given is None or len(given) != len(numbers):
         return 0.0
-    return sum(square == n**2 for square, n in zip(given, numbers, strict=True)) / len(numbers)
+    return float(sum(square == n**2 for square, n in zip(given, numbers, strict=True)) / len(numbers))
 
 
 def _wide_primes(rng: random.Random) -> dict[str, Any] | None:
@@ -1189,7 +1190,7 @@ def readings(answer: str, problem: Row) -> float:
     record, right = parsed(answer), json.loads(problem["answer"])
     if not isinstance(record, dict) or set(record) != set(right):
         return 0.0
-    return sum(type(record[key]) is int and record[key] == right[key] for key in right) / len(right)
+    return float(sum(type(record[key]) is int and record[key] == right[key] for key in right) / len(right))
 
 
 _NUMBERS: dict[str, tuple[Rows, Reward]] = {
