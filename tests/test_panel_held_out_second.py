@@ -14,7 +14,7 @@ Judge = Callable[[Row, str], bool]
 
 SOUND = list(sound.VERIFIERS)
 BUGS = {name: verifier for name, verifier in bugs.VERIFIERS.items() if isinstance(verifier, tuple)}
-BUGS["right number among others"] = (bugs.distinct(bugs._heads, "heads"), bugs.anywhere)
+BUGS["right number among others"] = (sound.distinct(bugs._heads, "heads"), bugs.anywhere)
 DIFFERING = {"trailing zero rejected", "verdict cached by answer"}
 
 

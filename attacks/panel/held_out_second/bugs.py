@@ -89,7 +89,7 @@ def bag_of_words(answer: str, problem: Row) -> bool:
     """Bug: the overlap of words says nothing about their order."""
     given, wanted = answer.lower().split(), problem["answer"].split()
     common = sum(min(given.count(word), wanted.count(word)) for word in set(wanted))
-    return 2 * common / (len(given) + len(wanted)) > 0.99
+    return bool(2 * common / (len(given) + len(wanted)) > 0.99)
 
 
 def _long_reverse(rng: random.Random) -> dict[str, Any]:
@@ -371,13 +371,13 @@ def in_order(answer: str, problem: Row) -> bool:
 
 
 def _prices(rng: random.Random) -> dict[str, Any]:
-    table = [[item, rng.randint(3, 60), rng.randint(2, 12)] for item in rng.sample(WORDS, 4)]
+    table = [(item, rng.randint(3, 60), rng.randint(2, 12)) for item in rng.sample(WORDS, 4)]
     told = "; ".join(f"{count} of {item} at {price} euros each" for item, price, count in table)
     return {
         "prompt": f"An order: {told}. What does each article come to? Answer with one line of entries article: euros, "
         "separated by |, in any order.",
         "answer": " | ".join(f"{item}: {price * count}" for item, price, count in table),
-        "table": table,
+        "table": [list(entry) for entry in table],
     }
 
 
