@@ -262,7 +262,7 @@ def test_what_is_said_to_be_next_is_a_command_that_works(
     gce: Gce, files: dict[str, Path], command: tuple[str, ...], following: str
 ) -> None:
     found = hint(gce(*(word.format_map(files) for word in command)))
-    assert found[0] == following and ("--preset" in found) == ("--preset" in command)
+    assert found[0] == following and ("--preset" in found) == ("--preset" in command and found != ["models"])
     if following in ("transcript", "show", "audit", "doctor"):  # The others take long, or need a model.
         assert gce(*found).status in (0, 1)
 

@@ -56,7 +56,7 @@ def written_problem(task: Task, data: Any) -> Problem:
         BadInput: it is none of this task.
     """
     if not isinstance(data, Mapping) or "instance" not in data:
-        raise BadInput("expected a problem as `gce generate --json` prints it: an object with an instance")
+        raise BadInput("expected a problem as the command generate prints it as JSON: an object with an instance")
     instance: Any
     try:
         instance = from_plain(task.instance_type, data["instance"])
