@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from gce.app.evaluation.scoring import judge
+from gce.app.terminal import as_called
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.tasks import find_task
 from gce.domain.answers import Answer
@@ -56,7 +57,8 @@ def written_problem(task: Task, data: Any) -> Problem:
         BadInput: it is none of this task.
     """
     if not isinstance(data, Mapping) or "instance" not in data:
-        raise BadInput("expected a problem as the command generate prints it as JSON: an object with an instance")
+        printed = as_called("`gce generate --json` prints it", "the commands generate and export-task write it")
+        raise BadInput(f"expected a problem as {printed}: an object with an instance")
     instance: Any
     try:
         instance = from_plain(task.instance_type, data["instance"])
