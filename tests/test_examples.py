@@ -182,5 +182,7 @@ def test_a_list_of_questions_is_attacked_and_measured(tmp_path: Path) -> None:
     )
     measured = own_everything("-m", "gce.app.cli", *asked)
     assert measured.returncode == 0, measured.stderr
-    assert measured.stderr.startswith("7 test questions: 95 % interval about +-30 points; --split all asks all questions")
+    assert measured.stderr.startswith(
+        "7 test questions: 95 % interval about +-30 points; --split all asks all questions"
+    )
     assert json.loads(measured.stdout)["modes"]["zero-shot"]["tiers"]["all"]["n"] == 7

@@ -119,7 +119,9 @@ def test_no_option_takes_what_it_cannot_mean(
 ) -> None:
     """Refused before the command begins, which would fail the test; and nothing is written."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(importlib.import_module(f"gce.app.commands.{command.replace('-', '_')}"), "run", lambda _arguments: 0)
+    monkeypatch.setattr(
+        importlib.import_module(f"gce.app.commands.{command.replace('-', '_')}"), "run", lambda _arguments: 0
+    )
     values = [*NO_TEXT]
     if not isinstance(action.type, Name) and action.type != NAMES:
         values += NO_NUMBERS
