@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -430,8 +431,13 @@ def _find_reject(bench: Bench, problem: Problem, text: str) -> None:
         bench.note("exploits", "other signs", said, problem, text, "note")
 
 
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
+def _words(text: str) -> object:
+    """What two ways to write one answer have in common: the number, or the words and numbers in their order."""
+    text = text.strip()
+    try:
+        return Fraction(text) if len(text) < 40 else text
+    except (ValueError, ZeroDivisionError):
+        return re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
 
 
 def _generated(bench: Bench, problem: Problem, count: int) -> Iterator[str]:

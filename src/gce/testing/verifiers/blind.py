@@ -87,7 +87,13 @@ def _baselines(bench: Bench, tier: str) -> None:
             elif responses:
                 bench.note("blind", "passes", f"{said}; it may be right there", *responses[0], "doubtful")
         elif score.reward.graded and score.reward.low > limit:
-            _partial_credit(bench, score.policy, score.reward.value, score.reward.n, tier, limit)
+            if score.policy in fixed and score.reward.value < NEARLY_ALL:
+                said = (
+                    f"{score.policy} gets a mean reward of {score.reward.value:.2f} on {tier}; it may be right in part"
+                )
+                bench.note("blind", "partial credit", said, problems[0], "", "doubtful")
+            else:
+                _partial_credit(bench, score.policy, score.reward.value, score.reward.n, tier, limit)
 
 
 def _right_responses(bench: Bench, policy: Policy, problems: Sequence[Problem]) -> list[tuple[Problem, str]]:

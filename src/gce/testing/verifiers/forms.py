@@ -52,7 +52,7 @@ _ANY_CASE = (
 _CASE = r"upper ?case|lower ?case|(capital|small|block) letters|capitali[sz]|exactly as|case must|camel case|title case"
 _CASE_MATTERS = (
     r"case[- ]sensitive|\bcase (matters|counts|is important)|\bexact(ly)? (the )?case|\bsame case\b|"
-    r"preserv\w+ (the )?case"
+    r"preserv\w+ (the )?case|case as usual|(correct|proper|right|usual) (case|capitals|capitali[sz]ation)"
 )
 _ANY_ORDER = r"\b(any|whatever|no particular|arbitrary|either) order|order does(n.t| not) matter|regardless of order"
 _ORDER = (
@@ -67,6 +67,8 @@ _ONCE = (
     r"\b(each|every|all)\b[^.?!]{0,60}(?<!than )(?<!least )\bonce\b(?! or )|without repetition|"
     r"\b(no|not|never)\b[^.?!]{0,40}\b(twice|more than once|repeated)\b"
 )
+_DIFFERENT = r"\b(different|distinct) (\w+ ){0,2}(numbers|integers|primes|divisors|digits|letters|words|items|values)\b"
+_GRID = r"\brows?\b.*\bcolumns?\b|\bcolumns?\b.*\brows?\b"
 _INTERVAL = r"\bintervals?\b|half-open|\bbrackets?\b[^.?!]*\b(in|ex)clu"
 
 
@@ -138,7 +140,14 @@ def ruled_out(answer: str, prompt: str) -> dict[str, str]:
     found: dict[str, str | None] = {}
     if says(prompt, _ONCE):
         found["the first item once more"] = _with_repetition(answer)
-        found["numbers of a grid changed, all sums kept"] = _with_the_same_sums(answer)
+        found |= _broken_grids(answer) if says(prompt, _GRID) else {}
+    if says(prompt, _DIFFERENT):
+        found |= _made_alike(answer)
+    items = items_of(answer)
+    if says(prompt, _ORDER, unless=_ANY_ORDER) and len(items) > 2 and all(_NUMBER.fullmatch(each) for each in items):
+        numbers = [Decimal(each) for each in items]
+        if len({*numbers}) == len(numbers) and sorted(numbers) in (numbers, numbers[::-1]):
+            found["two numbers of a sorted list exchanged"] = glue_of(answer).join(_exchanged(items, 1))
     for base, (name, digits) in _BASES.items():
         if re.search(rf"\bin {name}\b", prompt, re.IGNORECASE) and re.fullmatch(digits, answer):
             found["in the decimal system"] = str(int(answer, base))
@@ -162,31 +171,65 @@ def _with_repetition(answer: str) -> str | None:
     return glue_of(answer).join([*items, items[0]]) if items else None
 
 
-def _with_the_same_sums(answer: str) -> str | None:
-    """A grid of whole numbers, its rows on lines or between signs, in which two rows have other numbers.
+def _made_alike(answer: str) -> dict[str, str]:
+    """Lists in which two different items have become equal, in one of them with the same sum."""
+    items = items_of(answer)
+    if not items or items[0] == items[-1]:
+        return {}
+    found = {"the first item in place of the last": [*items[:-1], items[0]]}
+    if all(_WHOLE.fullmatch(item) for item in items) and (int(items[0]) + int(items[-1])) % 2 == 0:
+        mean = str((int(items[0]) + int(items[-1])) // 2)
+        found["two numbers made equal, their sum kept"] = [mean, *items[1:-1], mean]
+    return {name: glue_of(answer).join(changed) for name, changed in found.items()}
 
-    Four numbers change by one, so that the sums of rows and columns stay, and so does the range of the numbers.
+
+Grid = Sequence[Sequence[int]]
+
+
+def _grid_of(answer: str) -> Grid:
+    """The rows of a grid of whole numbers, on lines or between signs; none where it is no grid."""
+    rows = [[int(each) for each in re.findall("[0-9]{1,9}", row)] for row in re.split(r"[/;|\n]|\],", answer[:2_000])]
+    is_grid = len(rows) > 1 and len(rows[0]) > 1 and len({*map(len, rows)}) == 1 and len(answer) <= 2_000
+    return rows if is_grid else []
+
+
+def _written(answer: str, grid: Grid) -> str:
+    """An answer with other numbers in its grid."""
+    return "".join(map("{}{}".format, re.split("[0-9]+", answer), [*chain.from_iterable(grid), ""]))
+
+
+def _broken_grids(answer: str) -> dict[str, str]:
+    """Grids in which a row or a column has a number twice, although other things that may be checked are as before.
+
+    Two numbers of a row are exchanged, or two of a column, or four numbers change by one so that the sums of rows and
+    columns stay. All are in the same range.
     """
-    rows = [[int(each) for each in re.findall("[0-9]+", row)] for row in re.split(r"[/;|\n]|\],", answer)]
-    width = len(rows[0])
-    if min(width, len(rows)) < 2 or any(len(row) != width for row in rows) or len(answer) > 2_000:
-        return None
-    low, high = min(map(min, rows)), max(map(max, rows))
+    rows = _grid_of(answer)
+    low, high = min(map(min, rows), default=0), max(map(max, rows), default=0)
+    found: dict[str, str] = {}
     for row, other in combinations(range(len(rows))[::-1], 2):
-        for column, beside in permutations(range(width), 2):
-            changed = [[*each] for each in rows]
-            for y, x, step in ((row, column, 1), (row, beside, -1), (other, column, -1), (other, beside, 1)):
-                changed[y][x] += step
-            in_range = all(low <= number <= high for each in changed for number in each)
-            if in_range and sorted(changed[row]) != sorted(rows[row]):
-                between = re.split("[0-9]+", answer)
-                return "".join(map("{}{}".format, between, [*chain.from_iterable(changed), ""]))
-    return None
+        for column, beside in permutations(range(len(rows[0]))[::-1], 2):
+            one, two, three, four = rows[row][column], rows[row][beside], rows[other][column], rows[other][beside]
+            made = {
+                "two numbers of a row exchanged": (two, one, three, four),
+                "two numbers of a column exchanged": (three, two, one, four),
+            }
+            if two != one + 1:  # Otherwise the row would have the same numbers.
+                made["numbers of a grid changed, all sums kept"] = (one + 1, two - 1, three - 1, four + 1)
+            for name, numbers in made.items():
+                changed = [[*each] for each in rows]
+                changed[row][column], changed[row][beside], changed[other][column], changed[other][beside] = numbers
+                if changed != rows and low <= min(numbers) and max(numbers) <= high:
+                    found.setdefault(name, _written(answer, changed))
+    return found
 
 
 def other_meanings(answer: str, prompt: str = "") -> dict[str, str]:
     """Answers that differ from this one by one unit, or a few signs, and mean something else, by what was changed."""
     found = _rearranged(answer, says(prompt, _ORDER, unless=_ANY_ORDER))
+    point = re.fullmatch(r"\((-?[0-9.]+)(, ?)(-?[0-9.]+)\)", answer)
+    if point and says(prompt, r"\(\w, ?\w\)|\bcoordinates?\b"):
+        found["coordinates exchanged"] = f"({point[3]}{point[2]}{point[1]})"
     given = re.findall(r"(?<![\w.])[0-9]+(?:\.[0-9]+)?(?!\w)", prompt)
     if given:
         found |= {"the first number of the prompt": given[0], "the last number of the prompt": given[-1]}
@@ -194,6 +237,8 @@ def other_meanings(answer: str, prompt: str = "") -> dict[str, str]:
         number = Decimal(answer)
         step = Decimal(1) if "." not in answer else Decimal(3).scaleb(int(number.as_tuple().exponent))
         found |= {"one unit more": str(number + step), "one unit less": str(number - step)}
+        if "." in answer:
+            found["more decimals behind"] = f"{answer}9"
         if _WHOLE.fullmatch(answer):
             found["decimals in front"] = f"7.{answer}"
             found |= {"decimals behind": f"{answer}.4", "more decimals behind": f"{answer}.9"}
@@ -221,6 +266,13 @@ def _rearranged(answer: str, in_order: bool) -> dict[str, str]:
     named = re.fullmatch(r"(\w+ ?[=:] ?)(-?[0-9.]+)(\W+\w+ ?[=:] ?)(-?[0-9.]+)(.*)", answer, re.DOTALL)
     if named:
         found["values of two names exchanged"] = named[1] + named[4] + named[3] + named[2] + named[5]
+    if grid := _grid_of(answer):
+        one, two = grid[0][:2]
+        others = {one: two, two: one}
+        relabelled = [[others.get(number, number) for number in row] for row in grid]
+        found["two numbers of a grid exchanged throughout"] = _written(answer, relabelled)
+    if re.search("[0-9]", answer):
+        found["signs exchanged"] = _SIGN.sub(lambda sign: sign[0].translate(_OTHER_SIGNS), answer)
     items = items_of(answer)
     if in_order and len(items) > 2:
         found["two items exchanged"] = glue_of(answer).join(_exchanged(items, 1))
@@ -235,6 +287,11 @@ def _rearranged(answer: str, in_order: bool) -> dict[str, str]:
         places = [at for at in range(1, len(answer) - 2) if answer[at] != answer[at + 1]]
         found["inner letters exchanged"] = "".join(_exchanged(answer, *places[:1]))
     return found
+
+
+_SIGN = re.compile("[<>\u2264\u2265$\u20ac\u00a3]|(?<= )[+-](?= )")
+_OTHER_SIGNS = str.maketrans("<>\u2264\u2265$\u20ac\u00a3+-", "><\u2265\u2264\u20ac\u00a3$-+")
+"""Comparisons, currencies, sums and differences."""
 
 
 def _exchanged(parts: Sequence[str], at: int | None = None, *, step: int = 1) -> list[str]:
