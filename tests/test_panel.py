@@ -165,7 +165,7 @@ def test_a_broken_grid_keeps_what_else_may_be_checked() -> None:
     grids = {name: [[*map(int, row.split())] for row in text.split(" / ")] for name, text in made.items()}
     for rows in grids.values():
         lines = [*rows, *zip(*rows, strict=True)]
-        assert any(sorted(line) != [1, 2, 3] for line in lines) and {*sum(rows, [])} <= {1, 2, 3}
+        assert any(sorted(line) != [1, 2, 3] for line in lines) and all(map({1, 2, 3}.issuperset, rows))
     assert all(sorted(row) == [1, 2, 3] for row in grids["two numbers of a row exchanged"])
     assert all(sorted(line) == [1, 2, 3] for line in zip(*grids["two numbers of a column exchanged"], strict=True))
     kept = grids["numbers of a grid changed, all sums kept"]
@@ -198,11 +198,11 @@ def test_a_fixed_answer_that_is_truly_right_is_doubtful() -> None:
 def test_a_format_that_a_second_judge_alone_takes_is_a_note() -> None:
     def is_right(row: Mapping[str, Any], text: str) -> bool:
         try:
-            return float(text.strip()) == row["answer"]
+            return float(text.rstrip().split("\n")[-1]) == row["answer"]
         except ValueError:
             return False
 
-    report = checked(gce.task(questions.SUMS, numbered, name="strict"), accepts=is_right)
+    report = checked(gce.task(questions.SUMS, numbered, name="strict"), accepts=is_right, responses=1000)
     assert report.ok, report
     assert "other signs" in {note.kind for note in report.notes}
 
