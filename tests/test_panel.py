@@ -17,7 +17,7 @@ from attacks.panel.tuning import questions
 from gce.app import cli
 from gce.domain.tasks import Task
 from gce.testing.verifiers.check import TaskReport, check_task
-from gce.testing.verifiers.forms import FORMS, as_code, other_meanings
+from gce.testing.verifiers.forms import FORMS, as_code, other_meanings, ruled_out
 from gce.testing.verifiers.responses import near_misses
 from gce.testing.verifiers.severity import DEFECTS, SEVERITIES, defect_of
 from gce.testing.verifiers.shrinking import MOST_TRIED, shrunk
@@ -87,6 +87,7 @@ def test_a_form_means_the_same(form: str, answer: str, written: str | None) -> N
 
 def test_a_change_means_something_else() -> None:
     assert other_meanings("28") == {
+        "digits exchanged": "82",
         "one unit more": "29",
         "one unit less": "27",
         "decimals in front": "7.28",
@@ -95,9 +96,9 @@ def test_a_change_means_something_else() -> None:
         "a zero behind": "280",
         "as a power": "2\u2078",
     }
-    assert other_meanings("3.14") == {"one unit more": "3.17", "one unit less": "3.11"}
+    assert other_meanings("3.14") == {"one unit more": "3.17", "one unit less": "3.11", "more decimals behind": "3.149"}
     assert other_meanings("AB12") == {"one letter of a code changed": "BB12"}
-    assert other_meanings("Paris") == {"first and last letter changed": "Qarit"}
+    assert other_meanings("Paris") == {"inner letters exchanged": "Prais", "first and last letter changed": "Qarit"}
     assert other_meanings("Oslo") == other_meanings("") == {}
 
 
@@ -106,6 +107,104 @@ def test_changes_and_code_never_repeat_the_answer(answer: Any) -> None:
     text = str(answer)
     assert text not in other_meanings(text).values()
     assert as_code(text) is None or text not in as_code(text)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("answer", "prompt", "change", "other"),
+    [
+        ("05/12/2024", "", "parts of the same length exchanged", "12/05/2024"),
+        ("2024-12-05", "", "parts of the same length exchanged", "2024-05-12"),
+        ("x=3, y=5", "", "values of two names exchanged", "x=5, y=3"),
+        ("x < 5", "", "signs exchanged", "x > 5"),
+        ("(3, 5)", "Write the point as (x, y).", "coordinates exchanged", "(5, 3)"),
+        ("4, 7, 9", "", "two numbers changed, their sum kept", "4, 6, 10"),
+        ("c, a, b", "Write them in this order.", "two items exchanged", "c, b, a"),
+        ("1 2 / 2 1", "", "two numbers of a grid exchanged throughout", "2 1 / 1 2"),
+        ("0b11", "Write 3 so.", "the first number of the prompt", "3"),
+    ],
+)
+def test_parts_in_other_places_mean_something_else(answer: str, prompt: str, change: str, other: str) -> None:
+    assert other_meanings(answer, prompt)[change] == other
+
+
+SQUARE = "1 2 3 / 2 3 1 / 3 1 2"
+IN_LINES = "Each row and each column has each number once."
+
+
+@pytest.mark.parametrize(
+    ("answer", "prompt", "broken"),
+    [
+        ("28, 3", "Use each number at most once.", {"the first item once more": "28, 3, 28"}),
+        ("3 * 5 + 2", "Each is used once.", {"the first item once more": "3 * 5 + 2 + 3 - 3"}),
+        ("28, 3", "Each may be used more than once.", {}),
+        ("28, 3", "Write it once.", {}),
+        (
+            "7, 9, 21",
+            "Write different whole numbers.",
+            {
+                "the first item in place of the last": "7, 9, 7",
+                "two numbers made equal, their sum kept": "14, 9, 14",
+            },
+        ),
+        ("3, 5, 8", "In ascending order.", {"two numbers of a sorted list exchanged": "3, 8, 5"}),
+        ("3, 5, 4", "In ascending order.", {}),
+        ("0b1101", "Write 13 in binary.", {"in the decimal system": "13"}),
+        ("1101", "How much is 5 times 220.2?", {}),
+        ("[3, 5)", "", {"another bracket": "(3, 5)"}),
+        ("[3, 5]", "Write a list.", {}),
+        ("[3, 5]", "As an interval.", {"another bracket": "(3, 5]"}),
+    ],
+)
+def test_what_breaks_a_rule_of_the_prompt(answer: str, prompt: str, broken: dict[str, str]) -> None:
+    assert ruled_out(answer, prompt) == broken
+
+
+def test_a_broken_grid_keeps_what_else_may_be_checked() -> None:
+    made = ruled_out(SQUARE, IN_LINES)
+    assert len(made) == 3
+    grids = {name: [[*map(int, row.split())] for row in text.split(" / ")] for name, text in made.items()}
+    for rows in grids.values():
+        lines = [*rows, *zip(*rows, strict=True)]
+        assert any(sorted(line) != [1, 2, 3] for line in lines) and all(map({1, 2, 3}.issuperset, rows))
+    assert all(sorted(row) == [1, 2, 3] for row in grids["two numbers of a row exchanged"])
+    assert all(sorted(line) == [1, 2, 3] for line in zip(*grids["two numbers of a column exchanged"], strict=True))
+    kept = grids["numbers of a grid changed, all sums kept"]
+    assert {sum(line) for line in (*kept, *zip(*kept, strict=True))} == {6}
+
+
+def test_a_rule_of_the_prompt_needs_no_second_judge_and_yields_to_one() -> None:
+    rows = [{"prompt": f"Name {n} and its double, each once.", "answer": f"{n}, {2 * n}"} for n in range(11, 40)]
+    task = gce.task(rows, lambda a, p: {*a.split(", ")} == {*p["answer"].split(", ")}, name="sets")
+    assert "the first item once more" in {each.kind for each in checked(task).findings}
+    assert "changes" not in checked(task, accepts=lambda _row, _text: True).found
+
+
+def test_a_fixed_answer_that_is_truly_right_is_doubtful() -> None:
+    """Any number from n to n + 60 is right, so that one fixed answer is right to most of the questions."""
+    rows = [{"prompt": f"Name a number from {n} to {n + 60}.", "answer": n + 20, "n": n} for n in range(30, 70)]
+
+    def is_right(row: Mapping[str, Any], text: str) -> bool:
+        line = text.rstrip().split("\n")[-1].strip()
+        return line in map(str, range(row["n"], row["n"] + 61))
+
+    sound = gce.task(rows, lambda a, p: is_right(p, a), name="range")
+    report = checked(sound, accepts=is_right)
+    assert "blind" not in report.found
+    assert ("blind", "passes", "doubtful") in {(each.check, each.kind, each.severity) for each in report.notes}
+    lax = gce.task(rows, lambda a, _p: a.isascii() and a.isdecimal() and len(a) < 4, name="lax")
+    assert checked(lax, accepts=is_right).found["blind"] and checked(lax, unique=True).found["blind"]
+
+
+def test_a_format_that_a_second_judge_alone_takes_is_a_note() -> None:
+    def is_right(row: Mapping[str, Any], text: str) -> bool:
+        try:
+            return float(text.rstrip().split("\n")[-1]) == row["answer"]
+        except ValueError:
+            return False
+
+    report = checked(gce.task(questions.SUMS, numbered, name="strict"), accepts=is_right, responses=1000)
+    assert report.ok, report
+    assert "other signs" in {note.kind for note in report.notes}
 
 
 def test_code_evaluates_to_the_answer() -> None:
@@ -143,14 +242,21 @@ def test_a_format_that_the_prompt_does_not_ask_for_may_be_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "kind"), [("Case matters.", "ruled out"), ("In upper or lower case.", ""), ("The year?", "")]
+    ("says", "kind"),
+    [
+        ("Case matters.", "ruled out"),
+        ("In upper or lower case.", ""),
+        ("The year?", ""),
+        ("In lower case.", ""),
+        ("Upper and lower case do not matter.", ""),
+    ],
 )
 def test_case_is_held_to_what_the_prompt_says(says: str, kind: str) -> None:
     rows = [{**row, "prompt": f"{row['prompt']} {says}"} for row in WORDS]
     report = checked(gce.task(rows, lambda a, p: a.lower() == p["answer"], name="folds"))
     assert {each.kind for each in report.findings} == ({kind} if kind else set())
     refused = checked(gce.task(rows, numbered, name="exact"))
-    assert ("formats" in refused.found) == (says == "In upper or lower case.")
+    assert ("formats" in refused.found) == ("upper" in says.lower())
 
 
 def test_a_withdrawn_answer_is_no_answer() -> None:
@@ -284,7 +390,8 @@ def test_errors_are_missed_bugs_and_accused_verifiers() -> None:
 
 
 @pytest.mark.slow
-def test_the_error_rates_on_the_tuning_set() -> None:
-    missed = [row.name for row in run("tuning", "bugs") if row.is_error]
-    accused = [row.name for row in run("tuning", "sound") if row.is_error]
-    assert len(missed) <= 4 and len(accused) <= 2, (missed, accused)
+@pytest.mark.parametrize("chosen", ["tuning", "held_out"])
+def test_the_error_rates(chosen: str) -> None:
+    missed = [row.name for row in run(chosen, "bugs") if row.is_error]
+    accused = [row.name for row in run(chosen, "sound") if row.is_error]
+    assert len(missed) <= 2 and len(accused) <= 1, (missed, accused)

@@ -9,8 +9,10 @@ import itertools
 import json
 import random
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -415,8 +417,27 @@ def exploits(bench: Bench, advance: Callable[[], None]) -> None:
                 bench.find("exploits", "false accept", said_so, problem, text, still=still)
             elif said and not right:
                 bench.second.rejects += 1
-                bench.find("exploits", "false reject", "a right response is judged wrong", problem, text)
+                _find_reject(bench, problem, text)
         advance()
+
+
+def _find_reject(bench: Bench, problem: Problem, text: str) -> None:
+    """Record a false reject: a note where it is a right answer written with other signs, space around it aside."""
+    said, known = "a right response is judged wrong", bench.right[problem.key]
+    is_format = _words(text) in map(_words, known) and text.strip() not in {answer.strip() for answer in known}
+    if not is_format:
+        bench.find("exploits", "false reject", said, problem, text)
+    elif all((note.check, note.kind) != ("exploits", "other signs") for note in bench.notes):
+        bench.note("exploits", "other signs", said, problem, text, "note")
+
+
+def _words(text: str) -> object:
+    """What two ways to write one answer have in common: the number, or the words and numbers in their order."""
+    text = text.strip()
+    try:
+        return Fraction(text) if len(text) < 40 else text
+    except (ValueError, ZeroDivisionError):
+        return re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
 
 
 def _generated(bench: Bench, problem: Problem, count: int) -> Iterator[str]:

@@ -27,6 +27,8 @@ __all__ = ["prompt_blind"]
 
 CHANCE = 0.05
 """Solve rate of a constant up to which chance explains it, on problems whose known answers differ from its meaning."""
+NEARLY_ALL = 0.9
+"""Share of problems above which a fixed answer is no right one, though problems may have several."""
 UNKNOWN = 0.5
 """The same where answers are unknown, so that a constant may mean the more common of two."""
 SHRUNK_ON = 5
@@ -67,29 +69,46 @@ def _baselines(bench: Bench, tier: str) -> None:
         for policy in bench.policies.values()
         if (text := policy(problem, bench.rng("constant"))) is not None
     ]
-    policies = dict(bench.prompt_blind)
+    policies, fixed = dict(bench.prompt_blind), {"most common answer", "best fixed answer"}
     for text, _ in Counter(training).most_common(COMMON):
         policies[f"always {clipped(text)}"] = _always(text)
+        fixed.add(f"always {clipped(text)}")
     problems = [problem for problem in bench.more if problem.tier == tier]
     for score in score_policies(bench.task, judge, policies, problems):
         bench.tried["blind"] += score.share.n
         if score.share.low > limit:
             share = f"{score.share.correct} of {score.share.n} right on {tier}, the limit is {100 * limit:.0f} %"
-            bench.find(
-                "blind", "passes", f"{score.policy}: {share}", *_example(bench, policies[score.policy], problems)
-            )
+            responses = _right_responses(bench, policies[score.policy], problems)
+            wrong = [each for each in responses if not _is_earned(bench, *each)]
+            said = f"{score.policy}: {share}"
+            is_unsure = score.policy in fixed and not bench.unique and bench.accepts is None
+            if wrong and (not is_unsure or score.share.value >= NEARLY_ALL):
+                bench.find("blind", "passes", said, *min(wrong, key=lambda each: len(each[1])))
+            elif responses:
+                bench.note("blind", "passes", f"{said}; it may be right there", *responses[0], "doubtful")
         elif score.reward.graded and score.reward.low > limit:
-            _partial_credit(bench, score.policy, score.reward.value, score.reward.n, tier, limit)
+            if score.policy in fixed and score.reward.value < NEARLY_ALL:
+                said = (
+                    f"{score.policy} gets a mean reward of {score.reward.value:.2f} on {tier}; it may be right in part"
+                )
+                bench.note("blind", "partial credit", said, problems[0], "", "doubtful")
+            else:
+                _partial_credit(bench, score.policy, score.reward.value, score.reward.n, tier, limit)
 
 
-def _example(bench: Bench, policy: Policy, problems: Sequence[Problem]) -> tuple[Problem | None, str]:
-    """The shortest of its responses that are right, with its problem."""
-    found: list[tuple[Problem, str]] = []
-    for problem in problems:
-        text = policy(problem, python_generator(0, "policy", "", problem.key))
-        if text is not None and bench.is_right(problem, without_thinking(text)):
-            found.append((problem, text))
-    return min(found, key=lambda each: len(each[1]), default=(None, ""))
+def _right_responses(bench: Bench, policy: Policy, problems: Sequence[Problem]) -> list[tuple[Problem, str]]:
+    """The responses of a policy that are right, with their problems."""
+    texts = [(problem, policy(problem, python_generator(0, "policy", "", problem.key))) for problem in problems]
+    asked = [(problem, without_thinking(text)) for problem, text in texts if text is not None]
+    return [(problem, text) for problem, text in asked if bench.is_right(problem, text)]
+
+
+def _is_earned(bench: Bench, problem: Problem, text: str) -> bool:
+    """Whether a right response is the known answer, or right to the independent judge."""
+    opinion, own = bench.says(problem, text), bench.known_answer(problem)
+    if opinion is not None:
+        return opinion
+    return bool(own) and text.strip().casefold() == bench.task.audit.write(own).strip().casefold()
 
 
 def _always(text: str) -> Policy:

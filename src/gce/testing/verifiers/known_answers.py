@@ -13,7 +13,7 @@ from fractions import Fraction
 from gce.domain.problems import Problem
 from gce.domain.tasks.own import answer_of
 from gce.testing.verifiers.bench import Bench, clipped
-from gce.testing.verifiers.forms import FORMS, Form, as_code, other_meanings
+from gce.testing.verifiers.forms import FORMS, as_code, other_meanings, ruled_out
 
 __all__ = ["changes", "formats", "types"]
 
@@ -41,12 +41,12 @@ def formats(bench: Bench, advance: Callable[[], None]) -> None:
                 continue
             bench.tried["formats"] += 1
             response = bench.task.audit.write(text)
-            excluded = _says(problem, form.excluded, unless=form.allowed)
+            excluded = form.is_ruled_out(own, _prompt(problem))
             if bench.is_right(problem, response):
                 if excluded and bench.says(problem, response) is not True:
                     said = f"{name}: the prompt rules it out, and {clipped(text)} is right for {clipped(own)}"
                     bench.find("formats", "ruled out", said, problem, response)
-            elif _is_wanted(bench, problem, form, response):
+            elif form.is_allowed(_prompt(problem)) and bench.says(problem, response) is not False:
                 said = f"{name}: the prompt allows it, and {clipped(text)} is wrong for {clipped(own)}"
                 bench.find("formats", "refused", said, problem, response)
             elif not excluded and bench.says(problem, response) is not False:
@@ -66,18 +66,8 @@ def formats(bench: Bench, advance: Callable[[], None]) -> None:
         advance()
 
 
-def _says(problem: Problem, pattern: str, *, unless: str = "") -> bool:
-    """Whether the prompt says it, and not what `unless` describes."""
-    prompt = " ".join(message.content for message in problem.prompt)
-    if not pattern or re.search(pattern, prompt, re.IGNORECASE) is None:
-        return False
-    return not unless or re.search(unless, prompt, re.IGNORECASE) is None
-
-
-def _is_wanted(bench: Bench, problem: Problem, form: Form, response: str) -> bool:
-    """Whether a form that was refused should not have been."""
-    opinion = bench.says(problem, response)
-    return opinion if opinion is not None else _says(problem, form.allowed)
+def _prompt(problem: Problem) -> str:
+    return " ".join(message.content for message in problem.prompt)
 
 
 def _differ_in_case(bench: Bench) -> dict[str, list[str]]:
@@ -92,19 +82,22 @@ def _differ_in_case(bench: Bench) -> dict[str, list[str]]:
 def changes(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that an own answer changed by one unit, and the own answers of other problems, are wrong.
 
-    A finding where each problem has one right answer, or where the independent judge calls the change wrong. Otherwise
-    the first change of a kind that is right is listed as doubtful.
+    A finding where each problem has one right answer, or where the prompt rules the change out, unless the independent
+    judge calls it right; and where that judge calls it wrong. Otherwise the first change of a kind that is right is
+    listed as doubtful.
     """
     doubtful = set()
     for problem, own in _known(bench):
-        for name, other in [*other_meanings(own).items(), *_of_others(bench, problem, own)]:
+        broken = ruled_out(own, _prompt(problem))
+        meanings = other_meanings(own, _prompt(problem))
+        for name, other in [*meanings.items(), *_of_others(bench, problem, own), *broken.items()]:
             bench.tried["changes"] += 1
             response = bench.task.audit.write(other)
             if not bench.is_right(problem, response):
                 continue
             opinion = bench.says(problem, response)
             said = f"{name}: {clipped(other)} is right for {clipped(own)}"
-            if opinion is False or (bench.unique and opinion is None):
+            if opinion is False or ((bench.unique or name in broken) and opinion is None):
                 bench.find("changes", name, said, problem, response)
             elif opinion is None and name not in doubtful:
                 doubtful.add(name)
