@@ -33,6 +33,7 @@ COMMANDS = {
     "power": "how many problems a comparison needs, and what the answers of a run could have decided",
     "validity": "measure how far a run's result can be trusted: generalization, regressions, shortcuts",
     "rescore": "judge a run's stored answers again and list changed verdicts",
+    "replay": "make a stored answer again from its key: exit status 1 if its verdict differs",
     "export": "export a trained adapter for mlx-lm or PEFT, or merge it into its base model",
     "answers": "export a run's answers as CSV, Parquet or JSON lines",
     "traces": "export a run's verified traces as a chat data set",
