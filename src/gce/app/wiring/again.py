@@ -64,8 +64,9 @@ def source_digests(task: str) -> dict[str, str]:
     head, _, rest = task.partition(":")
     if is_environment(task):
         try:
-            record = importlib.metadata.distribution(head).read_text("RECORD")
-            found |= {f"{head}, installed files": sha256(record.encode()).hexdigest()} if record else {}
+            installed = importlib.metadata.distribution(head)
+            record = installed.read_text("RECORD") or ""
+            found[f"{head} {installed.version}, list of its files"] = sha256(record.encode()).hexdigest()
         except importlib.metadata.PackageNotFoundError:
             pass
         head = rest.partition(":")[0] if ":" in rest else ""
