@@ -81,7 +81,9 @@ def test_help_lists_every_command(gce: Gce) -> None:
     assert ran.status == 0
     assert all(re.search(rf"\n    {name}\s", ran.out) for name in cli.COMMANDS)
     about_runs = {"ablate", "analyze", "report", "transcript", "validity", "rescore", "export", "answers", "traces"}
+    about_runs |= {"replay"}
     about_tasks = {"export-task", "performance", "tasks", "show", "new", "generate", "verify", "audit", "check"}
+    about_tasks |= {"certify"}
     others = {"train", "evaluate", "power", "models", "path", "doctor", "completion"}
     assert set(cli.COMMANDS) == others | about_tasks | about_runs
 

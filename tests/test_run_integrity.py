@@ -37,6 +37,7 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "report": lambda run: ["report", str(run), "--json"],
     "report of a study": lambda run: ["report", str(study_of(run)), "--json"],
     "rescore": lambda run: ["rescore", str(run)],
+    "replay": lambda run: ["replay", str(run), "T0/0", "--moment", "after"],
     "analyze": lambda run: ["analyze", str(run), "--json"],
     "validity": lambda run: ["validity", str(run), "--n", "1"],
     "export": lambda run: ["export", str(run), "--to", "mlx", "--out", str(run.parent / "out")],

@@ -40,7 +40,7 @@ from gce.ports.environment import Environment
 from gce.ports.evaluator import Evaluator
 from gce.ports.model import Model, Sampler, Scorer
 
-__all__ = ["Environments", "Opening", "check_needs", "converse", "hold"]
+__all__ = ["Environments", "Opening", "check_needs", "converse", "hold", "opening_of"]
 
 Environments = Callable[[Problem], Environment]
 """Makes an environment for each conversation; it is closed when that ends."""
@@ -114,7 +114,7 @@ def converse(
     about = {f"{problem.key}/{sample}": problem for problem in problems for sample in range(settings.samples)}
     known = done or {}
     openings = {
-        name: Opening(problem, strategy.converse(task, problem, settings), partial(_seed, settings.seed, name))
+        name: opening_of(name, strategy, task, problem, settings)
         for name, problem in about.items()
         if name not in known
     }
@@ -137,6 +137,11 @@ class Opening:
     """Not begun."""
     seed: Callable[[int, int], int]
     """Of a completion: from the number of the request, and its place among parallel ones, both from 0."""
+
+
+def opening_of(name: str, strategy: Strategy, task: Task, problem: Problem, settings: Settings) -> Opening:
+    """The opening of an evaluation's conversation of this name, which is PROBLEM/SAMPLE."""
+    return Opening(problem, strategy.converse(task, problem, settings), partial(_seed, settings.seed, name))
 
 
 def hold(

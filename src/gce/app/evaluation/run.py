@@ -68,7 +68,7 @@ from gce.errors import BadInput, ModelError, SettingError
 from gce.ports.evaluator import Evaluator
 from gce.ports.model import Adaptable, Sampler
 
-__all__ = ["EvaluateSettings", "Evaluation", "evaluate"]
+__all__ = ["EvaluateSettings", "Evaluation", "evaluate", "evaluated_model"]
 
 
 @frozen(slots=False, repr=False)
@@ -217,7 +217,7 @@ def _with_another(
         return given
     names = list(alone)
     following = alone[names[(names.index(given.model_name) + 1) % len(names)]]
-    another = _model(following, task, find_preset(task, given.preset or ""), None, watcher, access)
+    another = evaluated_model(following, task, find_preset(task, given.preset or ""), None, watcher, access)
     return evolve(given, roles={ANOTHER: another, **given.roles})
 
 
@@ -231,7 +231,7 @@ def _evaluated(given: EvaluateSettings, watcher: Watcher, access: Access) -> Eva
     distributions |= _shifts(given, found, preset, strategies)
     learned = None if given.adapter is None else find_adapter(given.adapter)
     with saying_if_interrupted(f"interrupted while the model {given.model_name} was being loaded: nothing was asked"):
-        loaded = _model(given, found, preset, learned, watcher, access)
+        loaded = evaluated_model(given, found, preset, learned, watcher, access)
     counted = None if is_metered(given) else access
     results = {}
     for what, each in distributions.items():
@@ -416,7 +416,7 @@ def _check_shifts(given: EvaluateSettings, strategies: Mapping[str, Strategy]) -
         raise SettingError("metrics", "none", given.metrics, message)
 
 
-def _model(
+def evaluated_model(
     given: EvaluateSettings, task: Task, preset: str, learned: ModelState | None, watcher: Watcher, access: Access
 ) -> Sampler:
     """The model, without what it learned."""

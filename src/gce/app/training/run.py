@@ -69,7 +69,7 @@ from gce.ports.model import LearningModel, Probe
 from gce.ports.runs import RunReader, Runs, RunWriter
 from gce.ports.tracker import Tracker
 
-__all__ = ["resume", "train"]
+__all__ = ["Prepared", "prepared_again", "resume", "train"]
 
 FITTED_TO = 100
 """Training problems a tier to which prompt-blind baselines are fitted in a run; `gce audit` takes 500."""
@@ -214,7 +214,7 @@ def resume(
         others = Given(task, own_model, algorithm, evaluator)
         settings = _settings_again(reader, changes)
         watcher = (watch or watch_of(progress))(settings.last_iteration)
-        prepared = _prepared_again(reader, settings, others, watcher)
+        prepared = prepared_again(reader, settings, others, watcher)
     again = resume_call(name, prepared.settings, changes, own_runs=own_runs)
     words = f"the run was interrupted; {again} goes on"
     with saying_if_interrupted(words), runs.open(name, discard_after=discard_after) as store:
@@ -229,7 +229,7 @@ def _check_kinds(**given: tuple[Any, ...]) -> None:
 
 
 @frozen(eq=False)
-class _Prepared:
+class Prepared:
     """What a run goes on with."""
 
     settings: TrainSettings
@@ -246,7 +246,7 @@ class _Prepared:
     """Measured before and after training."""
 
 
-def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[_Prepared, dict[str, Any]]:
+def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[Prepared, dict[str, Any]]:
     """What a new run begins with, and what is stored of that."""
     task = given.task or find_task(settings.task)
     algorithm = algorithm_of(settings, given)
@@ -282,10 +282,10 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
         stored["problems"] = digest
     if worked:
         stored["examples"] = texts_digest(worked)
-    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts, others), stored
+    return Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts, others), stored
 
 
-def _prepared_again(run: RunReader, settings: TrainSettings, given: Given, watcher: Watcher) -> _Prepared:
+def prepared_again(run: RunReader, settings: TrainSettings, given: Given, watcher: Watcher) -> Prepared:
     """What the run began with, its model too; BadInput where it is not the same any more."""
     task = given.task or find_task(settings.task)
     same_problems(settings.task, task, run.config.get("problems", ""))
@@ -308,7 +308,7 @@ def _prepared_again(run: RunReader, settings: TrainSettings, given: Given, watch
     if run.config["policy"] != model.info().identity:
         raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights differ")
     algorithm = algorithm_of(settings, given)
-    return _Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts, others)
+    return Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts, others)
 
 
 def _model(settings: TrainSettings, task: Task, given: Any, watcher: Watcher) -> LearningModel:
@@ -340,7 +340,7 @@ def _settings_again(run: RunReader, given: Mapping[str, Any]) -> TrainSettings:
 
 
 def _followed(
-    prepared: _Prepared,
+    prepared: Prepared,
     runs: Runs,
     store: RunWriter,
     watcher: Watcher,
@@ -362,7 +362,7 @@ def _followed(
         return result
 
 
-def _finished(prepared: _Prepared, runs: Runs, store: RunWriter, watcher: Watcher, *, measure_before: bool) -> Result:
+def _finished(prepared: Prepared, runs: Runs, store: RunWriter, watcher: Watcher, *, measure_before: bool) -> Result:
     """Measure, go on from where the store stands until there is a reason to stop, measure again."""
     settings, task, evaluator, model = prepared.settings, prepared.task, prepared.evaluator, prepared.model
     minutes, clock = settings.stopping.minutes, SystemClock()
@@ -434,7 +434,7 @@ def _called(settings: TrainSettings) -> str:
     return plain_name(settings.model.name)
 
 
-def _begins(prepared: _Prepared, name: str) -> Iterator[str]:
+def _begins(prepared: Prepared, name: str) -> Iterator[str]:
     """What is said of a run before it begins."""
     settings, info = prepared.settings, prepared.model.info()
     called = _called(settings)
@@ -450,7 +450,7 @@ def _begins(prepared: _Prepared, name: str) -> Iterator[str]:
         )
 
 
-def _problems(prepared: _Prepared, split: Split, count: int) -> tuple[Problem, ...]:
+def _problems(prepared: Prepared, split: Split, count: int) -> tuple[Problem, ...]:
     """Evaluation problems: of every tier, the same for every run, whatever its seed."""
     task, preset = prepared.task, prepared.settings.preset
     return tuple(

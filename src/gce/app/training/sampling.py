@@ -16,7 +16,7 @@ from attrs import evolve, field, frozen
 from gce.app.evaluation.conversations import Opening, hold
 from gce.app.evaluation.demonstrations import Turns, digests_of, turns_before
 from gce.app.evaluation.scoring import RESUME, check_answers
-from gce.app.settings.records import ADMISSION
+from gce.app.settings.records import ADMISSION, TrainSettings
 from gce.app.training.changed_rewards import CHANGED_REWARDS
 from gce.app.training.preparation import nothing_to_draw
 from gce.app.training.state import Run, RunState
@@ -30,13 +30,22 @@ from gce.domain.learning import Turn
 from gce.domain.problems import Problem
 from gce.domain.randomness import key
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.strategies.requests import MODEL, Settings
+from gce.domain.strategies.requests import MODEL, Settings, Strategy
 from gce.domain.strategies.single_turn import FEW_SHOT, ZERO_SHOT
+from gce.domain.tasks import Task
 from gce.domain.traces import turns_of
 from gce.domain.verdicts import Verdict
 from gce.errors import BadInput
 
-__all__ = ["Rollout", "groups_of", "rewards_by_tier", "sample", "without_failed"]
+__all__ = [
+    "Rollout",
+    "groups_of",
+    "rewards_by_tier",
+    "rollout_opening",
+    "rollout_sampling",
+    "sample",
+    "without_failed",
+]
 
 WITHOUT_DEMONSTRATIONS_EVERY = 4
 """Of a wave's rollouts of a problem that is shown with examples, each fourth has none, and so has the last of fewer."""
@@ -209,8 +218,7 @@ def _wave(
             if before and not strategy.needs_examples and (place + 1) % min(count, WITHOUT_DEMONSTRATIONS_EVERY):
                 strategy = FEW_SHOT
                 shown.add(name)
-            exchange = strategy.converse(run.task, problem, _sampling(run, {problem.tier: before}))
-            openings[name] = Opening(problem, exchange, partial(_seed, run, number, problem, sample))
+            openings[name] = rollout_opening(run.settings, run.task, strategy, problem, number, sample, before)
     wave = _held(run, number, first_sample, openings.keys())
     if wave is None:
         wave = _drawn(run, number, first_sample, openings, shown)
@@ -227,18 +235,26 @@ def _turns_before(run: Run, state: RunState, number: int, problem: Problem) -> T
     return turns_before(problem, run.demonstrations, shown.shots, number)
 
 
-def _sampling(run: Run, examples: Mapping[str, Turns]) -> Settings:
+def rollout_opening(
+    settings: TrainSettings, task: Task, strategy: Strategy, problem: Problem, number: int, sample: int, before: Turns
+) -> Opening:
+    """The opening of a rollout, the same whenever iteration, problem, sample and the examples before it are."""
+    exchange = strategy.converse(task, problem, rollout_sampling(settings, {problem.tier: before}))
+    return Opening(problem, exchange, partial(_seed, settings.seed, number, problem.key, sample))
+
+
+def rollout_sampling(settings: TrainSettings, examples: Mapping[str, Turns]) -> Settings:
     """How conversations are sampled."""
-    rollouts = run.settings.rollouts
+    rollouts = settings.rollouts
     return Settings(
-        run.settings.seed, rollouts.temperature, rollouts.samples, max_tokens=rollouts.max_tokens, examples=examples
+        settings.seed, rollouts.temperature, rollouts.samples, max_tokens=rollouts.max_tokens, examples=examples
     )
 
 
-def _seed(run: Run, number: int, problem: Problem, sample: int, request: int, place: int) -> int:
+def _seed(seed: int, number: int, problem: str, sample: int, request: int, place: int) -> int:
     """Of a completion: see `Opening.seed`."""
     further = (request, place) if request or place else ()
-    return key(run.settings.seed, "rollout", number, problem.key, sample, *further)
+    return key(seed, "rollout", number, problem, sample, *further)
 
 
 def _drawn(
@@ -253,7 +269,7 @@ def _drawn(
         rollouts.append(_plain(name, conversation, shown=name in shown, whole=run.strategy is not ZERO_SHOT))
         advance()
 
-    held = hold(openings, {MODEL: run.model}, run.task, run.evaluator, _sampling(run, {}), on_end=ended)
+    held = hold(openings, {MODEL: run.model}, run.task, run.evaluator, rollout_sampling(run.settings, {}), on_end=ended)
     seconds = run.clock.now() - began
     wave = {"iteration": number, "first_sample": first_sample, "seconds": seconds, "rollouts": rollouts}
     if not any(conversation.last.failed for conversation in held.values()):
