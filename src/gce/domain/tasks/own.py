@@ -58,6 +58,7 @@ FIXED_TRIED = 12
 ESTIMATED_ON = 40
 """Drawn questions of each tier that the rate of the most common answer is estimated on."""
 _WHOLE = re.compile("-?[0-9]{1,9}")
+_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 _NOT_IN_A_NAME = ("/", "@", ":")
 _EXPRESSION = re.compile(r"[0-9(][0-9\s.()]*(?:(?:[+*^\u00d7\u00f7]|(?<=\s)[-/](?=\s))[0-9\s.()]+)+")
 
@@ -305,6 +306,7 @@ class _Judge:
             common, all_at_once = counts.most_common(1)[0][0], ", ".join(_candidates({*counts, *listed}))
             policies["most common answer"] = lambda _problem, _rng: write(common)
             policies["all answers at once"] = lambda _problem, _rng: write(all_at_once)
+            policies |= {name: _always(write(text)) for name, text in _ranges({*counts, *listed}).items()}
         fixed = self._best_fixed([each.instance for each in training], counts)
         if fixed is not None:
             policies["best fixed answer"] = lambda _problem, _rng: write(fixed)
@@ -339,6 +341,19 @@ def _candidates(answers: Collection[str]) -> list[str]:
         if numbers[-1] - numbers[0] < MOST_LISTED:
             return [str(number) for number in range(numbers[0], numbers[-1] + 1)]
     return sorted(answers)[:MOST_LISTED]
+
+
+def _always(text: str) -> Policy:
+    return lambda _problem, _rng: text
+
+
+def _ranges(answers: Collection[str]) -> Mapping[str, str]:
+    """Ranges that hold every answer, by what they look like; none unless all are numbers, and some differ."""
+    if not all(map(_NUMBER.fullmatch, answers)) or len(answers) < 2:
+        return {}
+    low, *_, high = sorted(answers, key=float)
+    forms = ("{}-{}", "{} to {}", "between {} and {}", "[{}, {}]")
+    return {f"a range of all answers, {form.format('x', 'y')}": form.format(low, high) for form in forms}
 
 
 def _spread(values: Sequence[_Value]) -> list[_Value]:

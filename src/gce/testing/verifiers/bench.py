@@ -99,6 +99,8 @@ class Finding:
     defect: str = ""
     """The class, as "false accept": see `gce.testing.verifiers.severity`."""
     severity: Severity = "high"
+    known: str = ""
+    """The known answer to the problem, where there is one."""
 
 
 class Overdue(BaseException):
@@ -316,6 +318,7 @@ class Bench:
                     response,
                     defect=defect.name,
                     severity=defect.severity,
+                    known=self.known_answer(problem) if problem else "",
                 )
             )
 

@@ -96,7 +96,8 @@ class TaskReport:
             if said != f"{kind}: {finding.message}":
                 yield (said := f"{kind}: {finding.message}")
             if finding.problem:
-                yield f"    {finding.problem}  {clipped(finding.response)}"
+                known = f" where {clipped(finding.known)} is known" if finding.known else ""
+                yield f"    {clipped(finding.response)}{known}, {finding.problem}"
             if finding.more:
                 yield f"{kind}: and {finding.more:,} more"
 
