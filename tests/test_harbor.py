@@ -98,6 +98,8 @@ def test_files_variables_and_limits_are_read(tmp_path: Path) -> None:
         ({"environment/Dockerfile": "COPY ../task.toml /app/"}, "no file '../task.toml' in environment/"),
         ({"environment/Dockerfile": "COPY nothing /app/"}, "no file 'nothing'"),
         ({"environment/Dockerfile": "WORKDIR /usr/src"}, "the task writes to /usr"),
+        ({"environment/Dockerfile": "COPY /nothing /app/"}, "no file '/nothing' in environment/"),
+        ({"environment/Dockerfile": "ENV"}, "expected a variable in 'ENV'"),
     ],
 )
 def test_what_is_not_supported_is_refused_in_one_line(changed: dict[str, str], says: str, tmp_path: Path) -> None:
@@ -105,6 +107,12 @@ def test_what_is_not_supported_is_refused_in_one_line(changed: dict[str, str], s
     with pytest.raises(BadInput, match=says) as caught:
         case_of(tmp_path / "count")
     assert "\n" not in str(caught.value)
+
+
+def test_a_copy_may_begin_with_a_slash_and_artifacts_may_be_nonsense(tmp_path: Path) -> None:
+    changed = {"environment/Dockerfile": "COPY /words.txt /app/", "task.toml": "artifacts = 3\n" + TOML}
+    (file,) = case_of(write_case(tmp_path / "count", **changed)).files
+    assert file[0] == "/app/words.txt"
 
 
 def test_a_directory_without_tasks_is_refused(tmp_path: Path) -> None:
@@ -161,6 +169,22 @@ def test_tests_without_a_reward_fail(count: Task, said: str, reason: str) -> Non
 )
 def test_no_attack_makes_a_verdict_right(count: Task, attack: str) -> None:
     assert answered(count, attack).outcome in ("wrong", "failed")
+
+
+IN_HOME = """#!/bin/bash
+if [ -e "$HOME/left" ] || [ -e count.txt ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+"""
+
+
+@sandboxed
+@pytest.mark.parametrize("attack", ["touch ~/left", "cd /; rm -rf /home/user; echo > /home/user", "touch {1..2000}"])
+def test_nothing_of_a_home_is_kept_and_what_cannot_be_tested_has_the_lowest_reward(attack: str, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    changed = {"environment/Dockerfile": "WORKDIR /home/user", "tests/test.sh": IN_HOME}
+    task = find_task(f"harbor:{write_case(tmp_path / 'count', **changed)}?low=-1&high=1&admit_at=0.5&seconds=5")
+    found = answered(task, attack)
+    assert found.reward == (0.5 if "left" in attack else 0.0)
+    assert answered(task, "touch count.txt").right
 
 
 PYTEST = """#!/bin/bash

@@ -20,7 +20,7 @@ from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import Task
 
-__all__ = ["Exporter", "TaskExport", "json_lines", "templates"]
+__all__ = ["Exporter", "TaskExport", "templates"]
 
 
 @frozen
@@ -58,6 +58,7 @@ class TaskExport:
             "SPLITS": json.dumps(list(self.problems)),
             "SPLIT_NAMES": ", ".join(self.problems),
             "FIRST_SPLIT": json.dumps(next(iter(self.problems))),
+            "ADMIT_AT": str(self.task.admit_at),
         }
 
     def rows(self, split: Split) -> list[dict[str, Any]]:
@@ -67,6 +68,10 @@ class TaskExport:
         right response where the task knows one, else empty.
         """
         return [self._row(problem) for problem in self.problems.get(split, ())]
+
+    def split_files(self, folder: str = "", *, messages: bool = False) -> dict[str, str]:
+        """`SPLIT.jsonl` of each split, one row a line in ASCII; its `prompt` is one text, or a list of messages."""
+        return {f"{folder}{split}.jsonl": _lines(self.rows(split), messages=messages) for split in self.problems}
 
     def _row(self, problem: Problem) -> dict[str, Any]:
         plain = plain_problem(problem)
@@ -97,6 +102,7 @@ def templates(framework: str, values: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One JSON object a line, in ASCII."""
-    return "".join(json.dumps(row) + "\n" for row in rows)
+def _lines(rows: Sequence[Mapping[str, Any]], *, messages: bool) -> str:
+    kept = ("id", "tier", "answer", "problem")
+    prompt = "messages" if messages else "prompt"
+    return "".join(json.dumps({"prompt": row[prompt], **{name: row[name] for name in kept}}) + "\n" for row in rows)
