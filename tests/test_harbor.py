@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from round_trips import NAMES, check_round_trip, exported
 
 from gce.adapters.environments.harbor_files import case_of
 from gce.app.cli import main
-from gce.app.wiring.environments import find_environment
+from gce.app.wiring.environments import _start_isolated, find_environment
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.app.wiring.tasks import find_task
 from gce.domain.answers import Answer, answered_by
@@ -217,6 +218,29 @@ def test_pytest_runs_and_imports_nothing_that_the_candidate_left(tmp_path: Path)
         "printf '[pytest]\\naddopts = --collect-only\\n' > pytest.ini; echo 4 > count.txt",
     ):
         assert answered(task, attack).outcome == "wrong", attack
+
+
+@sandboxed
+@pytest.mark.parametrize(
+    ("command", "problem", "ended"),
+    [("/bin/true", "", 0), ("/bin/false", "", 1), ("/no/such", "FileNotFoundError", 127)],
+)
+def test_a_command_that_cannot_be_started_is_told_from_one_that_failed(command: str, problem: str, ended: int) -> None:
+    process = _start_isolated(tuple((path, path) for path in ("/bin", "/usr/bin")), "shell_inside")
+    job = {"files": [], "places": [], "command": [command], "directory": "/tmp", "environment": {}, "seconds": 5}
+    process.give({**job, "memory": 2**30, "collect": [], "most": 0}, time.monotonic() + 60)
+    process.allow(time.monotonic() + 60)
+    found = json.loads(process.exchange(b"run", 2**20))
+    process.close()
+    assert (found["problem"][:17], found["ended"]) == (problem, ended)
+
+
+@pytest.mark.parametrize("limit", ["seconds=2.5", "wait=0", "memory=true", "memory=128.5"])
+def test_a_limit_is_a_whole_number(limit: str, tmp_path: Path) -> None:
+    """The system takes no other, so that no script would start."""
+    place = write_case(tmp_path / "count")
+    with pytest.raises(BadInput, match=f"expected {limit.partition('=')[0]} to be a whole number"):
+        find_task(f"harbor:{place}?{limit}")
 
 
 def test_what_a_candidate_writes_beside_the_reward_is_never_kept(tmp_path: Path) -> None:

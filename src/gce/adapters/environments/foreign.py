@@ -110,7 +110,7 @@ def option(text: str) -> Any:
     """The value of an option."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -29,11 +29,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen, validators
+from attrs import field, frozen
 
 from gce.adapters.environments.foreign import Given, listed_task
 from gce.adapters.environments.harbor_files import Case, File, case_of, directories_of
-from gce.adapters.environments.scorers import SLACK, ScorerFailed, installed_places
+from gce.adapters.environments.scorers import SLACK, ScorerFailed, installed_places, whole
 from gce.adapters.sandboxes.process import Shown, Silent, Start
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput, one_line
@@ -79,9 +79,9 @@ left in the working directory are not imported in place of others."""
 class _Limits:
     """Maxima, whatever a task says."""
 
-    seconds: int = field(default=60, validator=validators.ge(1))
-    wait: int = field(default=120, validator=validators.ge(1))
-    memory: int = field(default=4096, validator=validators.ge(64))
+    seconds: int = field(default=60, validator=whole(1))
+    wait: int = field(default=120, validator=whole(1))
+    memory: int = field(default=4096, validator=whole(64))
 
 
 def open_task(given: Given, start: Start, say: Callable[[str], None]) -> Task:
@@ -248,6 +248,8 @@ class _Sandboxed:
                 process.close()
         except (OSError, Silent, ValueError) as error:
             raise ScorerFailed("ended", f"the sandbox: {one_line(error)}") from error
+        if found["problem"]:
+            raise ScorerFailed("ended", f"the sandbox did not start {job['command'][0]}: {one_line(found['problem'])}")
         return found
 
 
