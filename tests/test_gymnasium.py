@@ -106,6 +106,7 @@ def test_a_thousand_verdicts_are_the_same(name: str, tmp_path: Path, monkeypatch
         ("gymnasium:NoSuchThing-v0", "NoSuchThing"),
         ("gymnasium:no_such_module:Thing-v0", "no module 'no_such_module'"),
         ("gymnasium:Taxi-v4?actions=0", "expected actions to be a whole number from 1"),
+        ("gymnasium:Taxi-v4?seconds=2.5", "expected seconds to be a whole number from 1"),
     ],
 )
 def test_bad_names_say_what_is_wrong(name: str, says: str) -> None:

@@ -22,6 +22,11 @@ from gce.domain.tasks import Task
 
 __all__ = ["Exporter", "TaskExport", "templates"]
 
+JUDGED = """\
+The task's own verifier judges, through `gce.verify`, so verdicts are those of `gce`, which is needed without any extra.
+The task must be found by its name: a task or a file of your own must be importable where this runs, as from a copy."""
+"""For each README."""
+
 
 @frozen
 class TaskExport:
@@ -48,13 +53,14 @@ class TaskExport:
     @property
     def values(self) -> Mapping[str, str]:
         """What stands in every template, as text in which quotes and backslashes are as Python and JSON write them."""
+        name, preset = json.dumps(self.name), json.dumps(self.preset)
+        sizes = ", ".join(f"{len(each):,} {split}" for split, each in self.problems.items())
         return {
-            "TASK": json.dumps(self.name),
-            "PRESET": json.dumps(self.preset),
-            "SEED": str(self.seed),
+            "TASK": name,
+            "ABOUT": f"Task {name}, preset {preset}, seed {self.seed}: {sizes} problems",
+            "JUDGED": JUDGED,
             "IDENTIFIER": self.identifier,
             "MAX_TOKENS": str(self.max_tokens),
-            "SIZES": ", ".join(f"{len(each):,} {split}" for split, each in self.problems.items()),
             "SPLITS": json.dumps(list(self.problems)),
             "SPLIT_NAMES": ", ".join(self.problems),
             "FIRST_SPLIT": json.dumps(next(iter(self.problems))),
