@@ -37,14 +37,22 @@ def test_an_environment_that_nobody_here_wrote_keeps_the_contract(taxi: Task) ->
 
 
 def test_a_plan_is_played_from_the_seed_and_the_return_counts() -> None:
-    """In Taxi, each move costs 1, a wrong pick-up 10; the right one ends nothing."""
-    functions = load({"id": "Taxi-v4", "actions": 100, "options": {}})
+    """In Taxi, each move costs 1, a wrong pick-up 10; here the third step ends the episode."""
+    functions = load({"id": "Taxi-v4", "actions": 100, "low": -50.0, "options": {"max_episode_steps": 3}})
     row = functions["draw"]("default", 3)
     assert "Actions are whole numbers from 0 to 5." in row["prompt"] and "0: Move south" in row["prompt"]
     assert functions["score"]("0 0 1", row) == -3.0
-    assert functions["score"]("5", row) == -10.0
-    assert functions["score"]("0, 0, 1", row) == functions["score"]("0 0 1", row)
-    assert functions["score"]("", row) == functions["score"]("6", row) == 0.0
+    assert functions["score"]("0 0 5", row) == -12.0
+    assert functions["score"]("0, 0, 1, 5", row) == functions["score"]("0 0 1", row)
+
+
+def test_no_plan_spares_the_cost_of_the_episode() -> None:
+    """In Taxi, who does nothing would have a higher return than who does something."""
+    functions = load({"id": "Taxi-v4", "actions": 100, "low": -50.0, "options": {"max_episode_steps": 3}})
+    row = functions["draw"]("default", 3)
+    assert functions["score"]("0", row) == functions["score"]("0 0", row) == -50.0
+    for nothing in ("", "6", "none"):
+        assert "unreadable" in functions["score"](nothing, row)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +106,7 @@ def test_a_thousand_verdicts_are_the_same(name: str, tmp_path: Path, monkeypatch
         ("gymnasium:NoSuchThing-v0", "NoSuchThing"),
         ("gymnasium:no_such_module:Thing-v0", "no module 'no_such_module'"),
         ("gymnasium:Taxi-v4?actions=0", "expected actions to be a whole number from 1"),
+        ("gymnasium:Taxi-v4?seconds=2.5", "expected seconds to be a whole number from 1"),
     ],
 )
 def test_bad_names_say_what_is_wrong(name: str, says: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from round_trips import NAMES, check_round_trip, exported
 
 from gce.adapters.environments.harbor_files import case_of
 from gce.app.cli import main
-from gce.app.wiring.environments import find_environment
+from gce.app.wiring.environments import _start_isolated, find_environment
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.app.wiring.tasks import find_task
 from gce.domain.answers import Answer, answered_by
@@ -98,6 +99,8 @@ def test_files_variables_and_limits_are_read(tmp_path: Path) -> None:
         ({"environment/Dockerfile": "COPY ../task.toml /app/"}, "no file '../task.toml' in environment/"),
         ({"environment/Dockerfile": "COPY nothing /app/"}, "no file 'nothing'"),
         ({"environment/Dockerfile": "WORKDIR /usr/src"}, "the task writes to /usr"),
+        ({"environment/Dockerfile": "COPY /nothing /app/"}, "no file '/nothing' in environment/"),
+        ({"environment/Dockerfile": "ENV"}, "expected a variable in 'ENV'"),
     ],
 )
 def test_what_is_not_supported_is_refused_in_one_line(changed: dict[str, str], says: str, tmp_path: Path) -> None:
@@ -105,6 +108,12 @@ def test_what_is_not_supported_is_refused_in_one_line(changed: dict[str, str], s
     with pytest.raises(BadInput, match=says) as caught:
         case_of(tmp_path / "count")
     assert "\n" not in str(caught.value)
+
+
+def test_a_copy_may_begin_with_a_slash_and_artifacts_may_be_nonsense(tmp_path: Path) -> None:
+    changed = {"environment/Dockerfile": "COPY /words.txt /app/", "task.toml": "artifacts = 3\n" + TOML}
+    (file,) = case_of(write_case(tmp_path / "count", **changed)).files
+    assert file[0] == "/app/words.txt"
 
 
 def test_a_directory_without_tasks_is_refused(tmp_path: Path) -> None:
@@ -163,6 +172,22 @@ def test_no_attack_makes_a_verdict_right(count: Task, attack: str) -> None:
     assert answered(count, attack).outcome in ("wrong", "failed")
 
 
+IN_HOME = """#!/bin/bash
+if [ -e "$HOME/left" ] || [ -e count.txt ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt
+"""
+
+
+@sandboxed
+@pytest.mark.parametrize("attack", ["touch ~/left", "cd /; rm -rf /home/user; echo > /home/user", "touch {1..2000}"])
+def test_nothing_of_a_home_is_kept_and_what_cannot_be_tested_has_the_lowest_reward(attack: str, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    changed = {"environment/Dockerfile": "WORKDIR /home/user", "tests/test.sh": IN_HOME}
+    task = find_task(f"harbor:{write_case(tmp_path / 'count', **changed)}?low=-1&high=1&admit_at=0.5&seconds=5")
+    found = answered(task, attack)
+    assert found.reward == (0.5 if "left" in attack else 0.0)
+    assert answered(task, "touch count.txt").right
+
+
 PYTEST = """#!/bin/bash
 source $HOME/.local/bin/env
 apt-get update && pip install pytest
@@ -193,6 +218,29 @@ def test_pytest_runs_and_imports_nothing_that_the_candidate_left(tmp_path: Path)
         "printf '[pytest]\\naddopts = --collect-only\\n' > pytest.ini; echo 4 > count.txt",
     ):
         assert answered(task, attack).outcome == "wrong", attack
+
+
+@sandboxed
+@pytest.mark.parametrize(
+    ("command", "problem", "ended"),
+    [("/bin/true", "", 0), ("/bin/false", "", 1), ("/no/such", "FileNotFoundError", 127)],
+)
+def test_a_command_that_cannot_be_started_is_told_from_one_that_failed(command: str, problem: str, ended: int) -> None:
+    process = _start_isolated(tuple((path, path) for path in ("/bin", "/usr/bin")), "shell_inside")
+    job = {"files": [], "places": [], "command": [command], "directory": "/tmp", "environment": {}, "seconds": 5}
+    process.give({**job, "memory": 2**30, "collect": [], "most": 0}, time.monotonic() + 60)
+    process.allow(time.monotonic() + 60)
+    found = json.loads(process.exchange(b"run", 2**20))
+    process.close()
+    assert (found["problem"][:17], found["ended"]) == (problem, ended)
+
+
+@pytest.mark.parametrize("limit", ["seconds=2.5", "wait=0", "memory=true", "memory=128.5"])
+def test_a_limit_is_a_whole_number(limit: str, tmp_path: Path) -> None:
+    """The system takes no other, so that no script would start."""
+    place = write_case(tmp_path / "count")
+    with pytest.raises(BadInput, match=f"expected {limit.partition('=')[0]} to be a whole number"):
+        find_task(f"harbor:{place}?{limit}")
 
 
 def test_what_a_candidate_writes_beside_the_reward_is_never_kept(tmp_path: Path) -> None:

@@ -103,6 +103,11 @@ def test_filters_and_metrics_make_the_reward(place: Path) -> None:
     assert scores(functions(place, "sums.yaml", filter="loose"), "6", "6 or 7") == [1.0, 0.0]
 
 
+def test_where_generation_ends_may_be_one_text_without_a_list(place: Path) -> None:
+    (place / "sums.yaml").write_text(SUMS.replace('["Question:"]', '"Question:"'))
+    assert scores(functions(place, "sums.yaml"), "on top: #### 6", "#### 6 Question: #### 7") == [1.0, 1.0]
+
+
 def test_few_shot_examples_are_the_same_each_time_and_never_the_question(place: Path) -> None:
     found = functions(place, "sums.yaml")
     rows = [found["row"](number, "{}") for number in range(58)]

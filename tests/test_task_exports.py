@@ -29,7 +29,8 @@ def sums() -> TaskExport:
 def test_every_exporter_keeps_the_contract(framework: str, sums: TaskExport) -> None:
     files = EXPORTS[framework](sums)
     assert files == EXPORTS[framework](sums)
-    assert "README.md" in files
+    # A generator of reasoning-gym has no such option in gce.
+    assert framework == "reasoning-gym" or "admit_at=1.0" in files["README.md"]
     for name, text in files.items():
         assert not Path(name).is_absolute() and ".." not in Path(name).parts
         assert str(Path.home()) not in text and "/tmp" not in text

@@ -63,6 +63,9 @@ def with_lines(*lines: str) -> str:
 
 CONTAINER = with_lines("NEEDS_CONTAINER = True")
 SETUP = with_lines("async def setup(self, trace, runtime):", "    pass")
+MIXED = SUMS.replace("            yield Sum(", "            yield (Sum if n % 2 else Other)(").replace(
+    "class Sums(", "class Other(Sum):\n    pass\n\nclass Sums("
+)
 METRIC = with_lines("@vf.metric", "async def passed(self, trace, runtime) -> float:", "    return 1.0")
 INTERCEPT = with_lines("@vf.intercept", "def guard(self, response: vf.Response):", "    pass")
 
@@ -131,6 +134,7 @@ def test_rewards_of_a_taskset_are_weighted(tmp_path: Path, monkeypatch: pytest.M
         (INTERCEPT, "changed responses"),
         (SUMS.replace('__all__ = ["Sums"]', "__all__ = []"), "exports no Taskset"),
         (SUMS.replace("range(30)", "range(0)"), "it has no tasks"),
+        (MIXED, "tasks of several classes"),
     ],
 )
 def test_what_is_not_supported_is_refused_in_one_line(
@@ -151,6 +155,25 @@ def test_rewards_of_an_environment_are_weighted(tmp_path: Path, monkeypatch: pyt
     assert reward_of(task, "14") == 1.0
     assert reward_of(task, "15") == pytest.approx(0.5 / 1.5)
     assert reward_of(task, "fourteen") == 0.0
+
+
+@tasksets
+def test_a_reward_that_raises_for_other_forms_has_a_known_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = 'return float(trace.last_reply.split("<answer>")[1].split("<")[0] == self.data.answer)'
+    text = SUMS.replace("return float(trace.last_reply == self.data.answer)", reads).replace(
+        "len(trace.last_reply) < 4", "True"
+    )
+    module(tmp_path, text, monkeypatch)
+    (problem,) = ProblemSource(find_task("verifiers:own_sums")).first("questions", "all", "test", 1)
+    assert problem.instance.row["answer"].startswith("<answer>")
+
+
+def test_a_number_of_tasks_that_is_none_is_named() -> None:
+    for n in ("many", "0", "null"):
+        with pytest.raises(BadInput, match="expected n to be a whole number from 1"):
+            find_task(f"verifiers:own_sums?n={n}")
 
 
 @environments

@@ -26,6 +26,7 @@ __all__ = [
     "Open",
     "Opened",
     "Scoring",
+    "accepted_form",
     "drawn_task",
     "listed_task",
     "option",
@@ -109,7 +110,7 @@ def option(text: str) -> Any:
     """The value of an option."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -186,7 +187,19 @@ def _made(
 def way_to_write(accepted: Callable[[str, int], bool], count: int) -> str:
     """The first of `WAYS` that a scorer accepts of the known answers of the first problems; for use in a worker."""
     tried = range(min(TRIED, count))
-    return next((way for way in WAYS if all(accepted(way, place) for place in tried)), WAYS[0])
+    return accepted_form(lambda way: all(accepted(way, place) for place in tried)) or WAYS[0]
+
+
+def accepted_form(accepted: Callable[[str], bool]) -> str | None:
+    """The first of `WAYS` that a scorer accepts, which may raise for what it cannot read; None where there is none."""
+
+    def is_accepted(way: str) -> bool:
+        try:
+            return accepted(way)
+        except Exception:  # Anybody's scorer; asked for a verdict, it says what it raised.
+            return False
+
+    return next(filter(is_accepted, WAYS), None)
 
 
 def unreadable(why: str) -> dict[str, str]:

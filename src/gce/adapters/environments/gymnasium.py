@@ -1,9 +1,10 @@
 """`gymnasium:ID`: an environment of Gymnasium whose episode one response decides.
 
 Where the action space is text, the response is the one action of the episode. Where it is a range of whole numbers,
-the response is a plan: all actions, in order, between <answer> and </answer>; the episode is played again from its seed
-and ends with the plan at the latest. The reward is the return. An episode that has to be answered turn by turn is
-refused. ID may be MODULE:ID, as for `gymnasium.make`.
+the response is a plan: all actions, in order, between <answer> and </answer>; the episode is played again from its
+seed. The reward is the return, or `low` where the plan ends before the episode does: to stop early would spare the cost
+of each step. What is no plan is unreadable. An episode that has to be answered turn by turn is refused. ID may be
+MODULE:ID, as for `gymnasium.make`.
 
 A problem is the first observation of a seed: text, what the environment renders as `ansi`, or the observation as Python
 writes it; splits follow from its digest.
@@ -24,7 +25,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Any
 
-from gce.adapters.environments.foreign import LIMITS, Given, Open, described, drawn_task, limits_of
+from gce.adapters.environments.foreign import LIMITS, Given, Open, described, drawn_task, limits_of, unreadable
 from gce.adapters.environments.places import place_of
 from gce.adapters.environments.trl import number
 from gce.domain.tasks.task import Task
@@ -37,7 +38,7 @@ ACTIONS = 200
 """Default for the maximum length of a plan."""
 PLAN = (
     "Actions are whole numbers from {} to {}. Give all actions of the episode, at most {}, in order and with spaces "
-    "between them, between <answer> and </answer>."
+    "between them, between <answer> and </answer>. The episode has to end with them."
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]+m(.*?)\x1b\[0m")
 _SECTION = re.compile(r"## (Action|Observation) Space\n(.*?)(?=\n## |\Z)", re.DOTALL)
@@ -61,6 +62,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     arguments = {
         "id": given.name,
         "actions": actions,
+        "low": options.get("low", 0.0),
         "options": {name: value for name, value in options.items() if name not in OWN},
     }
     scorers = open_scorers(__name__, arguments, files=files, path=path, limits=limits_of(given))
@@ -107,8 +109,10 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         answer = information.get("answer")  # Not of the interface; exported tasks name it.
         return {**found, "answer": answer} if isinstance(answer, str) and answer else found
 
-    def score(answer: str, row: Mapping[str, Any]) -> float:
+    def score(answer: str, row: Mapping[str, Any]) -> Any:
         actions: list[Any] = _plan(answer, first, last, arguments["actions"]) if plan else [answer]
+        if not actions:
+            return unreadable(f"The answer is no list of actions from {first} to {last}.")
         environment.reset(seed=row["seed"])
         total, ended = 0.0, False
         for action in actions:
@@ -117,9 +121,9 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
             ended = bool(terminated or truncated)
             if ended:
                 break
-        if not plan and not ended:
+        if not ended and not plan:
             raise ValueError("the episode goes on after one action: several turns are not supported")
-        return total
+        return total if ended else arguments["low"]
 
     return {"describe": lambda: {"plan": plan}, "draw": draw, "score": score}
 
@@ -147,7 +151,7 @@ def _text(observation: Any, rendered: Any) -> str:
 
 
 def _plan(answer: str, first: int, last: int, most: int) -> list[int]:
-    """Whole numbers of a plan; of one that is none of these actions, nothing is played."""
+    """The actions of a plan; none where one of them is not an action, or where there are more than `most`."""
     words = answer.replace(",", " ").split()
     if len(words) > most or not all(re.fullmatch(r"-?[0-9]{1,9}", word) for word in words):
         return []

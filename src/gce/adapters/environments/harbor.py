@@ -29,11 +29,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen, validators
+from attrs import field, frozen
 
 from gce.adapters.environments.foreign import Given, listed_task
 from gce.adapters.environments.harbor_files import Case, File, case_of, directories_of
-from gce.adapters.environments.scorers import SLACK, ScorerFailed, installed_places
+from gce.adapters.environments.scorers import SLACK, ScorerFailed, installed_places, whole
 from gce.adapters.sandboxes.process import Shown, Silent, Start
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput, one_line
@@ -45,7 +45,8 @@ LEAST_TO_SPLIT = 8
 """Tasks from which on some are for training; fewer are all for testing."""
 MOST_LEFT, MOST_REWARD = 8 * 2**20, 2**16
 """Maximum bytes of what a candidate leaves, and of a reward file."""
-HOME = "/tmp/home"
+HOME = "/tmp/tmp/home"
+"""Below a name that no task's directory has, so that nothing of it is kept; see `harbor_files`."""
 REWARDS = ("/tmp/logs/verifier/reward.json", "/tmp/logs/verifier/reward.txt")
 _SYSTEM = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/share/perl", "/etc/alternatives")
 _SCRIPT = re.compile("```bash\n(.+?)\n```", re.DOTALL)
@@ -78,9 +79,9 @@ left in the working directory are not imported in place of others."""
 class _Limits:
     """Maxima, whatever a task says."""
 
-    seconds: int = field(default=60, validator=validators.ge(1))
-    wait: int = field(default=120, validator=validators.ge(1))
-    memory: int = field(default=4096, validator=validators.ge(64))
+    seconds: int = field(default=60, validator=whole(1))
+    wait: int = field(default=120, validator=whole(1))
+    memory: int = field(default=4096, validator=whole(64))
 
 
 def open_task(given: Given, start: Start, say: Callable[[str], None]) -> Task:
@@ -111,7 +112,7 @@ def open_task(given: Given, start: Start, say: Callable[[str], None]) -> Task:
     few = len(cases) < LEAST_TO_SPLIT
     return listed_task(
         given,
-        _Sandboxed({case.name: case for case in cases}, start, limits),
+        _Sandboxed({case.name: case for case in cases}, start, limits, options.get("low", 0.0)),
         [_row(case) for case in cases],
         "harbor",
         extract="text" if cases[0].answer_file else _SCRIPT,
@@ -157,10 +158,13 @@ def _row(case: Case) -> dict[str, Any]:
 
 
 class _Sandboxed:
-    """Scores answers as a worker of `Scorers` does: each in sandboxes of its own."""
+    """Scores answers as a worker of `Scorers` does: each in sandboxes of its own.
 
-    def __init__(self, cases: Mapping[str, Case], start: Start, limits: _Limits) -> None:
-        self._cases, self._start, self._limits = cases, start, limits
+    `low` is the reward of a candidate that leaves what cannot be tested.
+    """
+
+    def __init__(self, cases: Mapping[str, Case], start: Start, limits: _Limits, low: float) -> None:
+        self._cases, self._start, self._limits, self._low = cases, start, limits, low
         self._packages = installed_places()
 
     def call(self, *call: Any) -> Any:
@@ -193,9 +197,10 @@ class _Sandboxed:
                 collect=[f"/tmp{place}" for place in case.places],
                 most=MOST_LEFT,
             )
-            if not said["whole"]:
-                return 0.0  # It left more than it may.
             files = said["files"]
+            # It left more than it may, or a file in place of the working directory.
+            if not said["whole"] or f"/tmp{case.workdir}" in {path for path, _, _ in files}:
+                return self._low
         said = self._run(
             case,
             ((str(case.directory / "tests"), "/tests"), ("", "/logs")),
@@ -243,6 +248,8 @@ class _Sandboxed:
                 process.close()
         except (OSError, Silent, ValueError) as error:
             raise ScorerFailed("ended", f"the sandbox: {one_line(error)}") from error
+        if found["problem"]:
+            raise ScorerFailed("ended", f"the sandbox did not start {job['command'][0]}: {one_line(found['problem'])}")
         return found
 
 

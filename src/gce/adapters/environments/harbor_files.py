@@ -95,7 +95,8 @@ def case_of(directory: Path, answer_file: str = "") -> Case:
     writes = str(metadata.get("answer_file") or answer_file)
     writes = str(PurePosixPath(workdir, writes)) if writes else ""
     wanted = [workdir, "/app", writes, *(path for path, _, _ in image.files)]
-    wanted += [each for each in config.get("artifacts", []) if isinstance(each, str)]
+    artifacts = config.get("artifacts")
+    wanted += [each for each in artifacts if isinstance(each, str)] if isinstance(artifacts, list) else []
     names = {name for path in wanted for name in PurePosixPath("/", path).parts[1:2]} - _NOT_KEPT
     if bad := sorted(names & _NOT_PLACES):
         raise BadInput(f"{directory}: the task writes to /{bad[0]}, which the sandbox shows read-only")
@@ -120,10 +121,14 @@ def case_of(directory: Path, answer_file: str = "") -> Case:
 
 
 def _packed(path: Path, inside: str) -> File:
-    """A file as it is sent into a sandbox; ValueError where it is too large for one."""
-    if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"{path.name} has more than {MOST_BYTES >> 20} MiB, which the sandbox does not hold")
-    return inside, path.stat().st_mode & 0o777 | 0o600, base64.b64encode(path.read_bytes()).decode("ascii")
+    """A file as it is sent into a sandbox; ValueError where it cannot be read or is too large for one."""
+    try:
+        about = path.stat()
+        if about.st_size > MOST_BYTES:
+            raise ValueError(f"{path.name} has more than {MOST_BYTES >> 20} MiB, which the sandbox does not hold")
+        return inside, about.st_mode & 0o777 | 0o600, base64.b64encode(path.read_bytes()).decode("ascii")
+    except OSError as error:
+        raise ValueError(one_line(error)) from error
 
 
 def _config(directory: Path) -> Mapping[str, Any]:
@@ -225,6 +230,8 @@ class _Image:
             self.workdir = str(PurePosixPath(self.workdir, rest))
         elif word == "ENV":
             words = shlex.split(rest)
+            if not words:
+                raise ValueError("expected a variable")
             pairs = [each.split("=", 1) for each in words] if "=" in words[0] else [[words[0], " ".join(words[1:])]]
             self.variables.update((name, value) for name, value in pairs if "$" not in value)
         elif word in ("COPY", "ADD"):
@@ -240,7 +247,8 @@ class _Image:
             if "--from" in rest or "://" in source:
                 self.left_out.append(f"COPY {rest}")
                 continue
-            paths = sorted(self._context.glob(source)) if source.strip("./") else [self._context]
+            # From the context on, also where it begins with a slash.
+            paths = sorted(self._context.glob(source.lstrip("/"))) if source.strip("./") else [self._context]
             if not paths or not all(path.resolve().is_relative_to(self._context.resolve()) for path in paths):
                 raise ValueError(f"no file {source!r} in environment/")
             for path in paths:

@@ -109,7 +109,7 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
             said = choices.index(answer.strip())
             results: list[Any] = [(0.0 if each == said else UNLIKELY, each == said) for each in range(len(choices))]
         else:
-            results = [_filtered(pipeline, document, _cut(answer, task.config.generation_kwargs["until"]))]
+            results = [_filtered(pipeline, document, _cut(answer, task.config.generation_kwargs["until"] or ()))]
         found = task.process_results(document, results)
         if metric not in found:
             raise ValueError(f"no metric {metric!r}: choose one of {', '.join(map(str, found))}")
@@ -194,8 +194,9 @@ def _listed(choices: Sequence[str]) -> str:
     return "\n".join(["Reply with one of these choices, and nothing else:", *(each.strip() for each in choices)])
 
 
-def _cut(answer: str, until: Sequence[str]) -> str:
-    """The answer up to the first of the texts at which generation ends."""
+def _cut(answer: str, until: str | Sequence[str]) -> str:
+    """The answer up to the first of the texts at which generation ends; one text may stand without a list."""
+    until = [until] if isinstance(until, str) else until
     return answer[: min((answer.find(each) for each in until if each and each in answer), default=None)]
 
 

@@ -15,18 +15,18 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen, validators
+from attrs import Attribute, field, frozen
 
 from gce.adapters.sandboxes.process import SandboxProcess, Silent, Start
 from gce.adapters.sandboxes.scorers_inside import MOST_VALUE, put_together, taken_apart
 from gce.errors import one_line
 
-__all__ = ["BATCH", "Limits", "ScorerFailed", "Scorers", "installed_places"]
+__all__ = ["BATCH", "Limits", "ScorerFailed", "Scorers", "installed_places", "whole"]
 
 BATCH = 64
 """Calls that are sent together."""
@@ -51,19 +51,29 @@ class ScorerFailed(Exception):
         """raised, time, ended, protocol, skipped, or nonsense."""
 
 
+def whole(least: int) -> Callable[[Any, Attribute[Any], Any], None]:
+    """What refuses other values than whole numbers from `least` on: the system takes no other limits."""
+
+    def check(_record: Any, limit: Attribute[Any], value: Any) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"expected {limit.name} to be a whole number from {least:,} on, got {value!r:.40}")
+
+    return check
+
+
 @frozen
 class Limits:
     """What scorers may use."""
 
-    seconds: int = field(default=5, validator=validators.ge(1))
+    seconds: int = field(default=5, validator=whole(1))
     """Of processor time, for one call."""
-    wait: int = field(default=30, validator=validators.ge(1))
+    wait: int = field(default=30, validator=whole(1))
     """Seconds of waiting for one call, however busy the machine is."""
-    loading: int = field(default=300, validator=validators.ge(1))
+    loading: int = field(default=300, validator=whole(1))
     """Of waiting for the framework to be imported."""
-    memory: int = field(default=4 * 2**30, validator=validators.ge(2**26))
+    memory: int = field(default=4 * 2**30, validator=whole(2**26))
     """Address space of one process, in bytes."""
-    renew: int = field(default=64, validator=validators.ge(1))
+    renew: int = field(default=64, validator=whole(1))
     """Calls after which a new process is forked, so that no call finds what an earlier one left in memory; with 1, no
     call does."""
 

@@ -22,11 +22,20 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
-from gce.adapters.environments.foreign import LIMITS, Given, Open, described, limits_of, listed_task, rows_of
+from gce.adapters.environments.foreign import (
+    LIMITS,
+    Given,
+    Open,
+    accepted_form,
+    described,
+    limits_of,
+    listed_task,
+    rows_of,
+)
 from gce.adapters.environments.places import place_of
 from gce.adapters.environments.trl import number
 from gce.domain.tasks.task import Task
-from gce.errors import MissingExtra
+from gce.errors import BadInput, MissingExtra
 
 __all__ = ["load", "open_task"]
 
@@ -35,8 +44,6 @@ N = 1000
 """Default for the maximum number of tasks."""
 LEAST_TO_SPLIT = 8
 """Tasks from which on some are for training; fewer are all for testing."""
-_WRITTEN = ("{}", "\\boxed{{{}}}", "<answer>{}</answer>", "<answer>\n{}\n</answer>")
-"""Forms in which a known answer may be expected; the first with the highest possible reward is taken for right."""
 
 
 def open_task(given: Given, open_scorers: Open) -> Task:
@@ -49,11 +56,14 @@ def open_task(given: Given, open_scorers: Open) -> Task:
     if find_spec("verifiers") is None:
         raise MissingExtra("verifiers", "verifiers")
     options = given.options
+    n = options.get("n", N)
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise BadInput(f"{given.text}: expected n to be a whole number from 1 on, got {n!r:.40}")
     module = given.name.rsplit("/", 1)[-1].partition("@")[0].replace("-", "_").lower()
     files, path = place_of(module, given.text)
     arguments = {
         "module": module,
-        "n": options.get("n", N),
+        "n": n,
         "options": {name: value for name, value in options.items() if name not in OWN},
     }
     scorers = open_scorers(__name__, arguments, files=files, path=path, limits=limits_of(given))
@@ -111,9 +121,8 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         known = tasks.known(place)
         if not isinstance(known, (str, int, float)) or isinstance(known, bool) or not str(known).strip():
             return found
-        said = [form.format(known) for form in _WRITTEN]
-        right = next((each for each in said if tasks.reward(place, each) >= high), None)
-        return found if right is None else {**found, "answer": right}
+        form = accepted_form(lambda way: tasks.reward(place, way.format(known)) >= high)
+        return found if form is None else {**found, "answer": form.format(known)}
 
     def score(response: str, row: Mapping[str, Any]) -> float | bool:
         return number(tasks.reward(row["place"], response))
@@ -143,12 +152,14 @@ def _of_taskset(name: str, options: Mapping[str, Any], most: int) -> _Tasks:
 
     taskset = load_taskset(taskset_config_type(name).model_validate({"id": name, **options}))
     tasks = list(islice(taskset, most))
+    if len({type(each) for each in tasks}) > 1:
+        raise ValueError("tasks of several classes are not supported: expected the same reward functions for all")
     for task in tasks[:1]:
         kind = type(task)
         functions = [*task.hooks("reward"), *task.hooks("metric")]
         prepares = kind.setup is not Task.setup or kind.finalize is not Task.finalize
         for what, found in (
-            ("a container", task.NEEDS_CONTAINER or task.data.image),
+            ("a container", task.NEEDS_CONTAINER or any(each.data.image for each in tasks)),
             ("a running program", prepares or any(_needs(each, "runtime") for each in functions)),
             ("a judge model", task.plugged_judges()),
             ("tools", kind.toolsets(task.config)),

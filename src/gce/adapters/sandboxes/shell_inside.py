@@ -8,8 +8,9 @@ follows no link.
 
 The job, as JSON: `files`, [path, mode, text in base64] to be written before; `places`, directories to be made;
 `command`; `directory`; `environment`; `seconds` of waiting; `memory` in bytes; `collect`, files and directories to be
-sent back; `most`, bytes of them. One message starts it; the answer is JSON: `ended` (exit status, or null where time
-was up), `said` (the end of what it wrote), `files` as above, and `whole`, false where files were left out.
+sent back; `most`, bytes of them. One message starts it; the answer is JSON: `problem` (why the command was not started,
+else empty), `ended` (exit status, or null where time was up), `said` (the end of what it wrote), `files` as above, and
+`whole`, false where files were left out.
 """
 
 from __future__ import annotations
@@ -57,9 +58,12 @@ def _result(job: Mapping[str, Any], *, isolated: bool) -> dict[str, Any]:
             file.write(base64.b64decode(text))
         os.chmod(path, mode)
     said = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)
+    problems, problem = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _run(job, said)
+        _run(job, said, problem)
+    os.close(problem)
+    why = os.read(problems, MOST_SAID).decode("utf-8", "replace")  # Ends where the command begins.
     ended = _waited(pid, job["seconds"])
     # Of a throw-away user, or as the first process of its namespace: all other processes of the sandbox.
     if isolated:
@@ -71,11 +75,11 @@ def _result(job: Mapping[str, Any], *, isolated: bool) -> dict[str, Any]:
     files, whole = _collected(job["collect"], job["most"])
     end = os.fstat(said).st_size
     text = os.pread(said, MOST_SAID, max(0, end - MOST_SAID)).decode("utf-8", "replace")
-    return {"ended": ended, "said": text, "files": files, "whole": whole}
+    return {"problem": why, "ended": ended, "said": text, "files": files, "whole": whole}
 
 
-def _run(job: Mapping[str, Any], said: int) -> NoReturn:
-    """Become the command, in the child."""
+def _run(job: Mapping[str, Any], said: int, problem: int) -> NoReturn:
+    """Become the command, in the child; where that fails, `problem` says why."""
     try:
         os.setsid()
         end_with_parent()
@@ -94,10 +98,12 @@ def _run(job: Mapping[str, Any], said: int) -> NoReturn:
             resource.setrlimit(limit, (value, value))
         os.umask(0o022)
         os.chdir(job["directory"])
-        os.closerange(3, OPEN_FILES)
+        # All others close when the command begins.
+        os.closerange(3, problem)
+        os.closerange(problem + 1, OPEN_FILES)
         os.execvpe(job["command"][0], job["command"], job["environment"])
     except BaseException as error:
-        os.write(2, str(error).encode("utf-8", "replace")[:MOST_SAID])
+        os.write(problem, f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:MOST_SAID])
     finally:
         os._exit(127)
 

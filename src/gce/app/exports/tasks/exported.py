@@ -20,7 +20,12 @@ from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import Task
 
-__all__ = ["Exporter", "TaskExport", "json_lines", "templates"]
+__all__ = ["Exporter", "TaskExport", "templates"]
+
+JUDGED = """\
+The task's own verifier judges, through `gce.verify`, so verdicts are those of `gce`, which is needed without any extra.
+The task must be found by its name: a task or a file of your own must be importable where this runs, as from a copy."""
+"""For each README."""
 
 
 @frozen
@@ -48,16 +53,18 @@ class TaskExport:
     @property
     def values(self) -> Mapping[str, str]:
         """What stands in every template, as text in which quotes and backslashes are as Python and JSON write them."""
+        name, preset = json.dumps(self.name), json.dumps(self.preset)
+        sizes = ", ".join(f"{len(each):,} {split}" for split, each in self.problems.items())
         return {
-            "TASK": json.dumps(self.name),
-            "PRESET": json.dumps(self.preset),
-            "SEED": str(self.seed),
+            "TASK": name,
+            "ABOUT": f"Task {name}, preset {preset}, seed {self.seed}: {sizes} problems",
+            "JUDGED": JUDGED,
             "IDENTIFIER": self.identifier,
             "MAX_TOKENS": str(self.max_tokens),
-            "SIZES": ", ".join(f"{len(each):,} {split}" for split, each in self.problems.items()),
             "SPLITS": json.dumps(list(self.problems)),
             "SPLIT_NAMES": ", ".join(self.problems),
             "FIRST_SPLIT": json.dumps(next(iter(self.problems))),
+            "ADMIT_AT": str(self.task.admit_at),
         }
 
     def rows(self, split: Split) -> list[dict[str, Any]]:
@@ -67,6 +74,10 @@ class TaskExport:
         right response where the task knows one, else empty.
         """
         return [self._row(problem) for problem in self.problems.get(split, ())]
+
+    def split_files(self, folder: str = "", *, messages: bool = False) -> dict[str, str]:
+        """`SPLIT.jsonl` of each split, one row a line in ASCII; its `prompt` is one text, or a list of messages."""
+        return {f"{folder}{split}.jsonl": _lines(self.rows(split), messages=messages) for split in self.problems}
 
     def _row(self, problem: Problem) -> dict[str, Any]:
         plain = plain_problem(problem)
@@ -97,6 +108,7 @@ def templates(framework: str, values: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def json_lines(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One JSON object a line, in ASCII."""
-    return "".join(json.dumps(row) + "\n" for row in rows)
+def _lines(rows: Sequence[Mapping[str, Any]], *, messages: bool) -> str:
+    kept = ("id", "tier", "answer", "problem")
+    prompt = "messages" if messages else "prompt"
+    return "".join(json.dumps({"prompt": row[prompt], **{name: row[name] for name in kept}}) + "\n" for row in rows)

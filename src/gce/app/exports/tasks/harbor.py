@@ -17,7 +17,7 @@ __all__ = ["export"]
 
 def export(exported: TaskExport) -> Mapping[str, str]:
     """A README, and `SPLIT-NUMBER/` with all that Harbor expects for each problem."""
-    values = {**exported.values, "ADMIT_AT": str(exported.task.admit_at)}
+    values = exported.values
     files = {"README.md": templates("harbor", {**values, **_words("", "", {})})["README.md"]}
     for split in exported.problems:
         for number, row in enumerate(exported.rows(split)):

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gce.app.exports.tasks.exported import TaskExport, json_lines, templates
+from gce.app.exports.tasks.exported import TaskExport, templates
 
 __all__ = ["export"]
 
 
 def export(exported: TaskExport) -> Mapping[str, str]:
     """`task.py`, a README, and a file for each split."""
-    files = templates("inspect", exported.values)
-    kept = ("id", "messages", "answer", "problem", "tier")
-    for split in exported.problems:
-        files[f"{split}.jsonl"] = json_lines([{name: row[name] for name in kept} for row in exported.rows(split)])
-    return files
+    return templates("inspect", exported.values) | exported.split_files(messages=True)

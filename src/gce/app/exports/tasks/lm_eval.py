@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gce.app.exports.tasks.exported import TaskExport, json_lines, templates
+from gce.app.exports.tasks.exported import TaskExport, templates
 
 __all__ = ["export"]
 
@@ -18,8 +18,4 @@ SPLITS = {"train": "training_split", "dev": "validation_split", "test": "test_sp
 def export(exported: TaskExport) -> Mapping[str, str]:
     """The YAML file, `functions.py`, a README, and a file for each split."""
     splits = "\n".join(f"{SPLITS[split]}: {split}" for split in exported.problems)
-    files = templates("lm_eval", {**exported.values, "SPLIT_LINES": splits})
-    kept = ("id", "prompt", "answer", "problem", "tier")
-    for split in exported.problems:
-        files[f"{split}.jsonl"] = json_lines([{name: row[name] for name in kept} for row in exported.rows(split)])
-    return files
+    return templates("lm_eval", {**exported.values, "SPLIT_LINES": splits}) | exported.split_files()

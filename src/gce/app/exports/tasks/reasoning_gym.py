@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gce.app.exports.tasks.exported import TaskExport, json_lines, templates
+from gce.app.exports.tasks.exported import TaskExport, templates
 
 __all__ = ["export"]
 
@@ -17,8 +17,4 @@ def export(exported: TaskExport) -> Mapping[str, str]:
     """A package with a file for each split, and a README beside it."""
     files = templates("reasoning_gym", exported.values)
     files = {name if name == "README.md" else f"{exported.identifier}/{name}": text for name, text in files.items()}
-    kept = ("id", "prompt", "answer", "problem", "tier")
-    for split in exported.problems:
-        rows = [{name: row[name] for name in kept} for row in exported.rows(split)]
-        files[f"{exported.identifier}/{split}.jsonl"] = json_lines(rows)
-    return files
+    return files | exported.split_files(f"{exported.identifier}/")

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gce.app.exports.tasks.exported import TaskExport, json_lines, templates
+from gce.app.exports.tasks.exported import TaskExport, templates
 
 __all__ = ["export"]
 
 
 def export(exported: TaskExport) -> Mapping[str, str]:
     """`rewards.py`, `train.py`, a README, and a file for each split."""
-    files = templates("trl", exported.values)
-    for split in exported.problems:
-        rows = ({**row, "prompt": row["messages"]} for row in exported.rows(split))
-        kept = ("prompt", "answer", "problem", "id", "tier")
-        files[f"{split}.jsonl"] = json_lines([{name: row[name] for name in kept} for row in rows])
-    return files
+    return templates("trl", exported.values) | exported.split_files(messages=True)

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gce.app.exports.tasks.exported import TaskExport, json_lines, templates
+from gce.app.exports.tasks.exported import TaskExport, templates
 
 __all__ = ["export"]
 
 
 def export(exported: TaskExport) -> Mapping[str, str]:
     """A README, `pyproject.toml`, and the package with a file for each split."""
-    files = templates("verifiers", {**exported.values, "ADMIT_AT": str(exported.task.admit_at)})
+    files = templates("verifiers", exported.values)
     package = exported.identifier
     files[f"{package}/__init__.py"] = files.pop("taskset.py")
-    for split in exported.problems:
-        kept = ("messages", "answer", "problem", "id", "tier")
-        files[f"{package}/{split}.jsonl"] = json_lines(
-            [{name: row[name] for name in kept} for row in exported.rows(split)]
-        )
-    return files
+    return files | exported.split_files(f"{package}/", messages=True)
