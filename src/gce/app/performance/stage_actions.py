@@ -131,7 +131,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _judge(arguments: argparse.Namespace) -> int:
     if not arguments.model:
         raise BadInput("a judge is a model, and none is given", hint="name it with {model}")
-    found = {model: judge(_only(arguments), model) for model in arguments.model}
+    found = {model: judge(_only(arguments), model, max_tokens=arguments.max_tokens) for model in arguments.model}
     said = {model: {"judged": count, "unreadable": unread} for model, (count, unread) in found.items()}
     lines = [
         f"{model}: {counted(count, 'attempt')} judged now, {unread} unreadable"
@@ -186,7 +186,7 @@ def _drafted(names: Sequence[str], arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     count = export_records(_only(arguments), _out(arguments, "records need a file"), force=arguments.force)
-    return _said(arguments, {"records": count}, f"{count} records in {arguments.out}")
+    return _said(arguments, {"records": count}, f"{counted(count, 'record')} in {arguments.out}")
 
 
 def _said(arguments: argparse.Namespace, plain: Any, *lines: str, following: str | None = None) -> int:
