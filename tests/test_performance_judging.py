@@ -199,10 +199,11 @@ def test_a_judge_is_asked_within_max_tokens_and_a_model_of_like_name_is_asked_an
     class Replying:
         def answer(self, problems: list[Any], *, max_tokens: int, **_more: Any) -> list[Any]:
             limits.append(max_tokens)
-            return [Completion("x", json.dumps(GOOD), "stop") for _ in problems]
+            return [Completion("x", json.dumps(GOOD), "stop", "judge") for _ in problems]
 
     monkeypatch.setattr(stage, "load_model", lambda _name: Replying())
-    assert gce("judge", run, "--model", "http:a.b", "--max-tokens", 9000)[1].startswith("http:a.b: 2 attempts judged")
+    status, out, err = gce("judge", run, "--model", "http:a.b", "--max-tokens", 9000)
+    assert (status, out) == (0, "http:a.b: 2 attempts judged now, 0 unreadable\n"), err
     assert gce("judge", run, "--model", "http:a-b")[1].startswith("http:a-b: 2 attempts judged")
     assert len(RunFolder(run).judges()) == 1 and limits == [9000, 4096]
 
