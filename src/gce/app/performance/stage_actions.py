@@ -42,7 +42,7 @@ STAGE_EXAMPLES = """\
   gce performance plan tasks/ --out runs/p --agents-file agents.toml --all-stages
   gce performance prepare runs/p                     put aside tasks, trees and prompts
   gce performance run runs/p                         attempts and measurements; goes on where it was stopped
-  gce performance judge runs/p --model openai:gpt-5  optional
+  gce performance judge runs/p --model openai:gpt-5  soft metrics; optional
   gce performance report runs/p                      a table, and the page runs/p/report.html
   gce performance collect ~/src/sympy --out drafts/  commits about speed; complete the drafts, then validate them
   gce performance collect --releases more-itertools==10.4.0,10.5.0 --out drafts/
