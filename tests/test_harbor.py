@@ -11,7 +11,9 @@ import pytest
 from round_trips import NAMES, check_round_trip, exported
 
 from gce.adapters.environments.harbor_files import case_of
+from gce.adapters.sandboxes.container import Container
 from gce.app.cli import main
+from gce.app.wiring import environments
 from gce.app.wiring.environments import _start_isolated, find_environment
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
 from gce.app.wiring.tasks import find_task
@@ -306,3 +308,11 @@ def test_a_task_that_goes_out_comes_in_with_the_same_verdicts(name: str, tmp_pat
 @pytest.mark.parametrize("name", NAMES)
 def test_a_thousand_verdicts_are_the_same(name: str, tmp_path: Path) -> None:
     round_trip(name, 1000, tmp_path)
+
+
+def test_commands_of_this_machine_run_in_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container has the programs of its image; what a model wrote never runs without a sandbox."""
+    engines = [name for name, start in SANDBOXES.items() if isinstance(start, Container)]
+    monkeypatch.setattr(environments, "_why_not", lambda name: "" if name in engines else "is missing")
+    with pytest.raises(BadInput, match=r"bubblewrap is missing; .*; docker runs the programs of an image"):
+        environments._start_isolated()

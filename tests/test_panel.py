@@ -198,7 +198,7 @@ def test_a_fixed_answer_that_is_truly_right_is_doubtful() -> None:
 def test_a_format_that_a_second_judge_alone_takes_is_a_note() -> None:
     def is_right(row: Mapping[str, Any], text: str) -> bool:
         try:
-            return float(text.rstrip().split("\n")[-1]) == row["answer"]
+            return bool(float(text.rstrip().split("\n")[-1]) == row["answer"])
         except ValueError:
             return False
 

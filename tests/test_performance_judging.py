@@ -18,6 +18,7 @@ from gce.adapters.performance.working_copies import write_files
 from gce.app import cli
 from gce.app.performance import judging as stage
 from gce.app.performance import report, stages
+from gce.domain.completions import Completion
 from gce.domain.performance.decision import Comparison, Verdict
 from gce.domain.performance.judging import SCORES, Judgement, agreement, judge_prompt, read_judgement
 from gce.domain.statistics import Estimate
@@ -170,7 +171,7 @@ def test_the_stage_from_the_command_line(gce: Gce, run: Path, tmp_path: Path, mo
     assert gce("judge", run, "--model", name)[1] == f"{name}: 0 attempts judged now, 0 unreadable\n"
     status, out, _ = gce("report", run)
     assert "Soft metrics by judge-scripted" in out and "A patch can talk to its judge" in out
-    assert "over 1 patches that are no control's" in out
+    assert "without controls (n = 1)" in out
 
 
 def test_unreadable_replies_are_counted_and_an_agent_that_changed_is_judged_again(
@@ -190,11 +191,26 @@ def test_unreadable_replies_are_counted_and_an_agent_that_changed_is_judged_agai
     assert status == 2 and "is not as it was written" in err and "Traceback" not in err
 
 
+def test_a_judge_is_asked_within_max_tokens_and_a_model_of_like_name_is_asked_anew(
+    gce: Gce, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+
+    class Replying:
+        def answer(self, problems: list[Any], *, max_tokens: int, **_more: Any) -> list[Any]:
+            limits.append(max_tokens)
+            return [Completion("x", json.dumps(GOOD), "stop", "judge") for _ in problems]
+
+    monkeypatch.setattr(stage, "load_model", lambda _name: Replying())
+    status, out, err = gce("judge", run, "--model", "http:a.b", "--max-tokens", 9000)
+    assert (status, out) == (0, "http:a.b: 2 attempts judged now, 0 unreadable\n"), err
+    assert gce("judge", run, "--model", "http:a-b")[1].startswith("http:a-b: 2 attempts judged")
+    assert len(RunFolder(run).judges()) == 1 and limits == [9000, 4096]
+
+
 def test_a_judge_that_fails_is_asked_again(gce: Gce, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing:
         def answer(self, problems: list[Any], **_more: Any) -> list[Any]:
-            from gce.domain.completions import Completion
-
             return [Completion("x", "", "error", "the server is down") for _ in problems]
 
     monkeypatch.setattr(stage, "load_model", lambda _name: Failing())

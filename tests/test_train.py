@@ -195,7 +195,8 @@ def test_a_limit_of_minutes_holds_within_a_warm_up_and_more_minutes_go_on(slow: 
     began = model.clock.now()
     cut = gce.train(**LONG, runs=runs, run="cut", model=model, minutes=3)
     assert model.clock.now() - began == 6 + 3 * 60 + 6
-    assert cut.summary["stopped"] == "3 minutes were over in iteration 1, of the warm-up, of which nothing was learned"
+    reached = "the limit of 3 minutes was reached in iteration 1, of the warm-up, of which nothing was learned"
+    assert cut.summary["stopped"] == reached
     assert cut.summary["iterations"] == 0 and model.steps == 0, "the model is as it was"
     assert cut.after == cut.before
     more = gce.resume("cut", task=toy_task.WORKED, model=slow(), runs=runs, minutes=60, progress=False)

@@ -14,7 +14,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from attrs import evolve, frozen
@@ -30,6 +30,7 @@ from gce.domain.performance.decision import MOST, Comparison, Round, Rule, Timin
 from gce.domain.performance.task import PerformanceTask, Source
 from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.domain.randomness import key, python_generator
+from gce.domain.text import printable
 from gce.errors import BadInput
 
 __all__ = ["CHECKED", "Measuring", "check_sources", "tests_of"]
@@ -40,6 +41,7 @@ CODE = "/code"
 """Where a sandbox shows the code that it measures."""
 _STARTS = 3
 _MOST_SAID = 200
+_MOST_SHOWN = 60
 
 _RUN = """
 
@@ -297,13 +299,14 @@ class Measuring:
             raise _Faulty(f"accuracy_command {_SILENCES.get(silent.status, silent.status)}") from silent
         if letter != "V":
             raise _Faulty(f"accuracy_command {_FAULTS.get(letter, 'broke the protocol')}: {_as_said(letter, said)}")
-        try:
-            status, printed = from_text(said)
-            number = float(printed.strip().rpartition("\n")[2])
-        except (NotPlain, ValueError, TypeError, LookupError, AttributeError):
-            status, number = -1, math.nan
-        if status != 0 or not math.isfinite(number):
-            raise _Faulty("accuracy_command failed, or the last line that it printed is no number")
+        status, last, number = "unknown", "", math.nan
+        with suppress(NotPlain, ValueError, TypeError, LookupError, AttributeError):
+            found, printed = from_text(said)
+            status, last = str(found), printed.strip().rpartition("\n")[2]
+            number = float(last)
+        if status != "0" or not math.isfinite(number):
+            shown = printable(f"{last[-_MOST_SHOWN:]!r} with exit status {status[:_MOST_SHOWN]}")
+            raise _Faulty(f"accuracy_command failed: expected a number and exit status 0, got {shown}")
         return number
 
     def _measured(

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=PATH,
         nargs="*",
         metavar="PATH",
-        help="tasks, or directories of tasks (default: the shipped ones); a run, or a file of records",
+        help="tasks, or directories of tasks (default: the shipped ones); a run, a repository, or a file of records",
     )
     parser.add_argument("--seed", type=SEED, default=0, help="seed that inputs and orders are drawn from (default 0)")
     add_runner(parser)

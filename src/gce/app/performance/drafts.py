@@ -34,6 +34,7 @@ from gce.domain.performance.collecting import (
 from gce.domain.performance.patches import Change, Tree, difference
 from gce.domain.performance.task import Pin, Record, Source
 from gce.domain.serialization import to_plain
+from gce.domain.text import counted
 from gce.errors import BadInput, one_line
 
 __all__ = ["Draft", "collect_commits", "collect_releases", "task_name", "write_draft"]
@@ -114,7 +115,7 @@ def collect_commits(repository: Path, out: Path, *, match: str | None, most: int
             names.append(name)
         if not names:
             raise BadInput(
-                f"none of the {len(commits):,} last commits of {repository} is a candidate; {len(matching):,} have a "
+                f"{repository} has no candidate: {counted(len(commits), 'commit')} read, {len(matching):,} with a "
                 "matching message",
                 hint="give another {match}",
             )
@@ -127,7 +128,7 @@ def collect_releases(releases: str, out: Path) -> list[str]:
     The wheels are downloaded into the cache of wheels, compared by function, and pinned by their hashes.
 
     Args:
-        releases: `NAME==OLD,NEW,...`, the name of a package and at least two of its versions, oldest first.
+        releases: `NAME==OLD,NEW,...`, the name of a package and at least two versions, each once, oldest first.
         out: folder for the drafts; new, or empty.
 
     Raises:
@@ -135,7 +136,7 @@ def collect_releases(releases: str, out: Path) -> list[str]:
     """
     package, _, after = releases.partition("==")
     versions = after.split(",")
-    if len(set(versions)) < 2 or not all(map(_RELEASE.fullmatch, (package, *versions))):
+    if len(set(versions)) < max(2, len(versions)) or not all(map(_RELEASE.fullmatch, (package, *versions))):
         raise BadInput(f"expected NAME==OLD,NEW,..., got {releases!r:.100}", hint="change {releases}")
     with whole_folder(out, durable=False) as folder, TemporaryDirectory(prefix="gce-") as home:
         names: list[str] = []

@@ -24,12 +24,13 @@ from gce.errors import DamagedStore, LowCoverage, one_line
 
 __all__ = ["judge", "judgements"]
 
-_MOST_TOKENS = 1024
 _TOGETHER = 8
 """Patches that a model is asked about at a time."""
+_Question = tuple[Item, Message, str]
+"""An attempt, what is asked about it, and the digest of that."""
 
 
-def judge(run: Path, model: str) -> tuple[int, int]:
+def judge(run: Path, model: str, *, max_tokens: int) -> tuple[int, int]:
     """Ask a model about all measured patches that it has not judged yet; empty ones are not judged.
 
     Returns how many were judged, and how many of the replies cannot be read.
@@ -37,6 +38,7 @@ def judge(run: Path, model: str) -> tuple[int, int]:
     Args:
         run: folder of the run.
         model: as behind `--model`; replies greedily.
+        max_tokens: of one reply, what a model thinks before it included.
 
     Raises:
         BadInput: no run, or no such model.
@@ -45,23 +47,24 @@ def judge(run: Path, model: str) -> tuple[int, int]:
     name = model_name(model, "judge")
     folder, _ = open_plan(run)
     with folder.locked():
-        missing = [(item, prompt) for item, prompt in _prompts(folder) if _known(folder, name, item, prompt) is None]
+        asked = ((item, prompt, _digest(model, prompt)) for item, prompt in _prompts(folder))
+        missing = [each for each in asked if not _is_known(folder, name, each[0], each[2])]
         if not missing:
             return 0, 0
-        note(f"{name} reads {len(missing)} patches")
+        note(f"{name} reads {_patches(len(missing))}")
         loaded, failures, unread = load_model(model), [], 0
-        for (item, prompt), completion in _answered(loaded, missing):
+        for (item, _, digest), completion in _answered(loaded, missing, max_tokens):
             if completion.finish_reason in ("context", "error"):
                 failures.append(f"{item.key}: {completion.error or 'it gave no reply'}")
                 continue
             found = read_judgement(completion.text)
             unread += found is None
-            record = Judged(_digest(prompt), without_keys(completion.text), found)
+            record = Judged(digest, without_keys(completion.text), found)
             folder.keep_judged(name, item.key, to_plain(record))
             folder.note("judged", item=item.key, judge=name, readable=found is not None)
         if failures:
             raise LowCoverage(
-                f"{name} did not reply to {len(failures)} of {len(missing)} patches, the first because "
+                f"{name} did not reply to {len(failures)} of {_patches(len(missing))}, the first because "
                 f"{one_line(failures[0])}; the same command asks again"
             )
         return len(missing), unread
@@ -80,12 +83,12 @@ def judgements(run: Path) -> Mapping[str, Mapping[str, Judged]]:
 
 
 def _answered(
-    model: LoadedModel, asked: Sequence[tuple[Item, Message]]
-) -> Iterator[tuple[tuple[Item, Message], Completion]]:
+    model: LoadedModel, asked: Sequence[_Question], max_tokens: int
+) -> Iterator[tuple[_Question, Completion]]:
     """Yield each question with the reply, a few at a time, so that those before an interruption are kept."""
     for place in range(0, len(asked), _TOGETHER):
         some = asked[place : place + _TOGETHER]
-        replies = model.answer([[prompt] for _, prompt in some], max_tokens=_MOST_TOKENS, progress=False)
+        replies = model.answer([[prompt] for _, prompt, _ in some], max_tokens=max_tokens, progress=False)
         yield from zip(some, replies, strict=True)
 
 
@@ -102,10 +105,10 @@ def _prompts(folder: RunFolder) -> Iterator[tuple[Item, Message]]:
             yield row.item, judge_prompt(task_prompt(subject.task), human, without_keys(diff_text(patch)))
 
 
-def _known(folder: RunFolder, name: str, item: Item, prompt: Message) -> Judged | None:
-    """Return what was said to this very question."""
+def _is_known(folder: RunFolder, name: str, item: Item, digest: str) -> bool:
+    """Whether this very question was replied to."""
     kept = _stored(folder, name, item)
-    return kept if kept is not None and kept.asked == _digest(prompt) else None
+    return kept is not None and kept.asked == digest
 
 
 def _stored(folder: RunFolder, name: str, item: Item) -> Judged | None:
@@ -116,5 +119,10 @@ def _stored(folder: RunFolder, name: str, item: Item) -> Judged | None:
         raise DamagedStore(f"judgement of {item.key} is not as it was written: {one_line(error)}") from error
 
 
-def _digest(prompt: Message) -> str:
-    return sha256(prompt.content.encode("utf-8", "surrogatepass")).hexdigest()
+def _digest(model: str, prompt: Message) -> str:
+    """Return a digest of who is asked what: the names of two models may give one name of a judge."""
+    return sha256(f"{model}\n{prompt.content}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _patches(count: int) -> str:
+    return f"{count:,} patch{'' if count == 1 else 'es'}"

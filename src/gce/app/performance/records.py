@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gce.app.performance.drafts import Draft, task_name, write_draft
-from gce.app.performance.stages import prepared_subject, rows_of
+from gce.app.performance.stages import MOST_RECORDS, prepared_subject, rows_of
 from gce.app.wiring.agents import open_history, read_records
 from gce.app.wiring.files import new_output, parse_json, read_input, whole_folder
 from gce.domain.performance.collecting import draft_tests, draft_workload, targets_of
@@ -29,7 +29,6 @@ __all__ = ["export_records", "import_records"]
 
 FORMS: tuple[type[ForeignRecord], ...] = (IsoRecord, GsoRecord)
 """Forms of records that are read."""
-_MOST_BYTES = 256 * 2**20
 _MARK = re.compile(rb'\{"repo": ')
 
 
@@ -94,7 +93,7 @@ def export_records(run: Path, out: Path, *, force: bool = False) -> int:
     for planned in plan.tasks:
         subject = prepared_subject(run, planned.name)
         kept = run / "tasks" / planned.name / IsoRecord.FILE
-        imported = _read(parse_json(read_input(kept, _MOST_BYTES), str(kept)), str(kept)) if kept.is_file() else None
+        imported = _read(parse_json(read_input(kept, MOST_RECORDS), str(kept)), str(kept)) if kept.is_file() else None
         record = imported if isinstance(imported, IsoRecord) else record_of_task(subject.task, subject.human_patch)
         human = [row.comparison for row in rows if (row.item.task, row.item.agent) == (planned.name, "human")]
         lines.append(json.dumps(to_plain(measured_record(record, human))))
@@ -105,7 +104,7 @@ def export_records(run: Path, out: Path, *, force: bool = False) -> int:
 
 def _records(file: Path) -> list[ForeignRecord]:
     if file.suffix == ".json":
-        found = parse_json(read_input(file, _MOST_BYTES), str(file))
+        found = parse_json(read_input(file, MOST_RECORDS), str(file))
         several = found if isinstance(found, list) else [found]
     else:
         several = read_records(file)

@@ -18,6 +18,7 @@ from gce.domain.performance.judging import SCORES, Judged, agreement
 from gce.domain.performance.overlap import GAINS, Quadrant
 from gce.domain.performance.summary import fast_p, geometric_mean, harmonic_mean, speedup
 from gce.domain.statistics import Estimate, mean_of_problems
+from gce.domain.text import counted
 
 __all__ = ["performance_report", "performance_sections"]
 
@@ -40,7 +41,7 @@ def performance_sections(
     plan: Plan, rows: Sequence[Row], judged: Mapping[str, Mapping[str, Judged]]
 ) -> tuple[Section, ...]:
     """Return the sections about the attempts that were measured so far, and what judges said of them, by judge."""
-    done = f"{len(rows)} of {len(plan.items)} attempts measured"
+    done = f"{len(rows)} of {counted(len(plan.items), 'attempt')} measured"
     if not rows:
         return (Section("Attempts", (f"{done}.",)),)
     judges = [_judge(name, plan, rows, said) for name, said in judged.items()]
@@ -158,7 +159,7 @@ def _judge(name: str, plan: Plan, rows: Sequence[Row], said: Mapping[str, Judged
     words = (
         "Means over the patches that a model read beside the human's, without what the agent printed; scores from 0 to "
         "10. A patch can talk to its judge, and be believed: no verdict and no other figure depends on this.",
-        f"Agreement with what was measured, over {found.n} patches that are no control's. Of two attempts at one task, "
+        f"Agreement with what was measured, without controls (n = {found.n}). Of two attempts at one task, "
         f"the faster one has the higher likelihood (0.5 is chance): {_interval(found.order)}. Rank correlation of "
         f"likelihood and speed-up: {_interval(found.correlation)}. Same target as by names of functions: {same} of "
         f"{count}. 95 % intervals are of the jackknife over tasks; with one task there are none.",
@@ -206,8 +207,8 @@ def _all(plan: Plan, rows: Sequence[Row]) -> Section:
         findings = ", ".join(f"{kind} {count}" for kind, count in kinds.items()) or "-"
         refused = f"not kept: {', '.join(tried.refused)}" if tried.refused else ""
         what = "; ".join(filter(None, (tried.reason, found.fault, refused)))[:_MOST_REASON]
-        counted = "-" if found.instructions is None else f"{found.instructions.gain:.3g}"
-        measured = (_interval(found.gain), _interval(found.against), *((counted,) if plan.instructions else ()))
+        fewer = "-" if found.instructions is None else f"{found.instructions.gain:.3g}"
+        measured = (_interval(found.gain), _interval(found.against), *((fewer,) if plan.instructions else ()))
         cells.append(
             (row.item.key, tried.ending, found.verdict, *measured, row.quadrant, f"{tried.seconds:.0f}", findings, what)
         )

@@ -42,7 +42,7 @@ STAGE_EXAMPLES = """\
   gce performance plan tasks/ --out runs/p --agents-file agents.toml --all-stages
   gce performance prepare runs/p                     put aside tasks, trees and prompts
   gce performance run runs/p                         attempts and measurements; goes on where it was stopped
-  gce performance judge runs/p --model openai:gpt-5  optional
+  gce performance judge runs/p --model openai:gpt-5  soft metrics; optional
   gce performance report runs/p                      a table, and the page runs/p/report.html
   gce performance collect ~/src/sympy --out drafts/  commits about speed; complete the drafts, then validate them
   gce performance collect --releases more-itertools==10.4.0,10.5.0 --out drafts/
@@ -131,7 +131,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _judge(arguments: argparse.Namespace) -> int:
     if not arguments.model:
         raise BadInput("a judge is a model, and none is given", hint="name it with {model}")
-    found = {model: judge(_only(arguments), model) for model in arguments.model}
+    found = {model: judge(_only(arguments), model, max_tokens=arguments.max_tokens) for model in arguments.model}
     said = {model: {"judged": count, "unreadable": unread} for model, (count, unread) in found.items()}
     lines = [
         f"{model}: {counted(count, 'attempt')} judged now, {unread} unreadable"
@@ -186,7 +186,7 @@ def _drafted(names: Sequence[str], arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     count = export_records(_only(arguments), _out(arguments, "records need a file"), force=arguments.force)
-    return _said(arguments, {"records": count}, f"{count} records in {arguments.out}")
+    return _said(arguments, {"records": count}, f"{counted(count, 'record')} in {arguments.out}")
 
 
 def _said(arguments: argparse.Namespace, plain: Any, *lines: str, following: str | None = None) -> int:

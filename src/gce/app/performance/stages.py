@@ -39,10 +39,10 @@ from gce.errors import BadInput, DamagedStore, LowCoverage, ModelError, Unfinish
 
 _Stored = TypeVar("_Stored")
 
-_MOST_RECORD = 2**28
-"""Bytes of an imported record."""
+__all__ = ["MOST_RECORDS", "Row", "prepare", "prepared_subject", "rows_of", "run"]
 
-__all__ = ["Row", "prepare", "prepared_subject", "rows_of", "run"]
+MOST_RECORDS = 2**28
+"""Bytes of a file of records of another benchmark."""
 
 
 @frozen
@@ -77,7 +77,7 @@ def prepare(run: Path) -> int:
                 digests = {name: _digest(read_tree(place / name)) for name in sources}
                 kept = Path(planned.directory, IsoRecord.FILE)
                 if kept.is_file():
-                    (place / kept.name).write_bytes(read_input(kept, _MOST_RECORD))
+                    (place / kept.name).write_bytes(read_input(kept, MOST_RECORDS))
                 (place / "prompt.md").write_text(task_prompt(task), encoding="utf-8")
                 record = {"task": to_plain(task), **digests}
                 (place / "prepared.json").write_text(json.dumps(record), encoding="utf-8")

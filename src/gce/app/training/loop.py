@@ -13,7 +13,7 @@ from gce.app.training.first_wave import first_wave_lines
 from gce.app.training.records import commit, iteration_record
 from gce.app.training.sampling import rewards_by_tier, sample, without_failed
 from gce.app.training.state import Run, RunState, next_state
-from gce.app.training.time_limit import is_over, stage
+from gce.app.training.time_limit import in_minutes, is_over, stage
 from gce.app.training.updates import admit_traces, learn, warm_up
 from gce.domain.answers import Answer
 from gce.domain.measurements import IterationRecord
@@ -94,5 +94,5 @@ def why_stop(run: Run, state: RunState) -> str:
         # A warm-up, without rollouts, says nothing of how long the first iteration with them takes.
         tells = records and (warming_up or records[-1]["tiers"])
         if is_over(run, needed=sum(records[-1]["seconds"].values()) if tells else 0.0):
-            return f"another iteration would exceed {stopping.minutes:g} minutes"
+            return f"another iteration would exceed {in_minutes(stopping.minutes or 0.0)}"
     return ""

@@ -45,7 +45,7 @@ from gce.app.training.records import gain_between_tests, mean_rewards, moved_arr
 from gce.app.training.result import Result
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
-from gce.app.training.time_limit import TimeIsUp, is_over, no_time_to_train, stage
+from gce.app.training.time_limit import TimeIsUp, in_minutes, is_over, no_time_to_train, stage
 from gce.app.training.tracking import TrackedWatcher
 from gce.app.wiring.models import default_model, find_learning_model
 from gce.app.wiring.names import find_strategy, plain_name
@@ -483,8 +483,8 @@ def _without_last(run: Run, state: RunState) -> tuple[RunState, str]:
     run.model.restore(run.start)
     warming_up = state.updates < run.settings.demonstrations.warm_up
     what = f"iteration {state.iteration + 1}{', of the warm-up' * warming_up}"
-    minutes = run.settings.stopping.minutes
-    return resumed_state(run), f"{minutes:g} minutes were over in {what}, of which nothing was learned"
+    limit = in_minutes(run.settings.stopping.minutes or 0.0)
+    return resumed_state(run), f"the limit of {limit} was reached in {what}, of which nothing was learned"
 
 
 def _keep_best(store: RunWriter, state: RunState) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from gce.app.training.state import Run
 from gce.errors import Unfinished
 
-__all__ = ["TimeIsUp", "is_over", "no_time_to_train", "stage"]
+__all__ = ["TimeIsUp", "in_minutes", "is_over", "no_time_to_train", "stage"]
 
 
 class TimeIsUp(Exception):
@@ -40,9 +40,14 @@ def stage(run: Run, name: str, total: int) -> Callable[[], None]:
     return step
 
 
+def in_minutes(minutes: float) -> str:
+    """Return a time limit in words."""
+    return "1 minute" if minutes == 1 else f"{minutes:g} minutes"
+
+
 def no_time_to_train(minutes: float) -> Unfinished:
     """Return the error of a run whose tests take all of its time."""
     return Unfinished(
-        f"tests before and after training take longer than the limit of {minutes:g} minutes: nothing was trained",
+        f"tests before and after training take longer than the limit of {in_minutes(minutes)}: nothing was trained",
         hint="resume with more {stopping.minutes}, or begin a run with fewer {evaluation.test} problems",
     )

@@ -10,6 +10,7 @@ from typing import Any
 from gce.adapters.environments import gymnasium, harbor, inspect_ai, lm_eval, reasoning_gym, trl, verifiers
 from gce.adapters.environments.foreign import Given, Opened, option
 from gce.adapters.environments.scorers import Limits, Scorers
+from gce.adapters.sandboxes.container import Container
 from gce.adapters.sandboxes.process import Program, SandboxProcess, Shown
 from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app.terminal import put
@@ -69,16 +70,18 @@ def _opened(
     return Scorers(_start, module, arguments, files=files, path=path, limits=limits)
 
 
-@cache
-def _found() -> tuple[str, dict[str, str]]:
-    """The first sandbox that works here, empty where none does; and why others do not."""
-    return first_sandbox(AUTO, why_not)
+_why_not = cache(why_not)
+
+
+def _why_not_own(name: str) -> str:
+    """As `why_not`, for what runs with the programs of this machine."""
+    return "runs the programs of an image" if isinstance(SANDBOXES[name], Container) else _why_not(name)
 
 
 @cache
 def _sandbox() -> str:
-    """As `_found`, with a warning."""
-    found, _ = _found()
+    """The first sandbox that works here; empty where none does, with a warning."""
+    found, _ = first_sandbox(AUTO, _why_not)
     if not found:
         put(
             "warning: no sandbox works here: scorers of other frameworks run in a process of their own, with limits, "
@@ -94,7 +97,7 @@ def _start(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
 
 def _start_isolated(shown: Shown = (), program: Program = "inside") -> SandboxProcess:
     """As `_start`, but for scripts that a model wrote: never without a sandbox."""
-    found, reasons = _found()
+    found, reasons = first_sandbox(AUTO, _why_not_own)
     if not found:
         raise BadInput(
             "answers to this task run in a sandbox only, and none works here: "

@@ -82,7 +82,7 @@ class Judged:
     """A judge's reply."""
 
     asked: str
-    """Digest of what it was asked."""
+    """Digest of the model and of what it was asked."""
     reply: str
     judgement: Judgement | None
     """None for a reply that cannot be read."""
