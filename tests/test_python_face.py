@@ -188,6 +188,7 @@ def test_answers_are_iterated_again_and_become_a_data_frame(monkeypatch: pytest.
     result = gce.train(**QUIET)
     answers = result.answers()
     assert [each["problem"] for each in answers] == [each["problem"] for each in answers] and len(list(answers)) == 6
+    assert answers._repr_html_().count("<tr>") == 1 + 6, "stored answers are shown, too"
     evaluation = gce.evaluate(**TOY, n=2, progress=False)
     assert {each["strategy"] for each in evaluation.answers()} == {"zero-shot"} and len(list(evaluation.answers())) == 6
     with pytest.raises(BadInput, match="expected answers of before or after, got 'later'"):
