@@ -266,6 +266,16 @@ def test_an_audit_shows_mean_rewards_and_names_each_limit_that_is_exceeded(monke
     assert "mean reward" not in binary and "best prompt-blind baseline of each group:" in binary
 
 
+def test_an_audit_of_one_tier_without_heuristics_prints_what_exists_and_names_the_best_by_reward() -> None:
+    """No baseline is right; `wrong`, the second one, gets 0.25."""
+    policies = {"nothing": lambda *_: "?", "wrong": lambda *_: "w999"}
+    references = evolve(ONE_TIER.references, prompt_blind=lambda _: policies, heuristics=lambda _: {})
+    said = str(gce.audit(evolve(ONE_TIER, verify=exactly, references=references), n=20, progress=False))
+    (best,) = [line for line in said.splitlines() if line.startswith("  T0 ")]
+    assert best.endswith("  wrong")
+    assert "heuristics" not in said and "mean of tiers" not in said
+
+
 def exactly(problem: Any, completion: Any, _evidence: Any = None) -> tuple[Verdict, ...]:
     """Right where it is the sum itself, so that 999 never is."""
     return toy_task.verify(evolve(problem, instance=evolve(problem.instance, modulus=1000)), completion)

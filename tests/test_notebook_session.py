@@ -166,6 +166,19 @@ def test_an_evaluation_of_right_answers_alone_asks_for_harder_problems_and_of_bo
     assert not [line for line in listening.said if line.startswith("warning")]
 
 
+def test_one_answer_that_passes_every_question_is_no_reason_for_harder_ones() -> None:
+    """A score that any answer passes says nothing of the model, and another task would not mend it."""
+    rows = [{"prompt": f"What is {n} + 1?", "answer": n + 1} for n in range(30)]
+    leaky = gce.task(rows, reward=lambda answer, problem: True)
+    listening = Listening()
+    gce.evaluate(leaky, lambda _said: "0-3000", split="all", watcher=listening)
+    tries = [line for line in listening.said if line.startswith("  try: ")]
+    assert tries == ["  try: gce.check(task): one fixed answer passes every question, so the score may be gameable"]
+    listening = Listening()
+    gce.evaluate(leaky, lambda said: said[-1]["content"], split="all", watcher=listening)
+    assert any("harder" in line for line in listening.said), "different texts"
+
+
 def _sum(said: Any, off: int) -> str:
     a, b, _ = (int(word[1:]) for word in said[-1]["content"].split())
     return f"w{a + b + off}"

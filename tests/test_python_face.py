@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 import types
+import warnings
 from collections.abc import Iterator, Mapping
 from inspect import signature
 from pathlib import Path
@@ -134,8 +135,27 @@ def test_task_and_model_may_be_given_by_position() -> None:
 
 @pytest.mark.parametrize("given", [toy_task.TWO_PRESETS, "scheduling"])
 def test_train_says_that_a_task_is_given_by_name(given: Any) -> None:
-    with pytest.raises(BadInput, match="give a task by name, as task="):
+    with pytest.raises(BadInput, match=r"write gce\.train\(task=\.\.\.\)"):
         gce.train(given)
+
+
+@pytest.mark.parametrize("given", [(toy_task.ADDITION,), (toy_task.ADDITION, "smollm2"), (None, "smollm2")])
+def test_train_says_how_a_task_is_given(given: Any) -> None:
+    with pytest.raises(BadInput, match=r"write gce\.train\(task=\.\.\.\)$"):
+        gce.train(*given)
+
+
+def test_a_missing_widget_of_a_vendor_s_progress_bar_is_not_told() -> None:
+    def warning(*_: Any) -> Any:
+        warnings.warn("IProgress not found. Please update jupyter and ipywidgets.", stacklevel=2)
+        warnings.warn("something else", stacklevel=2)
+        return toy_task.careless(None, None)
+
+    with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        patched.setattr(toy_task, "warning", warning, raising=False)
+        gce.load_model("toy_task:warning")
+    assert [str(each.message) for each in told] == ["something else"]
 
 
 def test_a_name_that_no_task_has_proposes_the_task_itself() -> None:
@@ -168,6 +188,7 @@ def test_answers_are_iterated_again_and_become_a_data_frame(monkeypatch: pytest.
     result = gce.train(**QUIET)
     answers = result.answers()
     assert [each["problem"] for each in answers] == [each["problem"] for each in answers] and len(list(answers)) == 6
+    assert answers._repr_html_().count("<tr>") == 1 + 6, "stored answers are shown, too"
     evaluation = gce.evaluate(**TOY, n=2, progress=False)
     assert {each["strategy"] for each in evaluation.answers()} == {"zero-shot"} and len(list(evaluation.answers())) == 6
     with pytest.raises(BadInput, match="expected answers of before or after, got 'later'"):
@@ -186,6 +207,15 @@ def test_answers_are_iterated_again_and_become_a_data_frame(monkeypatch: pytest.
     pytest.importorskip("pandas")
     frame = answers.to_pandas()
     assert len(frame) == 6 and {"problem", "text", "right", "tier"} <= set(frame.columns)
+
+
+def test_answers_show_the_first_of_them_as_escaped_and_clipped_rows() -> None:
+    few = gce.evaluate(toy_task.ADDITION, lambda _said: "<script>" + "x" * 1000, n=2, progress=False)
+    page = few.answers()._repr_html_()
+    assert page.count("<tr>") == 1 + 6 and "<th>reward</th>" in page and "The first" not in page
+    assert "&lt;script&gt;xx" in page and "<script" not in page and "x" * 201 not in page
+    many = gce.evaluate(**TOY, n=4, progress=False).answers()
+    assert many._repr_html_().count("<tr>") == 1 + 10 and "<p>The first 10 answers.</p>" in many._repr_html_()
 
 
 def test_an_evaluation_prints_its_table_and_shows_hostile_text_as_text() -> None:
@@ -225,7 +255,7 @@ def test_check_and_audit_take_tasks_and_names_and_print_what_the_commands_print(
 
     report = gce.check(toy_task.FORGIVING, accepts=toy_task.accepts, problems=1, responses=50, progress=False)
     assert not report.ok and "exploits" in str(report)
-    assert report._repr_html_().startswith("<pre>") and "<script" not in report._repr_html_()
+    assert report._repr_html_().startswith("<pre style=") and "<script" not in report._repr_html_()
     found = gce.audit("toy_task:ADDITION", n=20, fit=5, progress=False)
     assert capsys.readouterr() == ("", "")
     status = cli.main(["audit", "--task", "toy_task:ADDITION", "--n", "20", "--fit", "5"])
@@ -245,6 +275,7 @@ def test_a_run_in_memory_or_in_a_directory_is_reported(tmp_path: Path) -> None:
         and str(shown).startswith("# toy_task:careless on addition\n")
         and "## Result" in str(shown)
     )
+    assert "result.answers() has every test answer" in str(shown) and "gce transcript" not in str(shown)
     out = tmp_path / "report.md"
     gce.report(result, out=out, format="md")
     assert out.read_text().startswith("<!-- gce report -->")

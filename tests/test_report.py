@@ -251,7 +251,8 @@ def test_metrics_of_a_run_of_an_algorithm_with_ratios_are_drawn(tmp_path: Path, 
     """All of them, for a model that reports log-probabilities."""
     more = ("--algorithm", "gspo", "--clip-high", "0.1", "--importance-cap", "2", "--kl", "0.1", "--iterations", "1")
     assert cli.main(["train", *TOY, *SIZES, *more, "--run-dir", str(tmp_path / "run")]) == 0
-    rows = titles(tmp_path / "run")["Training"]["figures"]["Training metrics"]["rows"]
+    found = titles(tmp_path / "run")
+    rows = found["Training"]["figures"]["Training metrics"]["rows"]
     assert {(panel, line) for panel, line, *_ in rows} >= {
         ("reward", "mean"),
         ("reward", "standard deviation"),
@@ -263,6 +264,7 @@ def test_metrics_of_a_run_of_an_algorithm_with_ratios_are_drawn(tmp_path: Path, 
         ("log-probability, learner - sampler, nats", "maximum"),
         ("longest completion, tokens", "maximum"),
     }
+    assert found["Replay buffer"]["figures"] == {} and "does not use the buffer" in found["Replay buffer"]["words"][0]
 
 
 def test_studies_are_reported_as_effects(tmp_path: Path, titles: Any) -> None:

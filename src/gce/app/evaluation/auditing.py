@@ -72,16 +72,20 @@ class Audited:
         groups = list(dict.fromkeys(score.group for score in found.prompt_blind))
         tiers = [group for group in groups if " " not in group]
         parts += ["", _table("prompt-blind baselines", found.prompt_blind, groups)]
-        parts += ["", _table("heuristics", found.heuristics, tiers)]
+        if found.heuristics:
+            parts += ["", _table("heuristics", found.heuristics, tiers)]
         rewards = _rewards(found, tiers)
         parts += rewards
-        best = best_by_group(found.prompt_blind)
+        # Of baselines with the same accuracy, the one with the highest mean reward.
+        by_reward = best_by_group(sorted(found.prompt_blind, key=lambda score: -score.reward.value))
+        best = {group: by_reward[group] for group in groups if group in by_reward}
         if not best:
             return parts
         parts += ["", f"best prompt-blind baseline of each group{', by accuracy' * bool(rewards)}:"]
         parts += [f"  {group:<28} {interval_cell(score.share):>20}  {score.policy}" for group, score in best.items()]
         shares = [score.share.share for group, score in best.items() if " " not in group]
-        parts.append(f"  {'mean of tiers':<28} {100 * sum(shares) / len(shares):>6.1f}")
+        if len(shares) > 1:
+            parts.append(f"  {'mean of tiers':<28} {100 * sum(shares) / len(shares):>6.1f}")
         parts += ["", *_power_lines(self.task, self.preset, found.problems)]
         return [*parts, *_above_limit(self.task, self.preset, found.above_limit)]
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from gce.app.terminal import as_given
+from gce.app.terminal import as_called, as_given
 from gce.app.wiring.names import is_given
 from gce.domain.answers import Answer
 from gce.domain.diagnosis import diagnose_first_wave
@@ -117,11 +117,21 @@ def _extraction(answers: Sequence[Answer]) -> Iterator[str]:
         )
 
 
-def _harder(asked: Asked, _answers: Sequence[Answer]) -> Iterator[str]:
+def _harder(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
+    if _is_one_answer(answers):
+        how = as_called(f"gce check --task {asked.name}", "gce.check(task)")
+        yield f"{how}: one fixed answer passes every question, so the score may be gameable"
+        return
     others = [name for name in asked.task.presets if name != asked.preset]
     if others:
         yield f"another preset, if it is harder ({as_given('preset')}: {', '.join(others)})"
     yield f"another task ({as_given('task')}), or tiers of your own that are harder"
+
+
+def _is_one_answer(answers: Sequence[Answer]) -> bool:
+    """Whether different problems got the same text."""
+    texts = {without_thinking(answer.completion.text).strip() for answer in answers}
+    return len(texts) == 1 and len({answer.problem.digest for answer in answers}) > 1
 
 
 def _easier(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:

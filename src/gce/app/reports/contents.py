@@ -105,6 +105,8 @@ def labels_of(paths: Sequence[Path]) -> list[str]:
 
 
 def _sections_of_run(run: ReportedRun, several: bool) -> Iterator[Section]:
+    # No command finds a run that is kept in memory.
+    others = {} if Path(run.name).exists() else {"others": "result.answers() has every test answer"}
     before, slug = (f"{run.label}: ", re.sub("[^0-9A-Za-z]+", "-", run.label) + "-") if several else ("", "")
     for section in (
         result_section(run),
@@ -118,7 +120,7 @@ def _sections_of_run(run: ReportedRun, several: bool) -> Iterator[Section]:
         *demonstrations_sections(run),
         buffer_section(run),
         answers_section(run),
-        transcripts_section(run.sample, run.transcripts, run.tiers),
+        transcripts_section(run.sample, run.transcripts, run.tiers, **others),
         costs_section(run),
         settings_section(run),
     ):

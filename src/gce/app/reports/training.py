@@ -165,15 +165,16 @@ def demonstrations_sections(run: ReportedRun) -> list[Section]:
 
 def buffer_section(run: ReportedRun) -> Section:
     """What the replay buffer held after each iteration."""
+    algorithm = run.settings.objective.algorithm
+    known = ALGORITHMS.get(algorithm)  # One's own is not looked for: a report imports nothing.
+    if known is not None and known.weigh is not None:
+        unused = f"{algorithm} trains on each iteration's own rollouts and does not use the buffer."
+        return Section("Replay buffer", (unused,))
     found = {str(record.iteration): dict(record.buffer) for record in run.records}
     if not any(found.values()):
         return Section("Replay buffer", ("The buffer is empty: no right trace was admitted.",))
     drawn = Stacks("buffer", "Traces held after each iteration", found, unit="traces", across="iteration")
-    algorithm = run.settings.objective.algorithm
-    unused = f"{algorithm} trains on each iteration's own rollouts and does not use the buffer."
-    known = ALGORITHMS.get(algorithm)  # One's own is not looked for: a report imports nothing.
-    words = (unused,) if known is not None and known.weigh is not None else ()
-    return Section("Replay buffer", words, (), (drawn,))
+    return Section("Replay buffer", (), (), (drawn,))
 
 
 def costs_section(run: ReportedRun) -> Section:

@@ -13,8 +13,16 @@ from gce.domain.text import counted
 __all__ = ["transcripts_section"]
 
 
-def transcripts_section(sample: Sample, transcripts: Sequence[Transcript], named: Sequence[str]) -> Section:
-    """Answers by moment, tier and outcome, and the sampled ones; the tiers that are `named` come first."""
+def transcripts_section(
+    sample: Sample,
+    transcripts: Sequence[Transcript],
+    named: Sequence[str],
+    others: str = "gce transcript RUN PROBLEM prints any other answer",
+) -> Section:
+    """Answers by moment, tier and outcome, and the sampled ones; the tiers that are `named` come first.
+
+    `others` says how any other answer is seen.
+    """
     counts = sample.counts
     if not counts:
         return Section("Transcripts", ("There are no answers yet.",))
@@ -25,8 +33,7 @@ def transcripts_section(sample: Sample, transcripts: Sequence[Transcript], named
         rows = ((tier, *(str(of_tier.get(each, 0)) for each in OUTCOMES)) for tier, of_tier in found.items())
         tables += [Table((moment, *OUTCOMES), tuple(rows))] if found else []
     words = [
-        f"A random sample of at most {SAMPLED} answers per outcome; gce transcript RUN PROBLEM prints any other "
-        "answer. "
+        f"A random sample of at most {SAMPLED} answers per outcome; {others}. "
         "Truncated answers reached the maximum tokens. Marked text is the subject of a violation."
     ]
     failed = sum(of_tier.get("failed", 0) for of_tier in counts.values())

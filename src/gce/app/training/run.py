@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Never, Unpack
 
 from attrs import evolve, frozen
 
@@ -79,7 +79,7 @@ Watch = Callable[[int], Watcher]
 
 def train(
     settings: TrainSettings | None = None,
-    *,
+    *misplaced: Never,
     task: str | Task | None = None,
     model: Any = None,
     algorithm: str | Algorithm | None = None,
@@ -114,6 +114,7 @@ def train(
 
     Args:
         settings: all settings as one record, instead of keywords; the other arguments replace what it says.
+        misplaced: nothing; what stands here is refused with the keyword to use.
         task: a name or a `Task`, which is taken as it is.
         model: a name, settings of the section `model`, what `gce.load_model` returned, or a model of one's own (a
             Sampler and Learner of `gce.ports.model`). A model that was loaded by name is loaded again for the run, with
@@ -135,7 +136,11 @@ def train(
         GceError: the task, the model or the place of the run cannot be used; or the run was refused on its way.
     """
     if not isinstance(settings, TrainSettings | None):
-        raise BadInput(f"settings must be a TrainSettings, got {settings!r:.60}: give a task by name, as task=...")
+        raise BadInput(f"settings must be a TrainSettings, got {settings!r:.60}: write gce.train(task=...)")
+    if misplaced:
+        raise BadInput(
+            f"expected settings alone before keywords, got {misplaced!r:.60}, too: write gce.train(task=...)"
+        )
     if settings is not None and given:
         raise ValueError(f"expected settings as a whole or one by one, got both: {', '.join(sorted(given))}")
     _check_kinds(task=(task, str, Task), run=(run, str, Path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import resources
@@ -164,6 +165,8 @@ def find_model(settings: TrainSettings, task: Task, access: Access | None = None
     wanted = Wanted(settings, task, access or Access())
     check_cost(name, wanted.access)
     _check_cache(name, backend.capabilities, wanted)
+    # Vendors import tqdm, which warns of missing widgets in a notebook, where nothing here draws any.
+    warnings.filterwarnings("ignore", message="IProgress not found")
     model, most = backend.load(name, wanted), settings.rollouts.max_tokens
     if wanted.access.cache is not None and isinstance(model, Sampler) and backend.load is not _load_human:
         _check_cache(name, model.info().capabilities, wanted)
