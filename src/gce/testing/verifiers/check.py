@@ -131,7 +131,7 @@ class TaskReport:
             yield f"note: refused, as a verifier may that asks for one format: {', '.join(refused)}"
 
     def _repr_html_(self) -> str:
-        return f"<pre style="font-family: monospace">{escape(str(self))}</pre>"
+        return f'<pre style="font-family: monospace">{escape(str(self))}</pre>'
 
 
 def _by_kind(bench: Bench) -> Iterator[Finding]:
