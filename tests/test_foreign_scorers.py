@@ -11,6 +11,7 @@ from pathlib import Path
 import hostile_scorers
 import pytest
 
+from gce.adapters.environments.foreign import accepted_form, way_to_write
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.app.cli import main
 from gce.app.wiring.environments import find_environment
@@ -206,3 +207,12 @@ def test_bad_names_say_what_is_wrong(place: Path, name: str, says: str) -> None:
     with pytest.raises(BadInput, match=says.replace(":", ".")) as caught:
         find_task(name)
     assert "\n" not in str(caught.value)
+
+
+def test_a_scorer_that_raises_for_one_form_may_accept_another() -> None:
+    def accepted(way: str) -> bool:
+        return float(way.format("7").split("<answer>")[1].split("<")[0]) == 7
+
+    assert accepted_form(accepted) == "<answer>{}</answer>"
+    assert accepted_form(lambda _way: False) is None
+    assert way_to_write(lambda way, _place: accepted(way), 5) == "<answer>{}</answer>"

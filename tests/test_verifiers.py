@@ -157,19 +157,6 @@ def test_rewards_of_an_environment_are_weighted(tmp_path: Path, monkeypatch: pyt
     assert reward_of(task, "fourteen") == 0.0
 
 
-@tasksets
-def test_a_reward_that_raises_for_other_forms_has_a_known_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads = 'return float(trace.last_reply.split("<answer>")[1].split("<")[0] == self.data.answer)'
-    text = SUMS.replace("return float(trace.last_reply == self.data.answer)", reads).replace(
-        "len(trace.last_reply) < 4", "True"
-    )
-    module(tmp_path, text, monkeypatch)
-    (problem,) = ProblemSource(find_task("verifiers:own_sums")).first("questions", "all", "test", 1)
-    assert problem.instance.row["answer"].startswith("<answer>")
-
-
 def test_a_number_of_tasks_that_is_none_is_named() -> None:
     for n in ("many", "0", "null"):
         with pytest.raises(BadInput, match="expected n to be a whole number from 1"):
