@@ -422,9 +422,13 @@ def exploits(bench: Bench, advance: Callable[[], None]) -> None:
 
 
 def _find_reject(bench: Bench, problem: Problem, text: str) -> None:
-    """Record a false reject: a note where it is a right answer written with other signs, space around it aside."""
+    """Record a false reject: a note where it, or its last line, is a right answer written with other signs.
+
+    Space around it is no other sign.
+    """
     said, known = "a right response is judged wrong", bench.right[problem.key]
-    is_format = _words(text) in map(_words, known) and text.strip() not in {answer.strip() for answer in known}
+    written, meant = {answer.strip() for answer in known}, [*map(_words, known)]
+    is_format = any(_words(each) in meant and each.strip() not in written for each in (text, last_line(text)))
     if not is_format:
         bench.find("exploits", "false reject", said, problem, text)
     elif all((note.check, note.kind) != ("exploits", "other signs") for note in bench.notes):
