@@ -11,6 +11,7 @@ from gce.app.terminal import as_given, put, put_json
 from gce.app.wiring.runs import add_no_verify, verifies
 from gce.domain.models import BFLOAT16, FLOAT32
 from gce.domain.serialization import to_plain
+from gce.domain.text import counted
 
 __all__ = ["add_arguments", "run"]
 
@@ -78,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         put(*(line for each in found for line in _lines(each)))
         texts, verdicts = sum(each.same_text for each in found), sum(each.same_verdict for each in found)
-        put(f"{len(found)} answers made again: {texts} with the same text, {verdicts} with the same verdict")
+        put(f"{counted(len(found), 'answer')} made again: {texts} with the same text, {verdicts} with the same verdict")
     failed = [each.key for each in found if each.failed and each.was != "failed"]
     check_coverage("answers made again", len(failed), len(found), MIN_COVERAGE, failed)
     return 0 if all(each.same_verdict for each in found) else 1
