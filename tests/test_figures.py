@@ -182,8 +182,8 @@ def test_a_mean_reward_is_drawn_and_listed_as_a_number_up_to_1() -> None:
 def test_a_wide_table_has_the_width_of_the_page() -> None:
     chart = Bars("b", "x", {"after": {"T0": wilson(1, 2)}})
     pages = [
-        html_page("x", [Section("x", (), (Table(tuple("abcdefghi"[:columns]), ()),), (chart,))], lambda _figure: "")
-        for columns in (8, 9)
+        html_page("x", [Section("x", (), (Table(tuple("abcdefghijk"[:columns]), ()),), (chart,))], lambda _figure: "")
+        for columns in (10, 11)
     ]
     assert [page.count('<div class="content both">') for page in pages] == [1, 0]
 

@@ -260,7 +260,7 @@ def test_no_command_reads_a_file_in_another_way() -> None:
 def test_a_large_count_is_announced_before_problems_are_drawn(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gce.app.evaluation.run.draw_problems", lambda *_: ())
+    monkeypatch.setattr("gce.app.evaluation.run.drawn", lambda *_, **__: ())
     cli.main(["evaluate", "--task", "toy_task:ADDITION", "--model", "toy_task:careless", "--n", "10000"])
     assert capsys.readouterr().err.startswith("drawing 10,000 test problems per tier takes 1 to 100 ms per problem")
     say_if_many({"--n": MANY, "--pool": None})
