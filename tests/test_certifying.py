@@ -131,7 +131,7 @@ def test_bad_input_is_one_error(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 def test_another_process_that_ends_with_an_error_is_a_failure() -> None:
     with pytest.raises(OtherProcessFailed, match="exit status 2"):
-        in_another_process(["generate", "--task", "no-such-task"], hash_seed=0, seconds=60)
+        in_another_process(["gce.app.cli", "generate", "--task", "no-such-task"], hash_seed=0, seconds=60)
 
 
 def test_a_digest_of_sources_follows_the_module() -> None:

@@ -62,6 +62,6 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def counted(n: int, noun: str) -> str:
-    """Return a number with its noun, as "1 task" or "1,200 tasks"; of nouns that take an s."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+def counted(n: int, noun: str, ending: str = "s") -> str:
+    """Return a number with its noun, as "1 task" or "1,200 tasks", or "2 patches" with the ending es."""
+    return f"{n:,} {noun}{'' if n == 1 else ending}"

@@ -6,9 +6,12 @@ scorer that raises, hangs or ends, fails the answer, which then counts in no rat
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,15 +25,23 @@ from gce.domain.verdicts import Verdict, Violation
 from gce.errors import BadInput, one_line
 
 __all__ = [
+    "LIMITS",
+    "REWARDS",
     "Given",
     "Open",
     "Opened",
     "Scoring",
     "accepted_form",
+    "described",
     "drawn_task",
+    "limits_of",
     "listed_task",
+    "number",
     "option",
     "rows_of",
+    "settled",
+    "shares_of",
+    "text_digest",
     "unreadable",
     "way_to_write",
 ]
@@ -82,12 +93,26 @@ class Given:
             raise BadInput(f"{self.text}: no option {unknown[0]!r}: choose from {', '.join(names) or 'none'}")
         return self.options
 
+    def rewards(self, low: float = 0.0, high: float = 1.0) -> dict[str, Any]:
+        """What `REWARDS` among the options say, as `own_task` takes it; `low` and `high` where they say nothing."""
+        said = self.options.get
+        return {
+            "reward_range": (said("low", low), said("high", high)),
+            "admit_at": said("admit_at"),
+            "deterministic": not said("varies", False),
+        }
+
 
 Opened = Callable[[Given, Open], Task]
 """What a framework is: from what was given to the task, by a worker that it starts."""
 
 LIMITS = ("seconds", "wait", "loading", "memory", "renew")
 """Options of every framework: see `Limits`; `memory` in MiB."""
+
+REWARDS = ("low", "high", "admit_at", "varies")
+"""Options on rewards: their range, the reward from which on an answer is right, and whether they may vary."""
+LEAST_TO_SPLIT = 8
+"""Problems from which on some are for training; fewer are all for testing."""
 
 WAYS = ("{}", "ANSWER: {}", "Answer: {}", "\\boxed{{{}}}", "<answer>{}</answer>", "#### {}")
 """How a known answer may have to be written for a scorer to find it."""
@@ -112,6 +137,11 @@ def option(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def shares_of(count: int) -> tuple[int, int, int]:
+    """Shares of train, dev and test among so many problems."""
+    return (60, 15, 25) if count >= LEAST_TO_SPLIT else (0, 0, 1)
 
 
 def described(given: Given, scorers: Scoring) -> Mapping[str, Any]:
@@ -200,6 +230,29 @@ def accepted_form(accepted: Callable[[str], bool]) -> str | None:
             return False
 
     return next(filter(is_accepted, WAYS), None)
+
+
+def text_digest(text: str) -> str:
+    """32 hexadecimal digits."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def settled(found: Any) -> Any:
+    """What a function returned, awaited if it is async; for use in a worker."""
+    return asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found
+
+
+async def _awaited(found: Any) -> Any:
+    return await found
+
+
+def number(value: Any) -> float | bool:
+    """A number of whatever type, as numpy's and torch's; TypeError where it is none."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) or value is None:
+        raise TypeError(f"expected a number as the reward, got {type(value).__name__}")
+    return float(value)
 
 
 def unreadable(why: str) -> dict[str, str]:

@@ -21,19 +21,28 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Any
 
-from gce.adapters.environments.foreign import LIMITS, Given, Open, described, drawn_task, limits_of, unreadable
+from gce.adapters.environments.foreign import (
+    LIMITS,
+    REWARDS,
+    Given,
+    Open,
+    described,
+    drawn_task,
+    limits_of,
+    number,
+    text_digest,
+    unreadable,
+)
 from gce.adapters.environments.places import place_of
-from gce.adapters.environments.trl import number
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput, MissingExtra
 
 __all__ = ["load", "open_task"]
 
-OWN = (*LIMITS, "low", "high", "admit_at", "varies", "actions")
+OWN = (*LIMITS, *REWARDS, "actions")
 ACTIONS = 200
 """Default for the maximum length of a plan."""
 PLAN = (
@@ -73,9 +82,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
         "gymnasium",
         {"default": ["default"]},
         extract=("tag", "answer") if facts["plan"] else "text",
-        reward_range=(options.get("low", 0.0), options.get("high", 1.0)),
-        admit_at=options.get("admit_at"),
-        deterministic=not options.get("varies", False),
+        **given.rewards(),
         max_tokens=1024,
         unread=("prompt", "answer"),
     )
@@ -105,7 +112,7 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         observation, information = environment.reset(seed=seed)
         shown = _text(observation, environment.render() if renders else None)
         prompt = "\n\n".join(filter(None, [about, shown, asked])) if plan else shown
-        found = {"prompt": prompt, "seed": seed, "digest": blake2b(prompt.encode(), digest_size=16).hexdigest()}
+        found = {"prompt": prompt, "seed": seed, "digest": text_digest(prompt)}
         answer = information.get("answer")  # Not of the interface; exported tasks name it.
         return {**found, "answer": answer} if isinstance(answer, str) and answer else found
 

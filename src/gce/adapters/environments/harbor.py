@@ -24,14 +24,13 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
 
-from gce.adapters.environments.foreign import Given, listed_task
+from gce.adapters.environments.foreign import Given, listed_task, shares_of, text_digest
 from gce.adapters.environments.harbor_files import Case, File, case_of, directories_of
 from gce.adapters.environments.scorers import SLACK, ScorerFailed, installed_places, whole
 from gce.adapters.sandboxes.process import Shown, Silent, Start
@@ -41,8 +40,6 @@ from gce.errors import BadInput, one_line
 __all__ = ["open_task"]
 
 OPTIONS = ("seconds", "wait", "memory", "writes", "low", "high", "admit_at")
-LEAST_TO_SPLIT = 8
-"""Tasks from which on some are for training; fewer are all for testing."""
 MOST_LEFT, MOST_REWARD = 8 * 2**20, 2**16
 """Maximum bytes of what a candidate leaves, and of a reward file."""
 HOME = "/tmp/tmp/home"
@@ -109,16 +106,14 @@ def open_task(given: Given, start: Start, say: Callable[[str], None]) -> Task:
     if any("pytest" in (case.directory / "tests" / "test.sh").read_text("utf-8", "replace") for case in cases):
         _check_pytest(given)
     say(_differences(given, cases))
-    few = len(cases) < LEAST_TO_SPLIT
     return listed_task(
         given,
         _Sandboxed({case.name: case for case in cases}, start, limits, options.get("low", 0.0)),
         [_row(case) for case in cases],
         "harbor",
         extract="text" if cases[0].answer_file else _SCRIPT,
-        shares=(0, 0, 1) if few else (60, 15, 25),
-        reward_range=(options.get("low", 0.0), options.get("high", 1.0)),
-        admit_at=options.get("admit_at"),
+        shares=shares_of(len(cases)),
+        **given.rewards(),
         max_tokens=2048,
         unread=("prompt", "answer"),
     )
@@ -152,7 +147,7 @@ def _row(case: Case) -> dict[str, Any]:
     asked = ASKED[bool(case.answer_file)].format(case.answer_file or case.workdir)
     prompt = f"{case.instruction}\n\n{asked}"
     # Tasks may differ in their files alone.
-    digest = blake2b(repr((prompt, case.files)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    digest = text_digest(repr((prompt, case.files)))
     row = {"prompt": prompt, "case": case.name, "digest": digest, **case.said}
     return {**row, "answer": case.oracle} if case.oracle else row
 

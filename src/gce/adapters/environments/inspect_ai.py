@@ -22,19 +22,20 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gce.adapters.environments.foreign import (
     LIMITS,
+    REWARDS,
     Given,
     Open,
     described,
     limits_of,
     listed_task,
     rows_of,
+    text_digest,
     unreadable,
     way_to_write,
 )
@@ -44,7 +45,7 @@ from gce.errors import BadInput, MissingExtra
 
 __all__ = ["load", "open_task"]
 
-OPTIONS = (*LIMITS, "files", "scorer", "value", "low", "high", "admit_at", "varies")
+OPTIONS = (*LIMITS, *REWARDS, "files", "scorer", "value")
 COMPARED = 20
 """Samples whose prompts are made twice, which have to be the same."""
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -85,9 +86,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
         rows_of(given, scorers, facts["samples"], facts["way"]),
         f"inspect {name}",
         extract="text",
-        reward_range=(options.get("low", 0.0), options.get("high", 1.0)),
-        admit_at=options.get("admit_at"),
-        deterministic=not options.get("varies", False),
+        **given.rewards(),
         max_tokens=facts["max_tokens"],
         unread=("prompt", "answer"),
     )
@@ -278,5 +277,4 @@ def _target(sample: Any) -> str:
 def _digest(sample: Any) -> str:
     """Of input, choices and target, 32 hexadecimal digits."""
     said = sample.input if isinstance(sample.input, str) else [(each.role, each.text) for each in sample.input]
-    text = repr((said, sample.choices, sample.target))
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return text_digest(repr((said, sample.choices, sample.target)))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from gce.adapters.environments.foreign import (
     limits_of,
     listed_task,
     rows_of,
+    text_digest,
     unreadable,
     way_to_write,
 )
@@ -73,8 +73,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
         rows_of(given, scorers, facts["documents"], facts["way"]),
         f"lm-eval {file.stem}",
         extract="text",
-        reward_range=(options.get("low", 0.0), options.get("high", 1.0)),
-        admit_at=options.get("admit_at"),
+        **given.rewards(),
         max_tokens=facts["max_tokens"],
         unread=("prompt", "answer"),
     )
@@ -221,5 +220,4 @@ def _target(task: Any, document: Any) -> str:
 def _digest(task: Any, document: Any) -> str:
     """Of question, choices and target, 32 hexadecimal digits."""
     choices = task.doc_to_choice(document) if task.config.doc_to_choice is not None else None
-    text = repr((task.doc_to_text(document), choices, task.doc_to_target(document)))
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return text_digest(repr((task.doc_to_text(document), choices, task.doc_to_target(document))))

@@ -17,12 +17,11 @@ import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.environments.foreign import LIMITS, Given, Open, described, drawn_task, limits_of
+from gce.adapters.environments.foreign import LIMITS, Given, Open, described, drawn_task, limits_of, text_digest
 from gce.adapters.environments.places import named_files, place_of
 from gce.domain.plain_values import NotPlain, from_text, to_text
 from gce.domain.tasks.task import Task
@@ -152,7 +151,7 @@ def _by_index(dataset: Any) -> bool:
 
 def digest_of(question: str, answer: Any) -> str:
     """Of question and answer, 32 hexadecimal digits."""
-    return blake2b(f"{question}\0{answer}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return text_digest(f"{question}\0{answer}")
 
 
 def _entry_text(entry: Any) -> str:

@@ -13,22 +13,30 @@ Format: https://huggingface.co/docs/trl/grpo_trainer, "Using a custom reward fun
 
 from __future__ import annotations
 
-import asyncio
 import importlib
-import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from gce.adapters.datasets.question_files import read_rows
-from gce.adapters.environments.foreign import LIMITS, Given, Open, described, limits_of, listed_task
+from gce.adapters.environments.foreign import (
+    LIMITS,
+    REWARDS,
+    Given,
+    Open,
+    described,
+    limits_of,
+    listed_task,
+    number,
+    settled,
+)
 from gce.adapters.environments.places import named_files, place_of
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput
 
 __all__ = ["load", "open_task"]
 
-OPTIONS = (*LIMITS, "files", "low", "high", "admit_at", "answer", "varies")
+OPTIONS = (*LIMITS, *REWARDS, "files", "answer")
 
 
 def open_task(given: Given, open_scorers: Open) -> Task:
@@ -54,9 +62,7 @@ def open_task(given: Given, open_scorers: Open) -> Task:
         rows,
         f"trl {attribute}",
         extract="text",
-        reward_range=(options.get("low", 0.0), options.get("high", 1.0)),
-        admit_at=options.get("admit_at"),
-        deterministic=not options.get("varies", False),
+        **given.rewards(),
     )
 
 
@@ -78,24 +84,9 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         chat = not isinstance(prompt, str)
         completion: Any = [{"role": "assistant", "content": answer}] if chat else answer
         columns = {name: [value] for name, value in row.items() if name != "prompt"}
-        found = function(prompts=[prompt], completions=[completion], **columns)
-        if inspect.isawaitable(found):
-            found = asyncio.run(_awaited(found))
+        found = settled(function(prompts=[prompt], completions=[completion], **columns))
         if not isinstance(found, (list, tuple)) or len(found) != 1:
             raise ValueError(f"expected a list of one reward, got {type(found).__name__}")
         return number(found[0])
 
     return {"describe": lambda: {}, "score": score}
-
-
-async def _awaited(found: Any) -> Any:
-    return await found
-
-
-def number(value: Any) -> float | bool:
-    """A number of whatever type, as numpy's and torch's; TypeError where it is none."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) or value is None:
-        raise TypeError(f"expected a number as the reward, got {type(value).__name__}")
-    return float(value)

@@ -24,26 +24,27 @@ from attrs import frozen
 
 from gce.adapters.environments.foreign import (
     LIMITS,
+    REWARDS,
     Given,
     Open,
     accepted_form,
     described,
     limits_of,
     listed_task,
+    number,
     rows_of,
+    settled,
+    shares_of,
 )
 from gce.adapters.environments.places import place_of
-from gce.adapters.environments.trl import number
 from gce.domain.tasks.task import Task
 from gce.errors import BadInput, MissingExtra
 
 __all__ = ["load", "open_task"]
 
-OWN = (*LIMITS, "n", "low", "high", "admit_at", "varies")
+OWN = (*LIMITS, *REWARDS, "n")
 N = 1000
 """Default for the maximum number of tasks."""
-LEAST_TO_SPLIT = 8
-"""Tasks from which on some are for training; fewer are all for testing."""
 
 
 def open_task(given: Given, open_scorers: Open) -> Task:
@@ -75,10 +76,8 @@ def open_task(given: Given, open_scorers: Open) -> Task:
         rows,
         f"verifiers {module}",
         extract="text",
-        shares=(0, 0, 1) if len(rows) < LEAST_TO_SPLIT else (60, 15, 25),
-        reward_range=(options.get("low", facts["low"]), options.get("high", facts["high"])),
-        admit_at=options.get("admit_at"),
-        deterministic=not options.get("varies", False),
+        shares=shares_of(len(rows)),
+        **given.rewards(facts["low"], facts["high"]),
         max_tokens=1024,
         unread=("prompt", "answer"),
     )
@@ -283,9 +282,4 @@ def _called(function: _Function, given: Mapping[str, Any]) -> float:
     every = {**given, **function.objects}
     if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         every = {name: value for name, value in every.items() if name in parameters}
-    found = function.call(**every)
-    return float(number(asyncio.run(_awaited(found)) if inspect.isawaitable(found) else found))
-
-
-async def _awaited(found: Any) -> Any:
-    return await found
+    return float(number(settled(function.call(**every))))

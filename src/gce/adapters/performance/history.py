@@ -171,7 +171,8 @@ def _bounded(words: Sequence[str], environment: dict[str, str], repository: Path
         words, seconds=_SECONDS, memory=_MEMORY, most_output=MOST_BYTES, given=given, environment=environment
     )
     if ended.exceeded:
-        raise BadInput(f"cannot read {repository}: git took more than {_SECONDS} s or printed more than 500 MiB")
+        most = f"{_SECONDS} s or printed more than {MOST_BYTES // 2**20} MiB"
+        raise BadInput(f"cannot read {repository}: git took more than {most}")
     if ended.status:
         raise BadInput(f"cannot read {repository}: {one_line(ended.complaint.decode(errors='replace'))[:300]}")
     return ended.output

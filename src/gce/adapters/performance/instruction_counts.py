@@ -1,6 +1,6 @@
 """Counts the instructions of one call of a workload, with cachegrind of valgrind, in a sandbox.
 
-A count hardly varies, but sees neither caches nor waiting, and the code runs about 35 times slower. Hostile code can
+A count varies little, but sees neither caches nor waiting, and the code runs many times slower. Hostile code can
 forge it: for display beside processor time alone. The interpreter's start and the making of the input are counted by a
 run without the call, and subtracted.
 """

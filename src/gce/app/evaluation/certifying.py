@@ -268,10 +268,7 @@ def _deterministic(work: _Work) -> Iterator[Line]:
     answers = list(_answers(work))
     sent = "".join(f"{json.dumps({'problem': problem.key, 'answer': text})}\n" for problem, text in answers)
     words = ("verify", "-", "--task", work.name, "--runner", work.runner)
-    runs = [
-        _verdicts(in_another_process(words, hash_seed=seed, seconds=SECONDS, given=sent.encode()), len(answers))
-        for seed in HASH_SEEDS
-    ]
+    runs = [_verdicts(_gce(words, seed, sent.encode()), len(answers)) for seed in HASH_SEEDS]
     failed = sum(each.get("outcome") == "failed" for run in runs for each in run)
     check_coverage("verdicts in other processes", failed, len(answers) * len(runs), MIN_COVERAGE)
     different = [
@@ -290,6 +287,12 @@ def _deterministic(work: _Work) -> Iterator[Line]:
     )
 
 
+def _gce(words: Sequence[str], hash_seed: int, given: bytes = b"") -> bytes:
+    """What `gce WORDS` prints in a process with this hash seed, whatever it found."""
+    words = ("gce.app.cli", *words, "--quiet")
+    return in_another_process(words, hash_seed=hash_seed, seconds=SECONDS, given=given, statuses=(0, 1, 2, 3))
+
+
 def _answers(work: _Work) -> Iterator[tuple[Problem, str]]:
     """Oracle answers, those of a neighbour, the prompt, and hostile texts, for the first problems of each tier."""
     by_tier: dict[str, list[Problem]] = defaultdict(list)
@@ -299,8 +302,7 @@ def _answers(work: _Work) -> Iterator[tuple[Problem, str]]:
         chosen = problems[:JUDGED]
         for problem, neighbour in zip(chosen, [*chosen[1:], chosen[0]], strict=True):
             own = [text for each in (problem, neighbour) if (text := work.oracle(each)) is not None]
-            prompt = "\n".join(message.content for message in problem.prompt)
-            for text in (*own, prompt, *map(work.task.audit.write, CONSTANTS), *HOSTILE):
+            for text in (*own, _prompt(problem), *map(work.task.audit.write, CONSTANTS), *HOSTILE):
                 yield problem, text
 
 
@@ -355,7 +357,7 @@ def _replayed(work: _Work) -> Iterator[Line]:
                 continue
             asked = ("--tiers", tiers, "--n", str(1 + max(problem.id.index for problem in problems)))
             words = ("generate", "--json", "--task", work.name, "--preset", work.preset, "--split", split, *asked)
-            lines = in_another_process(words, hash_seed=seed, seconds=SECONDS).splitlines()
+            lines = _gce(words, seed).splitlines()
             found = {each["key"]: each for each in map(json.loads, lines)}
             different |= {problem.key for problem in problems if found.get(problem.key) != expected[problem.key]}
     yield Line(
@@ -374,7 +376,11 @@ CHECKS: Sequence[Callable[[_Work], Iterator[Line]]] = (
 
 
 def _texts(problems: Sequence[Problem]) -> dict[str, str]:
-    return {problem.key: "\n".join(message.content for message in problem.prompt) for problem in problems}
+    return {problem.key: _prompt(problem) for problem in problems}
+
+
+def _prompt(problem: Problem) -> str:
+    return "\n".join(message.content for message in problem.prompt)
 
 
 def _named(examples: Sequence[str]) -> str:

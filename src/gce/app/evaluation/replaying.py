@@ -151,9 +151,9 @@ def replay(
         raise BadInput(f"a run has its own {name}", hint=f"leave out {{{name}}}")
     with open_run(run, verify=verify) as reader:
         chosen = find_answers(reader, key, moment)
-        if is_given(stored_settings(reader).task):
-            task_of(reader)  # Says that it has to be given again.
         settings = stored_settings(reader)
+        if is_given(settings.task):
+            task_of(reader)  # Says that it has to be given again.
         prepared = prepared_again(reader, settings, Given(None, None, None, None), watcher)
         return _replayed(partial(_of_run, reader, prepared, prepared.model.state()), chosen, batch=batch)
 

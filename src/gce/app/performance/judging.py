@@ -6,6 +6,7 @@ What was judged is not asked again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from gce.domain.performance.patches import diff_text, patch_of_record
 from gce.domain.performance.prompts import task_prompt
 from gce.domain.problems import Message
 from gce.domain.serialization import from_plain, to_plain
+from gce.domain.text import counted
 from gce.errors import DamagedStore, LowCoverage, one_line
 
 __all__ = ["judge", "judgements"]
@@ -51,7 +53,7 @@ def judge(run: Path, model: str, *, max_tokens: int) -> tuple[int, int]:
         missing = [each for each in asked if not _is_known(folder, name, each[0], each[2])]
         if not missing:
             return 0, 0
-        note(f"{name} reads {_patches(len(missing))}")
+        note(f"{name} reads {counted(len(missing), 'patch', 'es')}")
         loaded, failures, unread = load_model(model), [], 0
         for (item, _, digest), completion in _answered(loaded, missing, max_tokens):
             if completion.finish_reason in ("context", "error"):
@@ -64,7 +66,7 @@ def judge(run: Path, model: str, *, max_tokens: int) -> tuple[int, int]:
             folder.note("judged", item=item.key, judge=name, readable=found is not None)
         if failures:
             raise LowCoverage(
-                f"{name} did not reply to {len(failures)} of {_patches(len(missing))}, the first because "
+                f"{name} did not reply to {len(failures)} of {counted(len(missing), 'patch', 'es')}, the first because "
                 f"{one_line(failures[0])}; the same command asks again"
             )
         return len(missing), unread
@@ -94,8 +96,9 @@ def _answered(
 
 def _prompts(folder: RunFolder) -> Iterator[tuple[Item, Message]]:
     """Yield each measured attempt whose patch is not empty, with what is asked about it."""
+    subject_of = cache(partial(prepared_subject, folder.path))
     for row in rows_of(folder.path)[1]:
-        subject = prepared_subject(folder.path, row.item.task)
+        subject = subject_of(row.item.task)
         try:
             patch = patch_of_record(folder.patch(row.item.key), subject.base)
         except ValueError as error:
@@ -122,7 +125,3 @@ def _stored(folder: RunFolder, name: str, item: Item) -> Judged | None:
 def _digest(model: str, prompt: Message) -> str:
     """Return a digest of who is asked what: the names of two models may give one name of a judge."""
     return sha256(f"{model}\n{prompt.content}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _patches(count: int) -> str:
-    return f"{count:,} patch{'' if count == 1 else 'es'}"

@@ -6,7 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -28,30 +28,41 @@ class OtherProcessFailed(GceError):
     status = 3
 
 
-def in_another_process(words: Sequence[str], *, hash_seed: int, seconds: float, given: bytes = b"") -> bytes:
-    """Run `gce WORDS` with this PYTHONHASHSEED and return its standard output, whatever it found.
+def in_another_process(
+    words: Sequence[str],
+    *,
+    hash_seed: int,
+    seconds: float,
+    given: bytes = b"",
+    most_output: int = _MOST_OUTPUT,
+    statuses: Collection[int] = (0,),
+) -> bytes:
+    """Run `python -m WORDS` with this PYTHONHASHSEED and the modules that are found here; return its standard output.
 
     Args:
-        words: command and options.
+        words: module and arguments.
         hash_seed: from 0 to 4,294,967,295; 0 switches hash randomization off.
         seconds: wall-clock time after which it is ended.
         given: standard input.
+        most_output: maximum bytes of standard output.
+        statuses: exit statuses with which its output counts.
 
     Raises:
         OtherProcessFailed: it exceeded a limit, or ended with an error of its own.
     """
+    path = os.pathsep.join(entry for entry in sys.path if entry)
     ended = run_bounded(
-        [sys.executable, "-m", "gce.app.cli", *words, "--quiet"],
+        [sys.executable, "-m", *words],
         seconds=seconds,
         memory=_MEMORY,
-        most_output=_MOST_OUTPUT,
+        most_output=most_output,
         given=given,
-        environment={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        environment={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": path},
     )
-    if ended.exceeded or ended.status not in (0, 1, 2, 3) or (ended.status and not ended.output):
-        said = one_line(ended.complaint.decode("utf-8", "replace"))[-300:]
+    if ended.exceeded or ended.status not in statuses or (ended.status and not ended.output):
+        said = one_line(ended.complaint.decode("utf-8", "replace").strip().rpartition("\n")[2])[-300:]
         how = f"more than its limit of {ended.exceeded}" if ended.exceeded else f"exit status {ended.status}: {said}"
-        raise OtherProcessFailed(f"gce {words[0]} in another process: {how}")
+        raise OtherProcessFailed(f"another process with {' '.join(words[:2])}: {how}")
     return ended.output
 
 

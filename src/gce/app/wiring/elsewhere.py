@@ -7,23 +7,20 @@ process has this one's rights, as the verifier has here; only the last line of w
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
 
-from gce.adapters.system.bounded_commands import run_bounded
 from gce.app.terminal import put_json
+from gce.app.wiring.again import OtherProcessFailed, in_another_process
 from gce.app.wiring.tasks import find_task
 from gce.domain.completions import Completion
 from gce.domain.tasks import ProblemSource, Task
-from gce.errors import one_line
 from gce.testing.verifiers.bench import Elsewhere, scores
 
 __all__ = ["by_name", "judged"]
 
 SECONDS = 300.0
-MEMORY = 8 * 2**30
 MOST_OUTPUT = 2**26
 
 
@@ -36,22 +33,19 @@ def _in_new_process(
     task: str, asked: Sequence[tuple[str, str]], hash_seed: int
 ) -> Sequence[Sequence[tuple[str, float | None]]] | str:
     """See `Elsewhere`."""
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    ended = run_bounded(
-        [sys.executable, "-m", __name__, task],
-        seconds=SECONDS,
-        memory=MEMORY,
-        most_output=MOST_OUTPUT,
-        given=json.dumps(asked).encode("ascii"),
-        environment={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": path},
-    )
-    if ended.status or ended.exceeded:
-        last = ended.complaint.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        return f"it ended with status {ended.status}" + (f": {one_line(last, 150)}" if last else "")
+    try:
+        output = in_another_process(
+            [__name__, task],
+            hash_seed=hash_seed,
+            seconds=SECONDS,
+            given=json.dumps(asked).encode("ascii"),
+            most_output=MOST_OUTPUT,
+        )
+    except OtherProcessFailed as error:
+        return str(error)
     try:
         found = [
-            [(status, score) for status, score in each]
-            for each in json.loads(ended.output.strip().rpartition(b"\n")[2])
+            [(status, score) for status, score in each] for each in json.loads(output.strip().rpartition(b"\n")[2])
         ]
     except (ValueError, TypeError):
         found = []

@@ -162,7 +162,7 @@ def ratio(times: Sequence[float], others: Sequence[float]) -> Estimate:
 
 @cache
 def _ranks() -> dict[int, int]:
-    """Return the rank, counted from 1, of the difference that is the lower limit, by number of rounds at a look.
+    """Return the rank, counted from 1, of the difference that is the lower limit, by number of rounds measured.
 
     The number of d below the true median is a binomial random walk with probability 1/2, at most. The lower limit
     exceeds the median if that number is less than the rank.

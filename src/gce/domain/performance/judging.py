@@ -138,7 +138,8 @@ def agreement(rows: Sequence[tuple[Judgement, Comparison, bool]]) -> Agreement:
     """
     chances = [judged.speed_up for judged, _, _ in rows]
     tasks = [found.task for _, found, _ in rows]
-    codes = [sorted(set(tasks)).index(task) for task in tasks]
+    names = sorted(set(tasks))
+    codes = [names.index(task) for task in tasks]
     faster = [float(found.verdict in GAINS) for _, found, _ in rows]
     gains = [log(speedup(found)) for _, found, _ in rows]
     order = judge_preference(chances, faster, problem=codes) if rows else None

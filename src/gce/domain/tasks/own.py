@@ -25,7 +25,7 @@ from gce.domain.executions import Evidence
 from gce.domain.problems import Problem
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.extraction import Extract, Extraction, NoAnswer, extraction_of
-from gce.domain.tasks.parts import Audit, Policy, References, Teaching
+from gce.domain.tasks.parts import Audit, Policy, References, Teaching, always
 from gce.domain.tasks.questions import ONE_TIER, Question, list_of, question_of, shown, tier_of
 from gce.domain.tasks.source import ProblemSource
 from gce.domain.tasks.task import Batched, Draw, Listed, Task, TaskTier, verifier_failed
@@ -299,17 +299,17 @@ class _Judge:
         policies: dict[str, Policy] = {
             "repeats the prompt": lambda problem, _rng: write(" ".join(problem.prompt[-1].content.split())),
             "copies an expression": lambda problem, _rng: _expression(problem.prompt[-1].content, write),
-            "empty answer": lambda _problem, _rng: write(""),
-            "generic answer": lambda _problem, _rng: write(GENERIC),
+            "empty answer": always(write("")),
+            "generic answer": always(write(GENERIC)),
         }
         if counts:
             common, all_at_once = counts.most_common(1)[0][0], ", ".join(_candidates({*counts, *listed}))
-            policies["most common answer"] = lambda _problem, _rng: write(common)
-            policies["all answers at once"] = lambda _problem, _rng: write(all_at_once)
-            policies |= {name: _always(write(text)) for name, text in _ranges({*counts, *listed}).items()}
+            policies["most common answer"] = always(write(common))
+            policies["all answers at once"] = always(write(all_at_once))
+            policies |= {name: always(write(text)) for name, text in _ranges({*counts, *listed}).items()}
         fixed = self._best_fixed([each.instance for each in training], counts)
         if fixed is not None:
-            policies["best fixed answer"] = lambda _problem, _rng: write(fixed)
+            policies["best fixed answer"] = always(write(fixed))
         return policies
 
     def _best_fixed(self, questions: Sequence[Question], counts: Mapping[str, int]) -> str | None:
@@ -341,10 +341,6 @@ def _candidates(answers: Collection[str]) -> list[str]:
         if numbers[-1] - numbers[0] < MOST_LISTED:
             return [str(number) for number in range(numbers[0], numbers[-1] + 1)]
     return sorted(answers)[:MOST_LISTED]
-
-
-def _always(text: str) -> Policy:
-    return lambda _problem, _rng: text
 
 
 def _ranges(answers: Collection[str]) -> Mapping[str, str]:

@@ -12,10 +12,15 @@ from gce.domain.problems import Problem
 from gce.domain.timelines import Chart
 from gce.domain.verdicts import Step, Verdict
 
-__all__ = ["Audit", "Beliefs", "Policy", "References", "Relation", "Teaching"]
+__all__ = ["Audit", "Beliefs", "Policy", "References", "Relation", "Teaching", "always"]
 
 Policy = Callable[[Problem, random.Random], str | None]
 """A policy that answers without a model: returns the response's text, or None if it does not apply to the problem."""
+
+
+def always(text: str) -> Policy:
+    """Return the policy that gives this response to every problem."""
+    return lambda _problem, _rng: text
 
 
 def _no_steps(_problem: Problem, _text: str) -> tuple[Step, ...]:

@@ -17,7 +17,7 @@ from gce.domain.completions import Completion
 from gce.domain.outcomes import mean_reward
 from gce.domain.problems import Problem
 from gce.domain.randomness import python_generator
-from gce.domain.tasks.parts import Policy
+from gce.domain.tasks.parts import Policy, always
 from gce.domain.tasks.task import without_thinking
 from gce.domain.text import mentions
 from gce.testing.verifiers.bench import Bench, beyond_chance, clipped
@@ -71,7 +71,7 @@ def _baselines(bench: Bench, tier: str) -> None:
     ]
     policies, fixed = dict(bench.prompt_blind), {"most common answer", "best fixed answer"}
     for text, _ in Counter(training).most_common(COMMON):
-        policies[f"always {clipped(text)}"] = _always(text)
+        policies[f"always {clipped(text)}"] = always(text)
         fixed.add(f"always {clipped(text)}")
     problems = [problem for problem in bench.more if problem.tier == tier]
     for score in score_policies(bench.task, judge, policies, problems):
@@ -109,10 +109,6 @@ def _is_earned(bench: Bench, problem: Problem, text: str) -> bool:
     if opinion is not None:
         return opinion
     return bool(own) and text.strip().casefold() == bench.task.audit.write(own).strip().casefold()
-
-
-def _always(text: str) -> Policy:
-    return lambda _problem, _rng: text
 
 
 def _partial_credit(bench: Bench, policy: str, mean: float, n: int, tier: str, limit: float) -> None:

@@ -18,7 +18,7 @@ from attrs import evolve, field, frozen
 from gce.domain.measurements import Interval
 from gce.domain.statistics import interval
 from gce.domain.tasks.task import Task
-from gce.domain.text import printable
+from gce.domain.text import counted, printable
 from gce.ports.runner import Runner
 from gce.testing.verifiers.attacks import checks_of
 from gce.testing.verifiers.bench import SHOWN, Accepts, Bench, Elsewhere, Finding, Hopeless, alarm_clock, clipped
@@ -68,7 +68,7 @@ class TaskReport:
 
     def __repr__(self) -> str:
         count = sum(self.found.values())
-        return f"<check of {self.task}/{self.preset}: {'ok' if self.ok else f'{count:,} finding' + 's' * (count > 1)}>"
+        return f"<check of {self.task}/{self.preset}: {'ok' if self.ok else counted(count, 'finding')}>"
 
     def __str__(self) -> str:
         """What was found, the counts as a table, the findings, the gravest first, and what was not checked."""
@@ -76,7 +76,7 @@ class TaskReport:
         levels = ", ".join(f"{count:,} {level}" for level, count in self.severities.items())
         lines = [
             f"{self.task}/{self.preset}: {self.problems} problems, {self.seconds:.1f} s of computing",
-            f"{found:,} finding{'s' * (found > 1)}: {levels}" if found else "nothing was found",
+            f"{counted(found, 'finding')}: {levels}" if found else "nothing was found",
             f"  {'check':<12}{'tried':>9}{'found':>7}",
         ]
         for name in dict.fromkeys((*self.tried, *self.found)):

@@ -19,7 +19,7 @@ from gce.domain.outcomes import mean_reward
 from gce.domain.problems import Problem
 from gce.domain.statistics import mean_over_tiers
 from gce.domain.tasks.own import answer_of
-from gce.domain.tasks.parts import Policy
+from gce.domain.tasks.parts import Policy, always
 from gce.domain.tasks.task import without_thinking
 from gce.domain.text import mentions
 from gce.testing.verifiers.bench import TRIED_ON, Bench, clipped
@@ -124,11 +124,7 @@ def _panel(bench: Bench, tier: str, training: Sequence[Problem]) -> Mapping[str,
     if bench.own:
         known = Counter(filter(None, (answer_of(problem.instance) for problem in bench.training)))
         texts += [write(answer) for answer, _ in known.most_common(COMMON)]
-    return dict(bench.prompt_blind) | {f"always {clipped(text)}": _always(text) for text in texts}
-
-
-def _always(text: str) -> Policy:
-    return lambda _problem, _rng: text
+    return dict(bench.prompt_blind) | {f"always {clipped(text)}": always(text) for text in texts}
 
 
 def _answers(bench: Bench, name: str, policy: Policy, problems: Sequence[Problem]) -> list[Answer]:

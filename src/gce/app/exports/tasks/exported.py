@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from string import Template
 from typing import Any
@@ -98,14 +99,18 @@ Exporter = Callable[[TaskExport], Mapping[str, str]]
 
 def templates(framework: str, values: Mapping[str, str]) -> dict[str, str]:
     """The framework's template files with these values in them, by name; `NAME.txt` becomes `NAME`."""
+    return {name.substitute(values): text.substitute(values) for name, text in _templates(framework)}
+
+
+@cache
+def _templates(framework: str) -> list[tuple[Template, Template]]:
+    """Names and texts."""
     folder = resources.files("gce") / "data" / "task_exports" / framework
-    return {
-        Template(each.name.removesuffix(".txt")).substitute(values): Template(
-            each.read_text(encoding="utf-8")
-        ).substitute(values)
+    return [
+        (Template(each.name.removesuffix(".txt")), Template(each.read_text(encoding="utf-8")))
         for each in sorted(folder.iterdir(), key=lambda each: each.name)
         if each.name.endswith(".txt")
-    }
+    ]
 
 
 def _lines(rows: Sequence[Mapping[str, Any]], *, messages: bool) -> str:
