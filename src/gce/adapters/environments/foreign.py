@@ -215,9 +215,12 @@ def _made(
 
 
 def way_to_write(accepted: Callable[[str, int], bool], count: int) -> str:
-    """The first of `WAYS` that a scorer accepts of the known answers of the first problems; for use in a worker."""
+    """The first of `WAYS` that a scorer accepts of the known answers of the first problems; for use in a worker.
+
+    What `accepted` raises, as for a task that cannot be served, is raised.
+    """
     tried = range(min(TRIED, count))
-    return accepted_form(lambda way: all(accepted(way, place) for place in tried)) or WAYS[0]
+    return next((way for way in WAYS if all(accepted(way, place) for place in tried)), WAYS[0])
 
 
 def accepted_form(accepted: Callable[[str], bool]) -> str | None:
