@@ -59,7 +59,7 @@ td { font-variant-numeric: tabular-nums } td:last-child { overflow-wrap: anywher
 @media (min-width: 75rem) { body { display: grid; grid-template-columns: 12rem minmax(0, 1fr); gap: 0 2.5rem }
   h1 { grid-column: 1 / -1 } nav { flex-direction: column; flex-wrap: nowrap; position: sticky; top: 0;
   padding-top: 2rem; align-self: start; max-height: 100vh; overflow-y: auto }
-  .both { display: grid; grid-template-columns: fit-content(64%) minmax(0, 1fr) }
+  .both { gap: .8rem 1.5rem } .both .tables { flex-flow: column } .both .figures { flex-basis: 24rem }
   .both .measured span { display: block } .both .tables :is(th, td) { padding: .2rem .4rem } }
 @media (max-width: 75rem) { table { font-size: .84rem } th, td { padding: .2rem .35rem } }
 @media (max-width: 40rem) { body { padding: .6rem; font-size: 15px }
