@@ -217,10 +217,14 @@ def _made(
 def way_to_write(accepted: Callable[[str, int], bool], count: int) -> str:
     """The first of `WAYS` that a scorer accepts of the known answers of the first problems; for use in a worker.
 
-    What `accepted` raises, as for a task that cannot be served, is raised.
+    Raises what `accepted` raises of the plain form where it accepts none, as for a task that cannot be served.
     """
     tried = range(min(TRIED, count))
-    return next((way for way in WAYS if all(accepted(way, place) for place in tried)), WAYS[0])
+    found = accepted_form(lambda way: all(accepted(way, place) for place in tried))
+    if found is None:
+        for place in tried:
+            accepted(WAYS[0], place)
+    return found or WAYS[0]
 
 
 def accepted_form(accepted: Callable[[str], bool]) -> str | None:
