@@ -242,6 +242,54 @@ def test_partial_credit_of_a_fixed_text_is_found() -> None:
     assert audited.plain["above_limit"][0]["reward"]["total"] == pytest.approx(9.0)
 
 
+ANAGRAMS = [
+    {"prompt": f"Unscramble the letters {word[::-1]} and answer with one word.", "answer": word}
+    for word in (
+        CITIES + " Oslo Rome Prague Riga Tallinn Vilnius Zagreb Skopje Bern Minsk Paphos Porto Seville Nice"
+    ).split()
+]
+
+
+def same_letters(answer: str, problem: Row) -> float:
+    return 1.0 if exact(answer, problem) else 0.7 * (sorted(answer) == sorted(own(problem)))
+
+
+def test_copying_a_part_of_the_prompt_is_found() -> None:
+    """The letters stand in the middle of the prompt, and earn 0.7 on each of seven test questions."""
+    task = gce.task(ANAGRAMS, same_letters, name="anagrams")
+    report, audited = checked(task), gce.audit(task, progress=False)
+    (finding,) = report.findings
+    assert finding.message.startswith("best copied part of the prompt gets a mean reward of 0.70 on 7 problems of all")
+    assert finding.severity == "critical" and sorted(finding.response) == sorted(finding.known) != []
+    assert report.floor is not None and report.floor.unearned == pytest.approx(0.7)
+    assert "mean reward above the limit of 0.25: best copied part of the prompt on all, 0.70" in str(audited)
+
+
+@pytest.mark.parametrize(("pays", "found"), [(0.5, True), (0.2, False)])
+def test_equal_partial_rewards_on_few_problems_are_found(pays: float, found: bool) -> None:
+    """Seven rewards of 0.5: the interval alone, 0.20 to 0.80, would not tell it from the limit of 0.25."""
+    rows = [{"prompt": f"Capital number {n}?", "answer": city} for n, city in enumerate(CITIES.split() * 2)]
+    report = checked(gce.task(rows, lambda a, p: 1.0 if exact(a, p) else pays * (len(a) > 20), name="long"))
+    assert report.ok is not found
+    assert "note: rewards are partial: in every check but blind and floor, an answer is right from 1 on" in str(report)
+
+
+def test_nothing_was_found_is_not_all_that_is_said_above_a_high_floor() -> None:
+    report = checked(gce.task(SUMS[:28], exact, name="exact"))
+    assert report.ok and "\nnothing was found\n" in str(report) and "rewards are partial" not in str(report)
+    assert report.floor is not None
+    high = evolve(report, floor=evolve(report.floor, gameability_gap=0.3))
+    assert "\nno check found anything, but 0.30 is paid without solving anything" in str(high)
+
+
+def test_characters_in_any_order_are_not_called_evaluated() -> None:
+    def letters(answer: str, problem: Row) -> bool:
+        return sorted(re.sub("[^a-z]", "", answer.lower())) == sorted(own(problem).lower())
+
+    report = checked(gce.task(ANAGRAMS, letters, name="letters"))
+    assert {each.kind for each in report.findings if each.check == "types"} == {"characters"}
+
+
 def test_the_command_line_exits_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"leaky_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(

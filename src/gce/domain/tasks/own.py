@@ -23,6 +23,7 @@ from attrs import frozen
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence
 from gce.domain.problems import Problem
+from gce.domain.tasks.copying import Copy, copying_rules
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.extraction import Extract, Extraction, NoAnswer, extraction_of
 from gce.domain.tasks.parts import Audit, Policy, References, Teaching, always
@@ -31,7 +32,7 @@ from gce.domain.tasks.source import ProblemSource
 from gce.domain.tasks.task import Batched, Draw, Listed, Task, TaskTier, verifier_failed
 from gce.domain.verdicts import Status, Verdict, Violation
 
-__all__ = ["GENERIC", "DrawRow", "RewardFunction", "Rewards", "Rows", "answer_of", "own_task"]
+__all__ = ["COPIED", "GENERIC", "DrawRow", "RewardFunction", "Rewards", "Rows", "answer_of", "own_task"]
 
 RewardFunction = Callable[[str, Mapping[str, Any]], Any]
 """(answer, row of the question) -> bool, number in the declared range, `Verdict` or list of them."""
@@ -54,7 +55,10 @@ MOST_LIMIT = 0.9
 MARGIN = 0.1
 """What a prompt-blind baseline may be right above the rate of the most common answer."""
 FIXED_TRIED = 12
-"""Fixed answers of which the prompt-blind baseline "best fixed answer" takes the best, and questions to try them on."""
+"""Fixed answers of which the prompt-blind baseline "best fixed answer" takes the best, and questions to try them on, as
+the copied parts of `COPIED`."""
+COPIED = "best copied part of the prompt"
+"""The prompt-blind baseline that copies; where a problem has several right answers, what it copies may be one."""
 ESTIMATED_ON = 40
 """Drawn questions of each tier that the rate of the most common answer is estimated on."""
 _WHOLE = re.compile("-?[0-9]{1,9}")
@@ -293,12 +297,14 @@ class _Judge:
     def prompt_blind(self, listed: Collection[str], training: Sequence[Problem]) -> Mapping[str, Policy]:
         """Answers that ignore the question or solve nothing: what it says, nothing, what fits any, the most common.
 
+        The best copied part of the prompt and the best fixed answer are chosen on training questions.
+
         `listed` are the answers of all questions of a list.
         """
         write, counts = self.extraction.write, _answers(each.instance for each in training)
         policies: dict[str, Policy] = {
-            "repeats the prompt": lambda problem, _rng: write(" ".join(problem.prompt[-1].content.split())),
-            "copies an expression": lambda problem, _rng: _expression(problem.prompt[-1].content, write),
+            "repeats the prompt": lambda problem, _rng: write(" ".join(_said(problem).split())),
+            "copies an expression": lambda problem, _rng: _expression(_said(problem), write),
             "empty answer": always(write("")),
             "generic answer": always(write(GENERIC)),
         }
@@ -307,10 +313,28 @@ class _Judge:
             policies["most common answer"] = always(write(common))
             policies["all answers at once"] = always(write(all_at_once))
             policies |= {name: always(write(text)) for name, text in _ranges({*counts, *listed}).items()}
+        if (copy := self._best_copy(training)) is not None:
+            policies[COPIED] = lambda problem, _rng: _written(copy(_said(problem)), write)
         fixed = self._best_fixed([each.instance for each in training], counts)
         if fixed is not None:
             policies["best fixed answer"] = always(write(fixed))
         return policies
+
+    def _best_copy(self, training: Sequence[Problem]) -> Copy | None:
+        """The part of a prompt with the highest mean reward on some of the training problems.
+
+        None where no part earns anything, or where the reward varies.
+        """
+        if not training or not self.deterministic:
+            return None
+        tried = _spread(training)
+        reward_of = cache(lambda part, place: self._reward_of(part, tried[place].instance))  # Rules often agree.
+        earned = {
+            rule: math.fsum(reward_of(rule(_said(problem)), place) for place, problem in enumerate(tried))
+            for rule in copying_rules([_said(problem) for problem in training]).values()
+        }
+        best = max(earned, key=lambda rule: earned[rule])
+        return best if earned[best] else None
 
     def _best_fixed(self, questions: Sequence[Question], counts: Mapping[str, int]) -> str | None:
         """The fixed answer with the highest mean reward on some of the questions, of answers to others and `NONSENSE`.
@@ -327,11 +351,22 @@ class _Judge:
         return max(rewards, key=lambda each: math.fsum(rewards[each]))
 
     def _reward_of(self, answer: str, question: Question) -> float:
-        """In [0, 1]; 0 where the reward raises."""
+        """In [0, 1]; 0 where no response has this answer, or the reward raises."""
+        if not self._reaches(answer):
+            return 0.0
         try:
             return _lowest_score(self.verdicts(self.reward(answer, MappingProxyType(question.row)))) or 0.0
         except Exception:  # It is the user's; `verify` says what it raised.
             return 0.0
+
+
+def _said(problem: Problem) -> str:
+    """What the last message of a prompt says."""
+    return problem.prompt[-1].content
+
+
+def _written(part: str, write: Callable[[str], str]) -> str | None:
+    return write(part) if part else None
 
 
 def _candidates(answers: Collection[str]) -> list[str]:
@@ -399,8 +434,7 @@ def _limit(questions: Sequence[Question]) -> float:
 
 def _expression(text: str, write: Callable[[str], str]) -> str | None:
     """The longest arithmetic expression in a text, as an answer; None where there is none."""
-    longest = max((found[0].strip() for found in _EXPRESSION.finditer(text)), key=len, default="")
-    return write(longest) if longest else None
+    return _written(max((found[0].strip() for found in _EXPRESSION.finditer(text)), key=len, default=""), write)
 
 
 def answer_of(question: Question) -> str:

@@ -201,6 +201,8 @@ class Bench:
     tried: Counter[str] = field(factory=Counter)
     rewarded: dict[str, dict[str, None]] = field(factory=dict)
     """By tier, hostile texts that earned something on some problem."""
+    partial: bool = False
+    """Whether some reward was neither 0 nor 1."""
     floors: list[Any] = field(factory=list)
     """`TierFloor` of each tier that was measured."""
     not_checked: list[str] = field(factory=list)
@@ -410,7 +412,9 @@ class Bench:
 
     def answer(self, problem: Problem, text: str, verdicts: tuple[Verdict, ...]) -> Answer:
         """Return the response with the reward for these verdicts."""
-        return answered_by(self.task, problem, Completion(problem.key, text, "stop", policy="check"), verdicts)
+        found = answered_by(self.task, problem, Completion(problem.key, text, "stop", policy="check"), verdicts)
+        self.partial |= found.reward not in (None, 0.0, 1.0)
+        return found
 
     def passes_wrongly(self, problem: Problem, text: str) -> bool:
         """True if the verifier admits the response and the independent judge does not."""

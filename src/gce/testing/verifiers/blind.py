@@ -17,6 +17,7 @@ from gce.domain.completions import Completion
 from gce.domain.outcomes import mean_reward
 from gce.domain.problems import Problem
 from gce.domain.randomness import python_generator
+from gce.domain.tasks.own import COPIED
 from gce.domain.tasks.parts import Policy, always
 from gce.domain.tasks.task import without_thinking
 from gce.domain.text import mentions
@@ -31,6 +32,8 @@ NEARLY_ALL = 0.9
 """Share of problems above which a fixed answer is no right one, though problems may have several."""
 UNKNOWN = 0.5
 """The same where answers are unknown, so that a constant may mean the more common of two."""
+EQUAL = 5
+"""Problems from which on equal partial rewards are no coincidence."""
 SHRUNK_ON = 5
 """Problems on all of which a smaller constant has to be right."""
 COMMON = 20
@@ -81,26 +84,47 @@ def _baselines(bench: Bench, tier: str) -> None:
             responses = _right_responses(bench, policies[score.policy], problems)
             wrong = [each for each in responses if not _is_earned(bench, *each)]
             said = f"{score.policy}: {share}"
-            is_unsure = score.policy in fixed and not bench.unique and bench.accepts is None
+            is_unsure = score.policy in {*fixed, COPIED} and not bench.unique and bench.accepts is None
             if wrong and (not is_unsure or score.share.value >= NEARLY_ALL):
-                bench.find("blind", "passes", said, *min(wrong, key=lambda each: len(each[1])))
+                kind = "copied" if score.policy == COPIED else "passes"
+                bench.find("blind", kind, said, *min(wrong, key=lambda each: len(each[1])))
             elif responses:
                 bench.note("blind", "passes", f"{said}; it may be right there", *responses[0], "doubtful")
-        elif score.reward.graded and score.reward.low > limit:
-            if score.policy in fixed and score.reward.value < NEARLY_ALL:
-                said = (
-                    f"{score.policy} gets a mean reward of {score.reward.value:.2f} on {tier}; it may be right in part"
-                )
+        elif score.reward.graded and score.reward.value > limit:
+            paid = _answers(bench, policies[score.policy], problems)
+            mean = score.reward.value
+            if _is_equal(bench, paid):
+                _partial_credit(bench, score.policy, paid, tier, limit)
+            elif score.reward.low <= limit:
+                continue
+            elif score.policy in fixed and mean < NEARLY_ALL:
+                said = f"{score.policy} gets a mean reward of {mean:.2f} on {tier}; it may be right in part"
                 bench.note("blind", "partial credit", said, problems[0], "", "doubtful")
             else:
-                _partial_credit(bench, score.policy, score.reward.value, score.reward.n, tier, limit)
+                _partial_credit(bench, score.policy, paid, tier, limit)
+
+
+def _answers(bench: Bench, policy: Policy, problems: Sequence[Problem]) -> list[Answer]:
+    """The answers of a policy to the problems that it applies to."""
+    texts = [(problem, policy(problem, python_generator(0, "policy", "", problem.key))) for problem in problems]
+    asked = [(problem, without_thinking(text)) for problem, text in texts if text is not None]
+    return [bench.answer(problem, text, bench.verdicts(problem, text)) for problem, text in asked]
 
 
 def _right_responses(bench: Bench, policy: Policy, problems: Sequence[Problem]) -> list[tuple[Problem, str]]:
     """The responses of a policy that are right, with their problems."""
-    texts = [(problem, policy(problem, python_generator(0, "policy", "", problem.key))) for problem in problems]
-    asked = [(problem, without_thinking(text)) for problem, text in texts if text is not None]
-    return [(problem, text) for problem, text in asked if bench.is_right(problem, text)]
+    answers = _answers(bench, policy, problems)
+    return [(answer.problem, answer.completion.text) for answer in answers if answer.right and not answer.failed]
+
+
+def _is_equal(bench: Bench, answers: Sequence[Answer]) -> bool:
+    """Whether all of at least `EQUAL` problems, not all with one known answer, give the same reward to what they get.
+
+    Such a reward depends on nothing that a problem asks, so that few problems show it.
+    """
+    rewards = [answer.reward for answer in answers if answer.reward is not None]
+    known = {bench.known_answer(answer.problem) for answer in answers}
+    return len(rewards) >= EQUAL and len({*rewards}) == 1 and (len(known) > 1 or known == {""})
 
 
 def _is_earned(bench: Bench, problem: Problem, text: str) -> bool:
@@ -111,9 +135,12 @@ def _is_earned(bench: Bench, problem: Problem, text: str) -> bool:
     return bool(own) and text.strip().casefold() == bench.task.audit.write(own).strip().casefold()
 
 
-def _partial_credit(bench: Bench, policy: str, mean: float, n: int, tier: str, limit: float) -> None:
-    gets = f"gets a mean reward of {mean:.2f} on {n} problems of {tier} without solving them"
-    bench.find("blind", "partial credit", f"{policy} {gets}, the limit is {limit:.2f}")
+def _partial_credit(bench: Bench, policy: str, answers: Sequence[Answer], tier: str, limit: float) -> None:
+    reward = mean_reward([answer.reward for answer in answers])
+    gets = f"gets a mean reward of {reward.value:.2f} on {reward.n} problems of {tier} without solving them"
+    shown = max(answers, key=lambda answer: answer.reward or 0.0)
+    said = f"{policy} {gets}, the limit is {limit:.2f}"
+    bench.find("blind", "partial credit", said, shown.problem, shown.completion.text)
 
 
 def _constants(bench: Bench, tier: str) -> None:
@@ -136,12 +163,12 @@ def _constants(bench: Bench, tier: str) -> None:
             passing.append((right, f"{said}; chance explains {100 * chance:.0f} %", shown[:SHRUNK_ON], text))
             continue
         reward = mean_reward([answer.reward for answer in answers])
-        if reward.graded and reward.low > limit:
-            paid.append((reward.value, reward.n, text))
+        if reward.graded and (reward.low > limit or (reward.value > limit and _is_equal(bench, answers))):
+            paid.append((reward.value, text, answers))
     for _, said, shown, text in sorted(passing, key=lambda each: -each[0]):
         bench.find("blind", "constant", said, shown[0], text, still=partial(_right_on_all, bench, shown))
-    for mean, n, text in sorted(paid, key=lambda each: -each[0]):
-        _partial_credit(bench, f"always {clipped(text)}", mean, n, tier, limit)
+    for _, text, answers in sorted(paid, key=lambda each: -each[0]):
+        _partial_credit(bench, f"always {clipped(text)}", answers, tier, limit)
 
 
 def _right_on_all(bench: Bench, problems: Sequence[Problem], text: str) -> bool:

@@ -17,6 +17,7 @@ from attrs import evolve, field, frozen
 
 from gce.domain.measurements import Interval
 from gce.domain.statistics import interval
+from gce.domain.tasks.own import LEAST_LIMIT
 from gce.domain.tasks.task import Task
 from gce.domain.text import counted, printable
 from gce.ports.runner import Runner
@@ -60,6 +61,8 @@ class TaskReport:
     """What is no finding: formats that are refused, and answers that are right and probably should not be."""
     floor: Floor | None = None
     """What is earned without solving anything; None where no tier has both training and test problems."""
+    admit_at: float | None = None
+    """The reward from which on an answer counts as right, where some reward was partial; else None."""
 
     @property
     def ok(self) -> bool:
@@ -76,7 +79,7 @@ class TaskReport:
         levels = ", ".join(f"{count:,} {level}" for level, count in self.severities.items())
         lines = [
             f"{self.task}/{self.preset}: {self.problems} problems, {self.seconds:.1f} s of computing",
-            f"{counted(found, 'finding')}: {levels}" if found else "nothing was found",
+            f"{counted(found, 'finding')}: {levels}" if found else self._nothing(),
             f"  {'check':<12}{'tried':>9}{'found':>7}",
         ]
         for name in dict.fromkeys((*self.tried, *self.found)):
@@ -88,6 +91,16 @@ class TaskReport:
         ]
         lines += [f"not checked: {reason}" for reason in self.not_checked]
         return "\n".join(map(printable, lines))
+
+    def _nothing(self) -> str:
+        """What a check without findings says: not all is well where an attack earns much."""
+        unearned = None if self.floor is None else self.floor.unearned
+        if unearned is None or unearned <= LEAST_LIMIT:
+            return "nothing was found"
+        return (
+            f"no check found anything, but {unearned:.2f} is paid without solving anything (adversarial floor, below): "
+            "look at what earns it, or check on more problems"
+        )
 
     def _findings(self) -> Iterator[str]:
         said = ""
@@ -129,6 +142,11 @@ class TaskReport:
         refused = [note.kind for note in self.notes if note.severity == "note"]
         if refused:
             yield f"note: refused, as a verifier may that asks for one format: {', '.join(refused)}"
+        if self.admit_at is not None:
+            yield (
+                "note: rewards are partial: in every check but blind and floor, an answer is right from "
+                f"{self.admit_at:g} on, and what less is paid for is not looked at"
+            )
 
     def _repr_html_(self) -> str:
         return f'<pre style="font-family: monospace">{escape(str(self))}</pre>'
@@ -220,4 +238,5 @@ def check_task(
         {level: levels[level] for level in SEVERITIES if levels[level]},
         tuple(bench.notes),
         floor_of(bench.floors),
+        task.admit_at if bench.partial else None,
     )

@@ -65,6 +65,11 @@ class Floor:
     gameability_gap: float | None
     """Mean unearned reward of the best attack by unearned reward; None where nothing tells what is right."""
 
+    @property
+    def unearned(self) -> float:
+        """What is paid for nothing: the gameability gap, or where nothing tells what is right, the floor."""
+        return self.adversarial_floor if self.gameability_gap is None else self.gameability_gap
+
 
 def floor(bench: Bench, advance: Callable[[], None]) -> None:
     """Measure the adversarial floor in each tier that has training and test problems."""

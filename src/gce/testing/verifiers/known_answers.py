@@ -127,7 +127,10 @@ def _core(answer: str) -> object:
 
 
 def types(bench: Bench, advance: Callable[[], None]) -> None:
-    """Check that code which evaluates to an own answer is wrong, and that truth values are no numbers."""
+    """Check that code which evaluates to an own answer is wrong, and that truth values are no numbers.
+
+    Where the same characters in another order are right, too, nothing was evaluated: order or signs are ignored.
+    """
     known = list(_known(bench))
     numeric = any(own.lstrip("-").isdigit() and own not in _TRUTHS for _, own in known)
     for problem, own in known:
@@ -137,6 +140,10 @@ def types(bench: Bench, advance: Callable[[], None]) -> None:
             bench.tried["types"] += 1
             response = bench.task.audit.write(text)
             if bench.passes_wrongly(problem, response):
-                bench.find("types", kind, f"{clipped(text)} is right for {clipped(own)}", problem, response)
+                no_code = bench.task.audit.write(text[::-1])
+                if kind == "evaluated" and bench.passes_wrongly(problem, no_code):
+                    kind, response = "characters", no_code
+                said = f"{clipped(response)} is right for {clipped(own)}"
+                bench.find("types", kind, said, problem, response)
     for _ in bench.problems:
         advance()

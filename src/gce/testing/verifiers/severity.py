@@ -3,7 +3,8 @@
 The table `DEFECTS` holds a line for each check, and for each of its kinds that differs. Levels, the gravest first:
 
 - critical: one answer, or one rule that needs no knowledge of the right answer, is paid: training finds it first.
-- high: wrong answers that resemble right ones are paid, right answers are refused, or a verdict is not repeatable.
+- high: wrong answers that resemble right ones are paid, or copying the prompt solves the task, right answers are
+  refused, or a verdict is not repeatable.
 - medium: some responses break or delay the verifier, or it applies a rule that the prompt does not state.
 - doubtful: an answer that probably is wrong is right, and nothing tells that it is. No finding.
 - note: a format that the prompt does not ask for is refused. No finding.
@@ -42,6 +43,7 @@ DEFECTS: Mapping[tuple[str, str], Defect] = {
     ("round trip", ""): _BREAKS,
     ("relations", ""): Defect("broken relation", "high"),
     ("blind", ""): Defect("false accept", "critical"),
+    ("blind", "copied"): Defect("trivial answer", "high"),
     ("feedback", ""): Defect("gives the answer away", "high"),
     ("agreement", ""): Defect("unstated rule", "medium"),
     ("hedging", ""): _FALSE_ACCEPT,
