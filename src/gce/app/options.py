@@ -61,6 +61,7 @@ __all__ = [
     "TOKENS",
     "TOKENS_IN_ALL",
     "UPDATES",
+    "WEIGHTS",
     "ByName",
     "Choice",
     "ChoiceOrOwn",
@@ -72,6 +73,7 @@ __all__ = [
     "Number",
     "PathName",
     "Switch",
+    "Weights",
     "choices",
     "nearest",
     "refusal",
@@ -417,6 +419,20 @@ class ByName:
         return all(NAME.takes(name) and self.item.takes(each) for name, each in value.items())
 
 
+@frozen
+class Weights(ByName):
+    """Numbers by name, written as NAME=VALUE,NAME; a name alone has the value 1."""
+
+    @property
+    def expected(self) -> str:
+        """See `Kind`."""
+        return f"names, each with or without =WEIGHT, {self.item.expected}"
+
+    def __call__(self, text: str) -> dict[str, Any]:
+        """See `Kind`."""
+        return super().__call__(",".join(each if "=" in each else f"{each}=1" for each in text.split(",")))
+
+
 # The bounds of all options and settings. They are generous: what lies beyond them cannot end, or means something else.
 
 NAME = Name()
@@ -486,6 +502,7 @@ LEARNING_RATE = Number(1e-12, 1e6, above=True)
 DECIMAL = Number(0.0, 1e9, above=True)
 """Factors and limits that must not be 0."""
 DECIMAL_FROM_0 = Number(0.0, 1e9)
+WEIGHTS = Weights(DECIMAL)
 SECONDS = Number(0.0, 86_400.0, above=True)
 """A day: sockets take no more than some ten thousand days."""
 LENGTH_OF_RUN = Number(0.0, 527_040.0, above=True)

@@ -13,7 +13,7 @@ from gce.domain.outcomes import outcome
 from gce.domain.problems import Problem
 from gce.domain.tasks.reward import Scored
 from gce.domain.tasks.task import Task
-from gce.domain.verdicts import Status, Verdict, Violation
+from gce.domain.verdicts import Status, Verdict, Violation, deciding
 
 __all__ = ["Answer", "Reading", "answered_by"]
 
@@ -73,7 +73,8 @@ class Answer:
         """Why the answer failed, in one sentence; empty if it did not fail."""
         if not self.failed:
             return ""
-        said = [violation.message for each in self.verdicts if each.status == "failed" for violation in each.violations]
+        own = deciding(self.verdicts)
+        said = [violation.message for each in own if each.status == "failed" for violation in each.violations]
         return self.completion.error or "; ".join(said) or "no reason was given"
 
 
@@ -81,12 +82,14 @@ def answered_by(task: Task, problem: Problem, completion: Completion, verdicts: 
     """Return the answer with its reward.
 
     A reward or score that is not finite, is out of range or cannot be computed makes the answer `failed`; an additional
-    verdict gives the reason. If judging has already failed, the task's reward is not computed.
+    verdict gives the reason. If judging has already failed, the task's reward is not computed. Scores beside the task's
+    own verdicts are kept, and change nothing.
     """
-    if completion.finish_reason == "error" or any(verdict.status == "failed" for verdict in verdicts):
+    own = deciding(verdicts)
+    if completion.finish_reason == "error" or any(verdict.status == "failed" for verdict in own):
         return Answer(problem, completion, tuple(verdicts), None, False)
     try:
-        reward, score = _reward_of(task, verdicts)
+        reward, score = _reward_of(task, own)
     except Exception as error:  # A task's reward may be third-party code and may raise anything.
         said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         failed = Verdict("failed", None, task.name, "", {}, (Violation("reward", f"the task's reward: {said}"),))

@@ -18,14 +18,14 @@ from attrs import evolve
 from gce.domain.completions import Completion
 from gce.domain.measurements import Interval, MeanReward
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS, interval, mean_of_problems
-from gce.domain.verdicts import Status, Verdict
+from gce.domain.verdicts import Status, Verdict, deciding
 
 __all__ = ["coverage", "mean_reward", "outcome", "rate"]
 
 
 def outcome(completion: Completion, verdicts: Iterable[Verdict], *, right: bool) -> Status:
     """Return the outcome of an answer; `right` says whether its reward reaches the task's `admit_at`."""
-    statuses = {verdict.status for verdict in verdicts}
+    statuses = {verdict.status for verdict in deciding(verdicts)}
     if completion.finish_reason == "error" or "failed" in statuses:
         return "failed"
     if right:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 from attrs import field, frozen, validators
 
-__all__ = ["Status", "Step", "Verdict", "Violation"]
+from gce.domain.serialization import OMIT_DEFAULT
+
+__all__ = ["Status", "Step", "Verdict", "Violation", "deciding"]
 
 
 Status = Literal["right", "wrong", "unreadable", "failed"]
@@ -43,11 +45,19 @@ class Verdict:
     version: str
     measures: Mapping[str, float] = field(factory=dict)
     violations: tuple[Violation, ...] = ()
+    beside: bool = field(default=False, metadata=OMIT_DEFAULT)
+    """Whether it is a further evaluator's score beside the task's own verdicts: it never decides whether an answer is
+    right, unreadable or failed."""
 
     @property
     def right(self) -> bool:
         """True if the answer was judged right."""
         return self.status == "right"
+
+
+def deciding(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Return the verdicts that decide about the answer: the task's own."""
+    return tuple(verdict for verdict in verdicts if not verdict.beside)
 
 
 @frozen

@@ -41,6 +41,7 @@ from gce.app.options import (
     THREADS,
     TOKENS,
     UPDATES,
+    WEIGHTS,
     Choice,
     ChoiceOrOwn,
     ChoiceOrShare,
@@ -55,6 +56,8 @@ from gce.app.wiring.tasks import TASK_HELP
 from gce.domain.algorithms import ALGORITHMS
 from gce.domain.buffer import Weighting
 from gce.domain.curriculum import Policy
+from gce.domain.evaluators.combination import RULES, Combination, Rule
+from gce.domain.evaluators.scores import SCORES
 from gce.domain.layer_selection import Strategy
 from gce.domain.models import FLOAT32, Precision
 from gce.domain.strategies import STRATEGIES
@@ -68,6 +71,7 @@ __all__ = [
     "CurriculumSettings",
     "DemonstrationSettings",
     "EvaluationSettings",
+    "EvaluatorSettings",
     "ExecutorSettings",
     "LoraSettings",
     "ModelSettings",
@@ -282,6 +286,57 @@ class BufferSettings:
 
 
 @frozen(kw_only=True)
+class EvaluatorSettings:
+    """Further evaluators beside the one that judges answers."""
+
+    section: ClassVar = "evaluators"
+    teach: Mapping[str, float] | None = setting(
+        None,
+        WEIGHTS,
+        f"evaluators whose scores make the reward, with their weights, as verifier,steps=0.5: {VERIFIER}, "
+        f"{', '.join(SCORES)}, the task's own (gce tasks TASK lists them), or module:ATTR; an answer that the verifier "
+        "does not call right has the reward 0 (default: the verifier alone)",
+        flag="--evaluators",
+        metavar="NAME[=WEIGHT],...",
+        omit_default=True,
+    )
+    combine: Rule = setting(
+        "sum",
+        Choice(RULES),
+        "how scores become a reward: sum (their mean by weight), lexicographic (1 for the best of a problem's answers, "
+        "by the first evaluator, then the next), pareto (1 for answers that no other of the problem dominates)",
+        flag="--combine",
+        omit_default=True,
+    )
+    hold_out: tuple[str, ...] = setting(
+        (),
+        NAMES,
+        "evaluators that score and never teach: the report shows whether what was taught carries over to them",
+        flag="--hold-out-evaluators",
+        omit_default=True,
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.teach is not None and VERIFIER not in self.teach:
+            expected = f"{VERIFIER} among them, since correctness gates everything"
+            message = f"{{evaluators.teach}} must have {expected}, got {', '.join(self.teach)}"
+            raise SettingError("evaluators.teach", expected, dict(self.teach), message)
+        if both := [name for name in self.hold_out if name in (self.teach or {VERIFIER: 1.0})]:
+            message = f"{both[0]} is held out, and {{evaluators.teach}} has it too: name it once"
+            raise SettingError("evaluators.hold_out", "evaluators that do not teach", self.hold_out, message)
+
+    @property
+    def combination(self) -> Combination | None:
+        """How rewards are made; None where the verifier alone makes them."""
+        return None if self.teach is None else Combination(self.teach, self.combine)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """All evaluators beside the verifier, those that teach first."""
+        return (*(name for name in self.teach or () if name != VERIFIER), *self.hold_out)
+
+
+@frozen(kw_only=True)
 class ObjectiveSettings:
     """The training algorithm: how rewards become weights in the loss."""
 
@@ -474,6 +529,7 @@ class TrainSettings:
     rollouts: RolloutSettings = section_of(RolloutSettings)
     curriculum: CurriculumSettings = section_of(CurriculumSettings)
     buffer: BufferSettings = section_of(BufferSettings)
+    evaluators: EvaluatorSettings = section_of(EvaluatorSettings)
     objective: ObjectiveSettings = section_of(ObjectiveSettings)
     demonstrations: DemonstrationSettings = section_of(DemonstrationSettings)
     stopping: StoppingSettings = section_of(StoppingSettings)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gce.app.training.state import Run
 from gce.domain.answers import Answer
+from gce.domain.evaluators.combination import scores_by_evaluator
 from gce.domain.measurements import is_unparsed
 from gce.domain.randomness import generator
 
-__all__ = ["CHANGED_REWARDS"]
+__all__ = ["CHANGED_REWARDS", "combined"]
 
 Change = Callable[[Run, str, Sequence[Answer]], list[float]]
 """(run, name of the wave, its answers) -> a reward in [0, 1] for each."""
@@ -62,6 +64,23 @@ def _random(run: Run, wave: str, answers: Sequence[Answer]) -> list[float]:
         drawn = generator(run.settings.seed, "random reward", wave, tier).random(len(places))
         for place, number in zip(places, drawn.tolist(), strict=True):
             rewards[place] = float(number < rates.get(tier, own))
+    return rewards
+
+
+def combined(run: Run, _wave: str, answers: Sequence[Answer]) -> list[float]:
+    """The rewards of several evaluators, combined among the wave's answers to each problem."""
+    combination = run.settings.evaluators.combination
+    assert combination is not None
+    groups: dict[str, list[int]] = defaultdict(list)
+    for place, answer in enumerate(answers):
+        if not answer.failed:
+            groups[answer.problem.key].append(place)
+    rewards = [0.0] * len(answers)
+    for places in groups.values():
+        group = [scores_by_evaluator(answers[place]) for place in places]
+        found = combination.rewards(group, [answers[place].right for place in places])
+        for place, reward in zip(places, found, strict=True):
+            rewards[place] = reward
     return rewards
 
 

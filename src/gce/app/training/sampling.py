@@ -17,7 +17,7 @@ from gce.app.evaluation.conversations import Opening, hold
 from gce.app.evaluation.demonstrations import Turns, digests_of, turns_before
 from gce.app.evaluation.scoring import RESUME, check_answers
 from gce.app.settings.records import ADMISSION, TrainSettings
-from gce.app.training.changed_rewards import CHANGED_REWARDS
+from gce.app.training.changed_rewards import CHANGED_REWARDS, combined
 from gce.app.training.preparation import nothing_to_draw
 from gce.app.training.state import Run, RunState
 from gce.app.training.time_limit import stage
@@ -154,7 +154,7 @@ def _waves(run: Run, state: RunState, number: int, problems: Sequence[Problem]) 
     if run.settings.buffer.admission == "all":
         # With nothing known of the rewards no problem is told from another.
         groups = {problem: [0.0] * len(group) for problem, group in groups.items()}
-    counts = second_wave(groups, settings.second_wave, admit_at=run.task.admit_at)
+    counts = second_wave(groups, settings.second_wave, admit_at=run.admit_at)
     second, more = _wave(run, state, number, counts, problems, settings.samples)
     return first + second, seconds + more
 
@@ -190,7 +190,7 @@ def _with_positives(run: Run, rollouts: Sequence[Rollout]) -> list[Rollout]:
     # Rollouts come tier by tier: were equal rewards ranked by place, the first tier alone would be learned from.
     ranks = [key(run.settings.seed, "ties", rollout.judged.completion.key) for rollout in judged] if together else None
     found = {
-        name: iter(positives(rewards, run.task.admit_at, top=best, ranks=ranks)) for name, rewards in groups.items()
+        name: iter(positives(rewards, run.admit_at, top=best, ranks=ranks)) for name, rewards in groups.items()
     }
     return [
         evolve(
@@ -331,7 +331,8 @@ def _without_demonstrations(completion: Completion) -> Completion:
 
 def _as_learning_takes(run: Run, wave: str, rollouts: Sequence[Rollout]) -> list[Rollout]:
     """What learning may know of the rewards: as they are, or as the admission changes them."""
-    change = CHANGED_REWARDS.get(run.settings.buffer.admission)
+    combination = run.settings.evaluators.combination
+    change = combined if combination is not None else CHANGED_REWARDS.get(run.settings.buffer.admission)
     if change is None:
         return list(rollouts)
     rewards = change(run, wave, [rollout.judged for rollout in rollouts])

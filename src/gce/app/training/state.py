@@ -72,6 +72,12 @@ class Run:
     source: ProblemSource = field(default=Factory(lambda run: ProblemSource(run.task), takes_self=True))
 
     @property
+    def admit_at(self) -> float:
+        """The reward, as learning takes it, from which on a rollout is a positive."""
+        combination = self.settings.evaluators.combination
+        return self.task.admit_at if combination is None else combination.admit_at
+
+    @property
     def tiers(self) -> tuple[str, ...]:
         """The tiers that training samples."""
         return self.task.training_tiers(self.settings.preset, ladder=self.settings.curriculum.ladder)

@@ -49,7 +49,7 @@ def admit_traces(run: Run, buffer: Buffer, number: int, rollouts: Sequence[Rollo
     """Admit this iteration's answers; return the new buffer and the admitted traces."""
     groups: Mapping[str, Sequence[float]] = groups_of(rollouts)
     if run.settings.buffer.drop_solved:
-        groups = drop_decided(groups, all_wrong=False, admit_at=run.task.admit_at)
+        groups = drop_decided(groups, all_wrong=False, admit_at=run.admit_at)
     traces = [
         trace_of_rollout(rollout, number)
         for rollout in rollouts
@@ -86,7 +86,7 @@ def _pool(run: Run, number: int, buffer: Buffer, rollouts: Sequence[Rollout]) ->
         return _Pool(buffer, None, tuple(wrong))
     groups: Mapping[str, Sequence[float]] = groups_of(judged)
     if algorithm.drops_decided:
-        groups = drop_decided(groups, admit_at=run.task.admit_at)
+        groups = drop_decided(groups, admit_at=run.admit_at)
     weighed = groups_of(judged if algorithm.graded else [evolve(each, reward=float(each.positive)) for each in judged])
     found = {problem: iter(_weights(algorithm, weighed[problem])) for problem in groups}
     weights = {

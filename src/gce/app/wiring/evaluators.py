@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 
 from gce.adapters.evaluators.parallel import Asked, Found, Spread
+from gce.adapters.evaluators.several import Several
 from gce.adapters.evaluators.verifier import TaskVerifier
 from gce.app.wiring.executors import LOCAL, find_executor
 from gce.app.wiring.names import called, entry
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_task
+from gce.domain.evaluators.scores import VERIFIER, scores_of
 from gce.domain.tasks.task import Task, nothing_to_run
 from gce.domain.verdicts import Verdict, Violation
 from gce.errors import BadInput, GceError, SettingError, one_line
 from gce.ports.evaluator import Evaluator
 from gce.ports.runner import Runner
 
-__all__ = ["EVALUATORS", "VERIFIER", "find_evaluator"]
+__all__ = ["EVALUATORS", "VERIFIER", "find_evaluator", "with_scores"]
 
 Builder = Callable[[Task, Runner | None], Evaluator]
 
-VERIFIER = "verifier"
 EVALUATORS: Mapping[str, Builder] = {VERIFIER: TaskVerifier}
 """Builders of evaluators by name: (task, runner, or None if the task has nothing to run) -> evaluator."""
 
@@ -55,6 +56,18 @@ def find_evaluator(
         message = "other processes find task and evaluator by name: give module:ATTR, or leave out {executor.judges}"
         raise SettingError("executor.judges", "1", judges, message)
     return Spread(found, find_executor(judges, executor), partial(_judge_one, named, runner, evaluator))
+
+
+def with_scores(evaluator: Evaluator, task: Task, names: Sequence[str]) -> Evaluator:
+    """The evaluator with further ones beside it, by name, or as module:ATTR of a `gce.domain.tasks.task.Score`.
+
+    Raises:
+        BadInput: nothing of that name, or it is no function.
+    """
+    if not names:
+        return evaluator
+    known = scores_of(task)
+    return Several(evaluator, {name: entry(name, known, object, "evaluator") for name in names})
 
 
 def _judge_one(task: str, runner: str, evaluator: str, asked: Asked) -> Iterator[Found]:

@@ -27,6 +27,7 @@ from gce.domain.tasks.scheduling.instance import Instance
 from gce.domain.tasks.scheduling.metamorphic_relations import RELATIONS
 from gce.domain.tasks.scheduling.presets import PRESETS
 from gce.domain.tasks.scheduling.reasoning import check_steps, worked_response
+from gce.domain.tasks.scheduling.scores import SCORES
 from gce.domain.tasks.scheduling.verify import feedback, verify
 from gce.domain.tasks.scheduling.wording import TAUGHT, UNSEEN, Phrases, prompt_text
 from gce.domain.tasks.task import Drawn, Task, TaskTier
@@ -125,6 +126,7 @@ SCHEDULING = Task(
     verify=_verify,
     instance_type=Instance,
     max_tokens=640,
+    scores=SCORES,
     teaching=Teaching(
         demonstration=_reasoned,
         check_steps=_check_steps,
