@@ -285,7 +285,7 @@ def _transcript(
         text=record["text"],
         reasoning=record.get("reasoning", ""),
         answer=pieces(record["text"], [(fault.about, fault.message) for fault in faults]),
-        verdicts=tuple(f"{verdict['evaluator']}: {verdict['status']}" for verdict in record["verdicts"]),
+        verdicts=tuple(map(_said_of, record["verdicts"])),
         faults=faults,
         steps=steps,
         finish_reason=record["finish_reason"],
@@ -293,6 +293,14 @@ def _transcript(
         policy=record["policy"],
         notes=tuple(notes),
     )
+
+
+def _said_of(verdict: Mapping[str, Any]) -> str:
+    """What an evaluator says: its score, if it stands beside the task's own verdicts."""
+    if not verdict.get("beside"):
+        return f"{verdict['evaluator']}: {verdict['status']}"
+    score = verdict["score"]
+    return f"{verdict['evaluator']}: {'no score' if score is None else format(score, '.3f')}"
 
 
 def _faults(record: Mapping[str, Any]) -> tuple[Fault, ...]:

@@ -12,7 +12,7 @@ from gce.app.evaluation.stored_runs import stored_settings
 from gce.app.settings.records import TrainSettings
 from gce.app.training.final_tests import answers_to_shift, shifts_to_measure
 from gce.app.training.forgetting import answers_to_other, other_tasks
-from gce.app.wiring.evaluators import find_evaluator
+from gce.app.wiring.evaluators import find_evaluator, with_scores
 from gce.app.wiring.names import is_given, plain_name
 from gce.app.wiring.tasks import find_task, same_problems, stored_problem
 from gce.domain.answers import Answer
@@ -101,7 +101,8 @@ def own_evaluator(run: AnswerReader, given: str | None = None) -> tuple[TrainSet
         )
     task = find_task(settings.task)
     same_problems(task.name, task, run.config.get("problems", ""))
-    return settings, task, find_evaluator(task, settings.executor.runner, settings.evaluator)
+    evaluator = find_evaluator(task, settings.executor.runner, settings.evaluator)
+    return settings, task, with_scores(evaluator, task, settings.evaluators.beside)
 
 
 @frozen(eq=False)
@@ -140,7 +141,7 @@ def _stored(run: AnswerReader, names: Sequence[str]) -> Iterator[tuple[str, Mapp
 def _answer(source: ProblemSource, stored: Mapping[str, Any]) -> tuple[Problem, Completion]:
     key = stored.get("key", stored["problem"])
     problem = stored_problem(source, stored)
-    return problem, Completion(key, stored["text"], stored["finish_reason"], stored["policy"])
+    return problem, Completion(key, stored["text"], stored["finish_reason"], stored["policy"], tokens=stored.get("tokens"))
 
 
 def _change(where: str, stored: Mapping[str, Any], answer: Answer, tolerance: float) -> Change | None:

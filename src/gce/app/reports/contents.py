@@ -18,6 +18,7 @@ from gce.app.reports.beliefs import belief_sections
 from gce.app.reports.evaluation import (
     compared_sections,
     dev_section,
+    evaluator_sections,
     forgetting_sections,
     result_section,
     shift_sections,
@@ -110,6 +111,7 @@ def _sections_of_run(run: ReportedRun, several: bool) -> Iterator[Section]:
     before, slug = (f"{run.label}: ", re.sub("[^0-9A-Za-z]+", "-", run.label) + "-") if several else ("", "")
     for section in (
         result_section(run),
+        *evaluator_sections(run),
         *belief_sections(run.beliefs),
         *shift_sections(run),
         *forgetting_sections(run),

@@ -16,9 +16,11 @@ from gce.app.reports.section import Section
 from gce.app.settings.records import parts_of_warm_up
 from gce.app.studies.controls.conclusions import stored
 from gce.app.tables.cells import count_words, coverage_cell, difference_cell, gain_line, share_cell
+from gce.app.tables.evaluators import EVALUATORS, evaluator_table, evaluator_words
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.records import SHIFTS, shift_rows
+from gce.domain.evaluators.comparison import EvaluatorScores
 from gce.domain.figures import Bars, Lines, Measured, Table
 from gce.domain.forgetting import Forgetting
 from gce.domain.paired import Gain
@@ -29,6 +31,7 @@ from gce.errors import BadInput
 __all__ = [
     "compared_sections",
     "dev_section",
+    "evaluator_sections",
     "forgetting_sections",
     "result_section",
     "shift_sections",
@@ -123,6 +126,15 @@ def forgetting_sections(run: ReportedRun) -> list[Section]:
     parts = forgetting_parts(from_plain(Forgetting, plain))
     words = tuple(part for part in parts if isinstance(part, str))
     return [Section("Forgetting", (f"{FORGETTING}.", *words), tuple(each for each in parts if isinstance(each, Table)))]
+
+
+def evaluator_sections(run: ReportedRun) -> list[Section]:
+    """What several evaluators said before and after training; nothing where the verifier was alone."""
+    plain = (run.summary or {}).get("evaluators")
+    if plain is None:
+        return []
+    found = from_plain(EvaluatorScores, plain)
+    return [Section("Evaluators", (f"{EVALUATORS}.", *evaluator_words(found)), (evaluator_table(found),))]
 
 
 def dev_section(run: ReportedRun) -> Section:

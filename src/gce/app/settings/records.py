@@ -313,6 +313,8 @@ class EvaluatorSettings:
         NAMES,
         "evaluators that score and never teach: the report shows whether what was taught carries over to them",
         flag="--hold-out-evaluators",
+        metavar="NAME,...",
+        converter=lambda value: tuple(value) if isinstance(value, list) else value,
         omit_default=True,
     )
 

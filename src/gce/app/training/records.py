@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gce import __version__
+from gce.app.evaluation.answer_file import stored_answer
 from gce.app.evaluation.baselines import CONCLUSION, best_of
 from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.rewards import (
@@ -24,8 +25,10 @@ from gce.app.evaluation.rewards import (
 )
 from gce.app.evaluation.scoring import accuracy, answer_record, stored_shares
 from gce.app.evaluation.shifts import AS_ASKED, Distribution, distribution_parts, stored_distribution
+from gce.app.settings.records import EvaluatorSettings
 from gce.app.shown import Part
 from gce.app.tables.cells import count_words, gain_line
+from gce.app.tables.evaluators import evaluator_parts
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.sampling import Rollout, without_failed
@@ -34,6 +37,8 @@ from gce.app.wiring.system import peak_bytes
 from gce.domain.answers import Answer
 from gce.domain.baselines import PolicyScore
 from gce.domain.buffer import Buffer, composition
+from gce.domain.evaluators.comparison import EvaluatorScores, compare_evaluators
+from gce.domain.evaluators.scores import VERIFIER
 from gce.domain.figures import Table
 from gce.domain.forgetting import Forgetting
 from gce.domain.learning import ModelState, Trace, UpdateReport
@@ -47,6 +52,7 @@ from gce.ports.runs import RunReader
 __all__ = [
     "SHIFTS",
     "commit",
+    "evaluators_between_tests",
     "gain_between_tests",
     "iteration_record",
     "mean_rewards",
@@ -206,6 +212,15 @@ def gain_between_tests(run: RunReader, *, rewards: bool = False) -> dict[str, An
     return {} if gain is None else {"gain": to_plain(gain)}
 
 
+def evaluators_between_tests(run: RunReader, settings: EvaluatorSettings) -> dict[str, Any]:
+    """What the summary also holds where further evaluators scored both tests: see `compare_evaluators`."""
+    if not settings.beside:
+        return {}
+    before, after = (map(stored_answer, run.each_answer(f"test-{moment}")) for moment in ("before", "after"))
+    weights = {VERIFIER: 1.0} if settings.teach is None else settings.teach
+    return {"evaluators": to_plain(compare_evaluators(before, after, weights, settings.hold_out))}
+
+
 def moved_arrays(start: ModelState, end: ModelState) -> list[str]:
     """The adapter's arrays that are not what they were."""
     return [
@@ -248,6 +263,8 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
             lines += ["", Table(*reward_rows(rewards, tiers, held_out))]
             if "gain" in summary["mean_reward"]:
                 lines.append(gain_line(from_plain(Gain, summary["mean_reward"]["gain"]), rewards=True))
+    if "evaluators" in summary:
+        lines += ["", *evaluator_parts(from_plain(EvaluatorScores, summary["evaluators"]))]
     if found := shift_rows(summary, held_out):
         lines += ["", SHIFTS, *distribution_parts(found), ""]
     if "forgetting" in summary:

@@ -41,7 +41,14 @@ from gce.app.training.preparation import (
     demonstrations_of,
     place_adapter,
 )
-from gce.app.training.records import gain_between_tests, mean_rewards, moved_arrays, summary_of, versions
+from gce.app.training.records import (
+    evaluators_between_tests,
+    gain_between_tests,
+    mean_rewards,
+    moved_arrays,
+    summary_of,
+    versions,
+)
 from gce.app.training.result import Result
 from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
@@ -416,7 +423,7 @@ def _finished(prepared: Prepared, runs: Runs, store: RunWriter, watcher: Watcher
     records = iteration_records(store)
     summary = summary_of(run, state, first, after, *map(solve_rates, references))
     with runs.read(store.name, verify=False) as reader:
-        summary |= gain_between_tests(reader)
+        summary |= gain_between_tests(reader) | evaluators_between_tests(reader, settings.evaluators)
         if task.reward is not all_right:
             summary |= mean_rewards(reader, *references)
     summary |= {"shifts": shifts} if shifts else {}

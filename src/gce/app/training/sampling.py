@@ -189,9 +189,7 @@ def _with_positives(run: Run, rollouts: Sequence[Rollout]) -> list[Rollout]:
     best = run.algorithm.top if top is None else top
     # Rollouts come tier by tier: were equal rewards ranked by place, the first tier alone would be learned from.
     ranks = [key(run.settings.seed, "ties", rollout.judged.completion.key) for rollout in judged] if together else None
-    found = {
-        name: iter(positives(rewards, run.admit_at, top=best, ranks=ranks)) for name, rewards in groups.items()
-    }
+    found = {name: iter(positives(rewards, run.admit_at, top=best, ranks=ranks)) for name, rewards in groups.items()}
     return [
         evolve(
             rollout,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from typing import Any
 
 from gce.adapters.evaluators.parallel import Asked, Found, Spread
 from gce.adapters.evaluators.several import Several
@@ -13,7 +14,7 @@ from gce.app.wiring.names import called, entry
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_task
 from gce.domain.evaluators.scores import VERIFIER, scores_of
-from gce.domain.tasks.task import Task, nothing_to_run
+from gce.domain.tasks.task import Score, Task, nothing_to_run
 from gce.domain.verdicts import Verdict, Violation
 from gce.errors import BadInput, GceError, SettingError, one_line
 from gce.ports.evaluator import Evaluator
@@ -66,8 +67,17 @@ def with_scores(evaluator: Evaluator, task: Task, names: Sequence[str]) -> Evalu
     """
     if not names:
         return evaluator
-    known = scores_of(task)
-    return Several(evaluator, {name: entry(name, known, object, "evaluator") for name in names})
+    return Several(evaluator, {name: _score(name, task) for name in names})
+
+
+def _score(name: str, task: Task) -> Score:
+    found: Any = entry(name, scores_of(task), object, "evaluator")
+    if not callable(found):
+        raise BadInput(
+            f"{name} is {type(found).__name__}, expected a function (problem, completion, verdicts) -> score"
+        )
+    score: Score = found
+    return score
 
 
 def _judge_one(task: str, runner: str, evaluator: str, asked: Asked) -> Iterator[Found]:

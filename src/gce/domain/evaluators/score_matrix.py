@@ -79,7 +79,7 @@ def participation_ratio(values: Matrix) -> float:
 
 
 def effective_rank(values: Matrix) -> float:
-    """Return exp of the entropy of the eigenvalues' shares (Roy and Vetterli, 2007): k where all are equal, else less."""
+    """Return exp of the entropy of the eigenvalues' shares (Roy and Vetterli, 2007): k where all are equal."""
     shares = values[values > 0.0] / values.sum()
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
@@ -123,7 +123,9 @@ def effective_number(
     observed = eigenvalues(scores)
     sampled = np.array(
         [
-            eigenvalues(scores[np.concatenate([members[each] for each in rng.integers(len(members), size=len(members))])])
+            eigenvalues(
+                scores[np.concatenate([members[each] for each in rng.integers(len(members), size=len(members))])]
+            )
             for _ in range(resamples)
         ]
     )
@@ -144,10 +146,10 @@ def _estimate(value: float | None, sampled: Sequence[float]) -> Estimate:
 
 
 def consensus_correlation(evaluators: int, correlation: float) -> float:
-    """Return the correlation of the mean of k evaluators with one more, if all pairs correlate by r: sqrt(k) r / sqrt(1 + (k-1) r).
+    """Return the correlation of the mean of k evaluators with one more, if each pair correlates by r.
 
-    Spearman-Brown with a criterion of the same kind (Nunnally, 1978): what a held-out evaluator's prediction owes to
-    the correlations alone, with nothing learned.
+    sqrt(k) r / sqrt(1 + (k - 1) r). Spearman-Brown with a criterion of the same kind (Nunnally, 1978): what the
+    prediction of a held-out evaluator owes to the correlations alone, with nothing learned.
 
     Raises:
         ValueError: fewer than one evaluator, or a correlation outside [0, 1].

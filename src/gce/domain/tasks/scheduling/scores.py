@@ -1,4 +1,4 @@
-"""Evaluators of schedules beside the verifier: shares of the constraints that hold, and how short a right schedule is."""
+"""Evaluators of schedules beside the verifier: shares of constraints that hold, and how short a right schedule is."""
 
 from __future__ import annotations
 
