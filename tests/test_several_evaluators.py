@@ -20,7 +20,7 @@ from gce.domain.evaluators.comparison import compare_evaluators
 from gce.domain.evaluators.scores import scored, scores_of
 from gce.domain.problems import Message, Problem, ProblemId
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks import TASKS
+from gce.domain.tasks import TASKS, draw_problems
 from gce.domain.tasks.scheduling.instance import Instance, Job, Resource
 from gce.domain.verdicts import Verdict, deciding
 from gce.errors import SettingError
@@ -88,6 +88,19 @@ def test_a_verdict_that_decides_is_stored_as_before() -> None:
     own, *beside = judged("Answer: A 0").verdicts
     assert "beside" not in to_plain(own) and all(to_plain(each)["beside"] for each in beside)
     assert from_plain(Verdict, to_plain(beside[0])) == beside[0]
+
+
+def test_scores_of_programs_and_beliefs() -> None:
+    """Three of four hidden calls; a belief of 0.7 in what did not happen: 1 - 0.49."""
+    part = Verdict("wrong", 0.0, "programs", "2", measures={"calls": 4.0, "calls_right": 3.0})
+    completion = Completion("key", "text", "stop", policy="test")
+    assert scores_of(TASKS["programs"])["tests"](PROBLEM, completion, (part,)) == 0.75
+    question = next(iter(draw_problems(TASKS["beliefs"], "sources", "B1", "test", 1)))
+    question = evolve(question, instance=evolve(question.instance, outcome=0))
+    stated = Verdict("wrong", 0.5, "beliefs", "1", measures={"belief": 0.7})
+    brier = scores_of(TASKS["beliefs"])["brier"]
+    assert brier(question, completion, (stated,)) == pytest.approx(0.51)
+    assert brier(question, completion, (Verdict("unreadable", 0.0, "beliefs", "1"),)) == 0.0
 
 
 # Combination

@@ -24,6 +24,7 @@ from gce.app.wiring.environments import is_environment
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.sandboxes import add_runner
 from gce.app.wiring.tasks import find_task, say_if_many
+from gce.domain.evaluators.scores import VERIFIER, scores_of
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import TASKS, Listed, Task
 from gce.domain.text import counted
@@ -85,6 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         for name, of_task in found.items():
             for facts in of_task:
                 _print_tiers(name, tasks[name], facts)
+            put(f"evaluators: {', '.join((VERIFIER, *scores_of(tasks[name])))}", "")
     else:
         put(*_overview(every).split("\n"))
         put(

@@ -141,7 +141,9 @@ def _stored(run: AnswerReader, names: Sequence[str]) -> Iterator[tuple[str, Mapp
 def _answer(source: ProblemSource, stored: Mapping[str, Any]) -> tuple[Problem, Completion]:
     key = stored.get("key", stored["problem"])
     problem = stored_problem(source, stored)
-    return problem, Completion(key, stored["text"], stored["finish_reason"], stored["policy"], tokens=stored.get("tokens"))
+    return problem, Completion(
+        key, stored["text"], stored["finish_reason"], stored["policy"], tokens=stored.get("tokens")
+    )
 
 
 def _change(where: str, stored: Mapping[str, Any], answer: Answer, tolerance: float) -> Change | None:

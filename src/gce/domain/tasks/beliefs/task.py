@@ -20,7 +20,7 @@ from gce.domain.tasks.beliefs.metamorphic_relations import RELATIONS
 from gce.domain.tasks.beliefs.question import BeliefQuestion
 from gce.domain.tasks.beliefs.records import questions_of
 from gce.domain.tasks.beliefs.variants import ELICITING
-from gce.domain.tasks.beliefs.verify import ADMIT_AT, verify, verify_by_outcome
+from gce.domain.tasks.beliefs.verify import ADMIT_AT, brier_by_outcome, verify, verify_by_outcome
 from gce.domain.tasks.beliefs.wording import belief_prompt, drawn_wording
 from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.reward import lowest_score
@@ -83,6 +83,7 @@ BELIEFS = Task(
     reward=lowest_score,
     admit_at=ADMIT_AT,
     max_tokens=320,
+    scores={"brier": brier_by_outcome},
     teaching=Teaching(
         demonstration=_demonstration,
         calls=(

@@ -6,6 +6,8 @@ Brier score (Brier, 1950) without the noise of the outcome.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence
 from gce.domain.problems import Problem
@@ -13,7 +15,7 @@ from gce.domain.tasks.beliefs.answer import parse
 from gce.domain.tasks.beliefs.question import BeliefQuestion
 from gce.domain.verdicts import Verdict, Violation
 
-__all__ = ["ADMIT_AT", "TOLERANCE", "VERSION", "verify", "verify_by_outcome"]
+__all__ = ["ADMIT_AT", "TOLERANCE", "VERSION", "brier_by_outcome", "verify", "verify_by_outcome"]
 
 VERSION = "1"
 TOLERANCE = 0.02
@@ -39,6 +41,14 @@ def verify_by_outcome(
     """Judge a belief as `verify` does, but by the outcome alone: the score is 1 minus the Brier score."""
     outcome = problem.instance.outcome
     return (_verdict("beliefs-by-outcome", problem.instance, completion.text, None if outcome is None else outcome),)
+
+
+def brier_by_outcome(problem: Problem, _completion: Completion, verdicts: Sequence[Verdict]) -> float | None:
+    """Return 1 minus the Brier score against the drawn outcome, 0 for an unreadable belief; None without an outcome."""
+    if problem.instance.outcome is None:
+        return None
+    belief = verdicts[0].measures.get("belief")
+    return 0.0 if belief is None else float(1.0 - (belief - problem.instance.outcome) ** 2)
 
 
 def _verdict(evaluator: str, question: BeliefQuestion, text: str, target: float | None) -> Verdict:

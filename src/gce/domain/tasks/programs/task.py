@@ -14,7 +14,7 @@ from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.tasks.programs.generate import draw_exercise
 from gce.domain.tasks.programs.metamorphic_relations import RELATIONS
 from gce.domain.tasks.programs.records import exercise_of
-from gce.domain.tasks.programs.verify import feedback, request, verify
+from gce.domain.tasks.programs.verify import feedback, request, share_of_calls, verify
 from gce.domain.tasks.task import Drawn, Task, TaskTier, of_listed
 
 __all__ = ["PROGRAMS"]
@@ -71,6 +71,7 @@ PROGRAMS = Task(
     instance_type=Exercise,
     request=request,
     max_tokens=320,
+    scores={"tests": share_of_calls},
     teaching=Teaching(
         demonstration=lambda problem, _solve: solved(problem.instance),
         feedback=feedback,

@@ -8,6 +8,7 @@ program's output and exit status do not count.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 
 from attrs import evolve
 
@@ -18,7 +19,7 @@ from gce.domain.tasks.programs.answer import read_program
 from gce.domain.tasks.programs.exercise import Exercise
 from gce.domain.verdicts import Verdict, Violation
 
-__all__ = ["EVALUATOR", "VERSION", "feedback", "request", "verify", "violation_of"]
+__all__ = ["EVALUATOR", "VERSION", "feedback", "request", "share_of_calls", "verify", "violation_of"]
 
 EVALUATOR = "programs"
 VERSION = "2"
@@ -122,3 +123,11 @@ def _verdict(exercise: Exercise, violation: Violation | None, calls_right: int =
 
 def _failed(kind: str, message: str) -> Verdict:
     return Verdict("failed", None, EVALUATOR, VERSION, {}, (Violation(kind, message),))
+
+
+def share_of_calls(_problem: Problem, _completion: Completion, verdicts: Sequence[Verdict]) -> float | None:
+    """Return the share of hidden calls that returned the right value; None where the exercise has tests instead."""
+    measures = verdicts[0].measures
+    if "calls" not in measures:
+        return None
+    return measures["calls_right"] / measures["calls"]
