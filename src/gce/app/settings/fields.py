@@ -60,9 +60,13 @@ def setting(
     return field(default=default, validator=_check, converter=converter, metadata=metadata)
 
 
-def section_of(kind: type) -> Any:
-    """A field of `TrainSettings` that is a section: a record, made of a mapping of what differs from the defaults."""
-    return field(factory=kind, converter=_record_of(kind), validator=_check_section, metadata={_KEY: kind})
+def section_of(kind: type, *, omit_default: bool = False) -> Any:
+    """A field of `TrainSettings` that is a section: a record, made of a mapping of what differs from the defaults.
+
+    With `omit_default` a run does not keep a section that is all defaults.
+    """
+    metadata = {_KEY: kind, **(OMIT_DEFAULT if omit_default else {})}
+    return field(factory=kind, converter=_record_of(kind), validator=_check_section, metadata=metadata)
 
 
 def _record_of(kind: Any) -> Callable[[Any], Any]:

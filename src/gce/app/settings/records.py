@@ -531,7 +531,7 @@ class TrainSettings:
     rollouts: RolloutSettings = section_of(RolloutSettings)
     curriculum: CurriculumSettings = section_of(CurriculumSettings)
     buffer: BufferSettings = section_of(BufferSettings)
-    evaluators: EvaluatorSettings = section_of(EvaluatorSettings)
+    evaluators: EvaluatorSettings = section_of(EvaluatorSettings, omit_default=True)
     objective: ObjectiveSettings = section_of(ObjectiveSettings)
     demonstrations: DemonstrationSettings = section_of(DemonstrationSettings)
     stopping: StoppingSettings = section_of(StoppingSettings)
