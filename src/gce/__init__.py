@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gce.adapters.datasets.atif import atif_of_trace, read_atif, trace_of_atif
     from gce.app.evaluation.auditing import audit
     from gce.app.evaluation.checking import check
+    from gce.app.evaluation.critic import critic
     from gce.app.evaluation.power import power
     from gce.app.evaluation.run import evaluate
     from gce.app.evaluation.settings import EvaluateSettings
@@ -63,6 +64,7 @@ _HOMES = {
     "gce.adapters.datasets.atif": ("atif_of_trace", "read_atif", "trace_of_atif"),
     "gce.app.evaluation.auditing": ("audit",),
     "gce.app.evaluation.checking": ("check",),
+    "gce.app.evaluation.critic": ("critic",),
     "gce.app.evaluation.power": ("power",),
     "gce.app.evaluation.run": ("evaluate",),
     "gce.app.evaluation.settings": ("EvaluateSettings",),
@@ -143,6 +145,7 @@ __all__ = [
     "audit",
     "check",
     "composition",
+    "critic",
     "cross_fit",
     "draw",
     "draw_problem",

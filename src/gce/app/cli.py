@@ -30,6 +30,7 @@ COMMANDS = {
     "report": "report runs and studies as an HTML page with figures, as Markdown, or as PNG files",
     "analyze": "analyze stored answers of runs and evaluations: features, effects of training, setups compared",
     "transcript": "print prompts, answers and verdicts of a run",
+    "critic": "how well scores follow from how answers were written, and what that is good for",
     "power": "how many problems a comparison needs, and what the answers of a run could have decided",
     "validity": "measure how far a run's result can be trusted: generalization, regressions, shortcuts",
     "rescore": "judge a run's stored answers again and list changed verdicts",

@@ -1,0 +1,274 @@
+"""How well a critic foretells an evaluator's scores, and what it is good for: what `gce critic` and `gce.critic` do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from gce.app.evaluation.run import evaluate
+from gce.app.shown import Part, html_of, lines_of
+from gce.app.tables.cells import difference_cell, share_cell
+from gce.app.training.state import Watcher
+from gce.domain.answers import Answer
+from gce.domain.completions import Completion
+from gce.domain.evaluators.critic import FEATURES, FOLDS, LENGTH, Quality, features_of, out_of_fold, quality
+from gce.domain.figures import Table
+from gce.domain.statistics import Estimate, clustered_mean, mean_of_problems
+from gce.domain.text import counted
+from gce.errors import SettingError
+
+__all__ = ["Choice", "CriticReport", "Saving", "critic"]
+
+Floats = NDArray[np.float64]
+
+SAVED = (0.1, 0.25, 0.5)
+"""Shares of the rollouts, those with the lowest predictions, that early stopping gives up."""
+HALF = 0.5
+"""The share of an answer's tokens that is written when it is decided whether to go on."""
+
+
+@frozen
+class Critic:
+    """How well one kind of critic predicts, over several ways to deal problems to folds."""
+
+    name: str
+    qualities: tuple[Quality, ...]
+
+    def spread(self, of: Callable[[Quality], float]) -> tuple[float, float, float]:
+        """Mean, lowest and highest of a figure over the seeds."""
+        values = [of(each) for each in self.qualities]
+        return sum(values) / len(values), min(values), max(values)
+
+
+@frozen
+class Choice:
+    """How often one way of choosing among a problem's answers chooses a right one."""
+
+    name: str
+    right: Estimate
+    against_one: Estimate
+    """The paired difference from one answer drawn at random."""
+
+
+@frozen
+class Saving:
+    """What it costs to stop the rollouts that look hopeless when half of each is written."""
+
+    stopped: float
+    """Share of the rollouts."""
+    tokens: Estimate
+    """Share of all tokens that is saved."""
+    lost: Estimate
+    """Share of the right answers that is lost."""
+    lost_by_chance: float
+    """The same if as many were stopped at random: their share."""
+
+
+@frozen(repr=False)
+class CriticReport:
+    """What `gce critic` found."""
+
+    task: str
+    preset: str
+    problems: int
+    samples: int
+    right: float
+    """Share of right answers."""
+    critics: tuple[Critic, ...]
+    choices: tuple[Choice, ...]
+    savings: tuple[Saving, ...]
+
+    @property
+    def parts(self) -> list[Part]:
+        """Tables and sentences."""
+        asked = f"{counted(self.problems, 'problem')}, {counted(self.samples, 'answer')} each"
+        figures = {
+            "R^2": lambda each: each.explained,
+            "AUROC": lambda each: each.auroc,
+            "calibration error": lambda each: each.calibration,
+        }
+        seeds = len(self.critics[0].qualities)
+        rows = tuple((each.name, *(_spread(each.spread(of)) for of in figures.values())) for each in self.critics)
+        return [
+            f"{self.task}/{self.preset}: {asked}, {100 * self.right:.1f} % right; predictions are out of fold "
+            f"({FOLDS} folds of problems), mean (lowest to highest) of {counted(seeds, 'deal')}",
+            Table(("critic", *figures), rows),
+            "",
+            "right answers by way of choosing one of a problem's answers, % (95 % interval, clustered by problem)",
+            Table(
+                ("choice", "right", "against one at random, points"),
+                tuple(
+                    (
+                        each.name,
+                        share_cell(each.right.value, each.right.low, each.right.high),
+                        difference_cell(each.against_one),
+                    )
+                    for each in self.choices
+                ),
+            ),
+            "",
+            "stopping the rollouts with the lowest predictions when half of each is written",
+            Table(
+                ("stopped", "tokens saved, %", "right answers lost, %", "lost at random, %"),
+                tuple(
+                    (
+                        f"{100 * each.stopped:.0f} %",
+                        _estimate(each.tokens),
+                        _estimate(each.lost),
+                        f"{100 * each.lost_by_chance:.0f}",
+                    )
+                    for each in self.savings
+                ),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(self.parts))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_of(self.parts)
+
+
+def _spread(found: tuple[float, float, float]) -> str:
+    mean, low, high = found
+    return f"{mean:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _estimate(found: Estimate) -> str:
+    return share_cell(found.value, max(0.0, found.low), min(1.0, found.high))
+
+
+def critic(
+    task: Any = "scheduling",
+    model: Any = None,
+    *,
+    n: int = 40,
+    samples: int = 8,
+    temperature: float = 0.8,
+    seeds: int = 5,
+    progress: bool = True,
+    watcher: Watcher | None = None,
+    **settings: Any,
+) -> CriticReport:
+    """Sample answers, and measure how well their scores follow from how they were written.
+
+    Args:
+        task: as in `gce.evaluate`.
+        model: as there.
+        n: problems per tier.
+        samples: answers to each problem, at least 2.
+        temperature: above 0.
+        seeds: ways to deal the problems to folds.
+        progress: as in `gce.evaluate`.
+        watcher: as there.
+        settings: further settings of `gce.evaluate`, such as adapter, preset, tiers or split.
+
+    Raises:
+        SettingError: fewer than two samples, a temperature of 0, or too few problems that could be judged.
+        GceError: as in `gce.evaluate`.
+    """
+    for name, value, expected, fits in (
+        ("samples", samples, "at least 2", samples >= 2),
+        ("temperature", temperature, "above 0", temperature > 0.0),
+        ("seeds", seeds, "at least 1", seeds >= 1),
+    ):
+        if not fits:
+            raise SettingError(name, expected, value, f"{{{name}}} must be {expected}, got {value:g}")
+    found = evaluate(
+        task, model, n=n, samples=samples, temperature=temperature, progress=progress, watcher=watcher, **settings
+    )
+    (conversations,) = found.conversations.values()
+    answers = [each.last for each in conversations if not each.last.failed]
+    problems = [answer.problem.key for answer in answers]
+    if len({*problems}) < 4 * FOLDS:
+        expected = f"judged answers to at least {4 * FOLDS} problems"
+        raise SettingError("n", expected, n, f"expected {expected}, got {len({*problems})}: raise {{n}}")
+    scores = np.array([answer.reward or 0.0 for answer in answers], float)
+    right = np.array([answer.right for answer in answers], float)
+    tiers = [answer.problem.tier for answer in answers]
+    whole = features_of([answer.completion for answer in answers])
+    length = whole[:, [list(FEATURES).index(LENGTH)]]
+    kinds = {"all features": whole, "length alone": length, "tier alone": whole[:, :0]}
+    predicted = {
+        name: [out_of_fold(x, scores, tiers, problems, seed=seed) for seed in range(seeds)] for name, x in kinds.items()
+    }
+    critics = tuple(Critic(name, tuple(quality(each, scores) for each in found)) for name, found in predicted.items())
+    half = features_of([_half(answer.completion) for answer in answers])
+    early = np.mean([out_of_fold(half, scores, tiers, problems, seed=seed) for seed in range(seeds)], axis=0)
+    return CriticReport(
+        found.task.name,
+        found.preset,
+        len({*problems}),
+        samples,
+        float(right.mean()),
+        critics,
+        _choices(answers, right, np.mean(predicted["all features"], axis=0), length[:, 0]),
+        tuple(_saving(share, early, answers, right) for share in SAVED),
+    )
+
+
+def _half(completion: Completion) -> Completion:
+    """The first half of the tokens, as if nothing of the rest were known: its length neither."""
+    found = completion.log_probabilities or completion.sampling_log_probabilities or ()
+    ids = completion.token_ids or ()
+    kept = int(HALF * max(len(found), len(ids)))
+    words = completion.text.split()
+    return Completion(
+        completion.key,
+        " ".join(words[: int(HALF * len(words))]),
+        "stop",
+        completion.policy,
+        token_ids=ids[:kept] or None,
+        log_probabilities=found[:kept] or None,
+        tokens=kept or None,
+    )
+
+
+def _choices(answers: Sequence[Answer], right: Floats, predicted: Floats, length: Floats) -> tuple[Choice, ...]:
+    """Ways to choose among the answers to each problem."""
+    places: dict[str, list[int]] = {}
+    for place, answer in enumerate(answers):
+        places.setdefault(answer.problem.key, []).append(place)
+    ways: dict[str, Callable[[list[int]], float]] = {
+        "one at random": lambda group: float(right[group].mean()),
+        "critic": lambda group: float(right[max(group, key=lambda place: predicted[place])]),
+        "shortest": lambda group: float(right[min(group, key=lambda place: length[place])]),
+        "majority": lambda group: float(right[_majority(answers, group)]),
+        "verifier (an oracle)": lambda group: float(right[group].max()),
+    }
+    chosen = {name: np.array([way(group) for group in places.values()]) for name, way in ways.items()}
+    one = chosen["one at random"]
+    return tuple(
+        Choice(name, mean_of_problems(values.tolist()), clustered_mean([[each] for each in (values - one).tolist()]))
+        for name, values in chosen.items()
+    )
+
+
+def _majority(answers: Sequence[Answer], group: Sequence[int]) -> int:
+    """The place of the first answer whose last line is the most common one."""
+    lines = [answers[place].completion.text.rstrip().rpartition("\n")[2].strip() for place in group]
+    return group[lines.index(Counter(lines).most_common(1)[0][0])]
+
+
+def _saving(share: float, early: Floats, answers: Sequence[Answer], right: Floats) -> Saving:
+    """Give up this share of the rollouts, those with the lowest predictions."""
+    stopped = early <= np.quantile(early, share)
+    tokens = np.array([answer.completion.tokens or len(answer.completion.text.split()) for answer in answers], float)
+    saved = np.where(stopped, (1.0 - HALF) * tokens, 0.0) / tokens.mean()
+    lost = np.where(stopped, right, 0.0) / max(right.mean(), 1e-12)
+    problems = [answer.problem.key for answer in answers]
+    return Saving(share, _clustered(saved, problems), _clustered(lost, problems), float(stopped.mean()))
+
+
+def _clustered(values: Floats, problems: Sequence[str]) -> Estimate:
+    clusters: dict[str, list[float]] = {}
+    for value, problem in zip(values.tolist(), problems, strict=True):
+        clusters.setdefault(problem, []).append(value)
+    return clustered_mean(list(clusters.values()))
