@@ -105,9 +105,9 @@ def test_the_command_and_its_python_face(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--samples", "1"), "--samples from 2"),
-        (("--temperature", "0"), "--temperature above 0"),
-        (("--n", "1"), "--n"),
+        (("--samples", "1"), "--samples must be at least 2"),
+        (("--temperature", "0"), "--temperature must be above 0"),
+        (("--n", "1"), "raise --n"),
     ],
 )
 def test_what_a_critic_cannot_be_fitted_to(

@@ -73,14 +73,14 @@ def test_length_and_steps() -> None:
 def test_scores_beside_never_decide() -> None:
     """A failed evaluator, and one that gives 0, leave a right answer right."""
     answer = judged("Answer: B 0, A 2, C 4")
-    failed = scored("bad", lambda *_: 1 / 0, PROBLEM, answer.completion, answer.verdicts)  # type: ignore[arg-type]
+    failed = scored("bad", lambda *_: 1 / 0, PROBLEM, answer.completion, answer.verdicts)
     assert failed.status == "failed" and "ZeroDivisionError" in failed.violations[0].message
     worst = scored("worst", lambda *_: 0.0, PROBLEM, answer.completion, answer.verdicts)
     again = answered_by(SCHEDULING, PROBLEM, answer.completion, (*answer.verdicts, failed, worst))
     assert again.right and again.reward == 1.0 and again.outcome == "right" and again.reason == ""
     assert deciding(again.verdicts) == deciding(answer.verdicts) and len(deciding(again.verdicts)) == 1
     for nonsense in (2.0, float("nan"), -0.1, "high"):
-        verdict = scored("odd", lambda *_, value=nonsense: value, PROBLEM, answer.completion, ())  # type: ignore[misc]
+        verdict = scored("odd", lambda *_, value=nonsense: value, PROBLEM, answer.completion, ())
         assert verdict.status == "failed" and verdict.beside
 
 
@@ -109,7 +109,11 @@ def test_scores_of_programs_and_beliefs() -> None:
 def test_the_sum_weighs_and_is_gated_by_correctness() -> None:
     """(1 * 1 + 0.5 * 0.4) / 1.5 = 0.8; a wrong answer with the best other scores gets 0; what is missing counts 0."""
     rule = Combination({"verifier": 1.0, "steps": 0.5})
-    group = [{"verifier": 1.0, "steps": 0.4}, {"verifier": 0.0, "steps": 1.0}, {"verifier": 1.0, "steps": None}]
+    group: list[dict[str, float | None]] = [
+        {"verifier": 1.0, "steps": 0.4},
+        {"verifier": 0.0, "steps": 1.0},
+        {"verifier": 1.0, "steps": None},
+    ]
     assert rule.rewards(group, [True, False, True]) == pytest.approx([0.8, 0.0, 2 / 3])
     assert rule.admit_at == pytest.approx(2 / 3), "all right answers are positives"
 
