@@ -90,35 +90,34 @@ def _agree(question: BeliefQuestion, world: Witnesses) -> bool:
 
 
 def _of_source(at: int, source: Source, sources: Sequence[Source], about_opposite: bool) -> Iterator[Step]:
-    number = at + 1
+    number, rates, opposite = at + 1, (source.hit, source.false_alarm), (100 - source.hit, 100 - source.false_alarm)
+    if about_opposite:
+        rates, opposite = rates[::-1], opposite[::-1]
+    yes = f"{number}: yes {rates[0]} to {rates[1]}"
     if source.runs > 1:
-        chances = (source.hit, source.false_alarm)
-        for found, times, (if_true, if_false) in (
-            ("positive", source.yes, chances),
-            ("negative", source.runs - source.yes, (100 - chances[0], 100 - chances[1])),
+        for said, times, (true, false) in (
+            ("yes", source.yes, rates),
+            ("no", source.runs - source.yes, opposite),
         ):
             if times:
-                yield _step(f"{number}: {times} {found}, each", if_true, if_false, about_opposite, times=times)
+                yield Step(f"{yes}, {times} times {said}, {true} to {false}", weight_of(true, false, times))
         return
-    if_true, if_false = (source.hit, source.false_alarm) if source.yes else (100 - source.hit, 100 - source.false_alarm)
-    if source.copies < 0:
-        yield _step(f"{number}:", if_true, if_false, about_opposite)
-        return
-    original = source.copies + 1
-    if source.yes != sources[source.copies].yes:
-        # It has not copied, and the chance of that is the same in both cases.
-        yield _step(f"{number}: not as {original},", if_true, if_false, about_opposite)
-        return
-    copied = source.copying
-    alone = [round((100 - copied) * chance / 100) for chance in (if_true, if_false)]
-    if about_opposite:
-        alone.reverse()
-    true, false = (copied + each for each in alone)
-    told = f"{number}: as {original}, {copied} + {alone[0]} = {true} to {copied} + {alone[1]} = {false}"
-    yield Step(told, weight_of(true, false))
+    said, chances = ("yes", rates) if source.yes else ("no", opposite)
+    true, false = chances
+    told = f"{yes}, says {said}"
+    if source.copies >= 0:
+        copied, original = source.copying, source.copies + 1
+        if source.yes == sources[source.copies].yes:
+            alone = [round((100 - copied) * chance / 100) for chance in chances]
+            true, false = (copied + each for each in alone)
+            told += f" as {original}, {copied} + {alone[0]} to {copied} + {alone[1]}"
+        else:
+            # It has not copied, and the chance of that is the same in both cases.
+            told += f" not as {original}"
+    yield Step(f"{told}, {true} to {false}", weight_of(true, false))
 
 
-def _step(name: str, if_true: float, if_false: float, about_opposite: bool, *, times: int = 1) -> Step:
-    """The step of a report with these chances, which are exchanged if the question is about the opposite."""
+def _step(name: str, if_true: float, if_false: float, about_opposite: bool) -> Step:
+    """The step of two chances, which are exchanged if the question is about the opposite."""
     true, false = (if_false, if_true) if about_opposite else (if_true, if_false)
-    return Step(f"{name} {true:g} to {false:g}", weight_of(true, false, times))
+    return Step(f"{name} {true:g} to {false:g}", weight_of(true, false))
