@@ -40,8 +40,8 @@ def implied(question: BeliefQuestion) -> float:
     return from_log_odds(sum(step.weight for step in present(steps_of(question))) * log(10) / 100)
 
 
-def test_a_weight_is_a_hundred_times_the_logarithm_of_the_ratio() -> None:
-    """Two to one is 30.1 centibans, ten to one 100, and three tests of two to one 90.3."""
+def test_a_weight_is_ten_times_the_logarithm_of_the_ratio() -> None:
+    """In tenths of a deciban: two to one is 3.01, ten to one 10, and three tests of two to one 9.03."""
     assert [weight_of(2, 1), weight_of(10, 1), weight_of(1, 10), weight_of(45, 45), weight_of(2, 1, 3)] == [
         *(30, 100, -100, 0, 90)
     ]
@@ -50,51 +50,51 @@ def test_a_weight_is_a_hundred_times_the_logarithm_of_the_ratio() -> None:
 def test_steps_worked_by_hand() -> None:
     """Odds 1 to 4, times 4 for an 80 % witness who says yes, times 1 to 3 for a 25 % one: 1 to 3, which is 25 %.
 
-    In weights: 100 log10 4 = 60.2 and 100 log10 3 = 47.7.
+    In weights: 10 log10 4 = 6.02 and 10 log10 3 = 4.77.
     """
     assert lines(by_hand(Source(80, 20, 1), Source(25, 75, 1))) == [
-        "Base rate 20 to 80, weight 60 against. Total 0 for, 60 against.",
-        "1: yes 80 to 20, says yes, 80 to 20, weight 60 for. Total 60 for, 60 against.",
-        "2: yes 25 to 75, says yes, 25 to 75, weight 48 against. Total 60 for, 108 against.",
-        "108 - 60 = 48 against: 25 %.",
+        "Base rate 20 to 80, weight 6.0 against. Total 0.0 for, 6.0 against.",
+        "1: yes 80 to 20, says yes, 80 to 20, weight 6.0 for. Total 6.0 for, 6.0 against.",
+        "2: yes 25 to 75, says yes, 25 to 75, weight 4.8 against. Total 6.0 for, 10.8 against.",
+        "10.8 - 6.0 = 4.8 against: 25 %.",
     ]
 
 
 def test_what_a_negative_test_and_an_irrelevant_source_weigh() -> None:
-    """Negative: 20 % if true, 60 % if false, a third: 47.7 against; a source that says yes as often either way: 0."""
+    """Negative: 20 % if true, 60 % if false, a third: 4.77 against; a source that says yes as often either way: 0."""
     assert lines(by_hand(Source(80, 40, 0), Source(45, 45, 1), base_rate=50)) == [
-        "Base rate 50 to 50, weight 0. Total 0 for, 0 against.",
-        "1: yes 80 to 40, says no, 20 to 60, weight 48 against. Total 0 for, 48 against.",
-        "2: yes 45 to 45, says yes, 45 to 45, weight 0. Total 0 for, 48 against.",
-        "48 - 0 = 48 against: 25 %.",
+        "Base rate 50 to 50, weight 0.0. Total 0.0 for, 0.0 against.",
+        "1: yes 80 to 40, says no, 20 to 60, weight 4.8 against. Total 0.0 for, 4.8 against.",
+        "2: yes 45 to 45, says yes, 45 to 45, weight 0.0. Total 0.0 for, 4.8 against.",
+        "4.8 - 0.0 = 4.8 against: 25 %.",
     ]
 
 
 def test_who_says_what_he_may_have_copied_weighs_less() -> None:
-    """Copied with 50 %, else right with 80 %: 50 + 40 to 50 + 10, that is 3 to 2, 17.6; without copying 4 to 1."""
+    """Copied with 50 %, else right with 80 %: 50 + 40 to 50 + 10, that is 3 to 2, 1.76; without copying 4 to 1."""
     copier = Source(80, 20, 1, copies=0, copying=50)
     same = lines(by_hand(Source(60, 40, 1), copier, base_rate=50))
     assert (
         same[2]
-        == "2: yes 80 to 20, says yes as 1, 50 + 40 to 50 + 10, 90 to 60, weight 18 for. Total 36 for, 0 against."
+        == "2: yes 80 to 20, says yes as 1, 50 + 40 to 50 + 10, 90 to 60, weight 1.8 for. Total 3.6 for, 0.0 against."
     )
     other = lines(by_hand(Source(60, 40, 0), copier, base_rate=50))
-    assert other[2] == "2: yes 80 to 20, says yes not as 1, 80 to 20, weight 60 for. Total 60 for, 18 against."
+    assert other[2] == "2: yes 80 to 20, says yes not as 1, 80 to 20, weight 6.0 for. Total 6.0 for, 1.8 against."
 
 
 def test_tests_that_were_not_reported_count_as_negative() -> None:
-    """Of three tests at 60 % to 20 % two are positive: 3 to 1 twice, 95.4, and 40 to 80 once, 30.1 against."""
+    """Of three tests at 60 % to 20 % two are positive: 3 to 1 twice, 9.54, and 40 to 80 once, 3.01 against."""
     assert lines(by_hand(Source(60, 20, 2, runs=3), base_rate=50))[1:3] == [
-        "1: yes 60 to 20, 2 times yes, 60 to 20, weight 95 for. Total 95 for, 0 against.",
-        "1: yes 60 to 20, 1 times no, 40 to 80, weight 30 against. Total 95 for, 30 against.",
+        "1: yes 60 to 20, 2 times yes, 60 to 20, weight 9.5 for. Total 9.5 for, 0.0 against.",
+        "1: yes 60 to 20, 1 times no, 40 to 80, weight 3.0 against. Total 9.5 for, 3.0 against.",
     ]
 
 
 def test_a_user_of_stated_reliability_is_one_more_report() -> None:
     question = by_hand(Source(60, 40, 1), base_rate=50)
     assert lines(with_opinion(question, 1, 0.8))[2:] == [
-        "The user 20 to 80, weight 60 against. Total 18 for, 60 against.",
-        "60 - 18 = 42 against: 27 %.",
+        "The user 20 to 80, weight 6.0 against. Total 1.8 for, 6.0 against.",
+        "6.0 - 1.8 = 4.2 against: 27 %.",
     ]
     assert lines(with_opinion(question, 1)) == lines(question)
 

@@ -1,12 +1,12 @@
 """Bayes' rule as sums: weights of evidence, the written steps of a demonstration about independent reports.
 
-The weight of a report is 100 log10 of its probability if the claim is true over that if it is false (Good, 1950,
-"Probability and the Weighing of Evidence"; in centibans, after Turing). Weights for the claim are added up, and so are
+The weight of a report is 10 log10 of its probability if the claim is true over that if it is false, in decibans (Good,
+1950, "Probability and the Weighing of Evidence"; the unit is Turing's). Weights for the claim are added up, and so are
 those against it; the difference says how probable the claim is. Each step is a difference of two rates, an addition of
-whole numbers, or, at the end, one function of one number, where Bayes' rule itself multiplies odds in every line.
+two numbers, or, at the end, one function of one number, where Bayes' rule itself multiplies odds in every line.
 
-Weights are rounded to whole centibans, and what follows from the sums is within two points of the exact posterior. The
-demonstration states the exact one.
+Weights are rounded to a tenth of a deciban, and what follows from the sums is within two points of the exact posterior.
+The demonstration states the exact one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gce.domain.tasks.beliefs.sources import Source, Witnesses
 
 __all__ = ["Step", "steps_of", "weight_of", "written_steps"]
 
-_INTRODUCTION = "Weights of evidence add up. A weight is 100 log10 of the chance if true to the chance if false."
+_INTRODUCTION = "Weights of evidence add up. A weight is 10 log10 of the chance if true to the chance if false."
 
 
 @frozen
@@ -31,11 +31,11 @@ class Step:
     told: str
     """What is weighed, with both chances, as "1: 73 to 27"."""
     weight: int
-    """In centibans: above 0 for the claim, below 0 against it."""
+    """In tenths of a deciban: above 0 for the claim, below 0 against it."""
 
 
 def weight_of(if_true: float, if_false: float, times: int = 1) -> int:
-    """Return the weight of so many equal reports in centibans, rounded; chances in any unit, both above 0."""
+    """Return the weight of so many equal reports in tenths of a deciban, rounded; chances in any unit, both above 0."""
     return round(100 * times * log10(if_true / if_false))
 
 
@@ -51,13 +51,22 @@ def written_steps(question: BeliefQuestion) -> list[str] | None:
     lines, pro, contra = [_INTRODUCTION], 0, 0
     for step in steps:
         pro, contra = pro + max(step.weight, 0), contra + max(-step.weight, 0)
-        lines.append(f"{step.told}, weight {_sided(step.weight)}. Total {pro} for, {contra} against.")
+        lines.append(
+            f"{step.told}, weight {_sided(step.weight)}. Total {_decibans(pro)} for, {_decibans(contra)} against."
+        )
     greater, less = max(pro, contra), min(pro, contra)
-    return [*lines, f"{greater} - {less} = {_sided(pro - contra)}: {100 * question.target:.0f} %."]
+    return [
+        *lines,
+        f"{_decibans(greater)} - {_decibans(less)} = {_sided(pro - contra)}: {100 * question.target:.0f} %.",
+    ]
 
 
 def _sided(weight: int) -> str:
-    return f"{weight} for" if weight > 0 else f"{-weight} against" if weight < 0 else "0"
+    return _decibans(abs(weight)) + (" for" if weight > 0 else " against" if weight < 0 else "")
+
+
+def _decibans(weight: int) -> str:
+    return f"{weight // 10}.{weight % 10}"
 
 
 def steps_of(question: BeliefQuestion) -> Sequence[Step] | None:
