@@ -439,6 +439,17 @@ def evaluated(capsys: pytest.CaptureFixture[str], *arguments: str, model: str = 
     return found
 
 
+def test_graded_rewards_are_compared_with_those_of_every_reference(capsys: pytest.CaptureFixture[str]) -> None:
+    """An agent that never updates says the base rate: no gain over that, and a loss against exact Bayes."""
+    given = [*ARGUMENTS[:-2], "--model", f"{AGENT}:never_updates"]
+    assert cli.main([*given, "--json"]) == 0
+    over = json.loads(capsys.readouterr().out)["modes"]["zero-shot"]["reward_over"]
+    assert (over["base rate"]["gained"], over["base rate"]["lost"], over["base rate"]["p"]) == (0, 0, 1.0)
+    assert over["exact Bayes"]["gained"] == 0 and over["exact Bayes"]["mean"]["value"] < 0
+    assert cli.main(given) == 0
+    assert "gain in mean reward over reference" in capsys.readouterr().out
+
+
 def test_the_table_has_the_measures_that_each_strategy_allows(capsys: pytest.CaptureFixture[str]) -> None:
     found = evaluated(capsys, model="never_updates")["beliefs"]
     assert set(found["brier"]) == set(ARGUMENTS[-1].split(","))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from gce.adapters.evaluators.verifier import TaskVerifier
-from gce.domain.baselines import PolicyScore, best_by_group, score_policies
+from gce.app.evaluation.baselines import reward_gains_over
+from gce.domain.baselines import PolicyScore, answers_of_policies, best_by_group, score_policies
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence
 from gce.domain.measurements import Interval, MeanReward
@@ -96,6 +97,25 @@ def test_what_could_not_be_judged_is_outside_the_share() -> None:
     policies = {"mute": lambda problem, rng: "I do not know" if problem.instance == 1 else "even"}
     (score,) = score_policies(PARITY, JUDGE, policies, numbers("small", 1, 2, 3))
     assert (score.share.correct, score.share.n, score.share.failed) == (1, 2, 1)
+
+
+def test_a_gain_over_a_reference_pairs_the_problems_that_both_answered() -> None:
+    """The numbers are 1, 2, 4 and 6; "even" gains 2, 4 and 6 over "odd" and loses 1, and knows nothing of who is mute.
+
+    Who answers 2 and 4 alone is compared on these: 0 and 1 right against 2.
+    """
+
+    def some(problem: Problem, rng: random.Random) -> str | None:
+        return {2: "odd", 4: "even", 6: "I do not know"}.get(problem.instance)
+
+    problems = numbers("small", 1, 2, 4, 6)
+    policies = {"odd": odd, "some": some, "never": lambda problem, rng: None}
+    references = answers_of_policies(PARITY, JUDGE, policies, problems)
+    own = answers_of_policies(PARITY, JUDGE, {"even": lambda problem, rng: "even"}, problems)["even"]
+    found = reward_gains_over(references, own)
+    assert list(found) == ["odd", "some"]
+    assert (found["odd"].gained, found["odd"].lost, found["odd"].mean.value) == (3, 1, 0.5)
+    assert (found["some"].gained, found["some"].lost, found["some"].mean.value) == (1, 0, 0.5)
 
 
 def test_each_draw_has_its_own_generator() -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "Judged",
     "PolicyScore",
     "Resolution",
+    "answers_of_policies",
     "best_by_group",
     "bounds_held",
     "is_above",
@@ -37,6 +38,7 @@ __all__ = [
     "limit_of",
     "resolution",
     "score_policies",
+    "scores_of_answers",
 ]
 
 POWER = 0.8
@@ -75,20 +77,44 @@ def score_policies(
     Problems to which a policy does not apply are left out, and so are empty groups. Answers that could not be judged
     count as `failed`. `method` is that of the intervals: an entry of `INTERVALS`.
     """
-    scores = []
+    answers = answers_of_policies(task, judge, policies, problems, seed=seed)
+    return scores_of_answers(task, answers, subtypes=subtypes, method=method)
+
+
+def answers_of_policies(
+    task: Task, judge: Judge, policies: Mapping[str, Policy], problems: Sequence[Problem], *, seed: int = 0
+) -> dict[str, list[Answer]]:
+    """Return the judged answers of each policy to the problems to which it applies."""
+    found = {}
     for name, policy in policies.items():
-        groups: dict[tuple[str, str], list[Answer]] = defaultdict(list)
         answers = []
         for problem in problems:
             text = policy(problem, python_generator(seed, "policy", name, problem.key))
             if text is not None:
                 answers.append((problem, Completion(problem.key, text, "stop", policy=name)))
-        for problem, completion, verdicts in _judged(judge, answers):
-            found = answered_by(task, problem, completion, verdicts)
-            groups[problem.tier, problem.tier].append(found)
-            subtype = task.audit.group(problem.instance)
+        found[name] = [
+            answered_by(task, problem, completion, verdicts)
+            for problem, completion, verdicts in _judged(judge, answers)
+        ]
+    return found
+
+
+def scores_of_answers(
+    task: Task,
+    answers: Mapping[str, Sequence[Answer]],
+    *,
+    subtypes: bool = False,
+    method: str = DEFAULT_INTERVAL,
+) -> tuple[PolicyScore, ...]:
+    """Return the scores of policies, as `score_policies` does, from their judged answers."""
+    scores = []
+    for name, given in answers.items():
+        groups: dict[tuple[str, str], list[Answer]] = defaultdict(list)
+        for found in given:
+            tier, subtype = found.problem.tier, task.audit.group(found.problem.instance)
+            groups[tier, tier].append(found)
             if subtypes and subtype:
-                groups[f"{problem.tier} {subtype}", problem.tier].append(found)
+                groups[f"{tier} {subtype}", tier].append(found)
         for (group, tier), found_in in groups.items():
             share = rate([each.outcome for each in found_in], method=method)
             reward = mean_reward([each.reward for each in found_in], method=method)

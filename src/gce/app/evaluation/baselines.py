@@ -8,9 +8,11 @@ from typing import TypeVar
 from attrs import frozen
 
 from gce.app.evaluation.scoring import OPTION, check_coverage
-from gce.domain.baselines import PolicyScore, is_above, score_policies
+from gce.domain.answers import Answer
+from gce.domain.baselines import PolicyScore, answers_of_policies, is_above, score_policies, scores_of_answers
 from gce.domain.measurements import Interval, MeanReward
 from gce.domain.metrics import point
+from gce.domain.paired import Gain, Pair, paired_gains
 from gce.domain.problems import Problem
 from gce.domain.randomness import key
 from gce.domain.statistics import DEFAULT_INTERVAL, Estimate, difference
@@ -23,7 +25,9 @@ __all__ = [
     "audit",
     "best_of",
     "check_references",
+    "reference_answers",
     "reference_scores",
+    "reward_gains_over",
     "shortcut_margins",
     "solve_rates",
 ]
@@ -34,6 +38,8 @@ CONCLUSION = (
 """What to conclude from a table with the model and its prompt-blind baselines."""
 Rows = dict[str, dict[str, Interval]]
 """Solve rates by policy and tier."""
+Answers = Mapping[str, Sequence[Answer]]
+"""Judged answers by policy."""
 
 Measured = TypeVar("Measured", Interval, MeanReward)
 
@@ -95,13 +101,33 @@ def reference_scores(
     method: str = DEFAULT_INTERVAL,
 ) -> tuple[tuple[PolicyScore, ...], tuple[PolicyScore, ...]]:
     """Return the scores of prompt-blind baselines and of heuristics on these problems, fitted to training problems."""
+    blind, heuristics = reference_answers(task, evaluator, preset, problems, fitted_to=fitted_to)
+    return scores_of_answers(task, blind, method=method), scores_of_answers(task, heuristics, method=method)
+
+
+def reference_answers(
+    task: Task, evaluator: Evaluator, preset: str, problems: Sequence[Problem], *, fitted_to: int
+) -> tuple[Answers, Answers]:
+    """Return the judged answers of prompt-blind baselines and of heuristics, by name; see `reference_scores`."""
     tiers = dict.fromkeys(problem.tier for problem in problems)
     training = [problem for tier in tiers for problem in _training(task, preset, tier, fitted_to)]
     blind, heuristics = task.references.prompt_blind(training), task.references.heuristics(training)
     return (
-        score_policies(task, evaluator.judge, blind, problems, method=method),
-        score_policies(task, evaluator.judge, heuristics, problems, method=method),
+        answers_of_policies(task, evaluator.judge, blind, problems),
+        answers_of_policies(task, evaluator.judge, heuristics, problems),
     )
+
+
+def reward_gains_over(references: Answers, answers: Sequence[Answer]) -> dict[str, Gain]:
+    """Return the gain in reward of these answers over those of each reference, on the problems that both answered."""
+    found = {(each.problem.tier, each.problem.key): each.reward for each in answers}
+    pairs: dict[str, list[Pair]] = {}
+    for name, given in references.items():
+        for each in given:
+            own = found.get((each.problem.tier, each.problem.key))
+            if own is not None and each.reward is not None:
+                pairs.setdefault(name, []).append((each.problem.tier, each.reward, own))
+    return paired_gains(pairs)
 
 
 def solve_rates(scores: Iterable[PolicyScore]) -> Rows:

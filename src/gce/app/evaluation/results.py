@@ -7,7 +7,14 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gce.app.evaluation.baselines import CONCLUSION, best_of, check_references, reference_scores, solve_rates
+from gce.app.evaluation.baselines import (
+    CONCLUSION,
+    best_of,
+    check_references,
+    reference_answers,
+    reward_gains_over,
+    solve_rates,
+)
 from gce.app.evaluation.belief_measures import belief_measures, measures_table
 from gce.app.evaluation.comparison import Measured, attempts, compared_with
 from gce.app.evaluation.one_outcome import equal_rewards
@@ -19,7 +26,7 @@ from gce.app.shown import Part, lines_of
 from gce.app.tables.cells import count_words, difference_cell, interval_cell, p_cell, share_cell
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.wiring.models import SHIPPED_MODEL, shipped_model_path
-from gce.domain.baselines import PolicyScore
+from gce.domain.baselines import PolicyScore, scores_of_answers
 from gce.domain.figures import Table
 from gce.domain.measurements import Interval
 from gce.domain.metrics import METRICS, Metric, point
@@ -133,9 +140,9 @@ def _held_out(result: Evaluation) -> list[str]:
 
 def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     given, found = result.settings, result.measured
-    references = reference_scores(
-        result.task, result.evaluator, result.preset, result.problems, fitted_to=FITTED_TO, method=given.interval
-    )
+    answers = reference_answers(result.task, result.evaluator, result.preset, result.problems, fitted_to=FITTED_TO)
+    blind_scores, heuristic_scores = (scores_of_answers(result.task, each, method=given.interval) for each in answers)
+    references = blind_scores, heuristic_scores
     floors, heuristics = map(solve_rates, references)
     notes = _notes(given, result.strategies)
     shares: dict[str, dict[str, Any]] = result.estimates()
@@ -149,6 +156,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     parts += reward_parts
     parts += [f"* {name}: {note}" for name, note in notes.items()]
     gains, reward_gains = result.gains(), result.gains(REWARD) if rewards else {}
+    over = {name: reward_gains_over({**answers[0], **answers[1]}, found[name].judged) for name in found if rewards}
     again = {
         name: attempts(found[name], method=given.interval)
         for name, strategy in result.strategies.items()
@@ -159,6 +167,10 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
         reference = compared_with(found)
         parts += ["", _gains_table(gains, reference)] if gains else []
         parts += ["", _gains_table(reward_gains, reference, rewards=True)] if reward_gains else []
+    else:
+        parts += [
+            part for each in over.values() if each for part in ("", _gains_table(each, "reference", rewards=True))
+        ]
     parts += _failures(found)
     most = max((strategy.attempts for strategy in result.strategies.values()), default=1)
     parts += ["", _attempts_table(again, most)] if again else []
@@ -172,6 +184,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
                 **measured.costs,
                 "against": to_plain(gains[name]) if name in gains else None,
                 **({"against_reward": to_plain(reward_gains[name])} if name in reward_gains else {}),
+                **({"reward_over": to_plain(over[name])} if over.get(name) else {}),
                 "attempts": to_plain(again[name]) if name in again else None,
             }
             for name, measured in found.items()

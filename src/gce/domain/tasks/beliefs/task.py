@@ -21,6 +21,7 @@ from gce.domain.tasks.beliefs.question import BeliefQuestion
 from gce.domain.tasks.beliefs.records import questions_of
 from gce.domain.tasks.beliefs.variants import ELICITING
 from gce.domain.tasks.beliefs.verify import ADMIT_AT, brier_by_outcome, verify, verify_by_outcome
+from gce.domain.tasks.beliefs.weights import written_steps
 from gce.domain.tasks.beliefs.wording import belief_prompt, drawn_wording
 from gce.domain.tasks.parts import Audit, References, Teaching
 from gce.domain.tasks.reward import lowest_score
@@ -48,20 +49,27 @@ def _digest(question: BeliefQuestion) -> str:
 
 
 def _demonstration(problem: Problem, _solve: Any) -> str | None:
-    """Demonstrate the probability before the evidence and after each piece of it, in whole percents.
+    """Demonstrate sums of weights of evidence where the posterior is one, and else the probability after each piece.
 
-    None where the posterior is unknown: an outcome is no belief to learn from.
+    All percents are whole, and the exact posterior's. None where that is unknown: an outcome is no belief to learn
+    from.
     """
     question: BeliefQuestion = problem.instance
     if question.posterior is None or question.target is None:
         return None
-    lines = [] if question.prior is None else [f"Before the evidence: {100 * question.prior:.0f} %."]
-    lines += [f"After {number}: {100 * belief:.0f} %." for number, belief in enumerate(question.path, 1)]
-    if question.opinion is not None and question.opinion.shift:
-        lines.append(f"With what the user says: {100 * question.target:.0f} %.")
+    lines = written_steps(question) or _path(question, question.target)
     percent = problem.prompt[-1].content.endswith("%") if problem.prompt else True
     answer = render_percent(question.target) if percent else render(round(question.target, 2))
     return "\n".join([*lines, answer])
+
+
+def _path(question: BeliefQuestion, target: float) -> list[str]:
+    """The probability before the evidence and after each piece of it."""
+    lines = [] if question.prior is None else [f"Before the evidence: {100 * question.prior:.0f} %."]
+    lines += [f"After {number}: {100 * belief:.0f} %." for number, belief in enumerate(question.path, 1)]
+    if question.opinion is not None and question.opinion.shift:
+        lines.append(f"With what the user says: {100 * target:.0f} %.")
+    return lines
 
 
 def _of_records(task: Task, preset: str, records: Sequence[Any]) -> Task:
