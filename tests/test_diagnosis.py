@@ -80,12 +80,12 @@ def test_right_rollouts_of_different_rewards_leave_something_to_learn() -> None:
 
 
 def test_wrong_rollouts_of_different_rewards_teach_what_learns_from_partial_credit() -> None:
-    """None of eight is right; in one of two problems rewards differ, in three iterations 3 of 6; or they differ nowhere."""
+    """None of eight is right; rewards differ in one of two problems, in three iterations in 3 of 6."""
     graded = evolve(counted(0), reward=2.0)
     said = diagnose([recorded(T0=evolve(graded, all_wrong=1))] * PATIENCE)[""]
     assert said == (
-        "0 of 24 rollouts right in 3 iterations; rewards differ within 3 of 6 problems: partial credit alone is learned, "
-        "by grpo, rloo, dr-grpo, dapo, gspo"
+        "0 of 24 rollouts right in 3 iterations; rewards differ within 3 of 6 problems: partial credit alone is "
+        "learned, by grpo, rloo, dr-grpo, dapo, gspo"
     )
     assert said != diagnose([recorded(T0=graded)] * PATIENCE)[""], "equal rewards within every problem"
     assert "allow more tokens" in diagnose([recorded(T0=evolve(graded, all_wrong=1, truncated=4))] * PATIENCE)[""]

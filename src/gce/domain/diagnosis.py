@@ -105,7 +105,7 @@ def _within(count: TierCount) -> str:
 
 @frozen
 class FirstWave:
-    """Why the first rollouts of a run teach nothing, or little, or what an evaluation's answers tell no models apart by.
+    """Why the first rollouts of a run teach nothing, or little, or why an evaluation's answers tell no models apart.
 
     "partial credit": no rollout is right, yet the run's algorithm learns from rewards that differ.
     """

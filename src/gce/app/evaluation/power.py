@@ -160,8 +160,8 @@ def gain_found(problems: int, comparisons: int = 1) -> Iterator[str]:
     """Yield a line with the smallest gain that a paired comparison on so many problems finds with 80 % power."""
     if (found := minimal_gain(Pairing(), problems, level=LEVEL / comparisons)) is not None:
         yield (
-            f"smallest gain in accuracy found with 80 % power: {100 * found:.1f} points, paired on {counted(problems, 'problem')} "
-            "(base rate 50 %, correlation 0.5; other assumptions: gce power)"
+            f"smallest gain in accuracy found with 80 % power: {100 * found:.1f} points, paired on "
+            f"{counted(problems, 'problem')} (base rate 50 %, correlation 0.5; other assumptions: gce power)"
         )
 
 

@@ -19,6 +19,7 @@ from gce.app.tables.cells import count_words, coverage_cell, difference_cell, ga
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.records import SHIFTS, shift_rows
+from gce.app.training.unearned import stored_unearned, unearned_table, unearned_words
 from gce.domain.figures import Bars, Lines, Measured, Table
 from gce.domain.forgetting import Forgetting
 from gce.domain.paired import Gain
@@ -74,6 +75,10 @@ def result_section(run: ReportedRun) -> Section:
     if run.rewards:
         tables.append(Table(*reward_rows(run.rewards, run.tiers)))
         drawn.append(_bars("result-reward", "Mean reward on test problems", run.rewards, unit="mean reward"))
+    if unearned := stored_unearned(summary or {}):
+        seen, meaning, where = unearned_words(unearned, task=settings.task, run=run.name)
+        words += [f"Warning: {seen}.", f"{meaning} are in the table below. {where}."]
+        tables.append(unearned_table(unearned))
     after = rows.get("after")
     if after and run.blind:
         gaps = shortcut_margins(after, run.blind)
