@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gce.app.evaluation.baselines import CONCLUSION, shortcut_margins
+from gce.app.evaluation.baselines import conclusion, shortcut_margins
 from gce.app.evaluation.rewards import MOMENTS
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.evaluation.shifts import distribution_parts
@@ -85,7 +85,7 @@ def result_section(run: ReportedRun) -> Section:
         cells = (difference_cell(gaps[tier], digits=0) if tier in gaps else "-" for tier in run.tiers)
         row = ("after - best prompt-blind", *cells)
         tables.append(Table(("shortcut margin, points", *run.tiers), (row,)))
-        words.append(CONCLUSION)
+        words.append(conclusion(graded=bool(run.rewards)))
     return Section("Result", tuple(words), tuple(tables), tuple(drawn))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gce import __version__
-from gce.app.evaluation.baselines import CONCLUSION, best_of
+from gce.app.evaluation.baselines import best_of, conclusion
 from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.rewards import (
     Rewards,
@@ -247,8 +247,9 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
         lines.append(Table(*accuracy_rows(rows, tiers, held_out)))
         if "gain" in summary:
             lines.append(gain_line(from_plain(Gain, summary["gain"])))
-        lines += [CONCLUSION] if floors else []
-        if rewards := stored_rewards(summary):
+        rewards = stored_rewards(summary)
+        lines += [conclusion(graded=bool(rewards))] if floors else []
+        if rewards:
             lines += ["", Table(*reward_rows(rewards, tiers, held_out))]
             if "gain" in summary["mean_reward"]:
                 lines.append(gain_line(from_plain(Gain, summary["mean_reward"]["gain"]), rewards=True))
