@@ -77,17 +77,12 @@ def rise_between(rewards: Sequence[Pair], right: Sequence[Pair]) -> UnearnedRise
     if not rewards:
         return None
     reward, share = paired_gain(rewards), paired_gain(right)
-    found = UnearnedRise(
-        "test problems",
-        *_means(rewards),
-        reward.mean,
-        share.mean,
-        *(round(sum(pair[place] for pair in right)) for place in (1, 2)),
-        len(right),
-        len(right),
-    )
-    unearned = is_unearned(found.reward, found.right, share_after=_means(right)[1])
-    return found if unearned and reward.p < LEVEL else None
+    (before, after), (_, share_after) = _means(rewards), _means(right)
+    if reward.p >= LEVEL or not is_unearned(reward.mean, share.mean, share_after=share_after):
+        return None
+    was, now = (round(sum(values)) for values in ([pair[1] for pair in right], [pair[2] for pair in right]))
+    n = len(right)
+    return UnearnedRise("test problems", before, after, reward.mean, share.mean, was, now, n, n)
 
 
 def rise_over(records: Sequence[IterationRecord]) -> UnearnedRise | None:
@@ -111,11 +106,14 @@ def rise_over(records: Sequence[IterationRecord]) -> UnearnedRise | None:
         return None
     return UnearnedRise(
         "rollouts",
-        *(_mean([_reward(count).value for count in each]) for each in (before, after)),
+        _mean([_reward(count).value for count in before]),
+        _mean([_reward(count).value for count in after]),
         reward,
         right,
-        *(sum(count.correct for count in each) for each in (before, after)),
-        *(sum(count.rollouts for count in each) for each in (before, after)),
+        right_before=sum(count.correct for count in before),
+        right_after=sum(count.correct for count in after),
+        n_before=sum(count.rollouts for count in before),
+        n_after=sum(count.rollouts for count in after),
     )
 
 
