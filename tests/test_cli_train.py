@@ -201,7 +201,7 @@ def test_a_dry_run_estimates_and_writes_nothing(
     assert cli.main(["evaluate", *SCRIPTED, "--n", "7", "--dry-run"]) == 0
     out, err = capsys.readouterr()
     assert "n = 7\nwork, at least: 21 answers (zero-shot 21)\ntokens: about " in out and err == ""
-    assert "smallest gain found with 80 % power: 35.0 points, paired on 21 problems" in out
+    assert "smallest gain in accuracy found with 80 % power: 35.0 points, paired on 21 problems" in out
     assert os.listdir(tmp_path) == []
 
 

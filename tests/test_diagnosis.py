@@ -7,6 +7,7 @@ from attrs import evolve
 from present import present
 
 from gce.domain import randomness
+from gce.domain.algorithms import ALGORITHMS
 from gce.domain.diagnosis import (
     PATIENCE,
     Fall,
@@ -78,6 +79,18 @@ def test_right_rollouts_of_different_rewards_leave_something_to_learn() -> None:
     assert "nothing left to learn" in diagnose([recorded(T0=graded)] * PATIENCE)[""]
 
 
+def test_wrong_rollouts_of_different_rewards_teach_what_learns_from_partial_credit() -> None:
+    """None of eight is right; rewards differ in one of two problems, in three iterations in 3 of 6."""
+    graded = evolve(counted(0), reward=2.0)
+    said = diagnose([recorded(T0=evolve(graded, all_wrong=1))] * PATIENCE)[""]
+    assert said == (
+        "0 of 24 rollouts right in 3 iterations; rewards differ within 3 of 6 problems: partial credit alone is "
+        "learned, by grpo, rloo, dr-grpo, dapo, gspo"
+    )
+    assert said != diagnose([recorded(T0=graded)] * PATIENCE)[""], "equal rewards within every problem"
+    assert "allow more tokens" in diagnose([recorded(T0=evolve(graded, all_wrong=1, truncated=4))] * PATIENCE)[""]
+
+
 def test_one_tier_of_several_is_named() -> None:
     found = diagnose([recorded(T0=counted(4), T1=counted(0), T2=counted(8))] * PATIENCE)
     assert set(found) == {"T1", "T2"}
@@ -146,15 +159,74 @@ def test_a_first_wave_that_teaches_nothing_is_told_by_its_kind(
     counts: list[TierCount], empty: int, best: float, kind: str, said: str
 ) -> None:
     """Wilson: 0 of 16 is 0 to 3.84 / 19.84 = 19.4 %."""
-    found = present(diagnose_first_wave(counts, empty=empty, credited=0, best=best, needed=0.75))
+    found = present(
+        diagnose_first_wave(
+            counts, empty=empty, credited=0, rewards=(0.0, best), needed=0.75, algorithm=ALGORITHMS["raft"]
+        )
+    )
     assert found.kind == kind and said in found.words, found
 
 
 def test_nothing_is_said_of_a_first_wave_that_teaches() -> None:
     def said(counts: list[TierCount], credited: int = 0) -> object:
-        return diagnose_first_wave(counts, empty=0, credited=credited, best=1.0, needed=1.0)
+        raft = ALGORITHMS["raft"]
+        return diagnose_first_wave(counts, empty=0, credited=credited, rewards=(0.0, 1.0), needed=1.0, algorithm=raft)
 
     assert said([counted(1), counted(0)]) is None, "one right answer, in whatever tier"
     assert said([counted(8), counted(0)]) is None
     assert said([counted(0)], credited=2) is None, "the best of each group are learned, right or not"
     assert said([]) is None, "a warm-up has no rollouts"
+
+
+NONE, ALL = evolve(counted(0), reward=2.0), evolve(counted(8), reward=7.0)
+"""Eight rollouts with graded rewards, equal within each of the two problems."""
+
+
+@pytest.mark.parametrize(
+    ("count", "algorithm", "kind", "said"),
+    [
+        (NONE, "grpo", "none right", "and 1 is needed: there is nothing to learn from"),
+        (
+            evolve(NONE, all_wrong=1),
+            "grpo",
+            "partial credit",
+            "the best reward is 0.7, and 1 is needed; rewards differ within 1 of 2 problems: partial credit alone",
+        ),
+        (
+            evolve(NONE, all_wrong=1),
+            "raft",
+            "none right",
+            "within 1 of 2 problems: for raft there is nothing to learn from, as it learns from right answers alone",
+        ),
+        (ALL, "grpo", "all right", "(95 % interval 67.6-100.0 %): there is nothing to learn"),
+        (evolve(ALL, all_right=1), "grpo", "", ""),
+        (evolve(ALL, all_right=1), "raft", "all right", "for raft there is nothing to learn, as it"),
+    ],
+)
+def test_graded_rollouts_teach_where_rewards_differ_within_a_problem(
+    count: TierCount, algorithm: str, kind: str, said: str
+) -> None:
+    """By hand: a group of equal rewards has no advantage, whatever other groups have."""
+    found = diagnose_first_wave(
+        [count], empty=0, credited=0, rewards=(0.0, 0.7), needed=1.0, algorithm=ALGORITHMS[algorithm]
+    )
+    assert (found is None) == (not kind)
+    if found is not None:
+        assert found.kind == kind and said in found.words, found
+
+
+@pytest.mark.parametrize(
+    ("count", "rewards", "said"),
+    [
+        (counted(0), (0.0, 0.0), ": these problems tell no models apart"),
+        (NONE, (0.25, 0.25), "; the best reward is 0.25, and 1 is needed: these problems tell no models apart"),
+        (NONE, (0.0, 0.5), ": accuracy tells no models apart here; mean rewards may, with rewards from 0 to 0.5"),
+        (counted(8), (1.0, 1.0), ": these problems tell no models apart"),
+        (ALL, (0.75, 1.0), ": accuracy tells no models apart here; mean rewards may, with rewards from 0.75 to 1"),
+    ],
+)
+def test_answers_of_different_rewards_tell_models_apart(
+    count: TierCount, rewards: tuple[float, float], said: str
+) -> None:
+    found = present(diagnose_first_wave([count], empty=0, credited=0, rewards=rewards, needed=1.0))
+    assert found.words.endswith(said), found

@@ -105,6 +105,28 @@ def test_a_graded_reward_that_admits_nothing_tells_its_best() -> None:
     assert not said_by(GRADED, "whatever", buffer={"admission": "top:0.5"}), "the best of each group are learned"
 
 
+def partly(verdicts: Any) -> float:
+    """A quarter for a readable answer, so that rewards differ while none is right."""
+    return 0.25 if not verdicts[0].right and verdicts[0].violations[0].kind == "sum" else 0.0
+
+
+def unsure(request: Any) -> str:
+    return wrong()(request) if request.key.endswith("/0") else "no idea"
+
+
+def test_graded_rewards_that_differ_are_named_and_what_learns_from_them() -> None:
+    """Of two rollouts of a problem the first earns a quarter: rewards differ within all four problems."""
+    task = evolve(toy_task.WORKED, reward=partly)
+    head, *_, proposals = said_by(task, unsure)
+    assert "0 of 8 rollouts were right (95 % interval 0.0-32.4 %); the best reward is 0.25, and 1 is needed" in head
+    assert "rewards differ within 4 of 4 problems: for raft there is nothing to learn from" in head
+    assert "try: an algorithm that learns from partial credit (algorithm='grpo')" in proposals
+    head, *samples, proposals = said_by(task, unsure, objective={"algorithm": "grpo"})
+    assert head.endswith("rewards differ within 4 of 4 problems: partial credit alone is learned")
+    assert "algorithm=" not in proposals and "try: gce.check(task): partial credit is learned for" in proposals
+    assert len(samples) == 3 and not any("no idea" in sample for sample in samples), "those with the best rewards"
+
+
 def test_a_run_that_finds_both_says_nothing() -> None:
     assert not said_by(toy_task.ADDITION, lambda request: toy_task.careless(None, None)._answer(request))
 

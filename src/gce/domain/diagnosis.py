@@ -11,8 +11,10 @@ from typing import Literal
 
 from attrs import frozen
 
+from gce.domain.algorithms import ALGORITHMS, Algorithm
 from gce.domain.measurements import Interval, IterationRecord, TierCount, add_counts
 from gce.domain.statistics import difference, interval
+from gce.domain.text import counted
 
 __all__ = [
     "MASTERED",
@@ -31,6 +33,8 @@ PATIENCE = 3
 """Iterations in a row that show the same before it is said."""
 MASTERED = 0.8
 """Solve rate from which on a tier counts as mastered."""
+LEARN_PARTIAL_CREDIT = ", ".join(each.name for each in ALGORITHMS.values() if each.graded)
+"""The shipped algorithms that weigh graded rewards as they are."""
 
 
 def share_mastered(records: Sequence[IterationRecord], *, level: float = MASTERED) -> list[tuple[int, float]]:
@@ -60,7 +64,8 @@ def diagnose(records: Sequence[IterationRecord]) -> dict[str, str]:
     """What keeps the last `PATIENCE` iterations from teaching anything, by tier ("" stands for all of them).
 
     Empty while there are fewer iterations, or where each tier has both right and wrong rollouts, or right ones whose
-    rewards differ within a problem.
+    rewards differ within a problem. Where none is right and rewards differ within problems, the words say which
+    algorithms learn from that, as a record does not name the run's.
     """
     last = [record for record in records if record.tiers][-PATIENCE:]
     if len(last) < PATIENCE:
@@ -79,7 +84,7 @@ def _words(count: TierCount) -> str:
         return ""
     seen = f"{count.correct} of {count.rollouts} rollouts right in {PATIENCE} iterations"
     if count.correct:
-        if count.reward is not None and count.equal_rewards < count.problems:
+        if count.graded_problems:
             return ""  # Right answers have different rewards.
         return f"{seen}: there is nothing left to learn; use harder problems"
     if 2 * count.truncated >= count.rollouts:
@@ -89,14 +94,23 @@ def _words(count: TierCount) -> str:
             f"{seen}, {count.unparsed} without one readable answer: use a model that knows the answer format, few-shot "
             "examples or an SFT warm-up"
         )
+    if count.graded_problems:
+        return f"{seen}; {_within(count)}: partial credit alone is learned, by {LEARN_PARTIAL_CREDIT}"
     return f"{seen}: try more rollouts per problem, a higher temperature, or easier problems first"
+
+
+def _within(count: TierCount) -> str:
+    return f"rewards differ within {count.graded_problems} of {counted(count.problems, 'problem')}"
 
 
 @frozen
 class FirstWave:
-    """Why the first rollouts of a run teach nothing, or the answers of an evaluation tell no models apart."""
+    """Why the first rollouts of a run teach nothing, or little, or why an evaluation's answers tell no models apart.
 
-    kind: Literal["none right", "all right", "cut off", "empty", "unreadable"]
+    "partial credit": no rollout is right, yet the run's algorithm learns from rewards that differ.
+    """
+
+    kind: Literal["none right", "all right", "cut off", "empty", "unreadable", "partial credit"]
     words: str
     """What was seen, with the 95 % interval of the solve rate."""
 
@@ -106,27 +120,35 @@ def diagnose_first_wave(
     *,
     empty: int,
     credited: int,
-    best: float,
+    rewards: tuple[float, float],
     needed: float,
-    what: Literal["rollouts", "answers"] = "rollouts",
+    algorithm: Algorithm | None = None,
 ) -> FirstWave | None:
     """What is wrong with first rollouts, or an evaluation's answers; None where some are right and some are wrong.
 
-    `empty` is how many answers have no text, `credited` how many learning takes for right; with an admission by rank
-    these may be wrong, and then there is something to learn. `best` is the highest reward, and `needed` the reward from
-    which on an answer is right.
+    Graded rewards count where they differ: within a problem, rollouts teach an algorithm that learns from partial
+    credit, right or not; over all answers, they tell models apart by mean reward.
+
+    Args:
+        counts: of the answers, by tier.
+        empty: answers without text.
+        credited: how many learning takes for right; with an admission by rank these may be wrong, and then there is
+            something to learn.
+        rewards: the lowest and the highest.
+        needed: the reward from which on an answer is right.
+        algorithm: what learns from the rollouts; None for the answers of an evaluation.
     """
     if not counts:
         return None
     count = add_counts(counts)
     found = interval(count.correct, count.rollouts)
     seen = (
-        f"{count.correct} of {count.rollouts} {what} were right "
+        f"{count.correct} of {count.rollouts} {'answers' if algorithm is None else 'rollouts'} were right "
         f"(95 % interval {100 * found.low:.1f}-{100 * found.high:.1f} %)"
     )
-    nothing = "there is nothing to learn" if what == "rollouts" else "these problems tell no models apart"
+    taught = algorithm is not None and algorithm.graded and bool(count.graded_problems)
     if count.correct == count.rollouts:
-        return FirstWave("all right", f"{seen}: {nothing}")
+        return None if taught else FirstWave("all right", seen + _conclusion(count, rewards, algorithm))
     if count.correct or credited:
         return None
     if empty == count.rollouts:
@@ -135,8 +157,24 @@ def diagnose_first_wave(
         return FirstWave("cut off", f"{seen}; {count.truncated} were truncated at the maximum tokens")
     if count.unparsed == count.rollouts:
         return FirstWave("unreadable", f"{seen}, and no answer is readable: the extraction is probably broken")
-    graded = f"; the best reward is {best:.3g}, and {needed:g} is needed" if best > 0 else ""
-    return FirstWave("none right", f"{seen}{graded}: {nothing}{' from' if what == 'rollouts' else ''}")
+    best = f"the best reward is {rewards[1]:.3g}, and {needed:g} is needed"
+    if taught:
+        return FirstWave("partial credit", f"{seen}; {best}; {_within(count)}: partial credit alone is learned")
+    graded = f"; {best}" if rewards[1] > 0 else ""
+    return FirstWave("none right", f"{seen}{graded}{_conclusion(count, rewards, algorithm)}")
+
+
+def _conclusion(count: TierCount, rewards: tuple[float, float], algorithm: Algorithm | None) -> str:
+    """What follows where right and wrong alone tell nothing, for the end of a sentence."""
+    if algorithm is None:
+        if count.reward is not None and rewards[0] < rewards[1]:
+            low, high = rewards
+            return f": accuracy tells no models apart here; mean rewards may, with rewards from {low:.3g} to {high:.3g}"
+        return ": these problems tell no models apart"
+    nothing = f"there is nothing to learn{'' if count.correct else ' from'}"
+    if count.graded_problems:
+        return f"; {_within(count)}: for {algorithm.name} {nothing}, as it learns from right answers alone"
+    return f": {nothing}"
 
 
 @frozen

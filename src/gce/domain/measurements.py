@@ -114,6 +114,11 @@ class TierCount:
         return self.all_right + self.all_wrong
 
     @property
+    def graded_problems(self) -> int:
+        """Problems whose rollouts have different rewards, where rewards are graded; 0 where each is 0 or 1."""
+        return 0 if self.reward is None else self.problems - self.equal_rewards
+
+    @property
     def total_reward(self) -> float:
         """Sum of the rewards."""
         return self.correct if self.reward is None else self.reward

@@ -149,7 +149,9 @@ def mean_of_tiers(tiers: Iterable[Interval | MeanReward], *, confidence: float =
     return _linear(shares, [1 / len(shares)] * len(shares), confidence, 0.0, 1.0)
 
 
-def mean_difference(after: Iterable[Interval], before: Iterable[Interval], *, confidence: float = 0.95) -> Estimate:
+def mean_difference(
+    after: Iterable[Interval | MeanReward], before: Iterable[Interval | MeanReward], *, confidence: float = 0.95
+) -> Estimate:
     """Return the difference of two means of tiers, `after` - `before`, for independent samples.
 
     The interval is as in `mean_of_tiers`. If both were measured on the same problems, the interval is usually too wide.

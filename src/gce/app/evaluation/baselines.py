@@ -20,11 +20,11 @@ from gce.domain.tasks import Task, draw_problems
 from gce.ports.evaluator import Evaluator
 
 __all__ = [
-    "CONCLUSION",
     "AuditReport",
     "audit",
     "best_of",
     "check_references",
+    "conclusion",
     "reference_answers",
     "reference_scores",
     "reward_gains_over",
@@ -32,16 +32,20 @@ __all__ = [
     "solve_rates",
 ]
 
-CONCLUSION = (
-    "A prompt-blind baseline does not read the problem: only accuracy above the best one shows more than guessing."
-)
-"""What to conclude from a table with the model and its prompt-blind baselines."""
 Rows = dict[str, dict[str, Interval]]
 """Solve rates by policy and tier."""
 Answers = Mapping[str, Sequence[Answer]]
 """Judged answers by policy."""
 
 Measured = TypeVar("Measured", Interval, MeanReward)
+
+
+def conclusion(*, graded: bool) -> str:
+    """What to conclude from a table with the model and its prompt-blind baselines; `graded` if it has mean rewards."""
+    what = "accuracy, or mean reward," if graded else "accuracy"
+    return (
+        f"A prompt-blind baseline does not read the problem: only {what} above the best one shows more than guessing."
+    )
 
 
 @frozen

@@ -1,17 +1,18 @@
 """What is said where answers are all right, or none is: what was seen, samples, and what to try.
 
-For the first rollouts of a run, which then teach nothing, and for an evaluation, which then tells no models apart.
+For the first rollouts of a run, which then teach nothing, and for an evaluation, which then tells no models apart;
+unless graded rewards differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from attrs import frozen
 
 from gce.app.terminal import as_called, as_given
 from gce.app.wiring.names import is_given
+from gce.domain.algorithms import Algorithm
 from gce.domain.answers import Answer
 from gce.domain.diagnosis import diagnose_first_wave
 from gce.domain.measurements import Counted, count_tier
@@ -20,7 +21,7 @@ from gce.domain.tasks.questions import Question
 from gce.domain.tasks.task import Task, without_thinking
 from gce.domain.text import mentions, printable
 
-__all__ = ["Asked", "equal_rewards", "one_outcome_lines"]
+__all__ = ["Asked", "check_call", "equal_rewards", "one_outcome_lines"]
 
 SHOWN = 3
 """Answers."""
@@ -48,28 +49,46 @@ class Asked:
 
 
 def one_outcome_lines(
-    head: str, asked: Asked, answers: Sequence[Answer], *, what: Literal["rollouts", "answers"], credited: int
+    head: str, asked: Asked, answers: Sequence[Answer], *, algorithm: Algorithm | None = None, credited: int = 0
 ) -> list[str]:
     """The lines, the first a warning that begins with `head`; none where some answers are right and some are wrong.
 
-    `answers` are those that did not fail, `credited` of which learning takes for right.
+    Args:
+        head: what the answers are.
+        asked: what they were given to.
+        answers: those that did not fail.
+        algorithm: what learns from them; None for those of an evaluation.
+        credited: how many of them learning takes for right.
     """
+    if not answers:
+        return []
+    rewards = [answer.reward or 0.0 for answer in answers]
+    count = count_tier([Counted(answer, "", 0, False) for answer in answers], admit_at=asked.task.admit_at)
     found = diagnose_first_wave(
-        [count_tier([Counted(answer, "", 0, False) for answer in answers], admit_at=asked.task.admit_at)]
-        if answers
-        else [],
+        [count],
         empty=sum(not without_thinking(answer.completion.text).strip() for answer in answers),
         credited=credited,
-        best=max((answer.reward or 0.0 for answer in answers), default=0.0),
+        rewards=(min(rewards), max(rewards)),
         needed=asked.task.admit_at,
-        what=what,
+        algorithm=algorithm,
     )
     if found is None:
         return []
-    proposals = {"all right": _harder, "none right": _easier, "cut off": _longer}.get(found.kind, _look)
-    places = sorted({0, len(answers) // 2, len(answers) - 1})[:SHOWN]
-    samples = [_sample(answers[place]) for place in places]
+    proposals = {
+        "all right": _harder,
+        "none right": _easier,
+        "cut off": _longer,
+        "partial credit": _what_earns,
+    }.get(found.kind, _look)
+    if found.kind == "partial credit":
+        shown = sorted(answers, key=lambda answer: -(answer.reward or 0.0))[:SHOWN]
+    else:
+        shown = [answers[place] for place in sorted({0, len(answers) // 2, len(answers) - 1})]
+    samples = [_sample(answer) for answer in shown]
     tries = [*_extraction(answers), *proposals(asked, answers)]
+    teaches = count.graded_problems and found.kind in ("none right", "all right")
+    if algorithm is not None and not algorithm.graded and teaches:
+        tries.append(f"an algorithm that learns from partial credit ({as_given('objective.algorithm', 'grpo')})")
     lines = [f"warning: {head}: {found.words}", *samples, *(f"  try: {each}" for each in tries)]
     return [*lines, *filter(None, [equal_rewards(answers)])]
 
@@ -119,13 +138,17 @@ def _extraction(answers: Sequence[Answer]) -> Iterator[str]:
 
 def _harder(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
     if _is_one_answer(answers):
-        how = as_called(f"gce check --task {asked.name}", "gce.check(task)")
-        yield f"{how}: one fixed answer passes every question, so the score may be gameable"
+        yield f"{check_call(asked.name)}: one fixed answer passes every question, so the score may be gameable"
         return
     others = [name for name in asked.task.presets if name != asked.preset]
     if others:
         yield f"another preset, if it is harder ({as_given('preset')}: {', '.join(others)})"
     yield f"another task ({as_given('task')}), or tiers of your own that are harder"
+
+
+def check_call(task: str) -> str:
+    """How the verifier of the task of this name in settings is attacked."""
+    return "gce.check(task)" if is_given(task) else as_called(f"gce check --task {task}", "gce.check(task)")
 
 
 def _is_one_answer(answers: Sequence[Answer]) -> bool:
@@ -143,6 +166,11 @@ def _easier(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
     if asked.easier:
         yield asked.easier
     yield f"a stronger model ({as_given('model.name')})"
+
+
+def _what_earns(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
+    yield f"{check_call(asked.name)}: partial credit is learned for whatever earns it, as in the answers above"
+    yield from _easier(asked, answers)
 
 
 def _longer(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:

@@ -81,7 +81,7 @@ class Power:
             [
                 self.assumed,
                 table(head[shown], [row[shown] for row in rows]),
-                f"smallest: the smallest gain found with {100 * self.wanted:g} % power, in points;",
+                f"smallest: the smallest gain in accuracy found with {100 * self.wanted:g} % power, in points;",
                 f"needed: problems per tier that find the gain with it, in at most {MOST_PAIRS:,} pairs",
             ]
         )
@@ -160,8 +160,8 @@ def gain_found(problems: int, comparisons: int = 1) -> Iterator[str]:
     """Yield a line with the smallest gain that a paired comparison on so many problems finds with 80 % power."""
     if (found := minimal_gain(Pairing(), problems, level=LEVEL / comparisons)) is not None:
         yield (
-            f"smallest gain found with 80 % power: {100 * found:.1f} points, paired on {counted(problems, 'problem')} "
-            "(base rate 50 %, correlation 0.5; other assumptions: gce power)"
+            f"smallest gain in accuracy found with 80 % power: {100 * found:.1f} points, paired on "
+            f"{counted(problems, 'problem')} (base rate 50 %, correlation 0.5; other assumptions: gce power)"
         )
 
 

@@ -8,9 +8,9 @@ from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gce.app.evaluation.baselines import (
-    CONCLUSION,
     best_of,
     check_references,
+    conclusion,
     reference_answers,
     reward_gains_over,
     solve_rates,
@@ -150,7 +150,7 @@ def _strategies(result: Evaluation) -> tuple[dict[str, Any], list[Part]]:
     rows |= {"best prompt-blind": best_of(floors), **heuristics}
     rewards, reward_parts = _rewards(result, references, notes)
     parts: list[Part] = [Table(*accuracy_rows(rows, _tiers(result), _held_out(result)))]
-    parts += [CONCLUSION] if floors else []
+    parts += [conclusion(graded=bool(rewards))] if floors else []
     if floors and "train" in splits_of(given.split):
         parts.append("Fixed answers of prompt-blind baselines come from training questions, which are among these.")
     parts += reward_parts

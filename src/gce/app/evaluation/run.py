@@ -507,7 +507,7 @@ class _Holding:
         tiers = f"an easier tier ({as_given('tiers')}: {', '.join(easier)})" if easier else ""
         asked = Asked(self.task, self.given.task_name, preset, self.given.max_tokens, proposals, few_shot, tiers)
         answers = [answer for answer in judged if not answer.failed]
-        return one_outcome_lines(name, asked, answers, what="answers", credited=0)
+        return one_outcome_lines(name, asked, answers)
 
     def _reused(self, name: str) -> dict[str, Conversation]:
         """Stored conversations, judged again: since they were written, the verifier may have changed.

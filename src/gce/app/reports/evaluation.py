@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gce.app.evaluation.baselines import CONCLUSION, shortcut_margins
+from gce.app.evaluation.baselines import conclusion, shortcut_margins
 from gce.app.evaluation.rewards import MOMENTS
 from gce.app.evaluation.scoring import stored_shares
 from gce.app.evaluation.shifts import distribution_parts
@@ -20,6 +20,7 @@ from gce.app.tables.evaluators import EVALUATORS, evaluator_table, evaluator_wor
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.records import SHIFTS, shift_rows
+from gce.app.training.unearned import stored_unearned, unearned_table, unearned_words
 from gce.domain.evaluators.comparison import EvaluatorScores
 from gce.domain.figures import Bars, Lines, Measured, Table
 from gce.domain.forgetting import Forgetting
@@ -77,13 +78,17 @@ def result_section(run: ReportedRun) -> Section:
     if run.rewards:
         tables.append(Table(*reward_rows(run.rewards, run.tiers)))
         drawn.append(_bars("result-reward", "Mean reward on test problems", run.rewards, unit="mean reward"))
+    if unearned := stored_unearned(summary or {}):
+        seen, meaning, where = unearned_words(unearned, task=settings.task, run=run.name)
+        words += [f"Warning: {seen}.", f"{meaning} are in the table below. {where}."]
+        tables.append(unearned_table(unearned))
     after = rows.get("after")
     if after and run.blind:
         gaps = shortcut_margins(after, run.blind)
         cells = (difference_cell(gaps[tier], digits=0) if tier in gaps else "-" for tier in run.tiers)
         row = ("after - best prompt-blind", *cells)
         tables.append(Table(("shortcut margin, points", *run.tiers), (row,)))
-        words.append(CONCLUSION)
+        words.append(conclusion(graded=bool(run.rewards)))
     return Section("Result", tuple(words), tuple(tables), tuple(drawn))
 
 

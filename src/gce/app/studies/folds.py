@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.resolution import half_width, listed
@@ -22,12 +22,14 @@ from gce.app.tables.cells import gain_line
 from gce.app.tables.layout import table
 from gce.app.tables.summary import accuracy_rows
 from gce.app.terminal import put
+from gce.app.training.unearned import Unearned, unearned_between, unearned_lines
 from gce.app.wiring.executors import find_executor
 from gce.app.wiring.files import check_apart
 from gce.app.wiring.runs import open_run
 from gce.app.wiring.tasks import find_preset, find_task, fold_name, in_fold, task_name
 from gce.domain.measurements import Interval
 from gce.domain.paired import Gain
+from gce.domain.serialization import OMIT_DEFAULT
 from gce.domain.statistics import Estimate
 from gce.domain.tasks import Listed, Task
 from gce.domain.text import counted
@@ -55,6 +57,10 @@ class CrossFit:
     """Two-sided exact McNemar of these."""
     reward: Gain | None = None
     """The same for mean rewards; None where no reward is partial."""
+    unearned: Unearned | None = field(default=None, metadata=OMIT_DEFAULT)
+    """What is said where mean rewards rose and right answers did not; None where they rose together, or neither."""
+    task: str = field(default="", metadata=OMIT_DEFAULT)
+    """Its name in settings."""
 
     def __str__(self) -> str:
         """The table."""
@@ -65,10 +71,15 @@ class CrossFit:
                 table(*accuracy_rows({"before": self.before, "after": self.after}, list(self.after))),
                 gain_line(Gain(self.difference, self.gained, self.lost, self.p), "question"),
                 *([gain_line(self.reward, "question", rewards=True)] if self.reward else []),
+                *(self._warning() if self.unearned else []),
             ]
         )
 
     __repr__ = __str__
+
+    def _warning(self) -> list[str]:
+        assert self.unearned is not None
+        return unearned_lines(self.unearned, task=self.task, run=f"{self.directory}/fold-1")
 
 
 def cross_fit(
@@ -101,17 +112,17 @@ def cross_fit(
     settings = settings_from(given) if settings is None else settings
     name = str(run)
     check_apart(Path(name))
-    wanted = _planned(settings, task, folds, name)
+    found = task if isinstance(task, Task) else find_task(task or settings.task)
+    wanted = _planned(settings, task, found, folds, name)
     for each in wanted:
         check_begun(each)
     run_all(wanted, find_executor())
     if missing := [each.condition for each in wanted if not each.done]:
         raise BadInput(f"another process has {', '.join(missing)}: repeat the command when it has finished")
-    return _pooled(name, folds)
+    return _pooled(name, folds, found, task_name(found) if isinstance(task, Task) else task or settings.task)
 
 
-def _planned(settings: TrainSettings, given: str | Task | None, folds: int, run: str) -> list[PlannedRun]:
-    task = given if isinstance(given, Task) else find_task(given or settings.task)
+def _planned(settings: TrainSettings, given: str | Task | None, task: Task, folds: int, run: str) -> list[PlannedRun]:
     preset = find_preset(task, settings.preset)
     if not isinstance(task.draw, Listed):
         message = f"task {task.name} draws new problems for each run: {{folds}} needs a task with a list of questions"
@@ -133,7 +144,7 @@ def _planned(settings: TrainSettings, given: str | Task | None, folds: int, run:
     return planned
 
 
-def _pooled(name: str, folds: int) -> CrossFit:
+def _pooled(name: str, folds: int, task: Task, task_is_called: str) -> CrossFit:
     answers: dict[str, list[dict[str, Any]]] = {"before": [], "after": []}
     for fold in range(1, folds + 1):
         with open_run(f"{name}/fold-{fold}") as run:
@@ -145,4 +156,7 @@ def _pooled(name: str, folds: int) -> CrossFit:
         raise BadInput(f"no question in {name} was judged both before and after training")
     rows = (stored_accuracy(before), stored_accuracy(after))
     reward = stored_gain(before, after, rewards=True)
-    return CrossFit(name, folds, *rows, gain.mean, gain.gained, gain.lost, gain.p, reward)
+    unearned = unearned_between(
+        lambda: before, lambda: after, [in_fold(task, fold, folds) for fold in range(1, folds + 1)]
+    )
+    return CrossFit(name, folds, *rows, gain.mean, gain.gained, gain.lost, gain.p, reward, unearned, task_is_called)

@@ -1,4 +1,4 @@
-"""What is said after the first rollouts of a run where they teach nothing."""
+"""What is said after the first rollouts of a run where they teach nothing, or partial credit alone."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ def first_wave_lines(run: Run, rollouts: Sequence[Rollout]) -> list[str]:
     asked = Asked(run.task, settings.task, settings.preset, settings.rollouts.max_tokens, proposals, few_shot, easier)
     credited = sum(rollout.positive for rollout in rollouts)
     answers = [rollout.judged for rollout in rollouts]
-    return one_outcome_lines("first wave", asked, answers, what="rollouts", credited=credited)
+    return one_outcome_lines("first wave", asked, answers, algorithm=run.algorithm, credited=credited)

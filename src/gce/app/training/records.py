@@ -13,7 +13,7 @@ import numpy as np
 
 from gce import __version__
 from gce.app.evaluation.answer_file import stored_answer
-from gce.app.evaluation.baselines import CONCLUSION, best_of
+from gce.app.evaluation.baselines import best_of, conclusion
 from gce.app.evaluation.comparison import stored_gain
 from gce.app.evaluation.rewards import (
     Rewards,
@@ -33,6 +33,7 @@ from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.sampling import Rollout, without_failed
 from gce.app.training.state import Run, RunState, stored_state
+from gce.app.training.unearned import stored_unearned, unearned_lines
 from gce.app.wiring.system import peak_bytes
 from gce.domain.answers import Answer
 from gce.domain.baselines import PolicyScore
@@ -242,8 +243,11 @@ def versions() -> dict[str, str]:
     return found
 
 
-def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]:
-    """The table at the end: before and after beside prompt-blind baselines and heuristics, on the same problems."""
+def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> list[Part]:
+    """The table at the end: before and after beside prompt-blind baselines and heuristics, on the same problems.
+
+    `run` is the run's name.
+    """
     lines: list[Part] = [""]
     after = stored_shares(summary["after"])
     held_out = [tier for tier in tiers if tier not in summary["first_correct"]]
@@ -258,13 +262,16 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any]) -> list[Part]
         lines.append(Table(*accuracy_rows(rows, tiers, held_out)))
         if "gain" in summary:
             lines.append(gain_line(from_plain(Gain, summary["gain"])))
-        lines += [CONCLUSION] if floors else []
-        if rewards := stored_rewards(summary):
+        rewards = stored_rewards(summary)
+        lines += [conclusion(graded=bool(rewards))] if floors else []
+        if rewards:
             lines += ["", Table(*reward_rows(rewards, tiers, held_out))]
             if "gain" in summary["mean_reward"]:
                 lines.append(gain_line(from_plain(Gain, summary["mean_reward"]["gain"]), rewards=True))
     if "evaluators" in summary:
         lines += ["", *evaluator_parts(from_plain(EvaluatorScores, summary["evaluators"]))]
+    if unearned := stored_unearned(summary):
+        lines += ["", *unearned_lines(unearned, task=summary["config"]["task"], run=run)]
     if found := shift_rows(summary, held_out):
         lines += ["", SHIFTS, *distribution_parts(found), ""]
     if "forgetting" in summary:

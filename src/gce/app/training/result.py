@@ -42,12 +42,14 @@ class Result:
     """The task that the model was trained on."""
 
     def __str__(self) -> str:
-        return "\n".join(lines_of(result_parts(self._tiers, self.summary))).strip("\n") + f"\nrun: {self.name}"
+        return (
+            "\n".join(lines_of(result_parts(self._tiers, self.summary, self.name))).strip("\n") + f"\nrun: {self.name}"
+        )
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_of([*result_parts(self._tiers, self.summary), f"run: {self.name}"])
+        return html_of([*result_parts(self._tiers, self.summary, self.name), f"run: {self.name}"])
 
     @property
     def _tiers(self) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ from gce.app.training.state import Run, RunState, Watcher
 from gce.app.training.state import resume as resumed_state
 from gce.app.training.time_limit import TimeIsUp, in_minutes, is_over, no_time_to_train, stage
 from gce.app.training.tracking import TrackedWatcher
+from gce.app.training.unearned import unearned_of_run
 from gce.app.wiring.models import default_model, find_learning_model
 from gce.app.wiring.names import find_strategy, plain_name
 from gce.app.wiring.runs import find_adapter, place_of
@@ -426,6 +427,8 @@ def _finished(prepared: Prepared, runs: Runs, store: RunWriter, watcher: Watcher
         summary |= gain_between_tests(reader) | evaluators_between_tests(reader, settings.evaluators)
         if task.reward is not all_right:
             summary |= mean_rewards(reader, *references)
+            unearned = unearned_of_run(reader, task, records)
+            summary |= {} if unearned is None else {"unearned": to_plain(unearned)}
     summary |= {"shifts": shifts} if shifts else {}
     if elsewhere is not None:
         summary["forgetting"] = to_plain(forgetting_after(run, final, prepared.others, elsewhere, runs))
