@@ -148,7 +148,8 @@ def _harder(asked: Asked, answers: Sequence[Answer]) -> Iterator[str]:
 
 def check_call(task: str) -> str:
     """How the verifier of the task of this name in settings is attacked."""
-    return "gce.check(task)" if is_given(task) else as_called(f"gce check --task {task}", "gce.check(task)")
+    call, command = "gce.check(task)", f"gce check --task {task}"
+    return call if is_given(task) else as_called(command, call)
 
 
 def _is_one_answer(answers: Sequence[Answer]) -> bool:
