@@ -92,6 +92,7 @@ def test_too_few_problems_are_refused() -> None:
 
 
 def test_the_command_and_its_python_face(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mlx.core")
     options = ("--n", "4", "--samples", "2", "--seeds", "2")
     assert cli.main(("critic", *options, "--json")) == 0
     found = json.loads(capsys.readouterr().out)
@@ -113,6 +114,7 @@ def test_the_command_and_its_python_face(capsys: pytest.CaptureFixture[str]) -> 
 def test_what_a_critic_cannot_be_fitted_to(
     options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("mlx.core")
     assert cli.main(("critic", "--tiers", "T0", "--n", "2", "--samples", "2", *options)) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error

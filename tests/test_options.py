@@ -28,6 +28,7 @@ from gce.app.options import (
     SHARE,
     SHARE_BELOW_1,
     TEMPERATURE,
+    ByName,
     Choice,
     ChoiceOrOwn,
     ChoiceOrShare,
@@ -100,7 +101,7 @@ def test_the_walk_sees_the_options() -> None:
 @pytest.mark.parametrize(("command", "action"), ALL)
 def test_every_option_with_a_value_has_a_kind_that_takes_its_default(command: str, action: argparse.Action) -> None:
     kind = action.type
-    kinds = (Assignment, Choice, ChoiceOrOwn, ChoiceOrShare, Count, Listed, Name, Number)
+    kinds = (Assignment, ByName, Choice, ChoiceOrOwn, ChoiceOrShare, Count, Listed, Name, Number)
     assert isinstance(kind, kinds), "an option without bounds"
     assert action.nargs in (None, "?", "+", "*"), "several values are one argument, with commas"
     if action.default not in (None, (), argparse.SUPPRESS) and action.default != []:

@@ -209,6 +209,7 @@ def test_scores_that_are_missing_are_counted_and_left_out() -> None:
 
 
 def test_a_run_with_several_evaluators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mlx.core")
     place = str(tmp_path / "run")
     options = ("--iterations", "1", "--problems", "5", "--rollouts", "2", "--test", "2", "--dev", "0", "--shifts", "0")
     further = (
