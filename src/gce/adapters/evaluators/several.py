@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from gce.domain.completions import Completion
 from gce.domain.evaluators.scores import scored
 from gce.domain.problems import Problem
-from gce.domain.tasks.task import Score
+from gce.domain.tasks.parts import Score
 from gce.domain.verdicts import Verdict
 from gce.ports.evaluator import Evaluator
 

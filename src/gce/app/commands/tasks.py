@@ -86,7 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         for name, of_task in found.items():
             for facts in of_task:
                 _print_tiers(name, tasks[name], facts)
-            put(f"evaluators: {', '.join((VERIFIER, *scores_of(tasks[name])))}", "")
+            named = f"evaluators: {', '.join((VERIFIER, *scores_of(tasks[name])))}"
+            put(*textwrap.wrap(named, 80), "")
     else:
         put(*_overview(every).split("\n"))
         put(

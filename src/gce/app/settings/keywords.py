@@ -14,6 +14,7 @@ from gce.app.settings.records import (
     CurriculumSettings,
     DemonstrationSettings,
     EvaluationSettings,
+    EvaluatorSettings,
     ExampleMaker,
     ExecutorSettings,
     LoraSettings,
@@ -24,6 +25,7 @@ from gce.app.settings.records import (
 )
 from gce.domain.buffer import Weighting
 from gce.domain.curriculum import Policy
+from gce.domain.evaluators.combination import Rule
 from gce.domain.layer_selection import Strategy as LayerStrategy
 from gce.domain.models import Precision
 
@@ -95,6 +97,11 @@ class TrainKeywords(StoppingKeywords, total=False):
     deduplicate: bool
     accumulate: bool
     weighting: Weighting
+
+    evaluators: EvaluatorSettings | Mapping[str, Any]
+    teach: Mapping[str, float] | None
+    combine: Rule
+    hold_out: tuple[str, ...]
 
     objective: ObjectiveSettings | Mapping[str, Any]
     clip: float | None

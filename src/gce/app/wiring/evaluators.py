@@ -14,7 +14,8 @@ from gce.app.wiring.names import called, entry
 from gce.app.wiring.sandboxes import AUTO, LazyRunner
 from gce.app.wiring.tasks import find_task
 from gce.domain.evaluators.scores import VERIFIER, scores_of
-from gce.domain.tasks.task import Score, Task, nothing_to_run
+from gce.domain.tasks.parts import Score
+from gce.domain.tasks.task import Task, nothing_to_run
 from gce.domain.verdicts import Verdict, Violation
 from gce.errors import BadInput, GceError, SettingError, one_line
 from gce.ports.evaluator import Evaluator
@@ -60,7 +61,7 @@ def find_evaluator(
 
 
 def with_scores(evaluator: Evaluator, task: Task, names: Sequence[str]) -> Evaluator:
-    """The evaluator with further ones beside it, by name, or as module:ATTR of a `gce.domain.tasks.task.Score`.
+    """The evaluator with further ones beside it, by name, or as module:ATTR of a `gce.domain.tasks.parts.Score`.
 
     Raises:
         BadInput: nothing of that name, or it is no function.

@@ -1,4 +1,4 @@
-"""Evaluators that score the answers of any task, beside its verifier; those of one task are its `Task.scores`.
+"""Evaluators that score the answers of any task, beside its verifier; those of one task are its `Audit.scores`.
 
 `SCORES` holds a line for each. All are pure: they know the problem, the answer and the verdicts on it.
 """
@@ -10,7 +10,8 @@ from functools import partial
 
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem
-from gce.domain.tasks.task import Score, Task, answer_of
+from gce.domain.tasks.parts import Score
+from gce.domain.tasks.task import Task, answer_of
 from gce.domain.verdicts import Verdict, Violation
 
 __all__ = ["SCORES", "VERIFIER", "scored", "scores_of"]
@@ -48,7 +49,7 @@ SCORES: Mapping[str, Callable[[Task, Problem, Completion, Sequence[Verdict]], fl
 
 def scores_of(task: Task) -> Mapping[str, Score]:
     """Return the evaluators that a task has beside its verifier: its own, and those of any task."""
-    return {name: partial(score, task) for name, score in SCORES.items()} | dict(task.scores)
+    return {name: partial(score, task) for name, score in SCORES.items()} | dict(task.audit.scores)
 
 
 def scored(name: str, score: Score, problem: Problem, completion: Completion, own: Sequence[Verdict]) -> Verdict:

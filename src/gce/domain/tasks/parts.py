@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
+from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.timelines import Chart
 from gce.domain.verdicts import Step, Verdict
 
-__all__ = ["Audit", "Beliefs", "Policy", "References", "Relation", "Teaching", "always"]
+__all__ = ["Audit", "Beliefs", "Policy", "References", "Relation", "Score", "Teaching", "always"]
 
 Policy = Callable[[Problem, random.Random], str | None]
 """A policy that answers without a model: returns the response's text, or None if it does not apply to the problem."""
@@ -125,6 +126,11 @@ class Relation:
     holds: Literal["the verdict stays", "wrong stays wrong", "right becomes wrong"]
 
 
+Score = Callable[[Problem, Completion, Sequence[Verdict]], float | None]
+"""(problem, answer, the task's own verdicts on it) -> a score in [0, 1]; None where it does not apply. Pure, and total
+in the answer, which is without what the model thought first."""
+
+
 @frozen(kw_only=True)
 class Audit:
     """Known blind spots of the verifier, relations to test it with, and problems that test generalisation."""
@@ -142,5 +148,7 @@ class Audit:
     """The response that gives this answer in the format that is asked for: `gce check` writes constant answers so."""
     where: Callable[[Any], str] = field(default=lambda _instance: "")
     """Where a listed instance stands, as "row 7", for messages; empty for one that is drawn."""
+    scores: Mapping[str, Score] = field(factory=dict)
+    """Further evaluators of the task by name, beside those of `gce.domain.evaluators.scores`."""
     group: Callable[[Any], str] = field(default=lambda _instance: "")
     """The subtype of an instance within its tier; empty if the tier has no subtypes."""

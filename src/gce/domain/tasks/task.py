@@ -22,7 +22,6 @@ __all__ = [
     "Draw",
     "Drawn",
     "Listed",
-    "Score",
     "Task",
     "TaskTier",
     "nothing_to_run",
@@ -97,11 +96,6 @@ def nothing_to_run(_problem: Problem, _completion: Completion) -> Execution | No
     return None
 
 
-Score = Callable[[Problem, Completion, Sequence[Verdict]], float | None]
-"""(problem, answer, the task's own verdicts on it) -> a score in [0, 1]; None where it does not apply. Pure, and total
-in the answer, which is without what the model thought first."""
-
-
 @frozen(kw_only=True, repr=False)
 class Task:
     """A kind of problem that a program can judge.
@@ -131,8 +125,6 @@ class Task:
     """The reward from which on an answer counts as right."""
     max_tokens: int = 512
     """Maximum tokens of a response by default."""
-    scores: Mapping[str, Score] = field(factory=dict)
-    """The task's further evaluators by name, beside those of `gce.domain.evaluators.scores`."""
     teaching: Teaching = field(factory=Teaching)
     references: References = field(factory=References)
     audit: Audit = field(factory=Audit)

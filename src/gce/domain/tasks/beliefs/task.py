@@ -91,7 +91,6 @@ BELIEFS = Task(
     reward=lowest_score,
     admit_at=ADMIT_AT,
     max_tokens=320,
-    scores={"brier": brier_by_outcome},
     teaching=Teaching(
         demonstration=_demonstration,
         calls=(
@@ -116,6 +115,7 @@ BELIEFS = Task(
             }
         ),
         relations=RELATIONS,
+        scores={"brier": brier_by_outcome},
         write="Answer: {}".format,
     ),
 )

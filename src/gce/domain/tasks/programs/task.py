@@ -71,7 +71,6 @@ PROGRAMS = Task(
     instance_type=Exercise,
     request=request,
     max_tokens=320,
-    scores={"tests": share_of_calls},
     teaching=Teaching(
         demonstration=lambda problem, _solve: solved(problem.instance),
         feedback=feedback,
@@ -85,5 +84,6 @@ PROGRAMS = Task(
     audit=Audit(
         hidden=frozenset({"calls", "expected", "tests", "preamble", "seconds"}),
         relations=RELATIONS,
+        scores={"tests": share_of_calls},
     ),
 )

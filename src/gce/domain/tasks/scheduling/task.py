@@ -126,7 +126,6 @@ SCHEDULING = Task(
     verify=_verify,
     instance_type=Instance,
     max_tokens=640,
-    scores=SCORES,
     teaching=Teaching(
         demonstration=_reasoned,
         check_steps=_check_steps,
@@ -147,6 +146,7 @@ SCHEDULING = Task(
             "the tiers of paper": ("scheduling", "paper"),
         },
         relations=RELATIONS,
+        scores=SCORES,
         group=_group,
     ),
 )
