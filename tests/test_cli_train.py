@@ -238,7 +238,12 @@ def test_the_summary_on_standard_output_is_that_of_the_file_with_the_documented_
     assert train(*SCRIPTED, *SIZES, "--json", run=tmp_path / "run") == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary == json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert len(FIELDS) > 15 and set(summary) == FIELDS - {"mean_reward", "shifts", "unearned"}  # Which this task lacks.
+    assert len(FIELDS) > 15 and set(summary) == FIELDS - {
+        "evaluators",
+        "mean_reward",
+        "shifts",
+        "unearned",
+    }  # Which it lacks.
     assert summary["format"] == 2
     for moment in ("before", "after"):
         assert {tier: found["n"] for tier, found in summary[moment].items()} == {"T0": 1, "T1": 1, "T2": 1}
