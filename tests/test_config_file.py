@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gce.app.commands import train as command
-from gce.app.options import ByName, Choice, ChoiceOrOwn, ChoiceOrShare, Count, Listed, Name, Number, Weights
+from gce.app.options import ByName, Choice, ChoiceOrOwn, ChoiceOrShare, Count, Listed, Name, Number, Weighted
 from gce.app.parser import Parser
 from gce.app.settings.config_file import ASSIGNMENT, read_config, settings_of, settings_toml
 from gce.app.settings.fields import Setting
@@ -40,7 +40,7 @@ def values_of(setting: Setting) -> st.SearchStrategy[Any]:
             found = st.sampled_from(list(names))
         case Listed():
             found = st.lists(NAMES, min_size=1, max_size=3, unique=True).map(tuple)
-        case Weights():
+        case Weighted():
             found = st.floats(0.001, 1000.0).map(lambda weight: {"verifier": 1.0, "steps": weight})
         case ByName(Count()):
             found = st.dictionaries(st.sampled_from(["T0", "a b", "é"]), st.integers(1, 9), min_size=1)

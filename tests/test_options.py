@@ -38,7 +38,7 @@ from gce.app.options import (
     Name,
     Number,
     PathName,
-    Weights,
+    Weighted,
     refusal,
 )
 from gce.app.parser import Parser
@@ -125,7 +125,7 @@ def test_no_option_takes_what_it_cannot_mean(
         importlib.import_module(f"gce.app.commands.{command.replace('-', '_')}"), "run", lambda _arguments: 0
     )
     values = [*NO_TEXT]
-    if not isinstance(action.type, (Name, Weights)) and action.type != NAMES:
+    if not isinstance(action.type, (Name, Weighted)) and action.type != NAMES:
         values += NO_NUMBERS
     if isinstance(action.type, Listed):
         values += [",", "T0,", ",T0", "T0,,T1", "T0,T0", "1,1", ",".join(map(str, range(1001)))]

@@ -73,7 +73,7 @@ __all__ = [
     "Number",
     "PathName",
     "Switch",
-    "Weights",
+    "Weighted",
     "choices",
     "nearest",
     "refusal",
@@ -420,7 +420,7 @@ class ByName:
 
 
 @frozen
-class Weights(ByName):
+class Weighted(ByName):
     """Numbers by name, written as NAME=VALUE,NAME; a name alone has the value 1."""
 
     @property
@@ -502,7 +502,7 @@ LEARNING_RATE = Number(1e-12, 1e6, above=True)
 DECIMAL = Number(0.0, 1e9, above=True)
 """Factors and limits that must not be 0."""
 DECIMAL_FROM_0 = Number(0.0, 1e9)
-WEIGHTS = Weights(DECIMAL)
+WEIGHTS = Weighted(DECIMAL)
 SECONDS = Number(0.0, 86_400.0, above=True)
 """A day: sockets take no more than some ten thousand days."""
 LENGTH_OF_RUN = Number(0.0, 527_040.0, above=True)

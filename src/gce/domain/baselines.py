@@ -23,7 +23,7 @@ from gce.domain.randomness import python_generator
 from gce.domain.statistics import DEFAULT_INTERVAL, wilson
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.task import Task
-from gce.domain.verdicts import Verdict
+from gce.domain.verdicts import Verdict, deciding
 
 __all__ = [
     "Judge",
@@ -126,7 +126,7 @@ def _judged(judge: Judge, answers: Sequence[tuple[Problem, Completion]]) -> Iter
     """Yield answers with their verdicts; answers whose judging failed are retried once, after all others."""
     again = []
     for problem, completion, verdicts in judge(answers):
-        if any(verdict.status == "failed" for verdict in verdicts):
+        if any(verdict.status == "failed" for verdict in deciding(verdicts)):
             again.append((problem, completion))
         else:
             yield problem, completion, verdicts

@@ -6,6 +6,7 @@ Knows neither where the values came from nor how they are shown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
@@ -23,10 +24,25 @@ from gce.domain.statistics import (
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-__all__ = ["Gain", "Pair", "hierarchical_bootstrap", "paired_gain", "paired_gains"]
+__all__ = ["Gain", "Pair", "hierarchical_bootstrap", "means_of_tiers", "paired_gain", "paired_gains"]
 
 Pair = tuple[str, float, float]
 """The tier of a problem, and its value under the first and under the second policy."""
+
+
+def means_of_tiers(pairs: Sequence[Pair]) -> tuple[float, float]:
+    """Return the unweighted means over tiers of their mean values, under the first and under the second policy.
+
+    Raises:
+        ValueError: no pairs.
+    """
+    if not pairs:
+        raise ValueError("expected at least one pair, got none")
+    tiers: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        tiers.setdefault(pair[0], []).append(pair)
+    first = fmean(fmean(before for _, before, _ in tier) for tier in tiers.values())
+    return first, fmean(fmean(after for _, _, after in tier) for tier in tiers.values())
 
 
 @frozen

@@ -7,13 +7,14 @@ texts or tasks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Literal
 
 from attrs import evolve, frozen
 
 from gce.domain.diagnosis import run_counts
 from gce.domain.measurements import IterationRecord, MeanReward, TierCount
-from gce.domain.paired import Pair, paired_gain
+from gce.domain.paired import Pair, means_of_tiers, paired_gain
 from gce.domain.statistics import DEFAULT_INTERVAL, INTERVALS, Estimate, mean_difference
 
 __all__ = ["UnearnedRise", "is_unearned", "last_third", "rise_between", "rise_over"]
@@ -77,7 +78,7 @@ def rise_between(rewards: Sequence[Pair], right: Sequence[Pair]) -> UnearnedRise
     if not rewards:
         return None
     reward, share = paired_gain(rewards), paired_gain(right)
-    (before, after), (_, share_after) = _means(rewards), _means(right)
+    (before, after), (_, share_after) = means_of_tiers(rewards), means_of_tiers(right)
     if reward.p >= LEVEL or not is_unearned(reward.mean, share.mean, share_after=share_after):
         return None
     was, now = (round(sum(values)) for values in ([pair[1] for pair in right], [pair[2] for pair in right]))
@@ -102,12 +103,12 @@ def rise_over(records: Sequence[IterationRecord]) -> UnearnedRise | None:
     before, after = ([counts[tier] for tier in shared] for counts in (first, last))
     reward = mean_difference(map(_reward, after), map(_reward, before))
     right = mean_difference(map(_right, after), map(_right, before))
-    if not is_unearned(reward, right, share_after=_mean([_right(each).value for each in after])):
+    if not is_unearned(reward, right, share_after=fmean([_right(each).value for each in after])):
         return None
     return UnearnedRise(
         "rollouts",
-        _mean([_reward(count).value for count in before]),
-        _mean([_reward(count).value for count in after]),
+        fmean([_reward(count).value for count in before]),
+        fmean([_reward(count).value for count in after]),
         reward,
         right,
         right_before=sum(count.correct for count in before),
@@ -137,16 +138,3 @@ def _reward(count: TierCount) -> MeanReward:
 def _right(count: TierCount) -> MeanReward:
     """The share of right ones, as a mean of zeros and ones."""
     return _reward(evolve(count, reward=None))
-
-
-def _means(pairs: Sequence[Pair]) -> tuple[float, float]:
-    """The means of the tiers, before and after."""
-    tiers: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        tiers.setdefault(pair[0], []).append(pair)
-    before = _mean([_mean([pair[1] for pair in each]) for each in tiers.values()])
-    return before, _mean([_mean([pair[2] for pair in each]) for each in tiers.values()])
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

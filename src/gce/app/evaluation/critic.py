@@ -200,6 +200,10 @@ def critic(
         name: [out_of_fold(x, scores, tiers, problems, seed=seed) for seed in range(seeds)] for name, x in kinds.items()
     }
     critics = tuple(Critic(name, tuple(quality(each, scores) for each in found)) for name, found in predicted.items())
+    by_problem: dict[str, list[int]] = {}
+    for place, problem in enumerate(problems):
+        by_problem.setdefault(problem, []).append(place)
+    places = list(by_problem.values())
     half = features_of([_half(answer.completion) for answer in answers])
     early = np.mean([out_of_fold(half, scores, tiers, problems, seed=seed) for seed in range(seeds)], axis=0)
     return CriticReport(
@@ -209,8 +213,8 @@ def critic(
         samples,
         float(right.mean()),
         critics,
-        _choices(answers, right, np.mean(predicted["all features"], axis=0), length[:, 0]),
-        tuple(_saving(share, early, answers, right) for share in SAVED),
+        _choices(answers, places, right, np.mean(predicted["all features"], axis=0), length[:, 0]),
+        tuple(_saving(share, early, answers, places, right) for share in SAVED),
     )
 
 
@@ -231,11 +235,10 @@ def _half(completion: Completion) -> Completion:
     )
 
 
-def _choices(answers: Sequence[Answer], right: Floats, predicted: Floats, length: Floats) -> tuple[Choice, ...]:
-    """Ways to choose among the answers to each problem."""
-    places: dict[str, list[int]] = {}
-    for place, answer in enumerate(answers):
-        places.setdefault(answer.problem.key, []).append(place)
+def _choices(
+    answers: Sequence[Answer], places: Sequence[list[int]], right: Floats, predicted: Floats, length: Floats
+) -> tuple[Choice, ...]:
+    """Ways to choose among the answers to each problem, which stand at its places."""
     ways: dict[str, Callable[[list[int]], float]] = {
         "one at random": lambda group: float(right[group].mean()),
         "critic": lambda group: float(right[max(group, key=lambda place: predicted[place])]),
@@ -243,7 +246,7 @@ def _choices(answers: Sequence[Answer], right: Floats, predicted: Floats, length
         "majority": lambda group: float(right[_majority(answers, group)]),
         "verifier (an oracle)": lambda group: float(right[group].max()),
     }
-    chosen = {name: np.array([way(group) for group in places.values()]) for name, way in ways.items()}
+    chosen = {name: np.array([way(group) for group in places]) for name, way in ways.items()}
     one = chosen["one at random"]
     return tuple(
         Choice(name, mean_of_problems(values.tolist()), clustered_mean([[each] for each in (values - one).tolist()]))
@@ -257,18 +260,15 @@ def _majority(answers: Sequence[Answer], group: Sequence[int]) -> int:
     return group[lines.index(Counter(lines).most_common(1)[0][0])]
 
 
-def _saving(share: float, early: Floats, answers: Sequence[Answer], right: Floats) -> Saving:
+def _saving(
+    share: float, early: Floats, answers: Sequence[Answer], places: Sequence[list[int]], right: Floats
+) -> Saving:
     """Give up this share of the rollouts, those with the lowest predictions."""
     stopped = early <= np.quantile(early, share)
     tokens = np.array([answer.completion.tokens or len(answer.completion.text.split()) for answer in answers], float)
     saved = np.where(stopped, (1.0 - HALF) * tokens, 0.0) / tokens.mean()
     lost = np.where(stopped, right, 0.0) / max(right.mean(), 1e-12)
-    problems = [answer.problem.key for answer in answers]
-    return Saving(share, _clustered(saved, problems), _clustered(lost, problems), float(stopped.mean()))
-
-
-def _clustered(values: Floats, problems: Sequence[str]) -> Estimate:
-    clusters: dict[str, list[float]] = {}
-    for value, problem in zip(values.tolist(), problems, strict=True):
-        clusters.setdefault(problem, []).append(value)
-    return clustered_mean(list(clusters.values()))
+    tokens_saved, right_lost = (
+        clustered_mean([values[group].tolist() for group in places]) for values in (saved, lost)
+    )
+    return Saving(share, tokens_saved, right_lost, float(stopped.mean()))

@@ -14,9 +14,10 @@ from gce.app.reports.controls import control_sections
 from gce.app.reports.run import ReportedRun, Shares
 from gce.app.reports.section import Section
 from gce.app.settings.records import parts_of_warm_up
+from gce.app.shown import Part
 from gce.app.studies.controls.conclusions import stored
 from gce.app.tables.cells import count_words, coverage_cell, difference_cell, gain_line, share_cell
-from gce.app.tables.evaluators import EVALUATORS, evaluator_table, evaluator_words
+from gce.app.tables.evaluators import evaluator_parts
 from gce.app.tables.summary import accuracy_rows, reward_rows
 from gce.app.training.forgetting import FORGETTING, forgetting_parts
 from gce.app.training.records import SHIFTS, shift_rows
@@ -128,9 +129,7 @@ def forgetting_sections(run: ReportedRun) -> list[Section]:
     plain = (run.summary or {}).get("forgetting")
     if plain is None:
         return []
-    parts = forgetting_parts(from_plain(Forgetting, plain))
-    words = tuple(part for part in parts if isinstance(part, str))
-    return [Section("Forgetting", (f"{FORGETTING}.", *words), tuple(each for each in parts if isinstance(each, Table)))]
+    return [_of_parts("Forgetting", [f"{FORGETTING}.", *forgetting_parts(from_plain(Forgetting, plain))])]
 
 
 def evaluator_sections(run: ReportedRun) -> list[Section]:
@@ -138,8 +137,13 @@ def evaluator_sections(run: ReportedRun) -> list[Section]:
     plain = (run.summary or {}).get("evaluators")
     if plain is None:
         return []
-    found = from_plain(EvaluatorScores, plain)
-    return [Section("Evaluators", (f"{EVALUATORS}.", *evaluator_words(found)), (evaluator_table(found),))]
+    return [_of_parts("Evaluators", evaluator_parts(from_plain(EvaluatorScores, plain)))]
+
+
+def _of_parts(title: str, parts: Sequence[Part]) -> Section:
+    """A section of what a terminal shows, sentences before tables."""
+    words = tuple(part for part in parts if isinstance(part, str))
+    return Section(title, words, tuple(part for part in parts if isinstance(part, Table)))
 
 
 def dev_section(run: ReportedRun) -> Section:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from attrs import frozen
 
@@ -84,7 +84,9 @@ __all__ = [
     "parts_of_warm_up",
 ]
 
-ADMISSION = ChoiceOrShare(("verified", "reasoned", "all", "shuffled", "format", "random"), "top:")
+CHANGES_REWARDS = ("reasoned", "all", "shuffled", "format", "random")
+"""Admissions that do not take rewards as they were judged."""
+ADMISSION = ChoiceOrShare(("verified", *CHANGES_REWARDS), "top:")
 """What `buffer.admission` may be."""
 Bootstrap = Literal["none", "few-shot"]
 ExampleMaker = Literal["heuristic", "solver"]
@@ -96,6 +98,11 @@ WARM_UP_PART = 60
 def parts_of_warm_up(steps: int) -> int:
     """The iterations that so many steps take."""
     return ceil(steps / WARM_UP_PART)
+
+
+def _as_tuple(value: Any) -> Any:
+    """A list, as files and stored runs have it, as the tuple that settings hold; anything else as it is."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 @frozen(kw_only=True)
@@ -314,7 +321,7 @@ class EvaluatorSettings:
         "evaluators that score and never teach: the report shows whether what was taught carries over to them",
         flag="--hold-out-evaluators",
         metavar="NAME,...",
-        converter=lambda value: tuple(value) if isinstance(value, list) else value,
+        converter=_as_tuple,
         omit_default=True,
     )
 
@@ -323,9 +330,14 @@ class EvaluatorSettings:
             expected = f"{VERIFIER} among them, since correctness gates everything"
             message = f"{{evaluators.teach}} must have {expected}, got {', '.join(self.teach)}"
             raise SettingError("evaluators.teach", expected, dict(self.teach), message)
-        if both := [name for name in self.hold_out if name in (self.teach or {VERIFIER: 1.0})]:
+        if both := [name for name in self.hold_out if name in self.weights]:
             message = f"{both[0]} is held out, and {{evaluators.teach}} has it too: name it once"
             raise SettingError("evaluators.hold_out", "evaluators that do not teach", self.hold_out, message)
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Of those that teach, by name: the verifier alone where no others are given."""
+        return {VERIFIER: 1.0} if self.teach is None else self.teach
 
     @property
     def combination(self) -> Combination | None:
@@ -335,7 +347,7 @@ class EvaluatorSettings:
     @property
     def beside(self) -> tuple[str, ...]:
         """All evaluators beside the verifier, those that teach first."""
-        return (*(name for name in self.teach or () if name != VERIFIER), *self.hold_out)
+        return (*(name for name in self.weights if name != VERIFIER), *self.hold_out)
 
 
 @frozen(kw_only=True)
@@ -423,7 +435,7 @@ class DemonstrationSettings:
         "additional presets whose demonstrations the SFT warm-up trains on",
         flag="--warm-up-also",
         metavar="PRESET,PRESET",
-        converter=lambda value: tuple(value) if isinstance(value, list) else value,
+        converter=_as_tuple,
     )
     warm_up_rate: float | None = setting(
         None,
@@ -545,6 +557,11 @@ class TrainSettings:
             expected = f"at most {MOST_ANSWERS:,} answers per iteration"
             message = f"{{rollouts.problems}} times {{rollouts.samples}} must be {expected}, got {asked:,}"
             raise SettingError("rollouts.problems", expected, asked, message)
+        admission = self.buffer.admission
+        if self.evaluators.teach is not None and admission in CHANGES_REWARDS:
+            expected = "verified or top:SHARE where {evaluators.teach} makes the rewards"
+            message = f"{{buffer.admission}} must be {expected}, got {admission}"
+            raise SettingError("buffer.admission", expected, admission, message)
 
     @property
     def last_iteration(self) -> int:

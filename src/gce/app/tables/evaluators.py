@@ -8,19 +8,15 @@ from gce.domain.evaluators.comparison import EvaluatorRow, EvaluatorScores
 from gce.domain.figures import Table
 from gce.domain.statistics import Estimate
 
-__all__ = ["EVALUATORS", "evaluator_parts", "evaluator_table", "evaluator_words"]
+__all__ = ["evaluator_parts"]
 
-EVALUATORS = "Evaluators: mean scores in [0, 1] of the answers to test problems; those held out never teach"
+HEAD = "Evaluators: mean scores in [0, 1] of the answers to test problems; those held out never teach."
 
 
 def evaluator_parts(found: EvaluatorScores) -> list[Part]:
-    """The table with what follows from it."""
-    return [EVALUATORS, evaluator_table(found), *evaluator_words(found)]
-
-
-def evaluator_table(found: EvaluatorScores) -> Table:
-    """A row for each evaluator."""
-    return Table(("evaluator", "weight", "before", "after", "after - before", "p", "n"), tuple(map(_cells, found.rows)))
+    """The table, a row for each evaluator, with what follows from it."""
+    columns = ("evaluator", "weight", "before", "after", "after - before", "p", "n")
+    return [HEAD, Table(columns, tuple(map(_cells, found.rows))), *_words(found)]
 
 
 def _cells(row: EvaluatorRow) -> tuple[str, ...]:
@@ -32,7 +28,7 @@ def _cells(row: EvaluatorRow) -> tuple[str, ...]:
     return (row.name, weight, f"{row.before:.3f}", f"{row.after:.3f}", gain, p_cell(row.gain.p), n)
 
 
-def evaluator_words(found: EvaluatorScores) -> list[str]:
+def _words(found: EvaluatorScores) -> list[str]:
     """What to conclude, a sentence each."""
     words = []
     if found.gap is not None:

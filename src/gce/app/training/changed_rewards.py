@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gce.app.training.state import Run
 from gce.domain.answers import Answer
-from gce.domain.evaluators.combination import scores_by_evaluator
+from gce.domain.evaluators.combination import Combination, scores_by_evaluator
 from gce.domain.measurements import is_unparsed
 from gce.domain.randomness import generator
 
@@ -67,10 +67,8 @@ def _random(run: Run, wave: str, answers: Sequence[Answer]) -> list[float]:
     return rewards
 
 
-def combined(run: Run, _wave: str, answers: Sequence[Answer]) -> list[float]:
-    """The rewards of several evaluators, combined among the wave's answers to each problem."""
-    combination = run.settings.evaluators.combination
-    assert combination is not None
+def combined(combination: Combination, answers: Sequence[Answer]) -> list[float]:
+    """The rewards of several evaluators, combined among a wave's answers to each problem."""
     groups: dict[str, list[int]] = defaultdict(list)
     for place, answer in enumerate(answers):
         if not answer.failed:

@@ -39,7 +39,6 @@ from gce.domain.answers import Answer
 from gce.domain.baselines import PolicyScore
 from gce.domain.buffer import Buffer, composition
 from gce.domain.evaluators.comparison import EvaluatorScores, compare_evaluators
-from gce.domain.evaluators.scores import VERIFIER
 from gce.domain.figures import Table
 from gce.domain.forgetting import Forgetting
 from gce.domain.learning import ModelState, Trace, UpdateReport
@@ -218,8 +217,7 @@ def evaluators_between_tests(run: RunReader, settings: EvaluatorSettings) -> dic
     if not settings.beside:
         return {}
     before, after = (map(stored_answer, run.each_answer(f"test-{moment}")) for moment in ("before", "after"))
-    weights = {VERIFIER: 1.0} if settings.teach is None else settings.teach
-    return {"evaluators": to_plain(compare_evaluators(before, after, weights, settings.hold_out))}
+    return {"evaluators": to_plain(compare_evaluators(before, after, settings.weights, settings.hold_out))}
 
 
 def moved_arrays(start: ModelState, end: ModelState) -> list[str]:

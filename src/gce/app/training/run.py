@@ -55,6 +55,7 @@ from gce.app.training.state import resume as resumed_state
 from gce.app.training.time_limit import TimeIsUp, in_minutes, is_over, no_time_to_train, stage
 from gce.app.training.tracking import TrackedWatcher
 from gce.app.training.unearned import unearned_of_run
+from gce.app.wiring.evaluators import with_scores
 from gce.app.wiring.models import default_model, find_learning_model
 from gce.app.wiring.names import find_strategy, plain_name
 from gce.app.wiring.runs import find_adapter, place_of
@@ -247,7 +248,10 @@ class Prepared:
 
     settings: TrainSettings
     task: Task
+    verifier: Evaluator
+    """Judges what no further evaluator is asked about: demonstrations and reference answers."""
     evaluator: Evaluator
+    """Judges rollouts and tests: the same, with further evaluators beside it."""
     algorithm: Algorithm
     model: LearningModel
     """Its adapter placed."""
@@ -272,11 +276,12 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
         settings = evolve(settings, lora=evolve(settings.lora, **shape_of(learned)))
     except SettingError as error:
         raise BadInput(f"the checkpoint {settings.model.adapter} is damaged: {error}") from error
-    evaluator = evaluator_of(settings, task, given)
+    verifier = evaluator_of(settings, task, given)
+    evaluator = with_scores(verifier, task, settings.evaluators.beside)
     shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
     others = planned_other_tasks(settings, task)
     strategy = find_strategy(settings.rollouts.strategy)
-    worked = demonstrations_of(settings, strategy, task, evaluator)
+    worked = demonstrations_of(settings, strategy, task, verifier)
     check_pool(settings, task, worked)
     model = _model(settings, task, given.model, watcher)
     if settings.model.precision == AUTO_PRECISION:  # Measured now, and kept for a resumed run.
@@ -295,18 +300,19 @@ def _prepared(settings: TrainSettings, given: Given, watcher: Watcher) -> tuple[
         stored["problems"] = digest
     if worked:
         stored["examples"] = texts_digest(worked)
-    return Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts, others), stored
+    return Prepared(settings, task, verifier, evaluator, algorithm, model, worked, strategy, shifts, others), stored
 
 
 def prepared_again(run: RunReader, settings: TrainSettings, given: Given, watcher: Watcher) -> Prepared:
     """What the run began with, its model too; BadInput where it is not the same any more."""
     task = given.task or find_task(settings.task)
     same_problems(settings.task, task, run.config.get("problems", ""))
-    evaluator = evaluator_of(settings, task, given)
+    verifier = evaluator_of(settings, task, given)
+    evaluator = with_scores(verifier, task, settings.evaluators.beside)
     shifts = planned_shifts(settings, task, given.evaluator or settings.evaluator)
     others = planned_other_tasks(settings, task)
     strategy = find_strategy(settings.rollouts.strategy)
-    worked = demonstrations_of(settings, strategy, task, evaluator)
+    worked = demonstrations_of(settings, strategy, task, verifier)
     if "examples" in run.config and texts_digest(worked) != run.config["examples"]:
         raise BadInput("the task's demonstrations differ from those that the run began with: start a new run")
     learned = _learned(settings)
@@ -321,7 +327,7 @@ def prepared_again(run: RunReader, settings: TrainSettings, given: Given, watche
     if run.config["policy"] != model.info().identity:
         raise BadInput(f"{_called(settings)} is not the model that the run began with: its weights differ")
     algorithm = algorithm_of(settings, given)
-    return Prepared(settings, task, evaluator, algorithm, model, worked, strategy, shifts, others)
+    return Prepared(settings, task, verifier, evaluator, algorithm, model, worked, strategy, shifts, others)
 
 
 def _model(settings: TrainSettings, task: Task, given: Any, watcher: Watcher) -> LearningModel:
@@ -419,7 +425,9 @@ def _finished(prepared: Prepared, runs: Runs, store: RunWriter, watcher: Watcher
     tested = final.result("after", n, partial(_test, run, test, "after"))
     after = stored_shares(tested["tiers"])
     shifts = final.shifts(prepared.shifts)
-    references = reference_scores(task, evaluator, settings.preset, test, fitted_to=FITTED_TO) if test else ((), ())
+    references = (
+        reference_scores(task, prepared.verifier, settings.preset, test, fitted_to=FITTED_TO) if test else ((), ())
+    )
     check_references([score.share for row in references for score in row], settings.stopping.min_coverage)
     records = iteration_records(store)
     summary = summary_of(run, state, first, after, *map(solve_rates, references))

@@ -328,10 +328,13 @@ def _without_demonstrations(completion: Completion) -> Completion:
 
 
 def _as_learning_takes(run: Run, wave: str, rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """What learning may know of the rewards: as they are, or as the admission changes them."""
-    combination = run.settings.evaluators.combination
-    change = combined if combination is not None else CHANGED_REWARDS.get(run.settings.buffer.admission)
-    if change is None:
+    """What learning may know of the rewards: as they are, as several evaluators or as the admission change them."""
+    combination, change = run.settings.evaluators.combination, CHANGED_REWARDS.get(run.settings.buffer.admission)
+    judged = [rollout.judged for rollout in rollouts]
+    if combination is not None:
+        rewards = combined(combination, judged)
+    elif change is not None:
+        rewards = change(run, wave, judged)
+    else:
         return list(rollouts)
-    rewards = change(run, wave, [rollout.judged for rollout in rollouts])
     return [evolve(rollout, reward=reward) for rollout, reward in zip(rollouts, rewards, strict=True)]

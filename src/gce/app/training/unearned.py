@@ -76,12 +76,15 @@ def unearned_of_run(run: RunReader, task: Task, records: Sequence[IterationRecor
     None where neither shows one, or significantly more test problems are solved after training.
     """
 
-    def tested(moment: str) -> Iterator[Mapping[str, Any]]:
-        return run.each_answer(f"test-{moment}")
+    def before() -> Iterator[Mapping[str, Any]]:
+        return run.each_answer("test-before")
 
-    if found := unearned_between(lambda: tested("before"), lambda: tested("after"), [task]):
-        return found
-    right = stored_pairs(tested("before"), tested("after"))
+    def after() -> Iterator[Mapping[str, Any]]:
+        return run.each_answer("test-after")
+
+    right = stored_pairs(before(), after())
+    if rise := rise_between(stored_pairs(before(), after(), rewards=True), right):
+        return Unearned(rise, _best_wrong(after(), [task]))
     rise = None if right and paired_gain(right).mean.low > 0.0 else rise_over(records)
     if rise is None:
         return None

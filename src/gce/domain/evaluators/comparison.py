@@ -13,7 +13,7 @@ from attrs import frozen
 from gce.domain.answers import Answer
 from gce.domain.evaluators.combination import scores_by_evaluator
 from gce.domain.evaluators.score_matrix import EffectiveNumber, disagreement, effective_number
-from gce.domain.paired import Gain, paired_gain
+from gce.domain.paired import Gain, means_of_tiers, paired_gain
 from gce.domain.randomness import generator
 
 __all__ = ["EvaluatorRow", "EvaluatorScores", "compare_evaluators"]
@@ -69,13 +69,13 @@ def compare_evaluators(
     first, last = _scores(before), _scores(after)
     both = [key for key in last if key in first]
     rows = tuple(_row(name, weights.get(name), [(first[key], last[key]) for key in both]) for name in names)
-    whole = [(first[key], last[key]) for key in both if _all(first[key], names) and _all(last[key], names)]
+    whole = [(first[key], last[key]) for key in both if all(_has_all(each[key][1], names) for each in (first, last))]
     gap = None
     if whole and weights and held_out:
         gap = paired_gain(
             [(tier, _rise(one, other, held_out), _rise(one, other, (*weights,))) for (tier, one), (_, other) in whole]
         )
-    complete = {key: scores for key, (tier, scores) in last.items() if _all((tier, scores), names)}
+    complete = {key: scores for key, (_, scores) in last.items() if _has_all(scores, names)}
     if len(complete) < LEAST or len(names) < 2:
         return EvaluatorScores(rows, gap, len(complete))
     matrix = np.array([[scores[name] for name in names] for scores in complete.values()], float)
@@ -91,8 +91,8 @@ def _scores(answers: Iterable[Answer]) -> dict[str, _Scored]:
     return {each.problem.key: (each.problem.tier, scores_by_evaluator(each)) for each in answers if not each.failed}
 
 
-def _all(scored: _Scored, names: Sequence[str]) -> bool:
-    return all(scored[1].get(name) is not None for name in names)
+def _has_all(scores: Mapping[str, float | None], names: Sequence[str]) -> bool:
+    return all(scores.get(name) is not None for name in names)
 
 
 def _mean(scores: Mapping[str, float | None], names: Sequence[str]) -> float:
@@ -111,12 +111,4 @@ def _row(name: str, weight: float | None, both: Sequence[tuple[_Scored, _Scored]
     ]
     if not pairs:
         return EvaluatorRow(name, weight, 0, len(both))
-    before_mean, after_mean = (_mean_of_tiers([(tier, values[side]) for tier, *values in pairs]) for side in (0, 1))
-    return EvaluatorRow(name, weight, len(pairs), len(both) - len(pairs), before_mean, after_mean, paired_gain(pairs))
-
-
-def _mean_of_tiers(values: Sequence[tuple[str, float]]) -> float:
-    tiers: dict[str, list[float]] = {}
-    for tier, value in values:
-        tiers.setdefault(tier, []).append(value)
-    return sum(sum(each) / len(each) for each in tiers.values()) / len(tiers)
+    return EvaluatorRow(name, weight, len(pairs), len(both) - len(pairs), *means_of_tiers(pairs), paired_gain(pairs))

@@ -328,7 +328,11 @@ class _Judge:
         if not training or not self.deterministic:
             return None
         tried = _spread(training)
-        reward_of = cache(lambda part, place: self._reward_of(part, tried[place].instance))  # Rules often agree.
+
+        @cache  # Rules often agree.
+        def reward_of(part: str, place: int) -> float:
+            return self._reward_of(part, tried[place].instance) if self._reaches(part) else 0.0
+
         earned = {
             rule: math.fsum(reward_of(rule(_said(problem)), place) for place, problem in enumerate(tried))
             for rule in copying_rules([_said(problem) for problem in training]).values()
@@ -351,9 +355,7 @@ class _Judge:
         return max(rewards, key=lambda each: math.fsum(rewards[each]))
 
     def _reward_of(self, answer: str, question: Question) -> float:
-        """In [0, 1]; 0 where no response has this answer, or the reward raises."""
-        if not self._reaches(answer):
-            return 0.0
+        """In [0, 1]; 0 where the reward raises."""
         try:
             return _lowest_score(self.verdicts(self.reward(answer, MappingProxyType(question.row)))) or 0.0
         except Exception:  # It is the user's; `verify` says what it raised.

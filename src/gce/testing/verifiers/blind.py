@@ -7,16 +7,16 @@ several other answers tells of a hole.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from gce.domain.answers import Answer
-from gce.domain.baselines import Judged, limit_of, score_policies
+from gce.domain.baselines import Judged, answers_of_policies, limit_of, scores_of_answers
 from gce.domain.completions import Completion
 from gce.domain.outcomes import mean_reward
 from gce.domain.problems import Problem
-from gce.domain.randomness import python_generator
 from gce.domain.tasks.own import COPIED
 from gce.domain.tasks.parts import Policy, always
 from gce.domain.tasks.task import without_thinking
@@ -62,7 +62,7 @@ def prompt_blind(bench: Bench, advance: Callable[[], None]) -> None:
 def _baselines(bench: Bench, tier: str) -> None:
     def judge(answers: Iterable[tuple[Problem, Completion]]) -> Iterator[Judged]:
         for problem, completion in answers:
-            yield problem, completion, bench.verdicts(problem, without_thinking(completion.text))
+            yield problem, completion, bench.verdicts(problem, completion.text)
 
     limit = limit_of(bench.task, bench.preset, tier)
     training = [
@@ -72,16 +72,20 @@ def _baselines(bench: Bench, tier: str) -> None:
         for policy in bench.policies.values()
         if (text := policy(problem, bench.rng("constant"))) is not None
     ]
-    policies, fixed = dict(bench.prompt_blind), {"most common answer", "best fixed answer"}
+    policies = {name: _without_thinking(policy) for name, policy in bench.prompt_blind.items()}
+    fixed = {"most common answer", "best fixed answer"}
     for text, _ in Counter(training).most_common(COMMON):
-        policies[f"always {clipped(text)}"] = always(text)
+        policies[f"always {clipped(text)}"] = always(without_thinking(text))
         fixed.add(f"always {clipped(text)}")
     problems = [problem for problem in bench.more if problem.tier == tier]
-    for score in score_policies(bench.task, judge, policies, problems):
+    answers = answers_of_policies(bench.task, judge, policies, problems)
+    for score in scores_of_answers(bench.task, answers):
+        given = answers[score.policy]
         bench.tried["blind"] += score.share.n
+        bench.partial |= score.reward.graded
         if score.share.low > limit:
             share = f"{score.share.correct} of {score.share.n} right on {tier}, the limit is {100 * limit:.0f} %"
-            responses = _right_responses(bench, policies[score.policy], problems)
+            responses = [(each.problem, each.completion.text) for each in given if each.right and not each.failed]
             wrong = [each for each in responses if not _is_earned(bench, *each)]
             said = f"{score.policy}: {share}"
             is_unsure = score.policy in {*fixed, COPIED} and not bench.unique and bench.accepts is None
@@ -91,30 +95,26 @@ def _baselines(bench: Bench, tier: str) -> None:
             elif responses:
                 bench.note("blind", "passes", f"{said}; it may be right there", *responses[0], "doubtful")
         elif score.reward.graded and score.reward.value > limit:
-            paid = _answers(bench, policies[score.policy], problems)
             mean = score.reward.value
-            if _is_equal(bench, paid):
-                _partial_credit(bench, score.policy, paid, tier, limit)
+            if _is_equal(bench, given):
+                _partial_credit(bench, score.policy, given, tier, limit)
             elif score.reward.low <= limit:
                 continue
             elif score.policy in fixed and mean < NEARLY_ALL:
                 said = f"{score.policy} gets a mean reward of {mean:.2f} on {tier}; it may be right in part"
                 bench.note("blind", "partial credit", said, problems[0], "", "doubtful")
             else:
-                _partial_credit(bench, score.policy, paid, tier, limit)
+                _partial_credit(bench, score.policy, given, tier, limit)
 
 
-def _answers(bench: Bench, policy: Policy, problems: Sequence[Problem]) -> list[Answer]:
-    """The answers of a policy to the problems that it applies to."""
-    texts = [(problem, policy(problem, python_generator(0, "policy", "", problem.key))) for problem in problems]
-    asked = [(problem, without_thinking(text)) for problem, text in texts if text is not None]
-    return [bench.answer(problem, text, bench.verdicts(problem, text)) for problem, text in asked]
+def _without_thinking(policy: Policy) -> Policy:
+    """The policy, without what a response thinks first."""
 
+    def answer(problem: Problem, rng: random.Random) -> str | None:
+        text = policy(problem, rng)
+        return None if text is None else without_thinking(text)
 
-def _right_responses(bench: Bench, policy: Policy, problems: Sequence[Problem]) -> list[tuple[Problem, str]]:
-    """The responses of a policy that are right, with their problems."""
-    answers = _answers(bench, policy, problems)
-    return [(answer.problem, answer.completion.text) for answer in answers if answer.right and not answer.failed]
+    return answer
 
 
 def _is_equal(bench: Bench, answers: Sequence[Answer]) -> bool:
