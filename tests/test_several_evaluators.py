@@ -118,6 +118,12 @@ def test_the_sum_weighs_and_is_gated_by_correctness() -> None:
     assert rule.admit_at == pytest.approx(2 / 3), "all right answers are positives"
 
 
+def test_a_right_answer_is_a_positive_where_the_verifier_is_graded() -> None:
+    """A belief within two points is right, and its reward is 0.9998."""
+    rule = Combination({"verifier": 1.0, "length": 1.0})
+    assert rule.rewards([{"verifier": 0.9998, "length": 0.0}], [True]) == [rule.admit_at]
+
+
 def test_lexicographic_takes_the_first_difference() -> None:
     rule = Combination({"verifier": 1.0, "steps": 1.0, "length": 1.0}, "lexicographic")
     group = [
@@ -239,6 +245,7 @@ def test_a_run_with_several_evaluators(tmp_path: Path, capsys: pytest.CaptureFix
         (("--evaluators", "verifier=-1"), "expected"),
         (("--evaluators", "verifier,steps", "--hold-out-evaluators", "steps"), "name it once"),
         (("--evaluators", "verifier,steps", "--combine", "mean"), "expected"),
+        (("--evaluators", "verifier,steps", "--admission", "shuffled"), "--admission must be verified or top:SHARE"),
     ],
 )
 def test_one_line_says_what_is_wrong(

@@ -56,13 +56,17 @@ class Combination:
     def rewards(self, group: Sequence[Scores], right: Sequence[bool]) -> list[float]:
         """Return the reward of each of a problem's answers, in [0, 1], in their order.
 
-        A score that is missing counts as 0, so that an evaluator cannot be avoided.
+        A score that is missing counts as 0, so that an evaluator cannot be avoided. That of the verifier is 1 for a right
+        answer, also where its reward is graded: every right answer is a positive.
 
         Args:
             group: scores of the answers by evaluator; that of the verifier is its reward.
             right: whether the verifier calls each answer right.
         """
-        rows = [tuple(scores.get(name) or 0.0 for name in self.weights) for scores in group]
+        rows = [
+            tuple(1.0 if name == VERIFIER and is_right else scores.get(name) or 0.0 for name in self.weights)
+            for scores, is_right in zip(group, right, strict=True)
+        ]
         if self.rule == "sum":
             total = fsum(self.weights.values())
             found = [fsum(w * s for w, s in zip(self.weights.values(), row, strict=True)) / total for row in rows]
