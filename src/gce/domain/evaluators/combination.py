@@ -56,8 +56,8 @@ class Combination:
     def rewards(self, group: Sequence[Scores], right: Sequence[bool]) -> list[float]:
         """Return the reward of each of a problem's answers, in [0, 1], in their order.
 
-        A score that is missing counts as 0, so that an evaluator cannot be avoided. That of the verifier is 1 for a right
-        answer, also where its reward is graded: every right answer is a positive.
+        A score that is missing counts as 0, so that an evaluator cannot be avoided. That of the verifier is 1 for a
+        right answer, also where its reward is graded: every right answer is a positive.
 
         Args:
             group: scores of the answers by evaluator; that of the verifier is its reward.
