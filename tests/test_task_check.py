@@ -63,6 +63,15 @@ def test_a_planted_bug_is_found_by_its_check(task: Task, expected: str) -> None:
     assert {finding.check for finding in report.findings} == set(report.found)
 
 
+def test_what_a_task_says_only_illustrates_need_not_be_checked_but_must_be_stated() -> None:
+    unchecked, _ = fuzz.PLANTED["states what it never checks"]
+    assert {finding.kind for finding in attack(unchecked).findings if finding.check == "agreement"} == {"not checked"}
+    illustrates = evolve(unchecked.audit, illustrations=frozenset({"most"}))
+    assert "agreement" not in attack(evolve(unchecked, audit=illustrates)).found
+    unstated, _ = fuzz.PLANTED["checks what the prompt hides"]
+    assert "agreement" in attack(evolve(unstated, audit=illustrates)).found
+
+
 @pytest.mark.slow
 def test_the_example_prints_each_bug_with_the_check_that_found_it() -> None:
     ran = subprocess.run(

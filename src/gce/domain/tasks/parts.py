@@ -137,6 +137,9 @@ class Audit:
 
     hidden: frozenset[str] = frozenset()
     """Fields of an instance that affect the verdict but are not in the prompt, such as hidden tests."""
+    illustrations: frozenset[str] = frozenset()
+    """Fields of an instance that the prompt shows although they follow from what else it states, such as example calls:
+    no verdict has to depend on them."""
     shifts: Mapping[str, tuple[str, str]] = field(factory=dict)
     """Distribution shifts, named by what differs from the training problems: the name of a task, or module:ATTR, with a
     preset, or "" for the run's own preset."""

@@ -50,6 +50,8 @@ def agreement(bench: Bench, advance: Callable[[], None]) -> None:
                 text, at = texts[moved[0]], moved[0]
                 said = f"{called(before[at])}, then {called(after[at])}, and the prompt is the same"
                 bench.find("agreement", "hidden", f"{name} changed: {said}", problem, text)
+            elif path and path[0] in task.audit.illustrations:
+                continue
             elif prompt != asked.prompt and counts and bench.right[problem.key]:
                 stated[name] += 1
                 checked[name] += bool(moved)

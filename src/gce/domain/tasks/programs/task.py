@@ -83,6 +83,7 @@ PROGRAMS = Task(
     references=References(prompt_blind=prompt_blind_baselines, heuristics=heuristic_policies, limits={"*": 0.05}),
     audit=Audit(
         hidden=frozenset({"calls", "expected", "tests", "preamble", "seconds"}),
+        illustrations=frozenset({"examples"}),
         relations=RELATIONS,
         scores={"tests": share_of_calls},
     ),
