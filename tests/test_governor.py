@@ -40,26 +40,32 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rewards", "distinct", "algorithm", "per_problem", "expected"),
+    ("rewards", "right", "algorithm", "options", "expected"),
     [
-        ((1.0, 1.0, 0.0), 2, RAFT, 4, True),
-        ((1.0,) * 4, 4, RAFT, 4, False),
-        ((1.0,) * 4, 3, RAFT, 4, True),
-        ((1.0,) * 4, 4, RAFT, None, True),
-        ((0.0,) * 4, 0, RAFT, 4, True),
-        ((0.0,) * 4, 0, GRPO, 4, False),
-        ((1.0,) * 4, 4, GRPO, 4, False),
-        ((1.0, 0.0), 1, GRPO, 4, True),
-        ((0.2, 0.3), 0, GRPO, 4, True),
-        ((), 0, GRPO, 4, True),
-        ((1.0,) * 4, 1, RAFT_PLUS, 4, True),
+        ((0.0,) * 4, "", RAFT, {}, True),
+        ((1.0, 0.0, 0.0, 0.0), "a", RAFT, {}, True),
+        ((1.0, 1.0, 0.0, 0.0), "aa", RAFT, {}, False),
+        ((1.0, 1.0, 1.0, 0.0), "aab", RAFT, {}, True),
+        ((1.0,) * 4, "aabb", RAFT, {}, False),
+        ((1.0,) * 4, "abcd", RAFT, {}, False),
+        ((1.0,) * 4, "abcd", RAFT, {"per_problem": None}, True),
+        ((1.0,) * 4, "aaaa", RAFT, {"deduplicate": False}, False),
+        ((1.0,) * 4, "aaaa", RAFT, {"deduplicate": False, "per_problem": 5}, True),
+        ((1.0,) * 4, "aaaa", RAFT, {"deduplicate": False, "per_problem": None}, True),
+        ((0.0,) * 4, "", GRPO, {}, False),
+        ((1.0,) * 4, "abcd", GRPO, {}, False),
+        ((1.0, 0.0), "a", GRPO, {}, True),
+        ((0.2, 0.3), "", GRPO, {}, True),
+        ((), "", GRPO, {}, True),
+        ((1.0,) * 4, "aaaa", RAFT_PLUS, {}, True),
     ],
 )
 def test_when_a_rollout_can_still_teach(
-    rewards: Any, distinct: int, algorithm: Any, per_problem: int | None, expected: bool
+    rewards: Any, right: str, algorithm: Any, options: dict[str, Any], expected: bool
 ) -> None:
-    """A full place in the buffer, or a group without a mixed outcome, ends it; RAFT++ learns from equal rewards too."""
-    assert worth_more(rewards, distinct, algorithm, per_problem) is expected
+    """A full place in the buffer, right answers that were all seen again, or a group without a mixed outcome end it;
+    RAFT++ learns from equal rewards too."""
+    assert worth_more(rewards, [*right], algorithm, **{"per_problem": 4, **options}) is expected
 
 
 def half_right(request: Any) -> str:
@@ -76,6 +82,15 @@ def test_a_full_place_in_the_buffer_saves_rollouts_and_the_buffer_is_the_same() 
     found = finish(a_run(with_fields(config, governor="adaptive"), model))
     assert {tier: count.rollouts for tier, count in found.records[0].tiers.items()} == {"T0": 8, "T1": 8}
     assert found.records[0].saved == 16 and len(model.asked) == 16
+    assert list(found.state.buffer) == list(fixed.state.buffer)
+
+
+def test_an_answer_that_was_only_ever_seen_again_ends_a_problem() -> None:
+    """T0 says the same each time: one trace, and the first four rollouts tell."""
+    config = with_fields(SMALL, problems=2, samples=8, iterations=1)
+    fixed = finish(a_run(config, Listening(lambda request: f"w{add(request)}")))
+    found = finish(a_run(with_fields(config, governor="adaptive"), Listening(lambda request: f"w{add(request)}")))
+    assert {tier: count.rollouts for tier, count in found.records[0].tiers.items()} == {"T0": 4, "T1": 4}
     assert list(found.state.buffer) == list(fixed.state.buffer)
 
 

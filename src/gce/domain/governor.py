@@ -7,6 +7,7 @@ dynamic sampling of DAPO (Yu et al., 2025, section 3.2), which draws such groups
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -38,18 +39,34 @@ def rounds(samples: int, governor: Governor) -> tuple[int, ...]:
     return tuple(found)
 
 
-def worth_more(rewards: Sequence[float], distinct: int, algorithm: Algorithm, per_problem: int | None) -> bool:
+def worth_more(
+    rewards: Sequence[float],
+    right: Sequence[str],
+    algorithm: Algorithm,
+    *,
+    per_problem: int | None,
+    deduplicate: bool = True,
+) -> bool:
     """Whether further rollouts of a problem can teach anything, given those that did not fail.
 
-    With a replay buffer, as long as it has a place for another right answer. With the weights of an algorithm, as long
-    as they are not 0 for want of a mixed outcome; an algorithm that learns from equal rewards, too, always wants more.
+    With a replay buffer: while it has a place for another right answer, and a further rollout may be a new one. The
+    probability of that is estimated by Good and Turing as the share of rollouts with a right answer that was seen
+    once: 0 where each right answer was seen again. With the weights of an algorithm: unless they are 0 for want of a
+    mixed outcome.
 
     Args:
         rewards: of the problem's rollouts, in [0, 1].
-        distinct: different right answers among them.
+        right: the right answers among them, as often as each occurred.
         algorithm: what learns from them.
         per_problem: right answers of one problem that the replay buffer keeps; None for no limit.
+        deduplicate: whether it keeps only one of several equal answers.
+
+    Source: Good (1953), The Population Frequencies of Species and the Estimation of Population Parameters, equation 9.
     """
-    if algorithm.weigh is None:
-        return per_problem is None or distinct < per_problem
-    return not rewards or mixed(rewards) or any(algorithm.weigh((1.0,) * len(rewards)))
+    if algorithm.weigh is not None:
+        return not rewards or mixed(rewards) or any(algorithm.weigh((1.0,) * len(rewards)))
+    seen = Counter(right)
+    held = len(seen) if deduplicate else len(right)
+    if per_problem is not None and held >= per_problem:
+        return False
+    return not (deduplicate and seen) or 1 in seen.values()

@@ -226,8 +226,8 @@ class RolloutSettings:
         "fixed",
         Choice(get_args(Governor)),
         "fixed: the same number of rollouts for each problem; adaptive: no further rollouts of a problem once they can "
-        "teach nothing, because the buffer has all right answers that it keeps of it, or because its first half of "
-        "rollouts has equal rewards, which group-based algorithms learn nothing from",
+        "teach nothing, because the buffer has all right answers that it keeps of it or each was seen again, or, with "
+        "group-based algorithms, because the first half of its rollouts has equal rewards",
         flag="--governor",
         omit_default=True,
     )

@@ -167,19 +167,25 @@ def _rounds(run: Run, state: RunState, number: int, problems: Sequence[Problem])
         if not drawn:
             _check_coverage(run, number, wave)
         found, seconds, drawn = found + wave, seconds + more, drawn + size
-        going_on = {problem for problem in going_on if _worth_more(run, problem, without_failed(found))}
+        going_on = {problem for problem in going_on if _worth_more(run, state, problem, without_failed(found))}
         if not going_on:
             break
     order = {problem.key: place for place, problem in enumerate(problems)}
     return sorted(found, key=lambda rollout: order[rollout.judged.problem.key]), seconds
 
 
-def _worth_more(run: Run, problem: str, rollouts: Sequence[Rollout]) -> bool:
+def _worth_more(run: Run, state: RunState, problem: str, rollouts: Sequence[Rollout]) -> bool:
     """Whether the governor draws further rollouts of a problem."""
     own = [rollout for rollout in rollouts if rollout.judged.problem.key == problem]
-    right = {rollout.judged.completion.text for rollout in own if rollout.reward >= run.admit_at}
-    kept = None if run.settings.buffer.admission == "all" else run.settings.buffer.per_problem
-    return worth_more([rollout.reward for rollout in own], len(right), run.algorithm, kept)
+    right = [rollout.judged.completion.text for rollout in own if rollout.reward >= run.admit_at]
+    kept = state.buffer.settings
+    return worth_more(
+        [rollout.reward for rollout in own],
+        right,
+        run.algorithm,
+        per_problem=kept.per_problem,
+        deduplicate=kept.deduplicate,
+    )
 
 
 def without_failed(rollouts: Sequence[Rollout]) -> list[Rollout]:
