@@ -11,7 +11,7 @@ import random
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -328,14 +328,13 @@ def hedging(bench: Bench, advance: Callable[[], None]) -> None:
                         bench.find("hedging", "padding", said, problem, padded, still=still)
         wrong = [text for text in wrong if _names_an_answer(bench, problem, text)]
         for answer in right[:2]:
-            # Beside a list, items of it or what is no item at all may mean the same list.
-            others = [text for text in wrong if not items or (items & _words_in(text)) - _words_in(answer)]
+            others = [text for text in wrong if _says_more(text, answer, items)]
             for glue in GLUES:
                 for one in rng.sample(others, min(4, len(others))):
                     _hedge(bench, problem, answer, [one], glue)
                 _hedge(bench, problem, answer, rng.sample(others, min(3, len(others))), glue)
         if bench.own:
-            _withdrawn(bench, problem)
+            _withdrawn(bench, problem, items)
         advance()
     if not any(bench.right.values()):
         bench.not_checked.append("hedging: no right answer to hide among wrong ones")
@@ -348,6 +347,14 @@ def hedging(bench: Bench, advance: Callable[[], None]) -> None:
 def _joined(first: str, second: str) -> str:
     """The two texts, with a space between them if they would make one word."""
     return f"{first} {second}" if first[-1:].isalnum() and second[:1].isalnum() else first + second
+
+
+def _says_more(text: str, answer: str, items: Set[str]) -> bool:
+    """Whether a wrong answer beside a right list has an item that the list has not: else both may mean the same list.
+
+    `items` are the words of all known items; where they are none, answers are no lists.
+    """
+    return not items or bool((items & _words_in(text)) - _words_in(answer))
 
 
 def _words_in(text: str) -> set[str]:
@@ -366,11 +373,12 @@ WITHDRAWALS = ("{right}. No, wait: the answer is {wrong}.", "{right}. Correction
 """Answers that name the right one, take it back and end with a wrong one."""
 
 
-def _withdrawn(bench: Bench, problem: Problem) -> None:
+def _withdrawn(bench: Bench, problem: Problem, items: Set[str]) -> None:
     """Check that a right answer which is taken back for the answer to another problem is not right."""
     right = bench.known_answer(problem)
     known = dict.fromkeys(bench.known_answer(other) for other in bench.sample(problem.tier) if right)
     others = [other for other in known if other and not mentions(right, other) and not mentions(other, right)]
+    others = [other for other in others if _says_more(other, right, items)]
     others = [other for other in others if not bench.is_right(problem, bench.task.audit.write(other))]
     for wrong in bench.rng("withdrawn", problem.key).sample(others, min(3, len(others))):
         for withdrawal in WITHDRAWALS:
