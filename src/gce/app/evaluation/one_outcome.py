@@ -27,6 +27,8 @@ SHOWN = 3
 """Answers."""
 LEAST_FOR_ALARM = 8
 """Answers from which on equal rewards raise the alarm."""
+LEAST_CUT_OFF = 0.25
+"""Share of answers that were cut off, from which on it is said."""
 MOST_OF_AN_ANSWER = 160
 """Characters of it; of what is wrong with it, half as many."""
 
@@ -73,7 +75,7 @@ def one_outcome_lines(
         algorithm=algorithm,
     )
     if found is None:
-        return []
+        return _cut_off(head, asked, answers)
     proposals = {
         "all right": _harder,
         "none right": _easier,
@@ -91,6 +93,15 @@ def one_outcome_lines(
         tries.append(f"an algorithm that learns from partial credit ({as_given('objective.algorithm', 'grpo')})")
     lines = [f"warning: {head}: {found.words}", *samples, *(f"  try: {each}" for each in tries)]
     return [*lines, *filter(None, [equal_rewards(answers)])]
+
+
+def _cut_off(head: str, asked: Asked, answers: Sequence[Answer]) -> list[str]:
+    """A warning where many answers ended at the maximum tokens and are not right."""
+    cut = sum(answer.completion.finish_reason == "length" and not answer.right for answer in answers)
+    if cut < LEAST_CUT_OFF * len(answers):
+        return []
+    said = f"{cut} of {len(answers)} answers were cut off at the maximum tokens and are not right"
+    return [f"warning: {head}: {said}", *(f"  try: {each}" for each in _longer(asked, answers))]
 
 
 def equal_rewards(answers: Sequence[Answer]) -> str:

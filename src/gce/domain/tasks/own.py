@@ -23,6 +23,7 @@ from attrs import frozen
 from gce.domain.completions import Completion
 from gce.domain.executions import Evidence
 from gce.domain.problems import Problem
+from gce.domain.tasks.answer_lists import vocabulary
 from gce.domain.tasks.copying import Copy, copying_rules
 from gce.domain.tasks.drawing import NoProblem
 from gce.domain.tasks.extraction import Extract, Extraction, NoAnswer, extraction_of
@@ -32,7 +33,7 @@ from gce.domain.tasks.source import ProblemSource
 from gce.domain.tasks.task import Batched, Draw, Listed, Task, TaskTier, verifier_failed
 from gce.domain.verdicts import Status, Verdict, Violation
 
-__all__ = ["COPIED", "GENERIC", "DrawRow", "RewardFunction", "Rewards", "Rows", "answer_of", "own_task"]
+__all__ = ["COPIED", "GENERIC", "ONE_ITEM", "DrawRow", "RewardFunction", "Rewards", "Rows", "answer_of", "own_task"]
 
 RewardFunction = Callable[[str, Mapping[str, Any]], Any]
 """(answer, row of the question) -> bool, number in the declared range, `Verdict` or list of them."""
@@ -57,6 +58,8 @@ MARGIN = 0.1
 FIXED_TRIED = 12
 """Fixed answers of which the prompt-blind baseline "best fixed answer" takes the best, and questions to try them on, as
 the copied parts of `COPIED`."""
+ONE_ITEM = "best item of a list"
+"""The prompt-blind baseline that answers with one item of the lists that are answers to other questions."""
 COPIED = "best copied part of the prompt"
 """The prompt-blind baseline that copies; where a problem has several right answers, what it copies may be one."""
 ESTIMATED_ON = 40
@@ -297,7 +300,8 @@ class _Judge:
     def prompt_blind(self, listed: Collection[str], training: Sequence[Problem]) -> Mapping[str, Policy]:
         """Answers that ignore the question or solve nothing: what it says, nothing, what fits any, the most common.
 
-        The best copied part of the prompt and the best fixed answer are chosen on training questions.
+        The best copied part of the prompt, the best fixed answer and the best item of a list are chosen on training
+        questions.
 
         `listed` are the answers of all questions of a list.
         """
@@ -315,6 +319,9 @@ class _Judge:
             policies |= {name: always(write(text)) for name, text in _ranges({*counts, *listed}).items()}
         if (copy := self._best_copy(training)) is not None:
             policies[COPIED] = lambda problem, _rng: _written(copy(_said(problem)), write)
+        item = self._best_item([each.instance for each in training], vocabulary(counts.elements()))
+        if item is not None:
+            policies[ONE_ITEM] = always(write(item))
         fixed = self._best_fixed([each.instance for each in training], counts)
         if fixed is not None:
             policies["best fixed answer"] = always(write(fixed))
@@ -353,6 +360,18 @@ class _Judge:
         if all(reward in (0.0, 1.0) for found in rewards.values() for reward in found):
             return None
         return max(rewards, key=lambda each: math.fsum(rewards[each]))
+
+    def _best_item(self, questions: Sequence[Question], items: Mapping[str, int]) -> str | None:
+        """The item of lists with the highest mean reward on some of the questions; None where no item earns anything.
+
+        A score that asks for no complete list pays for a single item that many lists have.
+        """
+        if not items or not self.deterministic:
+            return None
+        tried = [item for item, _ in Counter(items).most_common(FIXED_TRIED) if self._reaches(item)]
+        earned = {item: math.fsum(self._reward_of(item, each) for each in _spread(questions)) for item in tried}
+        best = max(earned, key=earned.__getitem__, default="")
+        return best if earned.get(best) else None
 
     def _reward_of(self, answer: str, question: Question) -> float:
         """In [0, 1]; 0 where the reward raises."""

@@ -11,7 +11,7 @@ import random
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from gce.domain.answers import Answer
 from gce.domain.problems import Problem
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import interval
+from gce.domain.tasks.answer_lists import vocabulary
 from gce.domain.tasks.own import GENERIC
 from gce.domain.tasks.task import Task
 from gce.domain.text import mentions
@@ -311,13 +312,15 @@ def _said_lines(said: Sequence[str], prefix: str) -> list[str]:
 
 def hedging(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that hedging between several answers does not pay, and that padding makes no wrong answer right."""
+    known = [bench.known_answer(problem) for problem in bench.every()] if bench.own else []
+    items = {word for item in vocabulary(known) for word in _words_in(item)}
     for problem in bench.problems:
         rng = bench.rng("hedging", problem.key)
         right = bench.right[problem.key]
         wrong = bench.wrong[problem.key]
         for text in rng.sample(wrong, min(3, len(wrong))):
             for pad in PADDING:
-                for padded in (pad + text, text + pad):
+                for padded in (_joined(pad, text), _joined(text, pad)):
                     bench.tried["hedging"] += 1
                     if bench.passes_wrongly(problem, padded):
                         still = partial(bench.passes_wrongly, problem) if bench.accepts else None
@@ -325,12 +328,13 @@ def hedging(bench: Bench, advance: Callable[[], None]) -> None:
                         bench.find("hedging", "padding", said, problem, padded, still=still)
         wrong = [text for text in wrong if _names_an_answer(bench, problem, text)]
         for answer in right[:2]:
+            others = [text for text in wrong if _says_more(text, answer, items)]
             for glue in GLUES:
-                for one in rng.sample(wrong, min(4, len(wrong))):
+                for one in rng.sample(others, min(4, len(others))):
                     _hedge(bench, problem, answer, [one], glue)
-                _hedge(bench, problem, answer, rng.sample(wrong, min(3, len(wrong))), glue)
+                _hedge(bench, problem, answer, rng.sample(others, min(3, len(others))), glue)
         if bench.own:
-            _withdrawn(bench, problem)
+            _withdrawn(bench, problem, items)
         advance()
     if not any(bench.right.values()):
         bench.not_checked.append("hedging: no right answer to hide among wrong ones")
@@ -338,6 +342,23 @@ def hedging(bench: Bench, advance: Callable[[], None]) -> None:
         bench.not_checked.append(
             "hedging: without `accepts`, that the first or the last of several answers counts alone"
         )
+
+
+def _joined(first: str, second: str) -> str:
+    """The two texts, with a space between them if they would make one word."""
+    return f"{first} {second}" if first[-1:].isalnum() and second[:1].isalnum() else first + second
+
+
+def _says_more(text: str, answer: str, items: Set[str]) -> bool:
+    """Whether a wrong answer beside a right list has an item that the list has not: else both may mean the same list.
+
+    `items` are the words of all known items; where they are none, answers are no lists.
+    """
+    return not items or bool((items & _words_in(text)) - _words_in(answer))
+
+
+def _words_in(text: str) -> set[str]:
+    return {*re.findall(r"\w+", text.casefold())}
 
 
 def _names_an_answer(bench: Bench, problem: Problem, text: str) -> bool:
@@ -352,11 +373,12 @@ WITHDRAWALS = ("{right}. No, wait: the answer is {wrong}.", "{right}. Correction
 """Answers that name the right one, take it back and end with a wrong one."""
 
 
-def _withdrawn(bench: Bench, problem: Problem) -> None:
+def _withdrawn(bench: Bench, problem: Problem, items: Set[str]) -> None:
     """Check that a right answer which is taken back for the answer to another problem is not right."""
     right = bench.known_answer(problem)
     known = dict.fromkeys(bench.known_answer(other) for other in bench.sample(problem.tier) if right)
     others = [other for other in known if other and not mentions(right, other) and not mentions(other, right)]
+    others = [other for other in others if _says_more(other, right, items)]
     others = [other for other in others if not bench.is_right(problem, bench.task.audit.write(other))]
     for wrong in bench.rng("withdrawn", problem.key).sample(others, min(3, len(others))):
         for withdrawal in WITHDRAWALS:
@@ -374,7 +396,7 @@ def _hedge(bench: Bench, problem: Problem, answer: str, others: Sequence[str], g
     bench.tried["hedging"] += len(texts)
     passed = [text for text in texts if bench.is_right(problem, text)]
     refused = [text for text in passed if bench.says(problem, text) is False]
-    if len(passed) == len(texts):
+    if len(passed) == len(texts) and not all(bench.says(problem, text) for text in texts):
         said = f"a right answer beside {len(others)} wrong is right wherever it stands"
         _find_hedge(bench, "any place", said, problem, texts[-1])
     elif refused:

@@ -311,6 +311,11 @@ class Bench:
             where, defect = problem.key if problem else "", defect_of(check, kind)
             if still is not None:
                 response = shrunk(response, still)
+            if any(
+                (each.check, each.kind, each.problem, each.response) == (check, kind, where, response)
+                for each in self.findings
+            ):
+                return
             self.findings.append(
                 Finding(
                     check,
@@ -496,7 +501,7 @@ def last_line(text: str) -> str:
 def clipped(text: str) -> str:
     """Return a response for display: escaped and shortened."""
     shown = ascii(text)
-    return shown if len(shown) <= 160 else f"{shown[:150]}... ({len(text):,} characters)"
+    return shown if len(shown) <= 120 else f"{shown[:60]}...{shown[-20:]} ({len(text):,} characters)"
 
 
 def called(verdicts: Sequence[Verdict]) -> str:

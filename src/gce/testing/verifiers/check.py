@@ -97,14 +97,19 @@ class TaskReport:
         unearned = None if self.floor is None else self.floor.unearned
         if unearned is None or unearned <= LEAST_LIMIT:
             return "nothing was found"
+        assert self.floor is not None
+        name = "adversarial floor" if self.floor.gameability_gap is None else "gameability gap"
         return (
-            f"no check found anything, but {unearned:.2f} is paid without solving anything (adversarial floor, below): "
-            "look at what earns it, or check on more problems"
+            f"no check found anything, but the {name} is {unearned:.2f} (below): look at what earns it, or check on "
+            "more problems"
         )
 
     def _findings(self) -> Iterator[str]:
         said = ""
-        for finding in sorted(self.findings, key=lambda each: SEVERITIES.index(each.severity)):
+        # Several answers side by side are harder to read than one: they come last of their severity.
+        for finding in sorted(
+            self.findings, key=lambda each: (SEVERITIES.index(each.severity), each.check == "hedging")
+        ):
             kind = f"{finding.severity}: {finding.check}, {finding.kind}"
             if said != f"{kind}: {finding.message}":
                 yield (said := f"{kind}: {finding.message}")
@@ -118,10 +123,15 @@ class TaskReport:
         if self.floor is None:
             return
         low, high = self.floor.low, self.floor.high
-        best = "; ".join(f"{tier.attack} on {tier.tier}" for tier in self.floor.tiers if tier.reward.total)
+        best = "; ".join(
+            f"{tier.attack} on {tier.tier}" + (f", as {clipped(tier.example)}" if tier.example else "")
+            for tier in self.floor.tiers
+            if tier.reward.total
+        )
         yield (
             f"adversarial floor: {self.floor.adversarial_floor:.2f} ({low:.2f}-{high:.2f}) without solving anything, "
-            f"{self.floor.empty_floor:.2f} for an empty response" + (f"; best: {best}" if best else "")
+            f"{self.floor.empty_floor:.2f} for an empty response"
+            + (f"; best on training problems: {best}" if best else "")
         )
         gap = self.floor.gameability_gap
         yield "gameability gap: " + ("unknown without right answers" if gap is None else f"{gap:.2f}")

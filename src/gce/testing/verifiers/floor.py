@@ -44,6 +44,8 @@ class TierFloor:
     """Its reward on test problems."""
     empty: MeanReward
     """The reward of the empty response on the same problems."""
+    example: str = ""
+    """Its response with the highest reward, unless the attack's name holds it."""
     unearned_attack: str = ""
     """The attack with the highest mean unearned reward on training problems."""
     unearned: MeanReward | None = None
@@ -110,12 +112,17 @@ def _of_tier(bench: Bench, tier: str, training: Sequence[Problem], test: Sequenc
         found = _unearned(bench, answers) if rewards[name] else None
         unearned[name] = mean_reward(found).value if found else 0.0
     best, most = (max(found, key=found.__getitem__) for found in (rewards, unearned))
-    of_most = _unearned(bench, _answers(bench, most, panel[most], test))
+    of_best, of_most = (
+        _answers(bench, best, panel[best], test),
+        _unearned(bench, _answers(bench, most, panel[most], test)),
+    )
+    shown = max(of_best, key=lambda answer: answer.reward or 0.0).completion.text if best in bench.prompt_blind else ""
     return TierFloor(
         tier,
         best,
-        mean_reward([answer.reward for answer in _answers(bench, best, panel[best], test)]),
+        mean_reward([answer.reward for answer in of_best]),
         mean_reward([answer.reward for answer in _answers(bench, "empty", lambda *_: "", test)]),
+        shown,
         most if of_most is not None else "",
         None if of_most is None else mean_reward(of_most),
     )

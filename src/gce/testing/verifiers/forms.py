@@ -13,7 +13,8 @@ from itertools import chain, combinations, permutations
 
 from attrs import frozen
 
-from gce.testing.verifiers.responses import glue_of, items_of, unit_of
+from gce.domain.tasks.answer_lists import glue_of, items_of
+from gce.testing.verifiers.responses import unit_of
 
 __all__ = ["FORMS", "Form", "as_code", "other_meanings", "ruled_out"]
 

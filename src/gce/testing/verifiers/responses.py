@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gce.domain.tasks.answer_lists import glue_of, items_of
+
 __all__ = [
     "CONSTANTS",
     "GLUES",
@@ -21,8 +23,6 @@ __all__ = [
     "PADDING",
     "PARTIAL_NUMBERS",
     "disguised",
-    "glue_of",
-    "items_of",
     "long_texts",
     "mutated",
     "near_misses",
@@ -129,13 +129,18 @@ def disguised(text: str, rng: random.Random) -> str:
     return text
 
 
-def near_misses(answer: str) -> dict[str, str]:
+def near_misses(answer: str, others: Sequence[str] = ()) -> dict[str, str]:
     """Return answers that look like a short `answer` and mean something else, by what was changed.
 
     The last number is changed by a factor of at least two or in its sign, words so that no word is left, lists in an
     item, units in kind.
+
+    Args:
+        answer: the right one.
+        others: items of lists that are answers to other problems. One that is no item of this answer, where there is
+            one, takes the place of an item that means nothing.
     """
-    found = {**_other_items(answer), **_other_fields(answer), **_other_unit(answer)}
+    found = {**_other_items(answer, others), **_other_fields(answer), **_other_unit(answer)}
     numbers = [*_DECIMAL.finditer(answer)]
     if numbers:
         last = numbers[-1]
@@ -173,37 +178,20 @@ def near_misses(answer: str) -> dict[str, str]:
     return {name: other for name, other in found.items() if other != answer}
 
 
-def items_of(answer: str) -> list[str]:
-    """The items of an answer that is a list; none where it is not.
-
-    A list has three items, or two numbers, with commas or semicolons, or three numbers with spaces.
-    """
-    items = [item.strip() for item in re.split("[,;]", answer)]
-    if len(items) == 1 and re.fullmatch("[-0-9.]+( +[-0-9.]+){2,}", answer):
-        return answer.split()
-    numbers = all(re.fullmatch(r"[+-]?[0-9.]+", item) for item in items)
-    is_list = all(items) and len(items) >= (2 if numbers else 3) and answer[:1] not in "[{("
-    return items if is_list else []
-
-
-def glue_of(answer: str) -> str:
-    """What stands between the items of a list."""
-    return next((glue for glue in ("; ", ";", ", ", ",") if glue in answer), " ")
-
-
-def _other_items(answer: str) -> dict[str, str]:
+def _other_items(answer: str, others: Sequence[str]) -> dict[str, str]:
     """Lists in which an item is missing, too many or another one."""
     items = items_of(answer)
     if not items:
         return {}
     glue = glue_of(answer)
     first, last = items[0], items[-1]
+    other = next((item for item in others if item not in items), "")
     lists = {
         "the first item dropped": items[1:],
         "the last item dropped": items[:-1],
-        "an item more": [*items, f"{last}7"],
-        "the first item changed": [f"{first}7", *items[1:]],
-        "the last item changed": [*items[:-1], f"{last}7"],
+        "an item more": [*items, other or f"{last}7"],
+        "the first item changed": [other or f"{first}7", *items[1:]],
+        "the last item changed": [*items[:-1], other or f"{last}7"],
         "an item in place of another": [*items[:-1], first] if first != last else items,
         "repeated items dropped": list(dict.fromkeys(items)),
     }
