@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -155,7 +156,8 @@ def test_all_stages_from_the_command_line(
     )
     assert status == 0, err
     assert "No control that changes nothing was judged faster." in out
-    assert (run / "report.html").read_text().count("<svg") >= 2
+    if find_spec("matplotlib"):
+        assert (run / "report.html").read_text().count("<svg") >= 2
     _, rows = stages.rows_of(run)
     verdicts = {row.item.agent: (row.comparison.verdict, row.quadrant, row.attempt.ending) for row in rows}
     (loop,) = (agent for agent in verdicts if agent.startswith("loop-scripted"))

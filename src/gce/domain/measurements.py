@@ -246,6 +246,8 @@ class IterationRecord:
     """Mean rewards on dev problems by tier; empty where each reward is 0 or 1."""
     metrics: TrainingMetrics | None = None
     """None in runs of earlier versions."""
+    saved: int = field(default=0, metadata=OMIT_DEFAULT)
+    """Rollouts that an adaptive governor did not draw, because they could teach nothing."""
 
     @property
     def graded(self) -> bool:

@@ -33,6 +33,16 @@ def check_variants(settings: TrainSettings, algorithm: Algorithm) -> None:
             "all of them",
             "it needs {objective.algorithm} raft, raft++ or sft-top",
         )
+    if settings.rollouts.governor == "adaptive" and (
+        buffer.drop_solved or algorithm.top is not None or ADMISSION.share(buffer.admission) is not None
+    ):
+        raise _conflict(
+            settings,
+            "rollouts.governor",
+            "{rollouts.governor} adaptive stops a problem before all its rollouts are drawn, and positives here are "
+            "chosen among all of them",
+            "use {rollouts.governor} fixed",
+        )
     if settings.curriculum.ladder and settings.rollouts.problems_by_tier:
         raise _conflict(
             settings,

@@ -26,6 +26,7 @@ from gce.app.settings.records import (
 from gce.domain.buffer import Weighting
 from gce.domain.curriculum import Policy
 from gce.domain.evaluators.combination import Rule
+from gce.domain.governor import Governor
 from gce.domain.layer_selection import Strategy as LayerStrategy
 from gce.domain.models import Precision
 
@@ -81,6 +82,7 @@ class TrainKeywords(StoppingKeywords, total=False):
     temperature: float
     max_tokens: int | None
     second_wave: int
+    governor: Governor
     strategy: str
 
     curriculum: CurriculumSettings | Mapping[str, Any]

@@ -58,6 +58,7 @@ from gce.domain.buffer import Weighting
 from gce.domain.curriculum import Policy
 from gce.domain.evaluators.combination import RULES, Combination, Rule
 from gce.domain.evaluators.scores import SCORES
+from gce.domain.governor import Governor
 from gce.domain.layer_selection import Strategy
 from gce.domain.models import FLOAT32, Precision
 from gce.domain.strategies import STRATEGIES
@@ -220,6 +221,15 @@ class RolloutSettings:
         "additional rollouts per iteration, for problems with mixed outcomes or none right after the first wave",
         flag="--second-wave",
         unit="rollouts",
+    )
+    governor: Governor = setting(
+        "fixed",
+        Choice(get_args(Governor)),
+        "fixed: the same number of rollouts for each problem; adaptive: no further rollouts of a problem once they can "
+        "teach nothing, because the buffer has all right answers that it keeps of it, or because its first half of "
+        "rollouts has equal rewards, which group-based algorithms learn nothing from",
+        flag="--governor",
+        omit_default=True,
     )
     strategy: str = setting(
         ZERO_SHOT.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import stdev
 from typing import Any
 
@@ -107,7 +107,16 @@ def iteration_record(
         seconds=seconds,
         failed=Counter(rollout.judged.problem.tier for rollout in sampled if rollout.judged.failed),
         metrics=_metrics(run, state, rollouts, taken),
+        saved=_saved(run, sampled),
     )
+
+
+def _saved(run: Run, sampled: Sequence[Rollout]) -> int:
+    """How many rollouts fewer than the fixed number for each problem; a second wave does not count."""
+    settings, drawn = run.settings.rollouts, Counter(rollout.judged.problem.key for rollout in sampled)
+    if settings.governor == "fixed":
+        return 0
+    return sum(max(0, settings.samples - count) for count in drawn.values())
 
 
 def _metrics(run: Run, state: RunState, rollouts: Sequence[Rollout], taken: Sequence[UpdateReport]) -> TrainingMetrics:
@@ -183,6 +192,7 @@ def summary_of(
         "iterations": state.iteration,
         "best": None if state.best is None else {"iteration": state.best[0], "dev": state.best[1]},
         "rollouts": state.rollouts,
+        **({"rollouts_saved": saved} if (saved := sum(_stored_saved(run))) else {}),
         "failed_rollouts": state.failed,
         "correct_traces": state.correct,
         "buffer": len(state.buffer),
@@ -195,6 +205,10 @@ def summary_of(
         "seeds": {"run": settings.seed, "evaluation_problems": 0},
         "versions": versions(),
     }
+
+
+def _stored_saved(run: Run) -> Iterator[int]:
+    return (record.get("saved", 0) for record in run.store.read("iterations"))
 
 
 def mean_rewards(run: RunReader, blind: Sequence[PolicyScore], heuristics: Sequence[PolicyScore]) -> dict[str, Any]:
@@ -287,11 +301,17 @@ def result_parts(tiers: Sequence[str], summary: Mapping[str, Any], run: str) -> 
         lines.append(f"best on dev problems: iteration {best['iteration']}, mean {100 * best['dev']:.1f} %{other}")
     lines.append(f"stopped after iteration {summary['iterations']}: {summary['stopped']}")
     lines.append(
-        f"{counted(summary['rollouts'], 'rollout')}, {summary['correct_traces']:,} correct, {summary['buffer']:,} in "
-        f"the buffer, {counted(summary['updates'], 'update')}; peak memory {summary['peak_bytes'] / 2**20:,.0f} MiB; "
-        f"{summary['seconds']:,.0f} s"
+        f"{counted(summary['rollouts'], 'rollout')}{_saved_words(summary)}, {summary['correct_traces']:,} correct, "
+        f"{summary['buffer']:,} in the buffer, {counted(summary['updates'], 'update')}; peak memory "
+        f"{summary['peak_bytes'] / 2**20:,.0f} MiB; {summary['seconds']:,.0f} s"
     )
     return lines
+
+
+def _saved_words(summary: Mapping[str, Any]) -> str:
+    """How many the governor saved, where it saved any."""
+    saved = summary.get("rollouts_saved", 0)
+    return f" ({saved:,} of {saved + summary['rollouts'] + summary['failed_rollouts']:,} saved)" if saved else ""
 
 
 def shift_rows(summary: Mapping[str, Any], held_out: Sequence[str]) -> dict[str, Distribution]:

@@ -26,6 +26,7 @@ from gce.domain.answers import Answer, answered_by
 from gce.domain.completions import Completion
 from gce.domain.conversations import Conversation
 from gce.domain.curriculum import TierRewards, needs_demonstrations, open_levels, plan, second_wave, tier_rewards
+from gce.domain.governor import rounds, worth_more
 from gce.domain.learning import Turn
 from gce.domain.problems import Problem
 from gce.domain.randomness import key
@@ -145,9 +146,7 @@ def _check_coverage(run: Run, number: int, rollouts: Sequence[Rollout]) -> None:
 def _waves(run: Run, state: RunState, number: int, problems: Sequence[Problem]) -> tuple[list[Rollout], float]:
     """The iteration's rollouts, and seconds they took, before a resume too."""
     settings = run.settings.rollouts
-    counts: Mapping[str, int] = {problem.key: settings.samples for problem in problems}
-    first, seconds = _wave(run, state, number, counts, problems, 0)
-    _check_coverage(run, number, first)
+    first, seconds = _rounds(run, state, number, problems)
     if not settings.second_wave:
         return first, seconds
     groups = groups_of(without_failed(first))
@@ -157,6 +156,30 @@ def _waves(run: Run, state: RunState, number: int, problems: Sequence[Problem]) 
     counts = second_wave(groups, settings.second_wave, admit_at=run.admit_at)
     second, more = _wave(run, state, number, counts, problems, settings.samples)
     return first + second, seconds + more
+
+
+def _rounds(run: Run, state: RunState, number: int, problems: Sequence[Problem]) -> tuple[list[Rollout], float]:
+    """The rollouts that the governor lets each problem have, problem by problem; seconds they took."""
+    settings, found, seconds, drawn = run.settings, list[Rollout](), 0.0, 0
+    going_on = {problem.key for problem in problems}
+    for size in rounds(settings.rollouts.samples, settings.rollouts.governor):
+        wave, more = _wave(run, state, number, dict.fromkeys(going_on, size), problems, drawn)
+        if not drawn:
+            _check_coverage(run, number, wave)
+        found, seconds, drawn = found + wave, seconds + more, drawn + size
+        going_on = {problem for problem in going_on if _worth_more(run, problem, without_failed(found))}
+        if not going_on:
+            break
+    order = {problem.key: place for place, problem in enumerate(problems)}
+    return sorted(found, key=lambda rollout: order[rollout.judged.problem.key]), seconds
+
+
+def _worth_more(run: Run, problem: str, rollouts: Sequence[Rollout]) -> bool:
+    """Whether the governor draws further rollouts of a problem."""
+    own = [rollout for rollout in rollouts if rollout.judged.problem.key == problem]
+    right = {rollout.judged.completion.text for rollout in own if rollout.reward >= run.admit_at}
+    kept = None if run.settings.buffer.admission == "all" else run.settings.buffer.per_problem
+    return worth_more([rollout.reward for rollout in own], len(right), run.algorithm, kept)
 
 
 def without_failed(rollouts: Sequence[Rollout]) -> list[Rollout]:

@@ -45,6 +45,7 @@ NO_LEARNING = {
     "rollouts.problems_by_tier": None,
     "rollouts.samples": 1,
     "rollouts.second_wave": 0,
+    "rollouts.governor": "fixed",
     "rollouts.strategy": ZERO_SHOT.name,
     "optimizer.updates": 0,
     "optimizer.epochs": None,
