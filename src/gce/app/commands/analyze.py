@@ -26,18 +26,18 @@ from gce.errors import BadInput
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Analyze stored answers to test problems; no problem is asked again. A catalogue of what there is; trajectories: the
-spread of rewards, and which features of answers go with them (a regression with cross-fitting: association, not
-cause); runs: measures, and the paired effect of training; setups (a task, a model, a strategy, a training): measures
+Analyze stored answers to test problems, without sampling new ones. Prints a catalogue of runs and setups; trajectories:
+the spread of rewards, and which features of answers correlate with them (regression with cross-fitting: association,
+not causation); runs: measures, and the paired effect of training; setups (task, model, strategy, training): measures
 over all their runs; across setups: paired comparisons with the first, and rank correlations of measures. With --model,
-also token-level evidence: how probable the stored answer line is along the text before it.
+also token-level evidence: the probability of the stored answer line along the text before it.
 """
 EXAMPLES = """\
 examples:
   gce analyze runs/1 runs/2                      the effect of training, and runs of one setup together
   gce analyze answers.jsonl --out analysis.html  strategies of an evaluation, and a page
   gce analyze runs/                              every run and every file of gce evaluate --answers in a folder
-  gce analyze answers.jsonl --model smollm2      the log-probability of answers along their text, too
+  gce analyze answers.jsonl --model smollm2      also the log-probability of answers along their text
   gce analyze answers.jsonl --recompute beliefs=all --keep analysis.json
 """
 
@@ -51,15 +51,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=RUN,
         metavar="RUN",
-        help="a run directory of gce train, a file of gce evaluate --answers, or a folder of such",
+        help="a run directory of gce train, a file of gce evaluate --answers, or a folder of these",
     )
     parser.add_argument(
         "--metrics",
         type=Listed(ChoiceOrOwn(tuple(METRICS), listed_by=LISTED_BY["metric"])),
         default=DEFAULT_METRICS,
         metavar="NAME,...",
-        help="metrics by name, or your own gce.Metric as module:ATTR (default: all that the answers allow, but "
-        "pass@k and no room)",
+        help="metrics by name, or your own gce.Metric as module:ATTR (default: all that the answers allow, except "
+        "pass@k and 'no room')",
     )
     parser.add_argument("--model", type=NAME, help="model that scores answers along their text (default: none)")
     parser.add_argument("--adapter", type=PATH, help="adapter checkpoint for --model, such as RUN/checkpoints/last")

@@ -19,10 +19,10 @@ from gce.domain.text import counted
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = f"""\
-Export answers as a table with one row per answer: of a run, answers to test problems before and after training, and all
-training rollouts; of a file of gce evaluate --answers, those of each strategy, which is then the `moment`. `correct`
-and `reward` are empty if an answer failed, so that their means are over judged answers. Works while the run is in
-progress. Parquet needs the extra `parquet`.
+Export answers as a table with one row per answer. For a run, these are answers to test problems before and after
+training, and all training rollouts; for a file of gce evaluate --answers, the answers of each strategy, which is then
+the `moment`. `correct` and `reward` are empty if an answer failed, so their means are over judged answers. Works while
+the run is in progress. Parquet needs the extra `parquet`.
 
 columns:
 {fill(", ".join(COLUMNS), 76, initial_indent="  ", subsequent_indent="  ")}

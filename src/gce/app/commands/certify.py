@@ -15,18 +15,19 @@ from gce.app.wiring.tasks import TASK_HELP
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Check a task and write a certificate: for each check how many were checked, whether it passed, failed or does not apply
-and why, and what it cannot show; then versions, and digests of the task's sources and of the problems.
+Check a task and write a certificate. For each check it gives the number of items, the result (pass, fail, or not
+applicable) with the reason, and what the check cannot show; then versions, and digests of the task's sources and
+problems.
 
 checks:
-  splits        no problem of one split in another, by digest; no near-duplicates of training prompts
+  splits        no problem is in two splits, by digest; no near-duplicates of training prompts
   oracle        the task's own answers are right
   attacks       gce check finds nothing
   determinism   the same verdicts in other processes and under other values of PYTHONHASHSEED
   prompt-blind  baselines that ignore the problem stay below the task's limits (gce audit)
-  replay        problems are the same when they are drawn again from their keys, in other processes, too
+  replay        problems are the same when drawn again from their keys, also in other processes
 
-exit status: 0 no check failed, 1 one failed, 2 bad input, 3 too many answers could not be judged
+exit status: 0 no check failed, 1 a check failed, 2 bad input, 3 too many answers could not be judged
 """
 EXAMPLES = """\
 examples:

@@ -17,8 +17,8 @@ __all__ = ["add_arguments", "run"]
 DESCRIPTION = """\
 Attack a task's verifier, which is also its reward: hostile and mutated responses, the task's metamorphic relations,
 prompt-blind baselines, leaks in the feedback, checks that the prompt does not state, hedging, and generated responses
-compared with an independent judge. Prints what each check tried and found, the findings, the gravest first, what is
-earned without solving anything, the exploit rate with its upper bound, and what could not be checked.
+compared with an independent judge. Prints what each check tried and found, the findings by severity, the reward earned
+without solving anything, the exploit rate with its upper bound, and what could not be checked.
 
   own answers  the column `answer` of each row is right
   totality     any text gets verdicts and raises no exception
@@ -32,12 +32,12 @@ earned without solving anything, the exploit rate with its upper bound, and what
   hedging      giving several answers, or taking the right one back, is not rewarded
   exploits     wrong responses judged right and right ones judged wrong, by an independent judge
   floor        measures the adversarial floor and the gameability gap: rewards without knowledge of the answer
-  near misses  answers that resemble the own answer, as 287 for 28, are wrong
-  changes      the own answer changed by one unit is wrong: a finding with --unique or --accepts, else doubtful
-  formats      the prompt's words on case, order and units hold; other formats that are refused are a note
+  near misses  answers that resemble the own answer, such as 287 for 28, are wrong
+  changes      the own answer changed by one unit is wrong: a finding with --unique or --accepts, otherwise doubtful
+  formats      what the prompt says about case, order and units holds; other refused formats are a note
   types        code and truth values in place of the own answer are wrong
 
-own answers and the last four: tasks of gce.task and of other frameworks. Severity: critical, high, medium.
+own answers and the last four are for tasks of gce.task and of other frameworks. Severity: critical, high, medium.
 
 exit status: 0 nothing found, 1 something found, 2 bad input, 3 too many responses could not be judged
 """

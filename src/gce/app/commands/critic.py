@@ -14,14 +14,14 @@ __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
 Sample several answers to each problem and fit a critic: a regression that predicts an answer's score before the
-evaluator is asked, from the log-probabilities of its tokens, its length and its repetitions. Every prediction is out of
-fold: it comes from answers to other problems.
+evaluator judges it, from its token log-probabilities, length and repetitions. Every prediction is out of fold: the
+critic was fitted to answers to other problems.
 
-  quality   R^2, AUROC and calibration error, beside critics that know the length alone and the tier alone
-  choice    one of a problem's answers by the critic, beside the shortest, the majority, and the verifier (an oracle)
-  stopping  tokens saved and right answers lost, if rollouts that look hopeless are stopped when half of each is written
+  quality   R^2, AUROC and calibration error, compared with critics that know only the length or only the tier
+  choice    best of a problem's answers by the critic, compared with shortest, majority and the verifier (an oracle)
+  stopping  tokens saved and right answers lost if rollouts with low predictions are stopped half way
 
-A critic that is no better than the tier alone has learned which problems are hard, and nothing of answers.
+A critic that is no better than the tier has learned which problems are hard, and nothing about answers.
 """
 EXAMPLES = """\
 examples:
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--samples", type=SAMPLES, default=8, help="answers to each problem, from 2 (default 8)")
     parser.add_argument("--temperature", type=TEMPERATURE, default=0.8, help="above 0 (default 0.8)")
     parser.add_argument("--seed", type=SEED, default=0, help="seed of sampling (default 0)")
-    parser.add_argument("--seeds", type=SEED_COUNT, default=5, help="ways to deal problems to folds (default 5)")
+    parser.add_argument("--seeds", type=SEED_COUNT, default=5, help="random splits into folds (default 5)")
     parser.add_argument("--threads", type=THREADS, help="CPU threads (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 

@@ -75,7 +75,7 @@ examples:
   gce evaluate --model http://127.0.0.1:8080/v1#qwen --strategies zero-shot,few-shot,multi-turn
   gce evaluate --models openai:gpt-5,anthropic:claude-sonnet-4,hf:Qwen/Qwen3-8B --n 20 --max-cost 5 --cache answers
   gce evaluate --shifts --n 400 --adapter runs/1/checkpoints/last    the same on every distribution shift
-  gce evaluate --task sums:sums --split all          every question of your list, not the test questions alone
+  gce evaluate --task sums:sums --split all          every question of your list, not only the test questions
   gce evaluate --samples 64 --temperature 0.8        pass@1, pass@8 and pass@64
 """
 
@@ -92,8 +92,8 @@ def add_arguments(parser: Parser) -> None:
         type=NAMES,
         default=(),
         metavar="NAME,...",
-        help="several models on the same problems in place of --model: a row each, and the gain of each over the first "
-        "paired by problem; with --answers FILE.jsonl each keeps its answers in FILE.NAME.jsonl",
+        help="several models on the same problems in place of --model: one row each, and the gain of each over the "
+        "first, paired by problem; with --answers FILE.jsonl each keeps its answers in FILE.NAME.jsonl",
     )
     parser.add_argument("--adapter", type=PATH, help="adapter checkpoint to evaluate, such as RUN/checkpoints/last")
     parser.add_argument(

@@ -19,8 +19,8 @@ __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
 Export a task as a directory that runs in another framework, with the same verdicts: problems of each split, and a
-scorer that asks the task's own verifier. There, gce is needed without any extra. The README in the directory says how
-it is run. It is written whole or not at all, to a new or an empty directory.
+scorer that calls the task's own verifier. Using it requires gce without extras. The README in the directory says how
+to run it. The directory must be new or empty; it is written completely or not at all.
 """
 EXAMPLES = """\
 examples:
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=PATH, required=True, metavar="DIR", help="directory to create")
     parser.add_argument("--preset", type=NAME, help="set of tiers (default: the task's first)")
     parser.add_argument(
-        "--n", type=PROBLEMS_FROM_0, default=N, help=f"problems per tier in each split, if there are (default {N})"
+        "--n", type=PROBLEMS_FROM_0, default=N, help=f"maximum problems per tier in each split (default {N})"
     )
     parser.add_argument("--seed", type=SEED, default=0, help="seed of the problems (default 0)")
     parser.add_argument("--json", action="store_true", help="print the files as JSON")

@@ -14,8 +14,8 @@ __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
 Create a small package for your own task: how problems are drawn and shown, the verifier that judges answers, tests
-that attack the verifier, and a README with the commands. The package works as generated and asks for sums: replace them
-with your own problems. Nothing is ever overwritten.
+that attack the verifier, and a README with the commands. The generated package works and asks for sums: replace them
+with your own problems. Existing files are never overwritten.
 """
 EXAMPLES = """\
 examples:

@@ -17,8 +17,8 @@ __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
 Sample a stored answer again from its key, the stored settings and the weights that wrote it, judge it, and compare text
-and verdict with what is stored. Where something differs, the known reasons are listed: other weights, another verifier,
-other versions, or that it was sampled in a batch and now alone. Nothing stored is changed.
+and verdict with the stored ones. If something differs, list the possible reasons: other weights, another verifier,
+other versions, or that it was sampled in a batch and now alone. No stored data is changed.
 
 exit status: 0 all verdicts are the same, 1 a verdict differs, 2 it cannot be made again, 3 it failed now
 """
@@ -43,21 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "key", type=NAME, metavar="KEY", help="key of a rollout, or of a problem for all answers to it, or TIER/INDEX"
     )
     parser.add_argument(
-        "--moment", type=NAME, help="only answers after or before training, or rollouts; of a file, those of a strategy"
+        "--moment", type=NAME, help="only after, before or rollouts; for a file, only the answers of this strategy"
     )
     parser.add_argument(
         "--batch",
         action="store_true",
-        help="sample the whole batch again that the answer was sampled in (default: the answer alone)",
+        help="repeat the whole batch that the answer was sampled in (default: the answer alone)",
     )
-    parser.add_argument(
-        "--adapter", type=PATH, help="of a file, the checkpoint that its trained strategies were asked with"
-    )
+    parser.add_argument("--adapter", type=PATH, help="for a file, the checkpoint that its trained strategies used")
     parser.add_argument(
         "--precision",
         type=PRECISIONS,
         choices=PRECISIONS.names,
-        help=f"of a file, the precision that its model was asked in (default {FLOAT32})",
+        help=f"for a file, the precision of its model (default {FLOAT32})",
     )
     parser.add_argument("--json", action="store_true", help="print the answers then and now as JSON")
     add_no_verify(parser)

@@ -16,9 +16,9 @@ from gce.domain.text import counted
 __all__ = ["add_arguments", "run"]
 
 DESCRIPTION = """\
-Judge every stored answer again and list the verdicts that changed: of a run, its rollouts and its answers to test
-problems, distribution shifts and other tasks; of a file of gce evaluate --answers, the last attempt of each
-conversation; of a file of gce answers --to jsonl, its rows. None is changed.
+Judge every stored answer again and list the verdicts that changed. For a run, this covers rollouts and answers to test
+problems, distribution shifts and other tasks; for a file of gce evaluate --answers, the last attempt of each
+conversation; for a file of gce answers --to jsonl, its rows. Nothing stored is changed.
 
 A verifier that reads token ids cannot be repeated. Exit status 0 if no verdict changed, 1 if some did, 3 if too many
 answers could not be judged.
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task",
         type=NAME,
-        help="task of the answers, where its stored name does not find it, as that of a task of your own in a file of "
-        "gce answers",
+        help="task of the answers, if it cannot be found by its stored name, such as your own task in a file of gce "
+        "answers",
     )
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
     add_no_verify(parser)

@@ -35,14 +35,14 @@ report).
                    sequential test)
   scope            what a second and third attempt with feedback recover
   process          the share of right answers with only true steps, and the first false step of wrong answers
-  shortcut margin  accuracy minus that of the best prompt-blind baseline
+  shortcut margin  accuracy minus the accuracy of the best prompt-blind baseline
 
 If accuracy on fresh problems is far below that on trained ones, the model has memorized. If the shortcut margin is near
 0, the model does no better than guessing.
 
-With --deep, measure controls instead: other ways to the run's result, on the run's budget, each compared with the run
-on the same test problems. Finished controls are kept in the run, and the same command goes on after an interruption;
-RUN/validity/controls.html shows them as they finish.
+With --deep, measure controls instead: alternative explanations of the run's result, on the run's budget, each compared
+with the run on the same test problems. Finished controls are kept in the run, and the same command continues after an
+interruption; RUN/validity/controls.html shows them as they finish.
 """
 EXAMPLES = """\
 examples:

@@ -28,26 +28,26 @@ __all__ = ["STAGES", "STAGE_EXAMPLES", "STAGE_HELP", "add_stage_options"]
 _TURNS = _DRAFTS = Count(1, 1_000)
 STAGE_HELP = """\
   plan       write down which agents try which tasks; controls (nothing, human, revert) always do
-  prepare    put aside tasks and their trees, so that later changes do not count
-  run        make the attempts and measure them; goes on where it was stopped
-  judge      a model (--model) reads the patches beside the human's: soft metrics, which decide nothing
+  prepare    copy tasks and their trees, so that later changes do not count
+  run        make the attempts and measure them; continues where it stopped
+  judge      a model (--model) compares the patches with the human's: soft metrics, which decide nothing
   report     tables, and a page with figures
   collect    candidates from a repository's history, or from releases of a package, as drafts of tasks
   import     records of ISO-Bench or GSO as drafts of tasks
   export     tasks and measurements of a run as records of ISO-Bench
 """
 STAGE_EXAMPLES = """\
-  gce performance plan tasks/ --out runs/p           the controls alone: nothing, human, revert
+  gce performance plan tasks/ --out runs/p           only the controls: nothing, human, revert
   gce performance plan tasks/ --out runs/p --agents claude,codex --model openai:gpt-5 --repeats 3
   gce performance plan tasks/ --out runs/p --agents-file agents.toml --all-stages
-  gce performance prepare runs/p                     put aside tasks, trees and prompts
-  gce performance run runs/p                         attempts and measurements; goes on where it was stopped
+  gce performance prepare runs/p                     copy tasks, trees and prompts
+  gce performance run runs/p                         attempts and measurements; continues where it stopped
   gce performance judge runs/p --model openai:gpt-5  soft metrics; optional
   gce performance report runs/p                      a table, and the page runs/p/report.html
   gce performance collect ~/src/sympy --out drafts/  commits about speed; complete the drafts, then validate them
   gce performance collect --releases more-itertools==10.4.0,10.5.0 --out drafts/
   gce performance import records.jsonl --out drafts/ records of ISO-Bench or GSO as drafts of tasks
-  gce performance export runs/p --out records.jsonl  records of ISO-Bench with what was measured
+  gce performance export runs/p --out records.jsonl  records of ISO-Bench with the measurements
 """
 
 

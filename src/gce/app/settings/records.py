@@ -304,15 +304,15 @@ class BufferSettings:
 
 @frozen(kw_only=True)
 class EvaluatorSettings:
-    """Further evaluators beside the one that judges answers."""
+    """Additional evaluators besides the one that judges answers."""
 
     section: ClassVar = "evaluators"
     teach: Mapping[str, float] | None = setting(
         None,
         WEIGHTS,
-        f"evaluators whose scores make the reward, with their weights, as verifier,steps=0.5: {VERIFIER}, "
-        f"{', '.join(SCORES)}, the task's own (gce tasks TASK lists them), or module:ATTR; an answer that the verifier "
-        "does not call right has the reward 0 (default: the verifier alone)",
+        f"evaluators whose scores make the reward, with their weights, such as verifier,steps=0.5: {VERIFIER}, "
+        f"{', '.join(SCORES)}, the task's own (gce tasks TASK lists them), or module:ATTR; an answer that is not right "
+        "has reward 0 (default: only the verifier)",
         flag="--evaluators",
         metavar="NAME[=WEIGHT],...",
         omit_default=True,
@@ -320,15 +320,17 @@ class EvaluatorSettings:
     combine: Rule = setting(
         "sum",
         Choice(RULES),
-        "how scores become a reward: sum (their mean by weight), lexicographic (1 for the best of a problem's answers, "
-        "by the first evaluator, then the next), pareto (1 for answers that no other of the problem dominates)",
+        "how scores become a reward: sum (their weighted mean), lexicographic (1 for the best of a problem's answers, "
+        "by the first evaluator, ties by the next), pareto (1 for answers that no other answer to the problem "
+        "dominates)",
         flag="--combine",
         omit_default=True,
     )
     hold_out: tuple[str, ...] = setting(
         (),
         NAMES,
-        "evaluators that score and never teach: the report shows whether what was taught carries over to them",
+        "held-out evaluators, which score but are never part of the reward: the report shows whether gains carry over "
+        "to them",
         flag="--hold-out-evaluators",
         metavar="NAME,...",
         converter=_as_tuple,
@@ -478,10 +480,10 @@ class StoppingSettings:
     minutes: float | None = setting(
         None,
         LENGTH_OF_RUN,
-        "time limit from the loaded model on: every phase ends at the next finished answer or optimizer step, early "
-        "enough for the tests at the end, which are taken whole; the limit is passed by that answer or step and by "
-        "what these tests take longer than those before; --resume --minutes N makes the iteration again that was cut "
-        "off",
+        "time limit, counted from when the model is loaded: every phase ends at the next finished answer or optimizer "
+        "step, early enough for the final tests, which always run in full; a run may exceed the limit by that answer "
+        "or step, and by the extra time of the final tests over the first ones; --resume --minutes N repeats the "
+        "unfinished iteration",
         flag="--minutes",
         common=True,
         unit="minutes",
