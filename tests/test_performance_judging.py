@@ -132,7 +132,7 @@ class AllEqual:
 @pytest.fixture
 def run(tmp_path: Path, gce: Gce, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of the controls and a loop over a model, which prints a secret and edits."""
-    monkeypatch.setattr(stages, "find_measuring", lambda _runner, _tasks: AllEqual())
+    monkeypatch.setattr(stages, "find_measuring", lambda *_: AllEqual())
     place = tmp_path / "tasks" / "one"
     write_files({"lib.py": b"def f():\n    return 1\n"}, place / "base")
     write_files({"lib.py": b"def f():\n    return 2\n"}, place / "human")
@@ -183,10 +183,10 @@ def test_unreadable_replies_are_counted_and_an_agent_that_changed_is_judged_agai
     assert all(cells[1:3] == ("1", "1") and cells[5] == "-" for cells in section.tables[0].rows)
     folder = RunFolder(run)
     (judge,) = folder.judges()
-    record: Any = folder.judged(judge, "one/human/0")
-    folder.keep_judged(judge, "one/human/0", {**record, "asked": "something else"})
+    record: Any = folder.found(f"judged/{judge}", "one/human/0")
+    folder.keep(f"judged/{judge}", "one/human/0", {**record, "asked": "something else"})
     assert gce("judge", run, "--model", name)[1].startswith(f"{name}: 1 attempt judged now")
-    folder.keep_judged(judge, "one/human/0", {"asked": 3})
+    folder.keep(f"judged/{judge}", "one/human/0", {"asked": 3})
     status, _, err = gce("report", run)
     assert status == 2 and "is not as it was written" in err and "Traceback" not in err
 

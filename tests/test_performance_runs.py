@@ -73,10 +73,15 @@ class FakeMeasures:
     def __init__(self) -> None:
         self.asked: list[dict[str, bytes]] = []
         self.fail = False
+        self.vanishing = False
 
     def compare(self, task: PerformanceTask, base: Path, candidate: Path, **more: Any) -> Comparison:
         if self.fail:
             raise BadInput("no sandbox starts")
+        if self.vanishing:
+            for _ in range(2):
+                more["on_retry"]("a sandbox ended (base)")
+            return Comparison(task.name, "infrastructure failure", fault="a sandbox ended (base), in the last of 3 tries")
         tree = read_tree(candidate)
         self.asked.append(tree)
         fast = b"fromkeys" in tree["slowlib.py"]
@@ -90,7 +95,7 @@ class FakeMeasures:
 @pytest.fixture
 def measures(monkeypatch: pytest.MonkeyPatch) -> FakeMeasures:
     fake = FakeMeasures()
-    monkeypatch.setattr(stages, "find_measuring", lambda _runner, _tasks: fake)
+    monkeypatch.setattr(stages, "find_measuring", lambda *_: fake)
     return fake
 
 
@@ -262,6 +267,28 @@ def test_stopped_run_goes_on(gce: Gce, tasks: Path, measures: FakeMeasures, tmp_
     (run / "measured" / "dedupe" / "human" / "0.json").unlink()
     assert gce("run", run)[:2] == (0, "1 attempt measured now\n")
     assert len(measures.asked) == 4
+
+
+def test_what_vanished_is_measured_again_and_in_no_rate(
+    gce: Gce, tasks: Path, measures: FakeMeasures, tmp_path: Path
+) -> None:
+    """The verdict says so, the journal has each further try, and the report leaves the attempts out of its figures."""
+    run = tmp_path / "run"
+    assert gce("plan", tasks, "--out", run)[0] == 0
+    measures.vanishing = True
+    status, _, err = gce("run", run)
+    assert status == 3 and "3 of 3 attempts failed, the first because a sandbox ended (base)" in err
+    events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    retried = [each for each in events if each["event"] == "retried"]
+    assert [each["item"] for each in retried] == [f"dedupe/{name}/0" for name in ("nothing", "human", "revert") for _ in "ab"]
+    assert {each["reason"] for each in retried} == {"a sandbox ended (base)"}
+    assert {row.comparison.verdict for row in stages.rows_of(run)[1]} == {"infrastructure failure"}
+    out = gce("report", run)[1]
+    assert "0 of 3 attempts measured, 3 failed for reasons of the infrastructure" in out
+    measures.vanishing = False
+    (run / "measured/dedupe/human/0.json").unlink()
+    assert gce("run", run)[:2] == (0, "3 attempts measured now\n")
+    assert "3 of 3 attempts measured. " in gce("report", run)[1]
 
 
 def test_prepared_sources_are_those_that_are_measured(

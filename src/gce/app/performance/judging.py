@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gce.app.loaded_model import LoadedModel, load_model
 from gce.app.performance.plans import Item, model_name, open_plan
-from gce.app.performance.stages import prepared_subject, rows_of
+from gce.app.performance.stages import prepared_subject, rows_of, stored
 from gce.app.terminal import note
 from gce.app.wiring.agents import RunFolder, without_keys
 from gce.domain.completions import Completion
@@ -20,7 +20,7 @@ from gce.domain.performance.judging import Judged, judge_prompt, read_judgement
 from gce.domain.performance.patches import diff_text, patch_of_record
 from gce.domain.performance.prompts import task_prompt
 from gce.domain.problems import Message
-from gce.domain.serialization import from_plain, to_plain
+from gce.domain.serialization import to_plain
 from gce.domain.text import counted
 from gce.errors import DamagedStore, LowCoverage, one_line
 
@@ -62,7 +62,7 @@ def judge(run: Path, model: str, *, max_tokens: int) -> tuple[int, int]:
             found = read_judgement(completion.text)
             unread += found is None
             record = Judged(digest, without_keys(completion.text), found)
-            folder.keep_judged(name, item.key, to_plain(record))
+            folder.keep(f"judged/{name}", item.key, to_plain(record))
             folder.note("judged", item=item.key, judge=name, readable=found is not None)
         if failures:
             raise LowCoverage(
@@ -98,6 +98,8 @@ def _prompts(folder: RunFolder) -> Iterator[tuple[Item, Message]]:
     """Yield each measured attempt whose patch is not empty, with what is asked about it."""
     subject_of = cache(partial(prepared_subject, folder.path))
     for row in rows_of(folder.path)[1]:
+        if row.comparison.failed:
+            continue
         subject = subject_of(row.item.task)
         try:
             patch = patch_of_record(folder.patch(row.item.key), subject.base)
@@ -115,11 +117,8 @@ def _is_known(folder: RunFolder, name: str, item: Item, digest: str) -> bool:
 
 
 def _stored(folder: RunFolder, name: str, item: Item) -> Judged | None:
-    data = folder.judged(name, item.key)
-    try:
-        return None if data is None else from_plain(Judged, data)
-    except ValueError as error:
-        raise DamagedStore(f"judgement of {item.key} is not as it was written: {one_line(error)}") from error
+    data = folder.found(f"judged/{name}", item.key)
+    return None if data is None else stored(Judged, data, item)
 
 
 def _digest(model: str, prompt: Message) -> str:

@@ -95,7 +95,8 @@ def export_records(run: Path, out: Path, *, force: bool = False) -> int:
         kept = run / "tasks" / planned.name / IsoRecord.FILE
         imported = _read(parse_json(read_input(kept, MOST_RECORDS), str(kept)), str(kept)) if kept.is_file() else None
         record = imported if isinstance(imported, IsoRecord) else record_of_task(subject.task, subject.human_patch)
-        human = [row.comparison for row in rows if (row.item.task, row.item.agent) == (planned.name, "human")]
+        found = [row.comparison for row in rows if (row.item.task, row.item.agent) == (planned.name, "human")]
+        human = [each for each in found if not each.failed]
         lines.append(json.dumps(to_plain(measured_record(record, human))))
     with new_output(out, mark=_MARK, replace=force) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
