@@ -301,20 +301,21 @@ def test_a_sandbox_that_is_killed_is_made_again_and_the_verdict_is_as_without(
 def test_a_sandbox_that_always_vanishes_is_a_failure_of_the_infrastructure(
     measuring: Measuring, task: PerformanceTask, tmp_path: Path, source: str
 ) -> None:
-    """Neither incorrect nor without gain, whatever the candidate is; that of the candidate is the third to start."""
-    killing = Killing(measuring._start, dict.fromkeys(range(2, 99, 3), signal.SIGKILL))
+    """Neither incorrect nor without gain, whatever the candidate is; its tests have the fourth sandbox."""
+    killing = Killing(measuring._start, dict.fromkeys(range(3, 99, SANDBOXES_OF_A_TRY), signal.SIGKILL))
     found = compare(Measuring(killing), task, tmp_path, source, rule=one_round)
     assert (found.verdict, found.gain, found.reward) == ("infrastructure failure", None, 0.0)
     assert found.fault == "a sandbox ended (candidate), in the last of 3 tries"
 
 
 def test_a_sandbox_that_does_not_answer_is_given_up(
-    measuring: Measuring, task: PerformanceTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    task: PerformanceTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The keeper itself is stopped, which is the process that was started where nothing isolates it."""
     monkeypatch.setattr(module, "PATIENCE", 10.0)
     monkeypatch.setattr(module, "_GRACE", -8.0)  # Two seconds for each answer.
     told: list[str] = []
-    killing = Killing(measuring._start, dict.fromkeys(range(99), signal.SIGSTOP))
+    killing = Killing(start_unsafe_local, dict.fromkeys(range(99), signal.SIGSTOP))
     found = compare(Measuring(killing), evolve(task, seconds=1), tmp_path, FAST, on_retry=told.append)
     assert found.verdict == "infrastructure failure" and "does not answer" in found.fault and len(told) == 2
 
