@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gce.app.options import DOLLARS, NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
+from gce.app.options import NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
+from gce.app.evaluation.several_models import used_lines
 from gce.app.performance.drafts import collect_commits, collect_releases
 from gce.app.performance.judging import judge
 from gce.app.performance.plans import plan
@@ -16,7 +17,8 @@ from gce.app.performance.report import performance_report
 from gce.app.performance.stages import prepare, rows_of, run
 from gce.app.reports.report import MARKS
 from gce.app.shown import Part, lines_of
-from gce.app.terminal import put, put_json, put_result
+from gce.app.terminal import note, put, put_json, put_result
+from gce.app.wiring.access import access_of, add_limits
 from gce.app.wiring.files import check_output
 from gce.domain.performance.agents import CONTROLS, PRESETS
 from gce.domain.serialization import to_plain
@@ -75,7 +77,6 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-tokens", type=TOKENS, default=4096, help="tokens of one reply (default 4096)")
     group.add_argument("--temperature", type=TEMPERATURE, default=0.7, help="sampling temperature (default 0.7)")
     group.add_argument("--repeats", type=SAMPLES, default=1, help="attempts of each agent at each task (default 1)")
-    group.add_argument("--max-cost", type=DOLLARS, help="US dollars for all attempts together (default: no limit)")
     group.add_argument("--all-stages", action="store_true", help="plan: go on with prepare, run and report")
     group.add_argument("--repository", type=PATH, help="import: local clone that base and human trees are taken from")
     group.add_argument(
@@ -92,6 +93,12 @@ def add_stage_options(parser: argparse.ArgumentParser) -> None:
         "--instructions", action="store_true", help="admit, plan: count instructions, too, where valgrind is installed"
     )
     group.add_argument("--force", action="store_true", help="replace a page or file of an earlier call")
+    add_limits(
+        parser.add_argument_group(
+            "limits of judge",
+            "plan takes --max-cost alone, for all attempts together: no attempt is begun once it is reached",
+        )
+    )
 
 
 def _plan(arguments: argparse.Namespace) -> int:
@@ -131,7 +138,12 @@ def _run(arguments: argparse.Namespace) -> int:
 def _judge(arguments: argparse.Namespace) -> int:
     if not arguments.model:
         raise BadInput("a judge is a model, and none is given", hint="name it with {model}")
-    found = {model: judge(_only(arguments), model, max_tokens=arguments.max_tokens) for model in arguments.model}
+    folder, access = _only(arguments), access_of(arguments)
+    try:
+        found = {model: judge(folder, model, max_tokens=arguments.max_tokens, access=access) for model in arguments.model}
+    finally:
+        for line in used_lines(access):
+            note(line)
     said = {model: {"judged": count, "unreadable": unread} for model, (count, unread) in found.items()}
     lines = [
         f"{model}: {counted(count, 'attempt')} judged now, {unread} unreadable"
