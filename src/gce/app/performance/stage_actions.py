@@ -9,7 +9,7 @@ from typing import Any
 
 from gce.app.options import NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
 from gce.app.evaluation.several_models import used_lines
-from gce.app.performance.drafts import collect_commits, collect_releases
+from gce.app.performance.drafts import MOST_COMMITS, MOST_DRAFTED, MOST_SECONDS, collect_commits, collect_releases
 from gce.app.performance.judging import judge
 from gce.app.performance.plans import plan
 from gce.app.performance.records import export_records, import_records
@@ -28,13 +28,14 @@ from gce.errors import BadInput
 __all__ = ["STAGES", "STAGE_EXAMPLES", "STAGE_HELP", "add_stage_options"]
 
 _TURNS = _DRAFTS = Count(1, 1_000)
-STAGE_HELP = """\
+STAGE_HELP = f"""\
   plan       write down which agents try which tasks; controls (nothing, human, revert) always do
   prepare    put aside tasks and their trees, so that later changes do not count
   run        make the attempts and measure them; goes on where it was stopped
   judge      a model (--model) reads the patches beside the human's: soft metrics, which decide nothing
   report     tables, and a page with figures
-  collect    candidates from a repository's history, or from releases of a package, as drafts of tasks
+  collect    candidates from a repository's history, or from releases of a package, as drafts of tasks; it looks at
+             {MOST_COMMITS:,} commits at most, for {MOST_SECONDS // 60} minutes, and writes up to {MOST_DRAFTED // 2**20:,} MiB of sources
   import     records of ISO-Bench or GSO as drafts of tasks
   export     tasks and measurements of a run as records of ISO-Bench
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 
 from attrs import frozen
 
@@ -88,10 +88,9 @@ def is_source(path: str) -> bool:
     return path.endswith(".py") and is_safe(path) and not _NOT_MEASURED.search(path)
 
 
-def measurable(changes: Sequence[Change]) -> bool:
-    """Whether a commit may be a candidate: it changes few Python sources, and no compiled ones."""
-    sources = sum(is_source(each.path) for each in changes)
-    return 1 <= sources <= _MOST_SOURCES and not any(each.path.endswith(_COMPILED) for each in changes)
+def measurable(paths: Collection[str]) -> bool:
+    """Whether a commit that changes these files may be a candidate: few Python sources, and no compiled ones."""
+    return 1 <= sum(map(is_source, paths)) <= _MOST_SOURCES and not any(path.endswith(_COMPILED) for path in paths)
 
 
 def targets_of(changes: Sequence[Change]) -> tuple[Target, ...]:
