@@ -187,8 +187,8 @@ def test_an_object_that_is_absent_is_said_and_not_fetched(repository: Path) -> N
 
 def imported(repository: Path, stream: str) -> None:
     """Make a repository of a stream of `git fast-import`."""
-    for words, given in ((["init", "-q", "-b", "main"], ""), (["fast-import", "--quiet"], stream)):
-        subprocess.run(["git", *words], cwd=repository, input=given.encode(), check=True, capture_output=True)
+    for words, read in ((["init", "-q", "-b", "main"], ""), (["fast-import", "--quiet"], stream)):
+        subprocess.run(["git", *words], cwd=repository, input=read.encode(), check=True, capture_output=True)
 
 
 def commit_of(number: int, message: str, path: str, text: str) -> str:

@@ -81,7 +81,9 @@ class FakeMeasures:
         if self.vanishing:
             for _ in range(2):
                 more["on_retry"]("a sandbox ended (base)")
-            return Comparison(task.name, "infrastructure failure", fault="a sandbox ended (base), in the last of 3 tries")
+            return Comparison(
+                task.name, "infrastructure failure", fault="a sandbox ended (base), in the last of 3 tries"
+            )
         tree = read_tree(candidate)
         self.asked.append(tree)
         fast = b"fromkeys" in tree["slowlib.py"]
@@ -280,7 +282,9 @@ def test_what_vanished_is_measured_again_and_in_no_rate(
     assert status == 3 and "3 of 3 attempts failed, the first because a sandbox ended (base)" in err
     events = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     retried = [each for each in events if each["event"] == "retried"]
-    assert [each["item"] for each in retried] == [f"dedupe/{name}/0" for name in ("nothing", "human", "revert") for _ in "ab"]
+    assert [each["item"] for each in retried] == [
+        f"dedupe/{name}/0" for name in ("nothing", "human", "revert") for _ in "ab"
+    ]
     assert {each["reason"] for each in retried} == {"a sandbox ended (base)"}
     assert {row.comparison.verdict for row in stages.rows_of(run)[1]} == {"infrastructure failure"}
     out = gce("report", run)[1]

@@ -139,9 +139,7 @@ class History:
             place = end + int(size) + 2
         return found
 
-    def _run(
-        self, words: Sequence[str], *, given: bytes = b"", most: int | None = None, cut: bool = False
-    ) -> bytes:
+    def _run(self, words: Sequence[str], *, given: bytes = b"", most: int | None = None, cut: bool = False) -> bytes:
         seconds = min(_SECONDS, max(0.0, self._until - time.monotonic()))
         words, most = [self._git, *words], most or _MOST_LISTED
         return _bounded(words, self._environment, self._repository, seconds, given=given, most=most, cut=cut)
@@ -201,9 +199,7 @@ def _bounded(
     cut: bool = False,
 ) -> bytes:
     """Return what git prints; where `cut`, as far as its bounds reach."""
-    ended = run_bounded(
-        words, seconds=seconds, memory=_MEMORY, most_output=most, given=given, environment=environment
-    )
+    ended = run_bounded(words, seconds=seconds, memory=_MEMORY, most_output=most, given=given, environment=environment)
     if ended.exceeded and not cut:
         raise BadInput(
             f"cannot read {repository}: git took more than {seconds:.0f} s or printed more than {most // 2**20} MiB"

@@ -124,7 +124,14 @@ def _admit(arguments: argparse.Namespace) -> int:
         found, reasons = None, tuple(f"to be written: {part}" for part in unfinished(task))
         if not reasons:
             try:
-                found = admit(task, tree_writer(directory), measuring, seed=arguments.seed, on_round=partial(_progress, task.name), count=count)
+                found = admit(
+                    task,
+                    tree_writer(directory),
+                    measuring,
+                    seed=arguments.seed,
+                    on_round=partial(_progress, task.name),
+                    count=count,
+                )
                 reasons = found.reasons
             except BadInput as error:
                 reasons = (error.said(str),)

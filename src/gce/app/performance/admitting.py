@@ -72,7 +72,7 @@ def admit(
 ) -> Admission:
     """Measure the human's form and an empty patch against the base, and apply the rule of admission.
 
-    `on_round` is told "human" or "nothing" and the number of rounds with each round; `count` counts instructions of both.
+    `on_round` is told "human" or "nothing" with the number of rounds; `count` counts instructions of both.
 
     Raises:
         BadInput: a source was not fetched, or workload, tests or base do not run.

@@ -31,6 +31,7 @@ from gce.ports.model import Sampler
 
 __all__ = ["judge", "judgements"]
 
+
 def judge(run: Path, model: str, *, max_tokens: int, access: Access) -> tuple[int, int]:
     """Ask a model about all measured patches that it has not judged yet; empty ones are not judged.
 
@@ -91,7 +92,9 @@ def judgements(run: Path) -> Mapping[str, Mapping[str, Judged]]:
 
 def _replies(model: str, requests: Sequence[SampleRequest], access: Access) -> Iterator[Completion]:
     """Yield replies as they come. A model that does not account for itself is held to the limits after each reply."""
-    settings = TrainSettings(model=ModelSettings(name=model), rollouts=RolloutSettings(max_tokens=requests[0].max_tokens))
+    settings = TrainSettings(
+        model=ModelSettings(name=model), rollouts=RolloutSettings(max_tokens=requests[0].max_tokens)
+    )
     loaded = find_model(settings, find_task(settings.task), access)
     if not isinstance(loaded, Sampler):
         raise BadInput(f"model {model} cannot be asked: it does not sample")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gce.app.options import NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
 from gce.app.evaluation.several_models import used_lines
+from gce.app.options import NAME, NAMES, PATH, SAMPLES, TEMPERATURE, TOKENS, Count
 from gce.app.performance.drafts import MOST_COMMITS, MOST_DRAFTED, MOST_SECONDS, collect_commits, collect_releases
 from gce.app.performance.judging import judge
 from gce.app.performance.plans import plan
@@ -35,7 +35,8 @@ STAGE_HELP = f"""\
   judge      a model (--model) reads the patches beside the human's: soft metrics, which decide nothing
   report     tables, and a page with figures
   collect    candidates from a repository's history, or from releases of a package, as drafts of tasks; it looks at
-             {MOST_COMMITS:,} commits at most, for {MOST_SECONDS // 60} minutes, and writes up to {MOST_DRAFTED // 2**20:,} MiB of sources
+             {MOST_COMMITS:,} commits at most, for {MOST_SECONDS // 60} minutes, and writes up to
+             {MOST_DRAFTED // 2**20:,} MiB of sources
   import     records of ISO-Bench or GSO as drafts of tasks
   export     tasks and measurements of a run as records of ISO-Bench
 """
@@ -141,7 +142,9 @@ def _judge(arguments: argparse.Namespace) -> int:
         raise BadInput("a judge is a model, and none is given", hint="name it with {model}")
     folder, access = _only(arguments), access_of(arguments)
     try:
-        found = {model: judge(folder, model, max_tokens=arguments.max_tokens, access=access) for model in arguments.model}
+        found = {
+            model: judge(folder, model, max_tokens=arguments.max_tokens, access=access) for model in arguments.model
+        }
     finally:
         for line in used_lines(access):
             note(line)

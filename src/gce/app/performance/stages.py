@@ -265,9 +265,7 @@ class _Work:
             clock=SystemClock().now,
         )
 
-    def _compare(
-        self, item: Item, subject: Subject, tree: Tree, seed: int, *, rule: Rule, human: bool
-    ) -> Comparison:
+    def _compare(self, item: Item, subject: Subject, tree: Tree, seed: int, *, rule: Rule, human: bool) -> Comparison:
         place = self._folder.task(subject.task.name)
         with tempfile.TemporaryDirectory(prefix="gce-candidate-") as home:
             code = Path(home, "code")
