@@ -19,7 +19,7 @@ from gce.adapters.performance import history as history_module
 from gce.adapters.performance.history import open_history
 from gce.adapters.performance.measuring import check_sources
 from gce.adapters.performance.task_files import read_task
-from gce.adapters.performance.working_copies import read_tree, write_files
+from gce.adapters.performance.trees import read_tree, write_files
 from gce.app import cli
 from gce.app.performance import drafts
 from gce.app.performance.drafts import collect_commits, collect_releases

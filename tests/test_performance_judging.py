@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gce.adapters.performance.run_folder import RunFolder
-from gce.adapters.performance.working_copies import write_files
+from gce.adapters.performance.trees import write_files
 from gce.app import cli
 from gce.app.performance import judging as stage
 from gce.app.performance import report, stages

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from gce.adapters.performance import agent_commands, working_copies
+from gce.adapters.performance import agent_commands, trees
 from gce.adapters.performance.run_folder import RunFolder
 from gce.adapters.performance.task_files import read_tasks
-from gce.adapters.performance.working_copies import read_tree, read_working_copy, write_files, write_working_copy
+from gce.adapters.performance.trees import read_tree, read_working_copy, write_files, write_working_copy
 from gce.app import cli
 from gce.app.performance import plans, stages
 from gce.app.performance.attempts import Subject, by_model
@@ -407,7 +407,7 @@ def test_what_cannot_be_read_does_not_end_a_run(tmp_path: Path, monkeypatch: pyt
     assert (found.ending, found.trajectory, found.tree) == ("ended", "", {"a.py": b"slow"})
     deep = "import os\nfor _ in range(1100): os.mkdir('d'); os.chdir('d')\nopen('x.py', 'w')"
     assert worked(deep, tmp_path, {"a.py": b"slow"}).ending == "ended"
-    monkeypatch.setattr(working_copies, "MOST_FILES", 3)
+    monkeypatch.setattr(trees, "MOST_FILES", 3)
     many = worked("for number in range(9): open(f'{number}.py', 'w')", tmp_path, {"a.py": b"slow"})
     assert (many.ending, many.tree) == ("output", {"a.py": b"slow"})
 

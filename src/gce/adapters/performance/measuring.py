@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 
 from attrs import evolve, frozen
 
-from gce.adapters.performance.trees import BadTree, files_of, prepare_tree
+from gce.adapters.performance.trees import BadTree, prepare_tree, read_tree
 from gce.adapters.sandboxes.container import Container
 from gce.adapters.sandboxes.inside import TIMES
 from gce.adapters.sandboxes.pool import PATIENCE
@@ -444,9 +444,10 @@ def _blamed(name: str, task: PerformanceTask) -> Iterator[None]:
     try:
         yield
     except (BadTree, _Faulty) as fault:
+        what = fault.what if isinstance(fault, BadTree) else str(fault)
         if name != "candidate":
-            raise BadInput(f"the {name} of {task.name} {fault}") from fault
-        raise _Faulty(str(fault)) from fault
+            raise BadInput(f"the {name} of {task.name} {what}") from fault
+        raise _Faulty(what) from fault
     except _Vanished as vanished:
         raise _Vanished(f"{vanished} ({name})") from vanished
 
@@ -454,8 +455,7 @@ def _blamed(name: str, task: PerformanceTask) -> Iterator[None]:
 def _digest(task: PerformanceTask, tree: Path) -> str:
     """Return a digest of what decides the accuracy of a version."""
     how = (task.accuracy_command, task.accuracy_seconds, task.memory_mb, task.image)
-    files = {place: (tree / place).read_bytes() for place in files_of(tree)}
-    return sha256(f"{how} {tree_digest(files)}".encode()).hexdigest()
+    return sha256(f"{how} {tree_digest(read_tree(tree))}".encode()).hexdigest()
 
 
 def _timed(version: _Version, drawn: int) -> tuple[str, Timing]:

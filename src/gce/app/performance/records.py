@@ -6,7 +6,6 @@ workload. What is missing, a person has to write.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from gce.app.wiring.files import new_output, parse_json, read_input, whole_folde
 from gce.domain.performance.collecting import draft_tests, draft_workload, targets_of
 from gce.domain.performance.gso import GsoRecord
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
+from gce.domain.performance.overlap import definitions, parsed
 from gce.domain.performance.patches import Tree, difference
 from gce.domain.performance.records import ForeignRecord, read_fields
 from gce.domain.serialization import to_plain
@@ -69,10 +69,11 @@ def _trees(record: ForeignRecord, repository: Path) -> dict[str, Tree]:
 def _draft(name: str, record: ForeignRecord, trees: Mapping[str, Tree]) -> Draft:
     targets = targets_of(difference(trees["base"], trees["human"], ("*.py",)).changes) if trees else ()
     first = next(iter(record.scripts()), "")
+    defined = {each for each, _ in definitions(parsed(first) or [])}
     return Draft(
         name=name,
         trees=trees,
-        workload=first if {"setup", "run", "equal"} <= _defined(first) else draft_workload(targets),
+        workload=first if {"setup", "run", "equal"} <= defined else draft_workload(targets),
         tests=draft_tests(targets),
         notes=record.remarks(),
         record=record.task_record(),
@@ -121,10 +122,3 @@ def _read(data: Any, where: str) -> ForeignRecord:
         raise BadInput(f"{where}: expected Unicode text, got half of a surrogate pair") from error
     except ValueError as error:
         raise BadInput(f"{where}: {error}") from error
-
-
-def _defined(source: str) -> set[str]:
-    try:
-        return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()

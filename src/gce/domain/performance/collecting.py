@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 
 from attrs import frozen
 
-from gce.domain.performance.overlap import MOST_PARSED, changed_functions
+from gce.domain.performance.overlap import changed_functions, definitions, parsed
 from gce.domain.performance.patches import Change, Patch, is_safe
 from gce.domain.performance.task import PerformanceTask
 from gce.domain.text import printable
@@ -75,7 +75,7 @@ class Target:
         """Dotted name of its module; empty where no import statement can name it."""
         name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         named = all(part.isidentifier() for part in name.split("."))
-        return name if named and _parsed(f"import {name}".encode()) else ""  # No part is a keyword.
+        return name if named and parsed(f"import {name}") else ""  # No part is a keyword.
 
     @property
     def public(self) -> bool:
@@ -98,7 +98,7 @@ def targets_of(changes: Sequence[Change]) -> tuple[Target, ...]:
     found = []
     for change in changes:
         if is_source(change.path) and change.before is not None and change.after is not None:
-            before, after = dict(_functions(change.before)), dict(_functions(change.after))
+            before, after = _functions(change.before), _functions(change.after)
             changed = {name.partition(":")[2] for name in changed_functions(Patch((change,)))}
             names = changed & before.keys() & after.keys()
             found += [Target(change.path, name, _signature(before[name])) for name in names]
@@ -158,7 +158,7 @@ def unfinished(task: PerformanceTask) -> tuple[str, ...]:
     """
     found = []
     for file, source in (("workload.py", task.workload), ("tests.py", task.tests)):
-        for function in _parsed(source.encode("utf-8", "replace")):
+        for function in parsed(source.encode("utf-8", "replace")) or []:
             if not isinstance(function, ast.FunctionDef):
                 continue
             for node in ast.walk(function):
@@ -190,22 +190,7 @@ def _signature(function: ast.FunctionDef) -> str:
         return function.name
 
 
-def _functions(content: bytes) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield functions with their qualified names, without those inside of functions; nothing of what does not parse."""
-    bodies = [("", _parsed(content))]
-    while bodies:
-        prefix, body = bodies.pop()
-        for node in body:
-            if isinstance(node, ast.FunctionDef):
-                yield f"{prefix}{node.name}", node
-            elif isinstance(node, ast.ClassDef):
-                bodies.append((f"{prefix}{node.name}.", node.body))
-
-
-def _parsed(content: bytes) -> list[ast.stmt]:
-    if len(content) > MOST_PARSED:
-        return []
-    try:
-        return ast.parse(content).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+def _functions(content: bytes) -> dict[str, ast.FunctionDef]:
+    """Return functions by their qualified names, without those inside of functions; none of what does not parse."""
+    found = definitions(parsed(content) or [])
+    return {name: node for name, node in found if isinstance(node, ast.FunctionDef)}
