@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from ast import FunctionDef
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from gce.app.performance.drafts import Draft, task_name, write_draft
 from gce.app.performance.stages import MOST_RECORDS, prepared_subject, rows_of
@@ -21,12 +22,13 @@ from gce.domain.performance.gso import GsoRecord
 from gce.domain.performance.iso_bench import IsoRecord, measured_record, record_of_task
 from gce.domain.performance.overlap import definitions, parsed
 from gce.domain.performance.patches import Tree, difference
-from gce.domain.performance.records import ForeignRecord, read_fields
+from gce.domain.performance.records import read_fields
 from gce.domain.serialization import to_plain
 from gce.errors import BadInput
 
 __all__ = ["export_records", "import_records"]
 
+ForeignRecord: TypeAlias = IsoRecord | GsoRecord
 FORMS: tuple[type[ForeignRecord], ...] = (IsoRecord, GsoRecord)
 """Forms of records that are read."""
 _MARK = re.compile(rb'\{"repo": ')
@@ -69,13 +71,13 @@ def _trees(record: ForeignRecord, repository: Path) -> dict[str, Tree]:
 def _draft(name: str, record: ForeignRecord, trees: Mapping[str, Tree]) -> Draft:
     targets = targets_of(difference(trees["base"], trees["human"], ("*.py",)).changes) if trees else ()
     first = next(iter(record.scripts()), "")
-    defined = {each for each, _ in definitions(parsed(first) or [])}
+    defined = {each for each, node in definitions(parsed(first) or []) if isinstance(node, FunctionDef)}
     return Draft(
         name=name,
         trees=trees,
         workload=first if {"setup", "run", "equal"} <= defined else draft_workload(targets),
         tests=draft_tests(targets),
-        notes=record.remarks(),
+        notes=record.notes if isinstance(record, IsoRecord) else "",
         record=record.task_record(),
     )
 

@@ -185,7 +185,7 @@ class _Work:
         self._measures = measures
         self._isolated = isolated
         count = counting(plan.instructions)
-        self._count, self._count_once = count, count and cache(count)
+        self._count = count and cache(count)  # Prepared trees are counted once.
         self._commands = {each.name: each for each in plan.commands}
         self._models: Mapping[str, Callable[[], LoadedModel]] = {
             each.name: cache(lambda name=each.model: load_model(name)) for each in plan.models
@@ -284,14 +284,8 @@ class _Work:
                 return found
             drawn = key(self._plan.seed, "instructions")
             return with_instructions(
-                found, subject.task, place / "base", code, human=of_human, count=self._counted, seed=drawn
+                found, subject.task, place / "base", code, human=of_human, count=self._count, seed=drawn
             )
-
-    def _counted(self, task: PerformanceTask, tree: Path, seed: int) -> int | None:
-        """Count the instructions of a tree; those of a prepared one once."""
-        assert self._count is not None and self._count_once is not None
-        prepared = tree.parent == self._folder.task(task.name)
-        return (self._count_once if prepared else self._count)(task, tree, seed)
 
 
 def _at_first_look(rounds: Sequence[Round]) -> Decision:

@@ -20,11 +20,6 @@ class Admission:
     reasons: tuple[str, ...]
     """One sentence each; empty if the task is admitted."""
 
-    @property
-    def admitted(self) -> bool:
-        """Whether the task may be used."""
-        return not self.reasons
-
 
 def admission(human: Comparison, same: Comparison) -> Admission:
     """Apply the rule of admission.
