@@ -157,18 +157,28 @@ class _Sandbox:
 
     process: SandboxProcess
     wall: float
+    times: int
+    """Digits before what is returned: `TIMES` of timed calls, else 0."""
 
-    def say(self, text: str) -> tuple[str, str]:
-        """Send a text and receive a letter and a text; Silent if the program gives no answer.
+    def ask(self, text: str, what: str) -> tuple[str, str]:
+        """Return the times of a call and what it returned, as text; both are hostile.
 
         Raises:
-            _Vanished: the sandbox does not.
+            _Faulty: it did not return; `what` stands in front of the reason.
+            _Vanished: the sandbox ended, or does not answer.
         """
         self.process.allow(time.monotonic() + self.wall + _GRACE)
         try:
-            return self.process.say(text)
+            letter, said = self.process.say(text)
         except Lost as lost:
             raise _Vanished(f"a sandbox {'ended' if lost.status == 'ended' else 'does not answer'}") from lost
+        except Silent as silent:
+            raise _Faulty(f"{what} {_SILENCES.get(silent.status, silent.status)}") from silent
+        times, value = said[: self.times], said[self.times :]
+        if letter != "V":
+            shown = _as_said(letter, value)
+            raise _Faulty(f"{what} {_FAULTS.get(letter, 'broke the protocol')}{': ' if shown else ''}{shown}")
+        return times, value
 
 
 @frozen
@@ -285,12 +295,9 @@ class Measuring:
         cpu = task.seconds * (MOST + CHECKED)
         judge = self._sandbox(None, "candidate", task, task.workload + _EQUAL, "__gce_equal__", stack, cpu=cpu)
         try:
-            letter, _ = judge.say("")
-            fault = "" if letter == "V" else _FAULTS.get(letter, "failed")
-        except Silent as silent:
-            fault = _SILENCES.get(silent.status, silent.status)
-        if fault:
-            raise BadInput(f"the workload of {task.name} {fault} without the code it measures")
+            judge.ask("", f"the workload of {task.name}")
+        except _Faulty as fault:
+            raise BadInput(f"without the code it measures, {fault}") from fault
         return judge
 
     def _sandbox(
@@ -322,7 +329,7 @@ class Measuring:
             process.begin(job, role, time.monotonic() + wall, wall=wall)
         except OSError as error:
             raise _Vanished(f"no sandbox started: {error.strerror or error}") from error
-        return _Sandbox(process, wall)
+        return _Sandbox(process, wall, TIMES if role == "timed" else 0)
 
     def _check(self, task: PerformanceTask, versions: Mapping[str, _Version], judge: _Sandbox, seed: int) -> None:
         """Run tests, and compare outputs on inputs that are not timed; _Faulty where the candidate fails."""
@@ -360,14 +367,8 @@ class Measuring:
         longer = evolve(task, seconds=task.accuracy_seconds)
         with ExitStack() as stack:
             sandbox = self._sandbox(tree, "candidate", longer, _ACCURACY, "__gce_accuracy__", stack)
-            try:
-                letter, said = sandbox.say("")
-                if letter == "V":
-                    letter, said = sandbox.say(to_text([shlex.split(task.accuracy_command)]))
-            except Silent as silent:
-                raise _Faulty(f"accuracy_command {_SILENCES.get(silent.status, silent.status)}") from silent
-        if letter != "V":
-            raise _Faulty(f"accuracy_command {_FAULTS.get(letter, 'broke the protocol')}: {_as_said(letter, said)}")
+            sandbox.ask("", "accuracy_command")
+            _, said = sandbox.ask(to_text([shlex.split(task.accuracy_command)]), "accuracy_command")
         status, last, number = "unknown", "", math.nan
         with suppress(NotPlain, ValueError, TypeError, LookupError, AttributeError):
             found, printed = from_text(said)
@@ -465,18 +466,8 @@ def _timed(version: _Version, drawn: int) -> tuple[str, Timing]:
 
 
 def _called(sandbox: _Sandbox, text: str, what: str) -> tuple[str, Timing]:
-    """Return what a call in a new process returned, as text that is sound, and its timing.
-
-    Letter and text behind the times are hostile.
-    """
-    try:
-        letter, said = sandbox.say(text)
-    except Silent as silent:
-        raise _Faulty(f"{what} {_SILENCES.get(silent.status, silent.status)}") from silent
-    times, value = said[:TIMES], said[TIMES:]
-    if letter != "V":
-        shown = _as_said(letter, value)
-        raise _Faulty(f"{what} {_FAULTS.get(letter, 'broke the protocol')}{': ' if shown else ''}{shown}")
+    """Return what a call in a new process returned, as text that is sound, and its timing."""
+    times, value = sandbox.ask(text, what)
     try:
         if len(times) != TIMES or not times.isdecimal():
             raise NotPlain("no times")
@@ -490,26 +481,21 @@ def _called(sandbox: _Sandbox, text: str, what: str) -> tuple[str, Timing]:
 def _judged(judge: _Sandbox, base: str, text: str) -> None:
     """Raise _Faulty unless the workload's `equal` says that an output is equal to the base's, both as text."""
     try:
-        found = judge.say(f"[{base},{text}]")
-    except Silent as silent:
-        said = _SILENCES.get(silent.status, silent.status)
-        raise _Faulty(f"returned a value at which the workload's equal {said}") from silent
-    if found != ("V", "true"):
+        _, found = judge.ask(f"[{base},{text}]", "the workload's equal")
+    except _Faulty as fault:
+        raise _Faulty(f"returned a value at which {fault}") from fault
+    if found != "true":
         raise _Faulty("returned another value than the base")
 
 
 def _as_said(letter: str, text: str) -> str:
-    """Return what a program raised, as it can be shown."""
-    return "".join(sign if sign.isprintable() else "?" for sign in _exception(letter, text)[:_MOST_SAID])
-
-
-def _exception(letter: str, text: str) -> str:
-    """Return an exception in words; `inside` sends it taken apart."""
+    """Return what a program raised, as it can be shown; `inside` sends an exception taken apart."""
     try:
         parts = from_text(text) if letter == "R" else None
-        return f"{parts[0]}: {parts[1]}" if parts else text
+        said = f"{parts[0]}: {parts[1]}" if parts else text
     except (NotPlain, TypeError, LookupError):
-        return ""
+        said = ""
+    return "".join(sign if sign.isprintable() else "?" for sign in said[:_MOST_SAID])
 
 
 def tests_of(task: PerformanceTask) -> list[str]:

@@ -73,7 +73,6 @@ class IsoRecord:
         return tuple(filter(None, (self.task_record().efficiency_test,)))
 
 
-
 def record_of_task(task: PerformanceTask, human: Patch) -> IsoRecord:
     """Return a task as a record; what it does not say of the human's changes is taken from them."""
     kept = task.record
