@@ -115,8 +115,8 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
     about = _about(environment) if plan else ""
     asked = PLAN.format(first, last, arguments["actions"])
 
-    def shown(observation: Any) -> str:
-        return observed(_text(observation, environment.render() if renders else None))
+    def shown(observation: Any, reward: float | None = None) -> str:
+        return observed(_text(observation, environment.render() if renders else None), reward)
 
     def draw(_tier: str, seed: int) -> dict[str, Any]:
         observation, information = environment.reset(seed=seed)
@@ -146,14 +146,16 @@ def load(arguments: Mapping[str, Any]) -> Mapping[str, Callable[..., Any]]:
         if not actions:
             text = "\n\n".join(filter(None, [about, shown(observation), TURN.format(first, last) if plan else ""]))
             return {"text": text, "reward": None, "done": ended}
-        return {"text": observed(shown(observation), rewards[-1]), "reward": rewards[-1], "done": ended}
+        return {"text": shown(observation, rewards[-1]), "reward": rewards[-1], "done": ended}
 
     def score(answer: str, row: Mapping[str, Any]) -> Any:
         listed = None if plan else actions_of(answer)
-        actions: list[Any] = _plan(answer, first, last, arguments["actions"]) if plan else listed or [answer]
-        if not actions or listed == [] or len(actions) > arguments["actions"]:
-            kind = f"list of actions from {first} to {last}" if plan else "list of actions"
-            return unreadable(f"The answer is no {kind}, or has none or too many.")
+        actions: list[Any] = [answer] if listed is None else listed
+        if plan:
+            actions = _plan(answer, first, last, arguments["actions"])
+        if not 1 <= len(actions) <= arguments["actions"]:
+            kind = f"actions from {first} to {last}" if plan else "actions"
+            return unreadable(f"The answer is no list of 1 to {arguments['actions']} {kind}.")
         _, rewards, ended = played(row["seed"], actions)
         if not ended and not plan and listed is None:
             return unreadable(ONE_ACTION)

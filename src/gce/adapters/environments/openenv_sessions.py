@@ -1,0 +1,235 @@
+"""Episodes on an OpenEnv server: sessions over its WebSocket, held to time, size and the protocol.
+
+An episode is named by seed and actions, so it can be played again on any session. Where a server says something else
+of the same seed and actions than before, it has failed. Knows nothing of tasks.
+
+Format: https://meta-pytorch.org/OpenEnv, openenv 0.10: messages of the WebSocket `/ws`, and `/schema`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+from attrs import define, field, frozen
+
+from gce.adapters.environments.foreign import number
+from gce.adapters.environments.scorers import ScorerFailed
+from gce.errors import one_line
+
+__all__ = ["Illegal", "Reply", "Sessions", "action_schema"]
+
+MOST_MESSAGE = 2**20
+"""Maximum bytes of a message of the server."""
+MOST_SESSIONS = 32
+"""Sessions that are open at once, or fewer where the server takes no more. An episode that has lost its session is
+played again when it goes on."""
+MOST_KNOWN = 100_000
+"""Replies whose digests are remembered."""
+PAUSE = 0.1
+"""Seconds before a server that takes no session is asked again: it may still be closing one."""
+
+_Socket: TypeAlias = Any
+Action = Mapping[str, Any]
+
+
+class Illegal(Exception):  # noqa: N818
+    """The server does not take an action, which has changed nothing."""
+
+
+@frozen
+class Reply:
+    """What came of a reset or an action."""
+
+    observation: Mapping[str, Any]
+    reward: float | None
+    done: bool
+
+
+@define
+class _Session:
+    """A connection, and what was played on it since the last reset."""
+
+    socket: _Socket
+    path: bytes
+    """Digest of seed and actions."""
+    replies: list[Reply] = field(factory=list)
+    """The first one is that of the reset."""
+
+
+def _further(path: bytes, action: Action) -> bytes:
+    return blake2b(path + json.dumps(action).encode(), digest_size=16).digest()
+
+
+class Sessions:
+    """Plays episodes, one after another. Thread-safe."""
+
+    def __init__(self, url: str, reset: Mapping[str, Any], *, wait: int, varies: bool) -> None:
+        """`reset` goes with each seed; `wait` is the maximum of seconds for a call; `varies` allows other replies."""
+        self._url, self._reset, self._wait, self._varies = url, reset, wait, varies
+        self._most, self._sessions = MOST_SESSIONS, list[_Session]()
+        self._known: dict[bytes, bytes] = {}
+        self._lock = threading.Lock()
+
+    def play(self, seed: int, actions: Sequence[Action], *, again: bool = False) -> list[Reply]:
+        """The reply to the reset, and to each action up to the end of the episode.
+
+        It goes on with the session that has come as far as the last action, unless all is to be played `again`.
+
+        Raises:
+            Illegal: the server does not take an action.
+            ScorerFailed: it does not do its part.
+        """
+        deadline = time.monotonic() + self._wait
+        path = seed.to_bytes(8, "big")
+        for action in actions[:-1]:
+            path = _further(path, action)
+        with self._lock:
+            come = (each for each in self._sessions if each.path == path)
+            session = None if again or not actions else next(come, None)
+            if session is not None:
+                try:
+                    return self._go_on(session, actions, deadline)
+                except ScorerFailed as error:
+                    if error.kind != "ended":  # Servers close sessions that were idle for long.
+                        raise
+            return self._go_on(self._begun(seed, deadline), actions, deadline)
+
+    def _go_on(self, session: _Session, actions: Sequence[Action], deadline: float) -> list[Reply]:
+        self._sessions = [*(each for each in self._sessions if each is not session), session]  # The last used one.
+        try:
+            for action in actions[len(session.replies) - 1 :]:
+                if session.replies[-1].done:
+                    break
+                found = self._exchange(session.socket, {"type": "step", "data": action}, deadline)
+                self._note(session, _further(session.path, action), found)
+        except ScorerFailed:
+            self._sessions.remove(session)
+            _close(session.socket)
+            raise
+        return session.replies
+
+    def _begun(self, seed: int, deadline: float) -> _Session:
+        """A session at the start of an episode: a new one, or where there can be none, the longest unused one."""
+        while True:
+            used = len(self._sessions) >= self._most
+            socket = self._sessions.pop(0).socket if used else self._connected(deadline)
+            try:
+                session = _Session(socket, b"")
+                found = self._exchange(socket, {"type": "reset", "data": {**self._reset, "seed": seed}}, deadline)
+                self._note(session, seed.to_bytes(8, "big"), found)
+                return session
+            except ScorerFailed as error:
+                _close(socket)
+                if error.kind == "full" and self._sessions:
+                    self._most = len(self._sessions)
+                elif error.kind == "full" and time.monotonic() < deadline:
+                    time.sleep(PAUSE)
+                elif not (used and error.kind == "ended"):
+                    raise
+
+    def _note(self, session: _Session, path: bytes, reply: Reply) -> None:
+        """Note a reply; ScorerFailed where it was another one before."""
+        session.path, session.replies = path, [*session.replies, reply]
+        shown = {name: value for name, value in reply.observation.items() if name != "metadata"}
+        said = json.dumps([shown, reply.reward, reply.done]).encode()
+        if self._known.setdefault(path, found := blake2b(said).digest()) != found and not self._varies:
+            count = len(session.replies) - 1
+            raise ScorerFailed(
+                "nonsense",
+                f"the same seed and {count} actions led to another observation than before, so that no verdict can be "
+                "repeated; where that is meant, say varies=true",
+            )
+        if len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+
+    def _connected(self, deadline: float) -> _Socket:
+        from websockets.exceptions import WebSocketException
+        from websockets.sync.client import connect
+
+        limits: dict[str, Any] = {"max_size": MOST_MESSAGE, "compression": None, "ping_interval": None}
+        try:
+            left = max(PAUSE, deadline - time.monotonic())
+            return connect(self._url, open_timeout=left, close_timeout=1.0, **limits)
+        except (WebSocketException, OSError, ValueError) as error:
+            raise ScorerFailed("away", f"cannot connect to {self._url}: {one_line(error)}") from error
+
+    def _exchange(self, socket: _Socket, message: Mapping[str, Any], deadline: float) -> Reply:
+        from websockets.exceptions import WebSocketException
+
+        try:
+            socket.send(json.dumps(message))
+            said = json.loads(socket.recv(timeout=max(0.0, deadline - time.monotonic())))
+        except TimeoutError as error:
+            raise ScorerFailed("time", f"the server did not reply within {self._wait} s") from error
+        except (WebSocketException, OSError, EOFError) as error:
+            raise ScorerFailed("ended", f"the server ended the connection: {one_line(error)}") from error
+        except (ValueError, RecursionError) as error:
+            raise ScorerFailed("nonsense", "the server's message is no JSON") from error
+        kind, data = (said.get("type"), said.get("data")) if isinstance(said, dict) else (None, None)
+        if kind == "error" and isinstance(data, dict):
+            code, errors = data.get("code"), data.get("errors")
+            if code == "VALIDATION_ERROR" and message["type"] == "step" and _is_about(message["data"], errors):
+                raise Illegal(_why(errors))
+            kind = "full" if code == "CAPACITY_REACHED" else "raised"
+            raise ScorerFailed(kind, one_line(f"the server says {code}: {data.get('message')}"))
+        return _reply(data if kind == "observation" else None)
+
+
+def _reply(data: Any) -> Reply:
+    """ScorerFailed where it is no observation, or its reward is neither a finite number nor null."""
+    try:
+        shown, reward, done = data["observation"], data.get("reward"), data.get("done", False)
+        reward = None if reward is None else float(number(reward))
+        if not isinstance(shown, dict) or not isinstance(done, bool) or not math.isfinite(reward or 0.0):
+            raise TypeError
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        said = one_line(ascii(data), 80)
+        raise ScorerFailed("nonsense", f"expected an observation, its reward a number or null, got {said}") from None
+    return Reply(shown, reward, done)
+
+
+def _is_about(action: Action, errors: Any) -> bool:
+    """Whether all errors name a part of the action as their input, rather than what the environment made of it."""
+    parts, waiting = list[Any](), list[Any]([action])
+    while waiting:
+        parts.append(value := waiting.pop())
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    listed = isinstance(errors, list) and bool(errors)
+    return listed and all(isinstance(each, dict) and "input" in each and each["input"] in parts for each in errors)
+
+
+def _why(errors: Sequence[Mapping[str, Any]]) -> str:
+    where: Callable[[Any], str] = lambda loc: ".".join(map(str, loc)) if isinstance(loc, list) else ""
+    said = "; ".join(f"{where(each.get('loc'))}: {each.get('msg')}" for each in errors)
+    return f"The action is not legal: {one_line(said)}."
+
+
+def _close(socket: _Socket) -> None:
+    with suppress(Exception):
+        socket.close()
+
+
+def action_schema(url: str, *, wait: int) -> Mapping[str, Any]:
+    """The JSON schema of actions that a server publishes, without their metadata.
+
+    Raises:
+        ScorerFailed: there is none.
+    """
+    deadline, text = time.monotonic() + wait, b""
+    try:
+        with urllib.request.urlopen(url, timeout=wait) as response:
+            while time.monotonic() < deadline and len(text) <= MOST_MESSAGE and (more := response.read1(2**16)):
+                text += more
+        schema = json.loads(text)["action"]
+        properties = {name: dict(each) for name, each in schema.get("properties", {}).items() if name != "metadata"}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ScorerFailed("away", f"expected the schema of an OpenEnv server at {url}: {one_line(error)}") from error
+    return {**schema, "properties": properties}
