@@ -107,7 +107,7 @@ class _Player:
                 yield error
 
     def _draw(self, _tier: str, seed: int) -> dict[str, Any]:
-        (first,) = self._sessions.play(seed, [])
+        (first,) = self._sessions.play(seed, [], again=True)
         return {"prompt": self._first(first), "seed": seed, "digest": text_digest(_text(first))}
 
     def _play(self, row: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class _Player:
         if not self._is_over(replies):
             return unreadable(ONE_ACTION) if listed is None else self._low
         if replies[-1].reward is None:
-            raise ScorerFailed("nonsense", "the scorer failed: the episode ended without a reward")
+            raise ScorerFailed("nonsense", "the episode ended without a reward")
         return math.fsum(each.reward or 0.0 for each in replies[1:])
 
     def _is_over(self, replies: Sequence[Reply]) -> bool:

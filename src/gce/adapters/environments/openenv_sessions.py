@@ -59,7 +59,7 @@ class _Session:
 
     socket: _Socket
     path: bytes
-    """Digest of seed and actions."""
+    """Digest of seed and actions; empty where the episode does not go on."""
     replies: list[Reply] = field(factory=list)
     """The first one is that of the reset."""
 
@@ -81,7 +81,8 @@ class Sessions:
     def play(self, seed: int, actions: Sequence[Action], *, again: bool = False) -> list[Reply]:
         """The reply to the reset, and to each action up to the end of the episode.
 
-        It goes on with the session that has come as far as the last action, unless all is to be played `again`.
+        It goes on with the session that has come as far as the last action. Where all is to be played `again`, the
+        episode does not go on later.
 
         Raises:
             Illegal: the server does not take an action.
@@ -100,10 +101,14 @@ class Sessions:
                 except ScorerFailed as error:
                     if error.kind != "ended":  # Servers close sessions that were idle for long.
                         raise
-            return self._go_on(self._begun(seed, deadline), actions, deadline)
+            return self._go_on(self._begun(seed, deadline), actions, deadline, last=again)
 
-    def _go_on(self, session: _Session, actions: Sequence[Action], deadline: float) -> list[Reply]:
-        self._sessions = [*(each for each in self._sessions if each is not session), session]  # The last used one.
+    def _go_on(
+        self, session: _Session, actions: Sequence[Action], deadline: float, *, last: bool = False
+    ) -> list[Reply]:
+        """The replies; the session becomes the last one to be taken for another episode, or if this ends, the first."""
+        others = [each for each in self._sessions if each is not session]
+        self._sessions = [*others, session]
         try:
             for action in actions[len(session.replies) - 1 :]:
                 if session.replies[-1].done:
@@ -111,15 +116,17 @@ class Sessions:
                 found = self._exchange(session.socket, {"type": "step", "data": action}, deadline)
                 self._note(session, _further(session.path, action), found)
         except ScorerFailed:
-            self._sessions.remove(session)
+            self._sessions = others
             _close(session.socket)
             raise
+        if last or session.replies[-1].done:
+            session.path, self._sessions = b"", [session, *others]
         return session.replies
 
     def _begun(self, seed: int, deadline: float) -> _Session:
-        """A session at the start of an episode: a new one, or where there can be none, the longest unused one."""
+        """A session at the start of an episode: one whose episode is over, a new one, or the longest unused one."""
         while True:
-            used = len(self._sessions) >= self._most
+            used = len(self._sessions) >= self._most or (self._sessions and not self._sessions[0].path)
             socket = self._sessions.pop(0).socket if used else self._connected(deadline)
             try:
                 session = _Session(socket, b"")
@@ -162,10 +169,11 @@ class Sessions:
             raise ScorerFailed("away", f"cannot connect to {self._url}: {one_line(error)}") from error
 
     def _exchange(self, socket: _Socket, message: Mapping[str, Any], deadline: float) -> Reply:
-        from websockets.exceptions import WebSocketException
+        from websockets.exceptions import ConnectionClosed, WebSocketException
 
         try:
-            socket.send(json.dumps(message))
+            with suppress(ConnectionClosed):  # A server that is full says so and closes, before it is asked.
+                socket.send(json.dumps(message))
             said = json.loads(socket.recv(timeout=max(0.0, deadline - time.monotonic())))
         except TimeoutError as error:
             raise ScorerFailed("time", f"the server did not reply within {self._wait} s") from error
@@ -231,5 +239,5 @@ def action_schema(url: str, *, wait: int) -> Mapping[str, Any]:
         schema = json.loads(text)["action"]
         properties = {name: dict(each) for name, each in schema.get("properties", {}).items() if name != "metadata"}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ScorerFailed("away", f"expected the schema of an OpenEnv server at {url}: {one_line(error)}") from error
+        raise ScorerFailed("raised", f"expected the schema of an OpenEnv server at {url}: {one_line(error)}") from error
     return {**schema, "properties": properties}
