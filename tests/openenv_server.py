@@ -3,7 +3,7 @@
     with OpenEnvServer() as server:
         task = find_task(f"openenv:{server.url}?low=-20")
 
-A session's `faults` are done instead of the reply to its n-th message, from 0: see `FAULTS`.
+`faults` are what the next messages of the kind `on` are answered with instead, one after another: see `FAULTS`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _error(code: str, **data: Any) -> str:
 
 _NUMBERS = count()
 FAULTS: Mapping[str, Callable[[], str | None]] = {
-    "hang": lambda: time.sleep(60) or "",  # type: ignore[func-returns-value]
+    "hang": lambda: time.sleep(3) or "",  # type: ignore[func-returns-value]
     "drop": lambda: None,
     "large": lambda: _observation(observation={"hint": "x" * 2**21}),
     "no JSON": lambda: "{",
@@ -114,16 +114,19 @@ class OpenEnvServer:
     """Listens between `with` and its end."""
 
     def __init__(
-        self, environment: type[Guessing] = Guessing, *, faults: Mapping[int, str] | None = None, sessions: int = 100
+        self, environment: Callable[[], Any] = Guessing, *, sessions: int = 100, schema: Any = None
     ) -> None:
-        self.faults = dict(faults or {})
+        self.faults: list[str] = []
+        self.on = "step"
+        """Messages that the faults befall: step or reset."""
         self.sessions = sessions
         """Most at once."""
         self.messages = 0
         self.opened = 0
         self._environment = environment
+        self._schema = getattr(environment, "schema", None) if schema is None else schema
         self._open = 0
-        self._server = serve(self._session, "127.0.0.1", 0, process_request=self._http, compression=None)
+        self._server = serve(self._session, "127.0.0.1", 0, process_request=self._http, close_timeout=1)
         self.url = "http://127.0.0.1:{}".format(self._server.socket.getsockname()[1])
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
@@ -135,7 +138,7 @@ class OpenEnvServer:
 
     def _http(self, connection: Any, request: Any) -> Any:
         if request.path == "/schema":
-            return connection.respond(200, json.dumps({"action": self._environment.schema}))
+            return connection.respond(200, json.dumps({"action": self._schema}))
         return None if request.path == "/ws" else connection.respond(404, "")
 
     def _session(self, connection: Any) -> None:
@@ -146,15 +149,15 @@ class OpenEnvServer:
         self.opened += 1
         environment = self._environment()
         try:
-            for place, text in enumerate(connection):
+            for text in connection:
                 self.messages += 1
-                if place in self.faults:
-                    said = FAULTS[self.faults[place]]()
+                message = json.loads(text)
+                if self.faults and message["type"] == self.on:
+                    said = FAULTS[self.faults.pop(0)]()
                     if said is None:
                         return
                     connection.send(said)
                     continue
-                message = json.loads(text)
                 reset = message["type"] == "reset"
                 found = environment.reset(**message["data"]) if reset else environment.step(message["data"])
                 connection.send(json.dumps(found))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from attrs import evolve
 
@@ -26,7 +26,7 @@ from gce.adapters.environments.scorers import ScorerFailed
 from gce.domain.problems import Problem
 from gce.domain.strategies.requests import RESET, STEP, Act, Failed, Observation
 from gce.domain.tasks.parts import Episodes
-from gce.domain.tasks.task import Task
+from gce.domain.tasks.task import Draw, Drawn, Task
 from gce.errors import BadInput, one_line
 
 __all__ = ["ACTIONS", "ONE_ACTION", "actions_of", "as_answer", "episodes_task", "most_actions", "observed"]
@@ -81,11 +81,13 @@ def episodes_task(
     read: Callable[[str], str],
     write: Callable[[Sequence[str]], str],
     seconds: float,
+    stream: str = "",
     **options: Any,
 ) -> Task:
     """The task of rows that `draw` draws, each a seed with its first observation.
 
-    Where there are few first observations, these are listed, all for testing, as few rows of a list are.
+    Where there are few first observations, these are listed, all for testing, as few rows of a list are. `stream` is as
+    for `Drawn`.
     """
     first: dict[str, Mapping[str, Any]] = {}
     for seed in range(SEEDS):
@@ -96,6 +98,7 @@ def episodes_task(
         first.setdefault(row["digest"], row)
         if len(first) >= LEAST_TO_SPLIT:
             task = drawn_task(given, scoring, label, {"default": ["default"]}, **options)
+            task = evolve(task, draw=Drawn(cast(Draw, task.draw), stream))
             break
     else:
         task = listed_task(given, scoring, first.values(), label, shares=shares_of(len(first)), **options)

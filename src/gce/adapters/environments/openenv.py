@@ -64,6 +64,7 @@ def open_task(given: Given, _open: Open) -> Task:
         read=player.read,
         write=as_answer,
         seconds=player.wait,
+        stream="openenv",  # Wherever the server listens, its problems are the same.
         extract="text",
         **given.rewards(),
         max_tokens=1024,

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, TypeAlias
+from urllib.error import HTTPError
 
 from attrs import define, field, frozen
 
@@ -164,7 +165,8 @@ class Sessions:
         limits: dict[str, Any] = {"max_size": MOST_MESSAGE, "compression": None, "ping_interval": None}
         try:
             left = max(PAUSE, deadline - time.monotonic())
-            return connect(self._url, open_timeout=left, close_timeout=1.0, **limits)
+            # It is to be used in `with`; `_close` does what the end of that does.
+            return connect(self._url, open_timeout=left, close_timeout=1.0, **limits).__enter__()
         except (WebSocketException, OSError, ValueError) as error:
             raise ScorerFailed("away", f"cannot connect to {self._url}: {one_line(error)}") from error
 
@@ -239,5 +241,7 @@ def action_schema(url: str, *, wait: int) -> Mapping[str, Any]:
         schema = json.loads(text)["action"]
         properties = {name: dict(each) for name, each in schema.get("properties", {}).items() if name != "metadata"}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, HTTPError):
+            error.close()
         raise ScorerFailed("raised", f"expected the schema of an OpenEnv server at {url}: {one_line(error)}") from error
     return {**schema, "properties": properties}
