@@ -91,6 +91,7 @@ def test_a_server_keeps_the_contracts_of_tasks_and_environments(server: OpenEnvS
     (problem,) = problems(task)
     low, number = secret(problem.instance.row["seed"])
     wrong = next(each for each in range(low, low + SECRETS) if each != number)
+    task = task_of(server, f"{OPTIONS}&steps=30")  # What does not end is not tried a thousand times.
     acts = [Act(STEP, {"action": each}) for each in guesses(wrong, number)]
     check_environment(lambda: episodes_of(task).open(problem), acts)
 
@@ -264,17 +265,42 @@ def test_a_schema_that_is_none_is_refused(schema: Any) -> None:
         task_of(server)
 
 
-def test_an_evaluation_and_a_training_run_on_the_command_line(
+def scripted(server: OpenEnvServer, place: Path, options: str, *texts: str) -> list[str]:
+    answers = place / "said.jsonl"
+    answers.write_text(json.dumps({"text": texts}) + "\n", encoding="utf-8")
+    return ["--task", f"openenv:{server.url}?{options}", "--model", f"scripted:{answers}"]
+
+
+def test_an_evaluation_runs_on_the_command_line(
     server: OpenEnvServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is learned from has all turns of an episode."""
-    answers = tmp_path / "answers.jsonl"
-    answers.write_text(json.dumps({"text": ['<action>{"number": 0}</action>', "hm"]}) + "\n", encoding="utf-8")
-    model = ["--task", f"openenv:{server.url}?low=-20&high=0&admit_at=-5", "--model", f"scripted:{answers}"]
+    model = scripted(server, tmp_path, "low=-20&high=10", '<action>{"number": 0}</action>')
     command = ["evaluate", *model, "--strategies", "zero-shot,episode@2", "--n", "3", "--json"]
     assert main(command) == 0
     found = json.loads(capsys.readouterr().out)["modes"]
-    assert found["episode@2"]["coverage"] == 1.0 and found["zero-shot"]["coverage"] == 1.0
+    assert found["episode@2"]["coverage"] == found["zero-shot"]["coverage"] == 1.0
+    server.faults = ["raises"] * 1000
+    assert main(command) == 3, "nothing could be played"
+    assert "the server says EXECUTION_ERROR: a fault" in capsys.readouterr().err
+
+
+def test_all_turns_of_an_episode_are_learned_from(
+    server: OpenEnvServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two guesses end an episode here, and any two are right; a reply that is unreadable is trained on with them."""
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
+    said = ('<action>{"number": 0}</action>', "hm", '<action>{"number": 1}</action>')
+    model = scripted(server, tmp_path, "steps=2&low=-20&high=20&admit_at=-2", *said)
+    run = tmp_path / "run"
+    sizes = ["--iterations", "1", "--problems", "2", "--rollouts", "2", "--test", "2", "--dev", "0"]
+    command = ["train", *model, "--strategy", "episode@6", "--algorithm", "sft-top", *sizes, "--run-dir", str(run)]
+    assert main(command) == 0, capsys.readouterr().err
+    with open_run(str(run)) as stored:
+        traces = [trace_of_record(each) for each in stored.read("traces")]
+    assert traces
+    for trace in traces:
+        turns = [turn for turn in trace.turns if turn.message.role == "assistant"]
+        assert len(turns) >= 2 and all(turn.trained for turn in turns)
 
 
 def load_server(place: Path) -> Any:

@@ -98,7 +98,8 @@ def episodes_task(
         first.setdefault(row["digest"], row)
         if len(first) >= LEAST_TO_SPLIT:
             task = drawn_task(given, scoring, label, {"default": ["default"]}, **options)
-            task = evolve(task, draw=Drawn(cast(Draw, task.draw), stream))
+            if stream:
+                task = evolve(task, draw=Drawn(cast(Draw, task.draw), stream))
             break
     else:
         task = listed_task(given, scoring, first.values(), label, shares=shares_of(len(first)), **options)
