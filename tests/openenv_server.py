@@ -113,9 +113,7 @@ FAULTS: Mapping[str, Callable[[], str | None]] = {
 class OpenEnvServer:
     """Listens between `with` and its end."""
 
-    def __init__(
-        self, environment: Callable[[], Any] = Guessing, *, sessions: int = 100, schema: Any = None
-    ) -> None:
+    def __init__(self, environment: Callable[[], Any] = Guessing, *, sessions: int = 100, schema: Any = None) -> None:
         self.faults: list[str] = []
         self.on = "step"
         """Messages that the faults befall: step or reset."""
@@ -127,7 +125,7 @@ class OpenEnvServer:
         self._schema = getattr(environment, "schema", None) if schema is None else schema
         self._open = 0
         self._server = serve(self._session, "127.0.0.1", 0, process_request=self._http, close_timeout=1)
-        self.url = "http://127.0.0.1:{}".format(self._server.socket.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self._server.socket.getsockname()[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def __enter__(self) -> OpenEnvServer:

@@ -6,6 +6,7 @@ Only what `server/app.py` needs: records with the fields of their class, and `cr
 from __future__ import annotations
 
 import sys
+from inspect import get_annotations
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ class Record:
 
     def __init__(self, **fields: Any) -> None:
         for name, value in fields.items():
-            if not any(name in each.__dict__.get("__annotations__", {}) for each in type(self).__mro__):
+            if not any(name in get_annotations(each) for each in type(self).__mro__):
                 raise TypeError(f"no field {name!r}")
             setattr(self, name, value)
 

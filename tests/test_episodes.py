@@ -45,7 +45,8 @@ class Countdown:
         """Number of actions from which on nothing is served."""
 
     def call(self, name: str, *arguments: Any) -> Any:
-        return {"draw": self.draw, "play": self.play, "score": self.score}[name](*arguments)
+        functions: dict[str, Callable[..., Any]] = {"draw": self.draw, "play": self.play, "score": self.score}
+        return functions[name](*arguments)
 
     def each(self, calls: Iterable[Sequence[Any]]) -> Iterator[Any]:
         for call in calls:
@@ -159,7 +160,10 @@ def test_what_is_unreadable_or_illegal_changes_nothing_is_said_and_counted() -> 
     task = countdown(Countdown(6))
     found = held(task, lambda request: next(said, "") or takes(evolve(request, messages=_last_heap(request))))
     told = [message.content for message in found.said[-1][0] if message.role == "user"]
-    assert told[1] == "The response has no answer between <action> and </action>. Nothing has changed, and the turn is over."
+    assert (
+        told[1]
+        == "The response has no answer between <action> and </action>. Nothing has changed, and the turn is over."
+    )
     assert told[2] == "Take 1, 2 or 3. Nothing has changed, and the turn is over."
     assert told[3].startswith("The response has 2 different answers")
     assert found.last.notes["illegal actions"] == 3.0
@@ -241,7 +245,9 @@ def test_any_text_is_a_list_of_actions_or_none(text: str) -> None:
     assert found is None or all(isinstance(each, str) for each in found)
 
 
-@pytest.mark.parametrize("text", ["", "<episode>", '<episode>["1"]', '["1"]', "<episode>[1]</episode>", '<episode>{"1": 2}</episode>'])
+@pytest.mark.parametrize(
+    "text", ["", "<episode>", '<episode>["1"]', '["1"]', "<episode>[1]</episode>", '<episode>{"1": 2}</episode>']
+)
 def test_other_texts_are_none(text: str) -> None:
     assert actions_of(text) is None
     assert actions_of(f"<episode>{'[' * 100_000}</episode>") is None

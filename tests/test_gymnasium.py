@@ -175,9 +175,7 @@ def test_text_actions_of_several_turns_are_played(words: None) -> None:
     ("fault", "reason"),
     [("hang", "did not end|process ended"), ("exit", "ended"), ("raise", "ZeroDivision"), ("nan", "finite number")],
 )
-def test_an_environment_that_misbehaves_fails_the_answer_with_what_it_did(
-    fault: str, reason: str, words: None
-) -> None:
+def test_an_environment_that_misbehaves_fails_the_answer_with_what_it_did(fault: str, reason: str, words: None) -> None:
     task = find_task(f"gymnasium:words_env:Words-v0?seconds=1&wait=3&fault={fault}")
     problems = draw_problems(task, "default", "default", "test", 1)
     (found,) = converse(STRATEGIES["episode"], ScriptedModel(says), task, TaskVerifier(task), problems, Settings())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from gce.domain.completions import Completion, SampleRequest
 from gce.domain.conversations import Conversation
 from gce.domain.problems import Problem
 from gce.domain.strategies import STRATEGIES
-from gce.domain.strategies.requests import STEP, Act, Settings, episodes_of
+from gce.domain.strategies.requests import STEP, Act, Observation, Settings, episodes_of
 from gce.domain.tasks import Task, draw_problems
 from gce.domain.traces import trace_of_record
 from gce.errors import BadInput
@@ -40,7 +41,7 @@ from gce.testing.contracts.foreign_task import check_foreign_task
 pytest.importorskip("websockets")
 
 import openenv_stub
-from openenv_server import FAULTS, SCHEMA, SECRETS, Echo, Guessing, OpenEnvServer, secret
+from openenv_server import FAULTS, SECRETS, Echo, Guessing, OpenEnvServer, secret
 
 OPTIONS = "low=-200&high=10&admit_at=6&wait=5"
 
@@ -120,6 +121,7 @@ def test_rewards_are_summed_and_an_episode_that_is_not_ended_gets_the_lowest(ser
         ('<action>{"number": "\\ud800"}</action>', "no JSON"),
         (f'<action>{{"number": {"9" * 5_000}}}</action>', "no JSON"),
         (f"<action>{'[' * 50_000}</action>", "no JSON"),
+        (f'<action>{{"number": {"[" * 940 + "]" * 940}}}</action>', "no JSON|not legal"),
         (f'<action>{{"number": "{"x" * 70_000}"}}</action>', "at most 65,536"),
         ('<action>{"number": "seven"}</action>', "number: Input should be an integer"),
         ('<action>{"number": 3, "other": 4}</action>', "not legal"),
@@ -132,7 +134,18 @@ def test_one_response_that_is_no_whole_episode_is_unreadable(server: OpenEnvServ
     task = task_of(server)
     found = judged(task, problems(task)[0], text)
     assert found.outcome == "unreadable" and found.reward == 0.0
-    assert says in found.verdicts[0].violations[0].message
+    assert re.search(says, found.verdicts[0].violations[0].message)
+
+
+def test_nesting_is_bounded_wherever_it_is_read(server: OpenEnvServer) -> None:
+    """By the model's actions and the server's observations alike: no depth ends the run."""
+    task = task_of(server)
+    environment = episodes_of(task).open(problems(task)[0])
+    environment.reset(seconds=5.0)
+    for depth in range(500, 1_000, 5):
+        nested = "[" * depth + "]" * depth
+        found = environment.step(Act(STEP, {"action": f'{{"number": {nested}}}'}))
+        assert isinstance(found, Observation) and found.illegal
 
 
 def test_a_model_plays_turn_by_turn_and_another_process_finds_the_same_verdict(server: OpenEnvServer) -> None:
@@ -235,7 +248,7 @@ def test_text_actions_are_whole_responses_and_the_task_may_say_where_an_episode_
         (problem,) = problems(task)
         assert problem.prompt[0].content == "Good+day.\n\nYour whole response is the action: What to say"
         (found,) = held(task, said=lambda request: f"I said {len(request.messages)} things.")
-        assert (found.replies, found.last.reward) == (2, pytest.approx(32 / 50))
+        assert found.replies == 2 and found.last.reward == pytest.approx(32 / 50)
     find_environment.cache_clear()
 
 
@@ -339,8 +352,6 @@ def served(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     class Exported:
         """As the package does: errors are replies, records are objects."""
 
-        schema = {"properties": {"response": {"type": "string"}}}
-
         def __init__(self) -> None:
             self.environment = module.app.environment()
 
@@ -358,7 +369,7 @@ def served(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             shown = {name: getattr(found, name) for name in ("prompt", "outcome", "reason")}
             return {"type": "observation", "data": {"observation": shown, "reward": found.reward, "done": found.done}}
 
-    with OpenEnvServer(Exported) as server:
+    with OpenEnvServer(Exported, schema={"properties": {"response": {"type": "string"}}}) as server:
         yield server.url
 
 

@@ -1,10 +1,10 @@
 """`gymnasium:ID`: an environment of Gymnasium, played turn by turn with the strategy `episode`, or by one response.
 
 Where the action space is text, a response is one action, which has to end the episode unless it is played turn by turn.
-Where it is a range of whole numbers, one response is a plan: all actions, in order, between <answer> and </answer>; in a
-turn, the one action stands between <action> and </action>. An episode is judged by playing it again from its seed. The
-reward is the return, or `low` where the actions end before the episode does: to stop early would spare the cost of each
-step. What is no plan is unreadable. ID may be MODULE:ID, as for `gymnasium.make`.
+Where it is a range of whole numbers, one response is a plan: all actions, in order, between <answer> and </answer>; in
+a turn, the one action stands between <action> and </action>. An episode is judged by playing it again from its seed.
+The reward is the return, or `low` where the actions end before the episode does: to stop early would spare the cost of
+each step. What is no plan is unreadable. ID may be MODULE:ID, as for `gymnasium.make`.
 
 A problem is the first observation of a seed: text, what the environment renders as `ansi`, or the observation as Python
 writes it; splits follow from its digest.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -33,7 +33,7 @@ from gce.adapters.environments.episodes import (
     observed,
 )
 from gce.adapters.environments.foreign import REWARDS, Given, Open, limits_of, text_digest, unreadable
-from gce.adapters.environments.openenv_sessions import Illegal, Reply, Sessions, action_schema
+from gce.adapters.environments.openenv_sessions import ROOM, Illegal, Reply, Sessions, action_schema, check_nesting
 from gce.adapters.environments.scorers import Call, ScorerFailed
 from gce.domain.tasks.extraction import NoAnswer, extraction_of
 from gce.domain.tasks.task import Task
@@ -82,7 +82,9 @@ class _Player:
             raise BadInput(f"{given.text}: expected steps to be a whole number from 1 on, got {steps!r:.40}")
         self._steps: int | None = steps
         self._actions, self._low = most_actions(given), options.get("low", 0.0)
-        self.wait = limits_of(evolve(given, options={name: options[name] for name in ("wait",) if name in options})).wait
+        self.wait = limits_of(
+            evolve(given, options={name: options[name] for name in ("wait",) if name in options})
+        ).wait
         where, secure = f"{parts.netloc}{parts.path.rstrip('/')}", "s" * (parts.scheme in ("https", "wss"))
         try:
             schema = action_schema(f"http{secure}://{where}/schema", wait=self.wait)
@@ -97,7 +99,9 @@ class _Player:
     def call(self, *call: Any) -> Any:
         """See `Scoring`: `draw`, `play` or `score`."""
         name, *arguments = call
-        return {"draw": self._draw, "play": self._play, "score": self._score}[name](*arguments)
+        functions: Mapping[str, Callable[..., Any]]
+        functions = {"draw": self._draw, "play": self._play, "score": self._score}
+        return functions[name](*arguments)
 
     def each(self, calls: Iterable[Call]) -> Iterator[Any]:
         """See `Scoring`."""
@@ -148,6 +152,7 @@ class _Player:
         try:
             action = json.loads(text) if self._field is None else {self._field: text}
             json.dumps(action, allow_nan=False, ensure_ascii=False).encode()
+            check_nesting(action, room=2 * ROOM)  # A server may repeat it in what it says.
         except (ValueError, RecursionError):
             raise Illegal("The action is no JSON." if self._field is None else "The action is no text.") from None
         if not isinstance(action, dict):

@@ -13,7 +13,7 @@ import math
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ from gce.adapters.environments.foreign import number
 from gce.adapters.environments.scorers import ScorerFailed
 from gce.errors import one_line
 
-__all__ = ["Illegal", "Reply", "Sessions", "action_schema"]
+__all__ = ["ROOM", "Illegal", "Reply", "Sessions", "action_schema", "check_nesting"]
 
 MOST_MESSAGE = 2**20
 """Maximum bytes of a message of the server."""
@@ -34,6 +34,10 @@ MOST_SESSIONS = 32
 played again when it goes on."""
 MOST_KNOWN = 100_000
 """Replies whose digests are remembered."""
+MOST_ERRORS = 20
+"""Errors in an action that are looked at."""
+ROOM = 50
+"""Levels of nesting between what is taken and what Python can write."""
 PAUSE = 0.1
 """Seconds before a server that takes no session is asked again: it may still be closing one."""
 
@@ -41,7 +45,7 @@ _Socket: TypeAlias = Any
 Action = Mapping[str, Any]
 
 
-class Illegal(Exception):  # noqa: N818
+class Illegal(Exception):
     """The server does not take an action, which has changed nothing."""
 
 
@@ -177,6 +181,7 @@ class Sessions:
             with suppress(ConnectionClosed):  # A server that is full says so and closes, before it is asked.
                 socket.send(json.dumps(message))
             said = json.loads(socket.recv(timeout=max(0.0, deadline - time.monotonic())))
+            check_nesting(said)
         except TimeoutError as error:
             raise ScorerFailed("time", f"the server did not reply within {self._wait} s") from error
         except (WebSocketException, OSError, EOFError) as error:
@@ -185,9 +190,10 @@ class Sessions:
             raise ScorerFailed("nonsense", "the server's message is no JSON") from error
         kind, data = (said.get("type"), said.get("data")) if isinstance(said, dict) else (None, None)
         if kind == "error" and isinstance(data, dict):
-            code, errors = data.get("code"), data.get("errors")
-            if code == "VALIDATION_ERROR" and message["type"] == "step" and _is_about(message["data"], errors):
-                raise Illegal(_why(errors))
+            errors, code = data.get("errors"), data.get("code")
+            some = errors[:MOST_ERRORS] if isinstance(errors, list) else []
+            if code == "VALIDATION_ERROR" and message["type"] == "step" and _are_about(message["data"], some):
+                raise Illegal(_why(some))
             kind = "full" if code == "CAPACITY_REACHED" else "raised"
             raise ScorerFailed(kind, one_line(f"the server says {code}: {data.get('message')}"))
         return _reply(data if kind == "observation" else None)
@@ -206,20 +212,26 @@ def _reply(data: Any) -> Reply:
     return Reply(shown, reward, done)
 
 
-def _is_about(action: Action, errors: Any) -> bool:
+def check_nesting(value: Any, *, room: int = ROOM) -> None:
+    """RecursionError where a value is nested so deeply that it may not be written as JSON later."""
+    for _ in range(room):
+        value = [value]
+    json.dumps(value)
+
+
+def _are_about(action: Action, errors: Sequence[Any]) -> bool:
     """Whether all errors name a part of the action as their input, rather than what the environment made of it."""
     parts, waiting = list[Any](), list[Any]([action])
     while waiting:
         parts.append(value := waiting.pop())
         waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    listed = isinstance(errors, list) and bool(errors)
-    return listed and all(isinstance(each, dict) and "input" in each and each["input"] in parts for each in errors)
+    return bool(errors) and all(isinstance(each, dict) and each.get("input", parts) in parts for each in errors)
 
 
 def _why(errors: Sequence[Mapping[str, Any]]) -> str:
-    where: Callable[[Any], str] = lambda loc: ".".join(map(str, loc)) if isinstance(loc, list) else ""
-    said = "; ".join(f"{where(each.get('loc'))}: {each.get('msg')}" for each in errors)
-    return f"The action is not legal: {one_line(said)}."
+    places = [each["loc"] if isinstance(each.get("loc"), list) else [] for each in errors]
+    said = [f"{'.'.join(map(str, place))}: {each.get('msg')}" for place, each in zip(places, errors, strict=True)]
+    return f"The action is not legal: {one_line('; '.join(said))}."
 
 
 def _close(socket: _Socket) -> None:

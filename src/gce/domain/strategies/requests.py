@@ -161,8 +161,8 @@ class Strategy:
     """One line of `gce evaluate --help`."""
     needs: frozenset[str] = field(default=frozenset({"sample"}))
     """Requirements: capabilities of the model under test (`sample`, `score`) and of other roles (`opponent.sample`,
-    `judge.score`), an `environment`, `examples` in the settings, `calls` of the task, `beliefs` as its answers, `episodes`
-    as its problems."""
+    `judge.score`), an `environment`, `examples` in the settings, `calls` of the task, `beliefs` as its answers,
+    `episodes` as its problems."""
     attempts: int = 1
     """Maximum number of attempts at solving the problem; above 1, tables show how much further attempts recover."""
     options: Callable[[str], Strategy] | None = None
