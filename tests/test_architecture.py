@@ -36,7 +36,7 @@ PURE_STANDARD_LIBRARY = {
 ADAPTERS_ONLY = {
     "gguf", "gymnasium", "httpx2", "huggingface_hub", "inspect_ai", "lm_eval", "mlflow", "mlx", "mlx_lm", "ortools",
     "peft", "pyarrow", "reasoning_gym", "safetensors", "scipy_openblas32", "sqlite3", "tensorboard", "tokenizers",
-    "torch", "trackio", "transformers", "verifiers", "wandb",
+    "torch", "trackio", "transformers", "verifiers", "wandb", "websockets",
 }
 # fmt: on
 HEAVY = ADAPTERS_ONLY | {"cattrs", "hypothesis", "matplotlib", "rich"}

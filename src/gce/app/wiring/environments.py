@@ -7,7 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gce.adapters.environments import gymnasium, harbor, inspect_ai, lm_eval, reasoning_gym, trl, verifiers
+from gce.adapters.environments import gymnasium, harbor, inspect_ai, lm_eval, openenv, reasoning_gym, trl, verifiers
 from gce.adapters.environments.foreign import Given, Opened, option
 from gce.adapters.environments.scorers import Limits, Scorers
 from gce.adapters.sandboxes.container import Container
@@ -25,6 +25,7 @@ FRAMEWORKS: Mapping[str, Opened] = {
     "harbor": lambda given, _open: harbor.open_task(given, _start_isolated, partial(put, error=True)),
     "inspect": inspect_ai.open_task,
     "lm-eval": lm_eval.open_task,
+    "openenv": openenv.open_task,
     "reasoning-gym": reasoning_gym.open_task,
     "trl": trl.open_task,
     "verifiers": verifiers.open_task,

@@ -75,6 +75,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "gymnasium": ("gymnasium",),
     "inspect": ("inspect-ai",),
     "lm-eval": ("lm-eval",),
+    "openenv": ("websockets",),
     "reasoning-gym": ("reasoning-gym",),
     "verifiers": ("verifiers",),
 }
