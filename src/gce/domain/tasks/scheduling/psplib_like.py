@@ -70,7 +70,9 @@ def draw_project(tier: ProjectTier, rng: random.Random) -> Instance:
     Raises:
         NoProblem: no draw was of this kind.
     """
-    return draw_until_it_fits(lambda: _draw(tier.jobs, rng), f"psplib-like instance of {tier.jobs} jobs")
+    parameters = rng.choice(COMPLEXITIES), rng.choice(FACTORS), rng.choice(STRENGTHS)
+    what = f"psplib-like instance of {tier.jobs} jobs"
+    return draw_until_it_fits(lambda: _draw(tier.jobs, *parameters, rng), what)
 
 
 def with_project_deadline(instance: Instance) -> Instance:
@@ -79,8 +81,7 @@ def with_project_deadline(instance: Instance) -> Instance:
     return evolve(instance, horizon=found + floor(found * SLACK))
 
 
-def _draw(count: int, rng: random.Random) -> Instance | None:
-    complexity, factor, strength = rng.choice(COMPLEXITIES), rng.choice(FACTORS), rng.choice(STRENGTHS)
+def _draw(count: int, complexity: float, factor: float, strength: float, rng: random.Random) -> Instance | None:
     network = draw_network(count, complexity, rng)
     if network is None:
         return None
@@ -111,6 +112,8 @@ class Network:
         self._after = [1 << j for j in range(count)]
         """As bits: each job, and all that follow it."""
         self._before = [1 << j for j in range(count)]
+        self._direct = [0] * count
+        """As bits: the direct successors of each job and of all before it."""
 
     @property
     def complexity(self) -> float:
@@ -128,13 +131,8 @@ class Network:
             return False
         if len(self._successors[before]) == NEIGHBOURS or len(self._predecessors[after]) == NEIGHBOURS:
             return False
-        if self._after[before] >> after & 1:
-            return False
-        # An arc from a job before to a job after would be redundant.
-        return not any(
-            self._before[before] >> i & 1 and any(self._after[after] >> k & 1 for k in self._successors[i])
-            for i in range(before + 1)
-        )
+        # Redundant: there is a path already, or an arc from `before` or a job before it to `after` or a job after it.
+        return not (self._after[before] >> after & 1 or self._direct[before] & self._after[after])
 
     def add(self, before: int, after: int) -> None:
         """Add an arc that fits."""
@@ -145,8 +143,11 @@ class Network:
         for j in range(self.count):
             if up >> j & 1:
                 self._after[j] |= down
+            if self._after[before] >> j & 1:
+                self._direct[j] |= 1 << after
             if down >> j & 1:
                 self._before[j] |= up
+                self._direct[j] |= self._direct[before]
 
 
 def draw_network(count: int, complexity: float, rng: random.Random) -> Network | None:
@@ -161,7 +162,7 @@ def draw_network(count: int, complexity: float, rng: random.Random) -> Network |
         if not fitting:
             return None
         network.add(rng.choice(fitting), after)
-    for before in network.without_successor():
+    for before in reversed(network.without_successor()):
         if before < count - ENDS:
             fitting = [after for after in range(before + 1, count) if network.fits(before, after)]
             if not fitting:
@@ -170,12 +171,13 @@ def draw_network(count: int, complexity: float, rng: random.Random) -> Network |
     # A pair that does not fit fits no later either, so one pass is enough.
     pairs = [(before, after) for after in range(count) for before in range(after)]
     rng.shuffle(pairs)
-    for before, after in pairs:
-        if network.complexity >= complexity:
-            return network
-        if network.fits(before, after):
-            network.add(before, after)
-    return None
+    added = (pair for pair in pairs if network.fits(*pair))
+    while network.complexity < complexity:
+        pair = next(added, None)
+        if pair is None:
+            return None
+        network.add(*pair)
+    return network
 
 
 def _draw_demands(count: int, factor: float, rng: random.Random) -> list[tuple[int, ...]]:
