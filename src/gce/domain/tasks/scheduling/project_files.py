@@ -4,8 +4,8 @@ Single mode and renewable resources only; everything else is refused. In both fo
 the last a supersink, which take no time and no resources: they are left out of the instance, with their arcs. The other
 jobs are named J2, J3 ... by their numbers in the file, the resources R1, R2 ...
 
-- `.sm` (PSPLIB, Kolisch and Sprecher, 1996): sections with headings. The header's `horizon` is the project deadline; one
-  of at least the sum of durations, as in PSPLIB's own files, is a bound on time and no deadline, and is read as none.
+- `.sm` (PSPLIB, Kolisch and Sprecher, 1996): sections with headings. The header's `horizon` is the project deadline;
+  one of at least the sum of durations, as in PSPLIB's own files, is a bound on time and is read as no deadline.
 - `.rcp` (Patterson, 1984; RCPLIB): whole numbers, however broken into lines: jobs and resources; capacities; for each
   job duration, demands, number of successors, and successors. It has no project deadline.
 
@@ -14,7 +14,7 @@ Neither has labels, names of resources or deadlines of jobs. Pure: text in, text
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from attrs import evolve, frozen
@@ -63,10 +63,7 @@ def as_read(instance: Instance, *, horizon: bool = True) -> Instance:
     """Return the instance as its file is read: named by numbers, and without a deadline that is not read as one."""
     names = {label: f"J{number}" for number, label in enumerate(instance.labels, 2)}
     jobs = [evolve(job, label=names[job.label]) for job in instance.jobs]
-    edges = sorted(
-        ((names[before], names[after]) for before, after in instance.precedence),
-        key=lambda edge: (int(edge[0][1:]), int(edge[1][1:])),
-    )
+    edges = _in_order((names[before], names[after]) for before, after in instance.precedence)
     resources = [Resource(f"R{number}", each.capacity) for number, each in enumerate(instance.resources, 1)]
     binds = horizon and instance.horizon is not None and instance.horizon < _total(instance)
     return Instance(jobs, edges, resources, instance.horizon if binds else None)
@@ -225,6 +222,11 @@ def _total(instance: Instance) -> int:
     return sum(job.duration for job in instance.jobs)
 
 
+def _in_order(edges: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the edges between J2, J3 ... by these numbers."""
+    return sorted(edges, key=lambda edge: (int(edge[0][1:]), int(edge[1][1:])))
+
+
 def _lines(text: str) -> Sequence[str]:
     return text.replace("\r\n", "\n").split("\n")
 
@@ -306,14 +308,14 @@ def _instance(jobs: Sequence[_Row], successors: Sequence[_Row], capacities: Sequ
     for at, what in ((0, "supersource"), (count - 1, "supersink")):
         if any(jobs[at].numbers):
             _refuse(jobs[at].line, f"expected job {at + 1} to be the {what}, without duration and demands")
-    edges = []
+    edges: list[tuple[str, str]] = []
     for number, row in enumerate(successors, 1):
         if len(set(row.numbers)) < len(row.numbers):
             _refuse(row.line, f"a successor of job {number} is named twice")
         for after in row.numbers:
             if not 1 < after <= count:
                 _refuse(row.line, f"expected successors from 2 to {count} of job {number}, got {after}")
-            if 1 < number and after < count:
+            if number > 1 and after < count:
                 edges.append((f"J{number}", f"J{after}"))
         if number == count and row.numbers:
             _refuse(row.line, f"expected no successors of the supersink, got {row.numbers[0]}")
@@ -324,7 +326,7 @@ def _instance(jobs: Sequence[_Row], successors: Sequence[_Row], capacities: Sequ
     try:
         return Instance(
             (Job(f"J{number}", row.numbers[0], row.numbers[1:]) for number, row in enumerate(jobs[1:-1], 2)),
-            sorted(edges, key=lambda edge: (int(edge[0][1:]), int(edge[1][1:]))),
+            _in_order(edges),
             (Resource(f"R{kind}", capacity) for kind, capacity in enumerate(capacities, 1)),
         )
     except ValueError as error:
