@@ -20,10 +20,21 @@ from gce.adapters.sandboxes.frames import NONCE
 from gce.adapters.sandboxes.inside import MOST_BYTES, READY
 from gce.domain.executions import Execution, OutcomeStatus
 
-__all__ = ["Program", "Role", "SandboxProcess", "Shown", "Silent", "Start", "python_command", "source_of"]
+__all__ = [
+    "Program",
+    "Role",
+    "SandboxProcess",
+    "Shown",
+    "Silent",
+    "Start",
+    "environment_of",
+    "python_command",
+    "source_of",
+]
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
 """The whole environment inside. The fixed hash seed makes the order of sets reproducible."""
+HASH_SEED = "PYTHONHASHSEED"
 
 
 Role = Literal["candidate", "tests", "timed"]
@@ -50,6 +61,15 @@ class Silent(Exception):
         super().__init__(status)
         self.status: OutcomeStatus = status
         self.text = text
+
+
+def environment_of(program: Program) -> Mapping[str, str]:
+    """The environment inside: scorers of other frameworks get this process's hash seed where it is set to a number.
+
+    So another process with another hash seed shows whether a verdict or a problem depends on it.
+    """
+    seed = os.environ.get(HASH_SEED, "")
+    return ENVIRONMENT | ({HASH_SEED: seed} if program == "scorers_inside" and seed.isdecimal() else {})
 
 
 @cache

@@ -7,6 +7,7 @@ model.
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -20,6 +21,7 @@ from gce.app.evaluation.scoring import MIN_COVERAGE, check_answers, check_covera
 from gce.app.evaluation.shown_problem import plain_problem
 from gce.app.options import FITTED, NAME, PROBLEMS_PRINTED, RESPONSES
 from gce.app.shown import Part, html_of, lines_of
+from gce.app.terminal import put_json
 from gce.app.training.records import versions
 from gce.app.wiring.again import in_another_process, source_digests
 from gce.app.wiring.evaluators import find_evaluator
@@ -37,6 +39,7 @@ from gce.domain.serialization import to_plain
 from gce.domain.tasks import Listed, ProblemSource, Task
 from gce.errors import BadInput, one_line
 from gce.ports.evaluator import Evaluator
+from gce.testing.verifiers.check import TaskReport
 from gce.testing.verifiers.responses import CONSTANTS, HOSTILE
 
 __all__ = ["Certificate", "Line", "certify"]
@@ -117,6 +120,7 @@ def certify(
     responses: int = 2_000,
     audited: int = 500,
     runner: str = AUTO,
+    report: TaskReport | None = None,
     say: Say = lambda _said: None,
 ) -> Certificate:
     """Check a task's splits, verifier, baselines and problems.
@@ -128,6 +132,7 @@ def certify(
         responses: generated responses with which the verifier is attacked.
         audited: test problems, and training problems, of each tier for prompt-blind baselines.
         runner: where programs are run that answers consist of.
+        report: what `gce check` found of this task and preset, where it was asked already; None asks it.
         say: told of each check before it begins.
 
     Raises:
@@ -140,7 +145,7 @@ def certify(
     chosen = find_preset(found, preset or "")
     say("drawing problems")
     evaluator, drawn = find_evaluator(found, runner), _drawn(found, chosen, n)
-    work = _Work(task, found, chosen, responses, audited, runner, evaluator, drawn, say)
+    work = _Work(task, found, chosen, responses, audited, runner, evaluator, drawn, report, say)
     lines = tuple(line for check in CHECKS for line in check(work))
     digests = source_digests(task)
     if listed := problems_digest(task, found):
@@ -162,6 +167,7 @@ class _Work:
     runner: str
     evaluator: Evaluator
     drawn: Mapping[Split, tuple[Problem, ...]]
+    report: TaskReport | None
     say: Say
 
     @property
@@ -243,7 +249,7 @@ def _oracle(work: _Work) -> Iterator[Line]:
 def _attacked(work: _Work) -> Iterator[Line]:
     """What `gce check` finds."""
     work.say("attacking the verifier")
-    report = check(
+    report = work.report or check(
         work.task, preset=work.preset, responses=work.responses, runner=work.runner, problems=JUDGED, progress=False
     )
     check_coverage("verdicts", sum(report.failed.values()), report.verdicts, MIN_COVERAGE, report.failed)
@@ -351,15 +357,10 @@ def _replayed(work: _Work) -> Iterator[Line]:
         if json.loads(json.dumps(plain_problem(again))) != expected[problem.key]:
             different.add(problem.key)
     for seed in HASH_SEEDS:
-        for split, problems in work.drawn.items():
-            tiers = ",".join(dict.fromkeys(problem.tier for problem in problems))
-            if not tiers:
-                continue
-            asked = ("--tiers", tiers, "--n", str(1 + max(problem.id.index for problem in problems)))
-            words = ("generate", "--json", "--task", work.name, "--preset", work.preset, "--split", split, *asked)
-            lines = _gce(words, seed).splitlines()
-            found = {each["key"]: each for each in map(json.loads, lines)}
-            different |= {problem.key for problem in problems if found.get(problem.key) != expected[problem.key]}
+        asked = json.dumps([*expected]).encode("ascii")
+        output = in_another_process((__name__, work.name), hash_seed=seed, seconds=SECONDS, given=asked)
+        found = json.loads(output.strip().rpartition(b"\n")[2])
+        different |= {key for key, again in zip(expected, found, strict=True) if again != expected[key]}
     yield Line(
         "problems replayed from their keys",
         len(expected),
@@ -386,3 +387,13 @@ def _prompt(problem: Problem) -> str:
 def _named(examples: Sequence[str]) -> str:
     more = f" and {len(examples) - NAMED:,} more" if len(examples) > NAMED else ""
     return f" ({', '.join(examples[:NAMED])}{more})" if examples else ""
+
+
+def _main() -> None:
+    """Read keys from standard input, draw their problems again, and print them."""
+    source = ProblemSource(find_task(sys.argv[1]))
+    put_json([plain_problem(source.redraw(key)) for key in json.load(sys.stdin)])
+
+
+if __name__ == "__main__":
+    _main()
