@@ -209,6 +209,8 @@ class Bench:
     verdicts_given: int = 0
     failed: Counter[str] = field(factory=Counter)
     """Reasons of `failed` verdicts, such as sandbox failures; these are excluded from all rates."""
+    failed_on: dict[str, tuple[str, str]] = field(factory=dict)
+    """By reason, the key of the problem and the response of the first one."""
     hangs: int = 0
     second: SecondOpinion = field(factory=SecondOpinion)
 
@@ -401,7 +403,9 @@ class Bench:
         self.verdicts_given += 1
         failed = [verdict for verdict in found if verdict.status == "failed"]
         if failed:
-            self.failed["; ".join(each.message for each in failed[0].violations) or "no reason was given"] += 1
+            reason = "; ".join(each.message for each in failed[0].violations) or "no reason was given"
+            self.failed[reason] += 1
+            self.failed_on.setdefault(reason, (problem.key, text))
         return found
 
     def judges(self, problem: Problem, text: str) -> bool | None:
