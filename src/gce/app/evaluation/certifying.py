@@ -37,6 +37,7 @@ from gce.domain.outcomes import rate
 from gce.domain.problems import Problem, Split
 from gce.domain.serialization import to_plain
 from gce.domain.tasks import Listed, ProblemSource, Task
+from gce.domain.text import counted
 from gce.errors import GceError, one_line
 from gce.ports.evaluator import Evaluator
 from gce.testing.verifiers.check import TaskReport
@@ -285,9 +286,27 @@ def _elsewhere(work: _Work) -> Iterator[Line]:
     answers = [] if varies else list(_answers(work))
     given = {"keys": [each.key for each in work.every], "answers": [(problem.key, text) for problem, text in answers]}
     runs = [_in_process(work, seed, given) for seed in work.hash_seeds]
-    seeds = f"{len(runs)} other processes with PYTHONHASHSEED {', '.join(map(str, work.hash_seeds))}"
+    others = counted(len(runs), "other process", "es")
+    seeds = f"{others} with PYTHONHASHSEED {', '.join(map(str, work.hash_seeds))}"
     yield _replayed(work, [each["problems"] for each in runs], seeds)
-    yield _deterministic(answers, [each["judged"] for each in runs], seeds)
+    here = json.loads(json.dumps(_judged(work.task, work.evaluator, answers)))
+    yield _deterministic(answers, [here, *(each["judged"] for each in runs)], f"this one and {seeds}")
+
+
+def _judged(task: Task, evaluator: Evaluator, answers: Sequence[tuple[Problem, str]]) -> list[dict[str, Any]]:
+    """What is said of each answer, without measures."""
+    completions = (
+        (problem, Completion(str(place), text, "stop", policy="certify"))
+        for place, (problem, text) in enumerate(answers)
+    )
+    return [
+        {
+            "outcome": each.outcome,
+            "right": each.right,
+            "verdicts": to_plain([evolve(verdict, measures={}) for verdict in each.verdicts]),
+        }
+        for each in judge_each(task, evaluator, completions)
+    ]
 
 
 def _in_process(work: _Work, hash_seed: int, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -403,18 +422,7 @@ def _main() -> None:
     given, task = json.load(sys.stdin), find_task(sys.argv[1])
     source, evaluator = ProblemSource(task), find_evaluator(task, sys.argv[2])
     problems = {key: source.redraw(key) for key in given["keys"]}
-    asked = (
-        (problems[key], Completion(str(place), text, "stop", policy="certify"))
-        for place, (key, text) in enumerate(given["answers"])
-    )
-    judged = [
-        {
-            "outcome": each.outcome,
-            "right": each.right,
-            "verdicts": to_plain([evolve(verdict, measures={}) for verdict in each.verdicts]),
-        }
-        for each in judge_each(task, evaluator, asked)
-    ]
+    judged = _judged(task, evaluator, [(problems[key], text) for key, text in given["answers"]])
     put_json({"problems": [plain_problem(each) for each in problems.values()], "judged": judged})
 
 

@@ -38,7 +38,16 @@ from gce.testing.verifiers.bench import Accepts, Finding
 from gce.testing.verifiers.check import TaskReport
 from gce.testing.verifiers.severity import Severity, defect_of
 
-__all__ = ["CANARIES", "AuditFinding", "EnvironmentAudit", "Level", "Request", "audit_environment", "evidence"]
+__all__ = [
+    "CANARIES",
+    "AuditFinding",
+    "EnvironmentAudit",
+    "Level",
+    "Request",
+    "audit_environment",
+    "evidence",
+    "judges_of",
+]
 
 PROBLEMS = 3
 """Problems of each tier that are attacked; eight times as many for fixed answers."""
@@ -46,8 +55,8 @@ RESPONSES = 300
 """Generated responses."""
 DRAWN = 12
 """Problems of each split that are certified."""
-HASH_SEEDS = (1, 2)
-"""Of the other processes."""
+HASH_SEEDS = (1,)
+"""Of the other process."""
 MARGIN = 0.5
 """Least gap between the highest reward and that of an empty response."""
 LEAST_GAP = 0.25
@@ -155,7 +164,7 @@ def audit_environment(request: Request, say: Callable[[str], None] = note) -> En
 
     say("opening")
     task = find_task(named)
-    accepts = _judge(request)
+    accepts = judges_of(request.judges).get(request.name)
     report = check(
         task,
         problems=PROBLEMS,
@@ -188,14 +197,12 @@ def audit_environment(request: Request, say: Callable[[str], None] = note) -> En
     )
 
 
-def _judge(request: Request) -> Accepts | None:
-    if not request.judges:
-        return None
-    found = attribute(request.judges, "judges")
+def judges_of(name: str) -> Mapping[str, Accepts]:
+    """The second judges at module:ATTR by the name of their environment; none for no name; BadInput if it is no mapping."""
+    found = attribute(name, "judges") if name else {}
     if not isinstance(found, Mapping):
-        raise BadInput(f"{request.judges} is {type(found).__name__}, expected a mapping from names to functions")
-    judge: Accepts | None = found.get(request.name)
-    return judge
+        raise BadInput(f"{name} is {type(found).__name__}, expected a mapping from names to functions")
+    return found
 
 
 def evidence(finding: Finding, opinion: bool | None) -> str:

@@ -128,10 +128,14 @@ def names_in(framework: str) -> list[str]:
 def reproducer(framework: str, name: str) -> Callable[[Mapping[str, Any], str], Reproduced | None]:
     """What writes a row and an answer as a script, and runs it in a worker; None where it does not end."""
     audited = AUDITED[framework]
-    script_of = audited.reproductions(name, _opened)
-    scripts = _opened("gce.adapters.environments.reproductions", {"module": audited.module})
+
+    @cache
+    def opened() -> tuple[Callable[[Mapping[str, Any], str], str], Scorers]:
+        scripts = _opened("gce.adapters.environments.reproductions", {"module": audited.module})
+        return audited.reproductions(name, _opened), scripts
 
     def reproduced(row: Mapping[str, Any], answer: str) -> Reproduced | None:
+        script_of, scripts = opened()
         script = script_of(row, answer)
         try:
             found = scripts.call("run", script)
