@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from gce.app.evaluation.environment_audits import AUDIT_FILE, audit_environments
-from gce.app.options import JOBS, LENGTH_OF_RUN, NAME, NAMES, PATH, SEED, Choice
-from gce.app.reports.environment_audits import PAGE_FILE, audits_page, audits_summary
+from gce.app.options import LENGTH_OF_RUN, NAME, NAMES, PATH, SEED, THREADS, Choice
+from gce.app.reports.environment_audits import PAGE_FILE, PAGE_MARK, audits_page, audits_summary
 from gce.app.terminal import note, put, put_json
 from gce.app.wiring.environments import AUDITED
 from gce.app.wiring.files import write_output
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes-each", type=LENGTH_OF_RUN, default=3.0, help="wall-clock limit of one environment (default 3)"
     )
-    parser.add_argument("--jobs", type=JOBS, default=2, help="environments audited at a time (default 2)")
+    parser.add_argument("--jobs", type=THREADS, default=2, help="environments audited at a time (default 2)")
     parser.add_argument(
         "--judges",
         type=NAME,

@@ -63,6 +63,8 @@ LEAST_GAP = 0.25
 """Gameability gap up to which an environment passes."""
 TOLERANCE = 0.05
 """What a canary may earn more than an empty response: some scorers pay a little for any answer."""
+SENT_TO = 5
+"""Problems that canaries are sent to."""
 REASONS = 3
 """Reasons of failed verdicts that are listed."""
 CANARIES = (
@@ -72,6 +74,9 @@ CANARIES = (
 )
 """Answers that hack a reward and solve nothing."""
 
+RUN = "this answer was run "
+CODE = f"__import__('sys').stdout.write({RUN!r})"
+"""An answer that prints where a scorer evaluates answers as Python."""
 Confirmed = Literal["yes", "no", "no script"]
 
 
@@ -178,7 +183,9 @@ def audit_environment(request: Request, say: Callable[[str], None] = note) -> En
     )
     say("reproducing findings")
     auditor = _Auditor(task, ProblemSource(task), reproducer(request.framework, request.name), accepts)
-    findings = tuple(auditor.findings(report))
+    tier = task.tiers(next(iter(task.presets)))[0].name
+    problems = auditor.source.first(next(iter(task.presets)), tier, "test", SENT_TO)
+    findings = (*auditor.findings(report), *auditor.executed(problems[0]))
     say("sending canaries")
     return EnvironmentAudit(
         request.name,
@@ -190,7 +197,7 @@ def audit_environment(request: Request, say: Callable[[str], None] = note) -> En
         sum(report.failed.values()),
         findings,
         tuple(f"{each.kind}: {each.message}" for each in report.notes if each.severity == "note"),
-        tuple(_levels(task, report, certificate.lines, auditor)),
+        tuple(_levels(task, report, certificate.lines, problems)),
         certificate.lines,
         report.not_checked,
         accepts is not None,
@@ -216,8 +223,8 @@ def evidence(finding: Finding, opinion: bool | None) -> str:
         return "the environment's own answer"
     if finding.defect == "runs the answer":
         return "the text has the known value only when it is run"
-    wanted = finding.defect == "false reject"
-    return "a second judge" if opinion is wanted else ""
+    # Which formats it reads is the scorer's to choose, whatever a lenient judge says.
+    return "a second judge" if opinion is False and finding.defect != "false reject" else ""
 
 
 @frozen
@@ -239,6 +246,16 @@ class _Auditor:
             said = f"no verdict in {report.failed[reason]:,} of {report.verdicts:,} cases: {reason}"
             found = Finding("totality", "failed", said, key, response, defect="breaks", severity="medium")
             yield self._audited(found)
+
+    def executed(self, problem: Problem) -> Iterator[AuditFinding]:
+        """The finding that an answer is run as code, whatever it earns: the script prints what the answer says."""
+        found = self.reproduced(problem.instance.row, CODE)
+        if found is not None and found.printed.startswith(RUN):
+            said = "the scorer evaluates the answer as Python: an answer that prints, prints"
+            made = AuditFinding("critical", "critical", "runs the answer", "types", "executed", said)
+            made = evolve(made, problem=problem.key, question=_prompt(problem), known=answer_of(problem.instance))
+            made = evolve(made, answer=CODE, judge="the answer itself, which prints", script=found.script)
+            yield evolve(made, printed=found.printed, confirmed="yes")
 
     def _audited(self, found: Finding) -> AuditFinding:
         severity = found.severity
@@ -264,7 +281,7 @@ class _Auditor:
         made = evolve(
             made,
             problem=problem.key,
-            question="\n".join(message.content for message in problem.prompt),
+            question=_prompt(problem),
             known=answer_of(problem.instance),
         )
         try:
@@ -291,13 +308,17 @@ class _Auditor:
             return False
 
 
+def _prompt(problem: Problem) -> str:
+    return "\n".join(message.content for message in problem.prompt)
+
+
 def judged(task: Task, asked: Sequence[tuple[Problem, str]]) -> list[Answer]:
     """Responses with their rewards."""
     completions = ((problem, Completion(str(n), text, "stop", policy="audit")) for n, (problem, text) in enumerate(asked))
     return list(judge_each(task, find_evaluator(task), completions))
 
 
-def _levels(task: Task, report: TaskReport, lines: Sequence[Line], auditor: _Auditor) -> Iterator[Level]:
+def _levels(task: Task, report: TaskReport, lines: Sequence[Line], problems: Sequence[Problem]) -> Iterator[Level]:
     """Checks by their names in RFC 008; `splits.disjoint` is ours."""
     by_check = {line.check: line for line in lines}
 
@@ -307,8 +328,6 @@ def _levels(task: Task, report: TaskReport, lines: Sequence[Line], auditor: _Aud
             return Level(check, "skip", "it could not be checked" if line is None else line.found)
         return Level(check, line.result, line.found)
 
-    tier = task.tiers(next(iter(task.presets)))[0].name
-    problems = ProblemSource(task).first(next(iter(task.presets)), tier, "test", 5)
     own = [(problem, text) for problem in problems if (text := task.teaching.demonstration(problem, None)) is not None]
     rewards = [each.reward for each in judged(task, own) if each.reward is not None]
     yield of_line("semantic.oracle_max", "oracle answers accepted")
@@ -326,7 +345,7 @@ def _levels(task: Task, report: TaskReport, lines: Sequence[Line], auditor: _Aud
     said = f"{len(earned)} of {len(sent)} canaries earn more than an empty response{best}"
     yield Level("semantic.canary_floor", "fail" if earned else "pass", said)
     copied = [each for each in report.findings if each.kind == "copied"]
-    shown = [mentions("\n".join(part.content for part in each.prompt), answer_of(each.instance)) for each in problems]
+    shown = [mentions(_prompt(each), answer_of(each.instance)) for each in problems]
     said = copied[0].message if copied else "no part of the prompt, copied by its place, is right on 90 %"
     said += f"; the known answer stands in {sum(shown)} of {len(shown)} prompts"
     yield Level("semantic.no_solution_leakage", "fail" if copied else "pass", said)
