@@ -201,9 +201,7 @@ def test_failures_of_the_infrastructure_change_no_rate(place: Path) -> None:
     assert all(one.outcome == other.outcome for one, other in zip(expected, found, strict=True) if not other.failed)
 
 
-@pytest.mark.parametrize(
-    "scorer", ["unreliable", pytest.param("failing_infrastructure", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("scorer", ["unreliable", pytest.param("failing_infrastructure", marks=pytest.mark.slow)])
 def test_answers_that_could_not_be_scored_lower_the_coverage_and_teach_nothing(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: str
 ) -> None:

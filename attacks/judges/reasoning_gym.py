@@ -28,8 +28,11 @@ LONGEST = 20_000
 
 
 def said(response: str) -> str:
-    """What stands in the last tag."""
-    return response.rpartition("<answer>")[2].partition("</answer>")[0].strip()[:LONGEST]
+    """What stands in the one tag; a sign that is no answer where there is none, or several."""
+    found = re.fullmatch(
+        r"(?s)(?:(?!</?answer>).)*<answer>((?:(?!</?answer>).)*)</answer>(?:(?!</?answer>).)*", response
+    )
+    return found[1].strip()[:LONGEST] if found else "\0"
 
 
 def only_known(row: Row, response: str) -> bool:
@@ -52,12 +55,17 @@ def number(text: str) -> Fraction | None:
         return Fraction(int(text, 16))
     if re.fullmatch(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?", text):
         text = text.replace(",", "")
-    return Fraction(text) if re.fullmatch(r"[+-]?[0-9]{1,60}(\.[0-9]{1,60})?(e[+-]?[0-9]{1,2})?", text.lower()) else None
+    return (
+        Fraction(text) if re.fullmatch(r"[+-]?[0-9]{1,60}(\.[0-9]{1,60})?(e[+-]?[0-9]{1,2})?", text.lower()) else None
+    )
 
 
 def parts(text: str) -> list[str]:
     """Numbers, words and signs in their order; brackets, commas, quotation marks and space do not count."""
-    return [number_or(part) for part in re.findall(r"-?[0-9]+(?:\.[0-9]+)?|[^\W\d_]+|[^\w\s,;:()\[\]{}\"'.]", text.casefold())]
+    return [
+        number_or(part)
+        for part in re.findall(r"-?[0-9]+(?:\.[0-9]+)?|[^\W\d_]+|[^\w\s,;:()\[\]{}\"'.]", text.casefold())
+    ]
 
 
 def number_or(part: str) -> str:
@@ -126,7 +134,9 @@ def puzzle24(row: Row, response: str) -> bool:
 def coin_flip(row: Row, response: str) -> bool:
     """The probability of a number of heads or tails, to a relative error of a thousandth."""
     prompt = str(row["prompt"])
-    found = re.search(r"(at least|at most|exactly|fewer than|more than)?\s*([0-9]+) (?:heads|tails) in ([0-9]+)", prompt)
+    found = re.search(
+        r"(at least|at most|exactly|fewer than|more than)?\s*([0-9]+) (?:heads|tails) in ([0-9]+)", prompt
+    )
     exact = number(str(row["answer"]))
     if found is not None and found[1] in ("at least", "exactly"):
         wanted, flips = int(found[2]), int(found[3])
@@ -196,7 +206,9 @@ def roots(row: Row, response: str) -> bool:
     answer, known = said(response), str(row["answer"])
     wanted = [float(each) for each in re.findall(r"-?[0-9]+(?:\.[0-9]+)?", known)]
     if not wanted:
-        return re.fullmatch(r"(?i)|[\"']{2}|\[\]|none|no real (solutions?|roots?)\.?|empty( string)?", answer) is not None
+        return (
+            re.fullmatch(r"(?i)|[\"']{2}|\[\]|none|no real (solutions?|roots?)\.?|empty( string)?", answer) is not None
+        )
     if re.fullmatch(r"[-+0-9.,eE\s\[\]]+", answer) is None:
         return False
     given = sorted(float(each) for each in re.findall(r"-?[0-9]+(?:\.[0-9]+)?", answer))
@@ -225,7 +237,9 @@ def close(relative: float, absolute: float = 0.0) -> Accepts:
 
     def judge(row: Row, response: str) -> bool:
         pattern = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
-        one, other = ([float(each) for each in re.findall(pattern, text)] for text in (said(response), str(row["answer"])))
+        one, other = (
+            [float(each) for each in re.findall(pattern, text)] for text in (said(response), str(row["answer"]))
+        )
         words = re.sub(pattern, "", said(response))
         return (
             len(one) == len(other)

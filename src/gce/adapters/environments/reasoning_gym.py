@@ -92,7 +92,9 @@ def reproductions(name: str, open_scorers: Open) -> Callable[[Mapping[str, Any],
         drawn = ["random.seed({})".format(seed)]
         drawn = [made.format(0), *drawn] if facts["by_index"] else [*drawn, made.format(seed)]
         drawn.append(f"entry = dataset[{seed if facts['by_index'] else 0}]")
-        return "\n".join(["import random, reasoning_gym", *drawn, f"print(dataset.score_answer({ascii(answer)}, entry))"])
+        return "\n".join(
+            ["import random, reasoning_gym", *drawn, f"print(dataset.score_answer({ascii(answer)}, entry))"]
+        )
 
     return script
 

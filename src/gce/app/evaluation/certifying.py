@@ -151,7 +151,9 @@ def certify(
     chosen = find_preset(found, preset or "")
     say("drawing problems")
     evaluator, drawn = find_evaluator(found, runner), _drawn(found, chosen, n)
-    work = _Work(task, found, chosen, responses, audited, runner, evaluator, drawn, report, hash_seeds or HASH_SEEDS, say)
+    work = _Work(
+        task, found, chosen, responses, audited, runner, evaluator, drawn, report, hash_seeds or HASH_SEEDS, say
+    )
     lines = tuple(line for check in CHECKS for line in (_leniently(check, work) if lenient else check(work)))
     digests = source_digests(task)
     if listed := problems_digest(task, found):
@@ -399,9 +401,7 @@ def _blind(work: _Work) -> Iterator[Line]:
     )
 
 
-CHECKS: Sequence[Callable[[_Work], Iterator[Line]]] = (
-    *(_splits, _oracle, _attacked, _blind, _elsewhere),
-)
+CHECKS: Sequence[Callable[[_Work], Iterator[Line]]] = (*(_splits, _oracle, _attacked, _blind, _elsewhere),)
 
 
 def _texts(problems: Sequence[Problem]) -> dict[str, str]:

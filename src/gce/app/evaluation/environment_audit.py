@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from gce.app.evaluation.certifying import Line, certify
 from gce.app.evaluation.checking import check
@@ -63,6 +64,8 @@ LEAST_GAP = 0.25
 """Gameability gap up to which an environment passes."""
 TOLERANCE = 0.05
 """What a canary may earn more than an empty response: some scorers pay a little for any answer."""
+SHOWN = 2
+"""Findings of one kind that are listed."""
 SENT_TO = 5
 """Problems that canaries are sent to."""
 REASONS = 3
@@ -114,8 +117,6 @@ class AuditFinding:
     printed: str = ""
     confirmed: Confirmed = "no script"
     """Whether the script alone shows the same."""
-    more: int = 0
-    """Further findings of this kind that are counted and not listed."""
 
 
 @frozen
@@ -140,7 +141,10 @@ class EnvironmentAudit:
     verdicts: int = 0
     failed: int = 0
     """Verdicts without a score: the scorer raised, hung or ended. They count in no rate."""
+    found: Mapping[str, int] = field(factory=dict)
+    """Number of findings of the panel by check, whether confirmed or not."""
     findings: tuple[AuditFinding, ...] = ()
+    """The first `SHOWN` of each kind."""
     notes: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
     certificate: tuple[Line, ...] = ()
@@ -187,19 +191,21 @@ def audit_environment(request: Request, say: Callable[[str], None] = note) -> En
     problems = auditor.source.first(next(iter(task.presets)), tier, "test", SENT_TO)
     findings = (*auditor.findings(report), *auditor.executed(problems[0]))
     say("sending canaries")
+    raised = report.found.get("totality", 0)  # A verifier that raises gives no verdict there.
     return EnvironmentAudit(
         request.name,
         "audited",
         "",
         round(time.monotonic() - began, 1),
         report.problems,
-        report.verdicts,
-        sum(report.failed.values()),
+        report.verdicts + raised,
+        sum(report.failed.values()) + raised,
+        dict(report.found),
         findings,
         tuple(f"{each.kind}: {each.message}" for each in report.notes if each.severity == "note"),
         tuple(_levels(task, report, certificate.lines, problems)),
         certificate.lines,
-        report.not_checked,
+        tuple(each for each in report.not_checked if not each.startswith("determinism: in a new process")),
         accepts is not None,
     )
 
@@ -237,11 +243,16 @@ class _Auditor:
     accepts: Accepts | None
 
     def findings(self, report: TaskReport) -> Iterator[AuditFinding]:
+        listed: Counter[tuple[str, str]] = Counter()
         for each in (*report.findings, *(note for note in report.notes if note.severity == "doubtful")):
-            yield self._audited(each)
+            listed[each.check, each.kind] += 1
+            if listed[each.check, each.kind] <= SHOWN:
+                yield self._audited(each)
         kinds: dict[str, tuple[str, str, str]] = {}
+        raised = " ".join(each.message for each in report.findings if each.check == "totality")
         for reason, (key, response) in report.failed_on.items():
-            kinds.setdefault(reason.split(":")[1] if ":" in reason else reason, (reason, key, response))
+            if reason.rpartition(": ")[2] not in raised:
+                kinds.setdefault(reason.split(":")[1] if ":" in reason else reason, (reason, key, response))
         for reason, key, response in [*kinds.values()][:REASONS]:
             said = f"no verdict in {report.failed[reason]:,} of {report.verdicts:,} cases: {reason}"
             found = Finding("totality", "failed", said, key, response, defect="breaks", severity="medium")
@@ -264,9 +275,7 @@ class _Auditor:
         problem = self.source.redraw(found.problem) if found.problem else None
         opinion = None if problem is None or self.accepts is None else self._opinion(problem, found.response)
         judge = "" if found.severity == "doubtful" and opinion is None else evidence(found, opinion)
-        made = AuditFinding(
-            "doubtful", severity, found.defect, found.check, found.kind, found.message, judge=judge, more=found.more
-        )
+        made = AuditFinding("doubtful", severity, found.defect, found.check, found.kind, found.message, judge=judge)
         if problem is not None:
             made = self._shown(made, problem, found.response)
         is_shown = made.confirmed == "yes" or (made.confirmed == "no script" and found.check in ("determinism", "time"))
@@ -314,7 +323,9 @@ def _prompt(problem: Problem) -> str:
 
 def judged(task: Task, asked: Sequence[tuple[Problem, str]]) -> list[Answer]:
     """Responses with their rewards."""
-    completions = ((problem, Completion(str(n), text, "stop", policy="audit")) for n, (problem, text) in enumerate(asked))
+    completions = (
+        (problem, Completion(str(n), text, "stop", policy="audit")) for n, (problem, text) in enumerate(asked)
+    )
     return list(judge_each(task, find_evaluator(task), completions))
 
 

@@ -89,7 +89,9 @@ def read_audits(folder: Path) -> EnvironmentAudits | None:
     except FileNotFoundError:
         return None
     except Exception as error:
-        raise BadInput(f"{path} is no file of gce audit-environments: {one_line(error)}", hint="choose another {out}") from error
+        raise BadInput(
+            f"{path} is no file of gce audit-environments: {one_line(error)}", hint="choose another {out}"
+        ) from error
 
 
 def audit_environments(
@@ -133,7 +135,10 @@ def audit_environments(
     if before is not None:
         kept = evolve(found, named=before.named, audits=before.audits, minutes=before.minutes)
         if kept != before:
-            raise BadInput(f"{folder / AUDIT_FILE} is an audit of {_identity(before)}, not {_identity(found)}", hint="choose another {out}")
+            raise BadInput(
+                f"{folder / AUDIT_FILE} is an audit of {_identity(before)}, not {_identity(found)}",
+                hint="choose another {out}",
+            )
         found = evolve(kept, named=tuple(dict.fromkeys((*before.named, *found.named))))
     folder.mkdir(parents=True, exist_ok=True)
     asked = [name for name in found.left(judges_of(judges)) if name in (only or names)]

@@ -22,7 +22,9 @@ from gce.testing.verifiers.severity import SEVERITIES
 __all__ = ["PAGE_FILE", "PAGE_MARK", "audits_page", "audits_summary", "levels_table"]
 
 PAGE_FILE = "audit.html"
-_BEGIN = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="gce audit">\n'
+_BEGIN = (
+    '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="gce audit">\n'
+)
 PAGE_MARK = re.compile(re.escape(_BEGIN.encode()))
 MOST_FINDINGS = 40
 """Of one environment that are shown; the file has all."""
@@ -72,7 +74,9 @@ def audits_summary(audits: EnvironmentAudits) -> list[str]:
     by_worst = Counter(min(gravest(audit), SEVERITIES.index("doubtful")) for audit in audits.audits if audit.findings)
     worst = ", ".join(f"{by_worst[place]} {SEVERITIES[place]}" for place in sorted(by_worst))
     verdicts, failed = (sum(getattr(each, name) for each in audits.audits) for name in ("verdicts", "failed"))
-    covered = f"{100 * (1 - failed / verdicts):.2f} % of {verdicts:,} answers have a verdict" if verdicts else "no verdict"
+    covered = (
+        f"{100 * (1 - failed / verdicts):.2f} % of {verdicts:,} answers have a verdict" if verdicts else "no verdict"
+    )
     not_audited = [each for each in audits.audits if each.status != "audited"]
     lines = [
         f"{audits.framework} {audits.version}, gce {audits.gce}, seed {audits.seed}: {len(audits.audits)} of "
@@ -95,7 +99,9 @@ def levels_table(audits: EnvironmentAudits) -> Table:
     for audit in audits.audits:
         for level in audit.levels:
             counts.setdefault(level.check, Counter())[level.status] += 1
-    rows = tuple((check, *(str(found[status]) for status in ("pass", "fail", "skip"))) for check, found in counts.items())
+    rows = tuple(
+        (check, *(str(found[status]) for status in ("pass", "fail", "skip"))) for check, found in counts.items()
+    )
     return Table(("check", "pass", "fail", "skip"), rows)
 
 
@@ -136,7 +142,9 @@ def _record(audit: EnvironmentAudit, classes: Sequence[str]) -> str:
     facts += [f"{doubts} doubtful"] if doubts else []
     facts += [f"fails {', '.join(failing)}"] if failing else []
     facts += [f"coverage {100 * audit.coverage:.1f} %"] if audit.failed else []
-    found = sorted(audit.findings, key=lambda each: (SEVERITIES.index(each.severity), SEVERITIES.index(each.panel_severity)))
+    found = sorted(
+        audit.findings, key=lambda each: (SEVERITIES.index(each.severity), SEVERITIES.index(each.panel_severity))
+    )
     more = len(found) - MOST_FINDINGS
     body = "".join(map(_finding, found[:MOST_FINDINGS])) + (f"<p>and {more} more</p>" if more > 0 else "")
     return (
@@ -147,7 +155,6 @@ def _record(audit: EnvironmentAudit, classes: Sequence[str]) -> str:
 
 
 def _finding(found: AuditFinding) -> str:
-    count = f" and {found.more:,} more" if found.more else ""
     severity = found.severity if found.severity != "doubtful" else f"doubtful, else {found.panel_severity}"
     rows = {
         "answer": ascii(clipped(found.answer)) if found.answer else "",
@@ -161,7 +168,7 @@ def _finding(found: AuditFinding) -> str:
     asked = f"<details><summary>prompt</summary><pre>{text_html(clipped(found.question))}</pre></details>"
     return (
         f'<div class="finding finding-{found.severity}"><p><b>{line_html(f"{severity}: {found.defect}")}</b> '
-        f"{line_html(f'{found.check}, {found.kind}{count}: {found.message}')}</p><dl>{facts}</dl>{script}"
+        f"{line_html(f'{found.check}, {found.kind}: {found.message}')}</p><dl>{facts}</dl>{script}"
         f"{asked if found.question else ''}</div>\n"
     )
 
@@ -180,7 +187,12 @@ def _levels(audit: EnvironmentAudit) -> str:
 
 def _facts(audit: EnvironmentAudit) -> str:
     covered = f"{counted(audit.verdicts, 'answer')} judged, {audit.failed:,} without a verdict; {audit.seconds:.0f} s"
-    parts = [covered, *(f"not checked: {each}" for each in audit.not_checked)]
+    counted_by = ", ".join(f"{check} {count:,}" for check, count in audit.found.items())
+    parts = [
+        covered,
+        f"findings of the panel by check: {counted_by or 'none'}",
+        *(f"not checked: {each}" for each in audit.not_checked),
+    ]
     parts += [f"refused, as a scorer may: {each}" for each in audit.notes]
     rows = "".join(f"<li>{line_html(each)}</li>" for each in parts)
     return f"<details><summary>coverage, what was not checked, notes</summary><ul>{rows}</ul></details>\n"

@@ -124,7 +124,9 @@ def _message(message: Message) -> str:
 
 
 def _reasoning(text: str) -> str:
-    shown = f"<details><summary>reasoning, apart from the answer</summary><pre>{text_html(clipped(text))}</pre></details>"
+    shown = (
+        f"<details><summary>reasoning, apart from the answer</summary><pre>{text_html(clipped(text))}</pre></details>"
+    )
     return shown if text else ""
 
 
@@ -156,7 +158,9 @@ def _piece(piece: Piece, text: str, found: Transcript) -> str:
 
 def _faults(found: Transcript) -> str:
     verdicts = f"<h3>verdict <small>{line_html('; '.join(found.verdicts))}</small></h3>"
-    rows = "".join(f"<li>{line_html(fault.kind)}: {line_html(fault.message)}</li>" for fault in found.faults[:MOST_FAULTS])
+    rows = "".join(
+        f"<li>{line_html(fault.kind)}: {line_html(fault.message)}</li>" for fault in found.faults[:MOST_FAULTS]
+    )
     more = len(found.faults) - MOST_FAULTS
     return f"{verdicts}{f'<ol>{rows}</ol>' if rows else ''}{f'<p>and {more} more</p>' if more > 0 else ''}"
 
