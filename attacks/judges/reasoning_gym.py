@@ -1,9 +1,9 @@
 """Second judges of generators of reasoning-gym, written from their prompts, without reading a score.
 
 `gce audit-environments reasoning-gym --judges attacks.judges.reasoning_gym:JUDGES`. A judge takes the row (prompt,
-known answer) and the response. Where a prompt has one right answer, it compares with the known one, up to case, brackets
-and commas; where it has several, it works the answer out from the prompt. Judges are lenient in matters of form, so
-that what they call wrong is wrong. A generator that is not here has no second judge.
+known answer) and the response. Where a prompt has one right answer, it compares with the known one, up to case,
+brackets and commas; where it has several, it works the answer out from the prompt. Judges are lenient in matters of
+form, so that what they call wrong is wrong. A generator that is not here has no second judge.
 """
 
 from __future__ import annotations
@@ -263,16 +263,17 @@ def _sorted(groups: Sequence[Sequence[str]]) -> list[list[str]]:
     return sorted(sorted(group) for group in groups)
 
 
-ONE_ANSWER = """
-ab acre aiw arc_1d arc_agi base_conversion basic_arithmetic bf binary_alternation binary_matrix bitwise_arithmetic
-caesar_cipher calendar_arithmetic chain_sum circuit_logic color_cube_rotation count_bits count_primes course_schedule
-decimal_chain_sum dice emoji_mystery family_relationships figlet_font fraction_simplification futoshiki game_of_life
-game_of_life_halting gcd gsm_symbolic isomorphic_strings knights_knaves largest_island lcm leg_counting letter_counting
-letter_jumble mahjong_puzzle manipulate_matrix maze mini_sudoku needle_haystack number_filtering number_format path_star
-prime_factorization products ransom_note rearc rectangle_count rotate_matrix rotten_oranges self_reference
-simple_equations simple_geometry spell_backward spiral_matrix string_insertion string_manipulation sudoku syllogism
-time_intervals word_sequence_reversal word_sorting zebra_puzzles
-""".split()
+ONE_ANSWER = (
+    "ab acre aiw arc_1d arc_agi base_conversion basic_arithmetic bf binary_alternation binary_matrix "
+    "bitwise_arithmetic caesar_cipher calendar_arithmetic chain_sum circuit_logic color_cube_rotation count_bits "
+    "count_primes course_schedule decimal_chain_sum dice emoji_mystery family_relationships figlet_font "
+    "fraction_simplification futoshiki game_of_life game_of_life_halting gcd gsm_symbolic isomorphic_strings "
+    "knights_knaves largest_island lcm leg_counting letter_counting letter_jumble mahjong_puzzle "
+    "manipulate_matrix maze mini_sudoku needle_haystack number_filtering number_format path_star "
+    "prime_factorization products ransom_note rearc rectangle_count rotate_matrix rotten_oranges self_reference "
+    "simple_equations simple_geometry spell_backward spiral_matrix string_insertion string_manipulation sudoku "
+    "syllogism time_intervals word_sequence_reversal word_sorting zebra_puzzles"
+).split()
 """Generators whose prompts have one right answer: another number, word or order is wrong."""
 
 JUDGES: Mapping[str, Accepts] = {

@@ -4,7 +4,8 @@ Preset `default` has one tier, the generator's own configuration with the option
 levels of its difficulty curriculum that the generator accepts. A problem is drawn by an index or a seed of its own, so
 that it does not depend on others. Splits follow from the digest of question and answer. The option `module` names a
 module that registers a generator of one's own when it is imported, and `files` what else that module may import or
-read; `curriculum=false` leaves out the levels, from which each a problem is drawn at first; all others are those of the configuration.
+read; `curriculum=false` leaves out the levels, since a problem is drawn from each at first; all others are those of the
+configuration.
 
 Format: https://github.com/open-thought/reasoning-gym, 0.1.25: `create_dataset`, entries of question, answer and
 metadata, `score_answer(answer, entry)` in [0, 1].
@@ -88,13 +89,11 @@ def reproductions(name: str, open_scorers: Open) -> Callable[[Mapping[str, Any],
 
     def script(row: Mapping[str, Any], answer: str) -> str:
         seed = int(row["seed"])
-        made = f"dataset = reasoning_gym.create_dataset({ascii(name)}, seed={{}}, size=1)"
-        drawn = ["random.seed({})".format(seed)]
+        made = f"dataset = reasoning_gym.create_dataset({name!a}, seed={{}}, size=1)"
+        drawn = [f"random.seed({seed})"]
         drawn = [made.format(0), *drawn] if facts["by_index"] else [*drawn, made.format(seed)]
         drawn.append(f"entry = dataset[{seed if facts['by_index'] else 0}]")
-        return "\n".join(
-            ["import random, reasoning_gym", *drawn, f"print(dataset.score_answer({ascii(answer)}, entry))"]
-        )
+        return "\n".join(["import random, reasoning_gym", *drawn, f"print(dataset.score_answer({answer!a}, entry))"])
 
     return script
 

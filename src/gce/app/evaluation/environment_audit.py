@@ -211,7 +211,7 @@ def audit_environment(request: Request, say: Callable[[str], None] = note) -> En
 
 
 def judges_of(name: str) -> Mapping[str, Accepts]:
-    """The second judges at module:ATTR by the name of their environment; none for no name; BadInput if it is no mapping."""
+    """The second judges at module:ATTR by the name of their environment; BadInput if it is no mapping of them."""
     found = attribute(name, "judges") if name else {}
     if not isinstance(found, Mapping):
         raise BadInput(f"{name} is {type(found).__name__}, expected a mapping from names to functions")
@@ -244,7 +244,7 @@ class _Auditor:
 
     def findings(self, report: TaskReport) -> Iterator[AuditFinding]:
         listed: Counter[tuple[str, str]] = Counter()
-        for each in (*report.findings, *(note for note in report.notes if note.severity == "doubtful")):
+        for each in (*report.findings, *(said for said in report.notes if said.severity == "doubtful")):
             listed[each.check, each.kind] += 1
             if listed[each.check, each.kind] <= SHOWN:
                 yield self._audited(each)

@@ -43,7 +43,8 @@ _STYLE = """\
 .finding { border-left: .25rem solid var(--line); padding-left: .7rem; margin: .8rem 0 }
 .finding-critical, .finding-high { border-color: var(--wrong) } .finding-medium { border-color: var(--odd) }
 .finding p { margin: .2rem 0; max-width: 60rem } .finding dl { display: grid; gap: .1rem .8rem; margin: .3rem 0;
-  grid-template-columns: max-content minmax(0, 1fr) } dt { color: var(--faint) } dd { margin: 0; overflow-wrap: anywhere }
+  grid-template-columns: max-content minmax(0, 1fr) } dt { color: var(--faint) }
+dd { margin: 0; overflow-wrap: anywhere }
 .levels td { white-space: normal; text-align: left; overflow-wrap: anywhere } .levels th { text-align: left }
 .fail { color: var(--wrong) } .pass { color: var(--right) } .skip { color: var(--faint) }
 @media (min-width: 75rem) { body { display: block } }

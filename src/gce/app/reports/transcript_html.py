@@ -198,4 +198,5 @@ def text_html(text: str) -> str:
 
 
 def line_html(text: str) -> str:
+    """The beginning of a text of any origin, on one line."""
     return html.escape(printable(text[:LONGEST_LINE]))

@@ -381,7 +381,7 @@ class Bench:
         return False
 
     def expect(self, asked: Sequence[tuple[Problem, str]]) -> None:
-        """Have responses judged together that are asked about next, where the verifier judges several at once faster."""
+        """Have responses judged together that are asked about next, where the verifier is faster that way."""
         verify = self.task.verify
         if isinstance(verify, Batched):
             completions = [(problem, Completion(problem.key, text, "stop", policy="check")) for problem, text in asked]
