@@ -263,7 +263,7 @@ def _sorted(groups: Sequence[Sequence[str]]) -> list[list[str]]:
     return sorted(sorted(group) for group in groups)
 
 
-ONE_ANSWER = (
+_NAMES = (
     "ab acre aiw arc_1d arc_agi base_conversion basic_arithmetic bf binary_alternation binary_matrix "
     "bitwise_arithmetic caesar_cipher calendar_arithmetic chain_sum circuit_logic color_cube_rotation count_bits "
     "count_primes course_schedule decimal_chain_sum dice emoji_mystery family_relationships figlet_font "
@@ -273,7 +273,8 @@ ONE_ANSWER = (
     "prime_factorization products ransom_note rearc rectangle_count rotate_matrix rotten_oranges self_reference "
     "simple_equations simple_geometry spell_backward spiral_matrix string_insertion string_manipulation sudoku "
     "syllogism time_intervals word_sequence_reversal word_sorting zebra_puzzles"
-).split()
+)
+ONE_ANSWER = _NAMES.split()
 """Generators whose prompts have one right answer: another number, word or order is wrong."""
 
 JUDGES: Mapping[str, Accepts] = {
