@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     kind = Choice(tuple(AUDITED))
     parser.add_argument("framework", type=kind, metavar="FRAMEWORK", help=f"framework: {', '.join(AUDITED)}")
-    parser.add_argument("--only", type=NAMES, default=(), metavar="NAME,...", help="these environments (default all)")
+    parser.add_argument("--only", type=NAMES, metavar="NAME,...", help="these environments (default all)")
     parser.add_argument(
         "--out", type=PATH, default=Path("audit"), metavar="DIR", help="folder of the results (default audit)"
     )
@@ -52,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--judges",
         type=NAME,
-        default="",
         metavar="MODULE:ATTR",
         help="mapping from an environment to its second judge, a function (row, response) -> bool; environments that "
         "were audited without theirs are audited again",
@@ -66,10 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
     found = audit_environments(
         arguments.framework,
         arguments.out,
-        only=arguments.only,
+        only=arguments.only or (),
         minutes=arguments.minutes,
         minutes_each=arguments.minutes_each,
-        judges=arguments.judges,
+        judges=arguments.judges or "",
         seed=arguments.seed,
         jobs=arguments.jobs,
         say=note,

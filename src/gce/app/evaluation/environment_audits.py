@@ -58,9 +58,14 @@ class EnvironmentAudits:
     minutes: float = 0.0
     """Wall-clock time, over all calls."""
 
-    def left(self, judged: Collection[str] = ()) -> list[str]:
-        """Those without a record, and those of `judged` whose record was made without a second judge."""
-        done = {each.name for each in self.audits if each.judged or each.name not in judged}
+    def left(self, judged: Collection[str] = (), seconds: float = 0.0) -> list[str]:
+        """Those without a record; of `judged`, those without a judge; and those that exceeded a bound below `seconds`."""
+        done = {
+            each.name
+            for each in self.audits
+            if (each.judged or each.name not in judged or each.status != "audited")
+            and not (each.status == "time" and each.seconds + 1.0 < seconds)
+        }
         return [name for name in self.named if name not in done]
 
     @property
@@ -106,7 +111,9 @@ def audit_environments(
     jobs: int = 2,
     say: Callable[[str], None] = lambda _said: None,
 ) -> EnvironmentAudits:
-    """Audit the environments of a framework that the folder has no record of, or none with the second judge.
+    """Audit the environments of a framework that the folder has no record of.
+
+    Those that have got a second judge since, and those that exceeded a lower bound than this call's, are audited again.
 
     Args:
         framework: a name in `AUDITED`.
@@ -141,7 +148,7 @@ def audit_environments(
             )
         found = evolve(kept, named=tuple(dict.fromkeys((*before.named, *found.named))))
     folder.mkdir(parents=True, exist_ok=True)
-    asked = [name for name in found.left(judges_of(judges)) if name in (only or names)]
+    asked = [name for name in found.left(judges_of(judges), 60 * minutes_each) if name in (only or names)]
     with ThreadPoolExecutor(jobs) as pool:
         one = partial(_audited, stop=stop, deadline=began + 60 * minutes, seconds=60 * minutes_each)
         futures = [pool.submit(one, Request(framework, name, judges, seed)) for name in asked]
