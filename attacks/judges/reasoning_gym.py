@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from gce.domain.tasks.extraction import NoAnswer, extraction_of
 from gce.testing.verifiers.bench import Accepts
 
 __all__ = ["JUDGES"]
@@ -28,11 +29,11 @@ LONGEST = 20_000
 
 
 def said(response: str) -> str:
-    """What stands in the one tag; a sign that is no answer where there is none, or several."""
-    found = re.fullmatch(
-        r"(?s)(?:(?!</?answer>).)*<answer>((?:(?!</?answer>).)*)</answer>(?:(?!</?answer>).)*", response
-    )
-    return found[1].strip()[:LONGEST] if found else "\0"
+    """The one answer of a response; a sign that is no answer where there is none, or several."""
+    try:
+        return extraction_of(("tag", "answer")).answer(response)[:LONGEST]
+    except NoAnswer:
+        return "\0"
 
 
 def only_known(row: Row, response: str) -> bool:

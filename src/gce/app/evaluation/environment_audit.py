@@ -278,8 +278,10 @@ class _Auditor:
         made = AuditFinding("doubtful", severity, found.defect, found.check, found.kind, found.message, judge=judge)
         if problem is not None:
             made = self._shown(made, problem, found.response)
+        if made.defect == "false accept" and made.answer and made.answer == made.known:
+            made = evolve(made, judge="")  # Whoever calls the known answer wrong is no judge of it.
         is_shown = made.confirmed == "yes" or (made.confirmed == "no script" and found.check in ("determinism", "time"))
-        return evolve(made, severity=severity) if judge and is_shown else made
+        return evolve(made, severity=severity) if made.judge and is_shown else made
 
     def _opinion(self, problem: Problem, response: str) -> bool:
         assert self.accepts is not None
