@@ -59,7 +59,7 @@ class EnvironmentAudits:
     """Wall-clock time, over all calls."""
 
     def left(self, judged: Collection[str] = (), seconds: float = 0.0) -> list[str]:
-        """Those without a record; of `judged`, those without a judge; and those that exceeded a bound below `seconds`."""
+        """Those without a record, or of `judged` without a judge, or that exceeded a bound below `seconds`."""
         done = {
             each.name
             for each in self.audits
