@@ -83,7 +83,7 @@ def test_help_lists_every_command(gce: Gce) -> None:
     about_runs = {"ablate", "analyze", "report", "transcript", "validity", "rescore", "export", "answers", "traces"}
     about_runs |= {"replay"}
     about_tasks = {"export-task", "performance", "tasks", "show", "new", "generate", "verify", "audit", "check"}
-    about_tasks |= {"certify"}
+    about_tasks |= {"certify", "audit-environments"}
     others = {"train", "evaluate", "critic", "power", "models", "path", "doctor", "completion"}
     assert set(cli.COMMANDS) == others | about_tasks | about_runs
 

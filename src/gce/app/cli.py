@@ -47,6 +47,7 @@ COMMANDS = {
     "verify": "judge one answer: exit status 0 right, 1 wrong, 2 bad input, 3 failed",
     "audit": "score prompt-blind baselines: answers that ignore the problem",
     "check": "attack a task's verifier: exit status 1 if anything is found",
+    "audit-environments": "audit all environments of a framework: an HTML page of findings, each with a script",
     "certify": "certificate of a task: splits, verifier, baselines, replay: exit status 1 if a check fails",
     "models": "list the model backends: what --model takes, and what each one can do",
     "path": "print the directory of the shipped model",

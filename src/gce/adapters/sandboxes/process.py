@@ -20,10 +20,22 @@ from gce.adapters.sandboxes.frames import NONCE
 from gce.adapters.sandboxes.inside import MOST_BYTES, READY
 from gce.domain.executions import Execution, OutcomeStatus
 
-__all__ = ["Lost", "Program", "Role", "SandboxProcess", "Shown", "Silent", "Start", "python_command", "source_of"]
+__all__ = [
+    "Lost",
+    "Program",
+    "Role",
+    "SandboxProcess",
+    "Shown",
+    "Silent",
+    "Start",
+    "environment_of",
+    "python_command",
+    "source_of",
+]
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8"}
 """The whole environment inside. The fixed hash seed makes the order of sets reproducible."""
+HASH_SEED = "PYTHONHASHSEED"
 
 
 _LIMITS: Mapping[str, OutcomeStatus] = {"cpu": "cpu", "time": "time"}
@@ -56,6 +68,15 @@ class Silent(Exception):
 
 class Lost(Silent):
     """Raised if the sandbox itself has ended, or does not answer by the deadline."""
+
+
+def environment_of(program: Program) -> Mapping[str, str]:
+    """The environment inside: scorers of other frameworks get this process's hash seed where it is set to a number.
+
+    So another process with another hash seed shows whether a verdict or a problem depends on it.
+    """
+    seed = os.environ.get(HASH_SEED, "")
+    return ENVIRONMENT | ({HASH_SEED: seed} if program == "scorers_inside" and seed.isdecimal() else {})
 
 
 @cache
