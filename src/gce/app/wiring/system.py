@@ -1,11 +1,18 @@
-"""The clock and the memory of this process."""
+"""The clock and the memory of this process, and the processes that it starts."""
 
 from __future__ import annotations
 
 from gce.adapters.system.clocks import SystemClock
+from gce.adapters.system.durable_files import remove, write_file
 from gce.adapters.system.process import peak_bytes
+from gce.adapters.system.supervised import has_ended, is_alive, start_supervisor
 
 __all__ = [
     "SystemClock",
+    "has_ended",
+    "is_alive",
     "peak_bytes",
+    "remove",
+    "start_supervisor",
+    "write_file",
 ]
