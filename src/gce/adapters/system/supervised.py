@@ -30,7 +30,7 @@ from typing import Any, BinaryIO
 
 from gce.adapters.system.durable_files import write_file, write_synced
 
-__all__ = ["birth", "has_ended", "is_alive", "start_supervisor", "supervise"]
+__all__ = ["birth", "has_ended", "is_alive", "limits", "start_supervisor", "supervise"]
 
 MOST_LOG = 2**19
 """Bytes of each of the two files that hold the log."""
@@ -113,7 +113,7 @@ def _ended(plan: Mapping[str, Any], folder: Path, cancel: Path) -> tuple[int, st
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             process_group=0,
-            preexec_fn=_limits(plan["memory"]),
+            preexec_fn=limits(plan["memory"]),
         )
     except (OSError, subprocess.SubprocessError) as error:
         write_synced(folder / "log", f"cannot start: {error}\n".encode())
@@ -134,12 +134,12 @@ def _why(cancel: Path, deadline: float | None) -> str:
     return "cancelled" if cancel.exists() else "time" if late else ""
 
 
-def _limits(memory: int | None) -> Callable[[], None]:
-    """What the command's process does before it becomes the command; this process has one thread."""
+def limits(memory: int | None) -> Callable[[], None]:
+    """What limits a process that calls it, as before it becomes a command: it ends with what started it."""
     linux = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 
     def limit() -> None:
-        if linux is not None:  # It ends with its supervisor.
+        if linux is not None:
             linux.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if memory is not None:

@@ -27,7 +27,7 @@ from gce.app.wiring.system import has_ended, is_alive, remove, start_supervisor,
 from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput
 
-__all__ = ["FOLDER", "KINDS", "TOKEN_VARIABLE", "JobRecord", "JobState", "JobStatus", "Jobs", "TooManyJobs"]
+__all__ = ["FOLDER", "KINDS", "TOKEN_VARIABLE", "JobRecord", "JobState", "JobStatus", "Jobs", "TooManyJobs", "without_token"]
 
 FOLDER = ".gce-jobs"
 """The folder of jobs, in the folder of runs."""
@@ -49,6 +49,11 @@ MOST_KEPT = 500
 MOST_SHOWN = 2**16
 """Characters of a log."""
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{8}")
+
+
+def without_token(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a process of this server is given."""
+    return {name: value for name, value in environment.items() if name != TOKEN_VARIABLE}
 
 
 class TooManyJobs(BadInput):
@@ -258,8 +263,7 @@ class Jobs:
                 under_way = [job for job in jobs if self._is_under_way(job, states[job.id])]
                 waiting = [job for job in jobs if states[job.id] == "queued" and job not in under_way]
                 for job in waiting[: max(0, most - len(under_way))]:
-                    environment = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
-                    pid = start_supervisor(self._folder / job.id, job.attempt, environment)
+                    pid = start_supervisor(self._folder / job.id, job.attempt, without_token(os.environ))
                     self._children[job.id, job.attempt] = pid
             over = [name for name in sorted(states) if states[name] not in ("queued", "running")]
             for name in over[: max(0, len(over) - MOST_KEPT)]:

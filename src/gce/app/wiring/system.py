@@ -5,12 +5,13 @@ from __future__ import annotations
 from gce.adapters.system.clocks import SystemClock
 from gce.adapters.system.durable_files import remove, write_file
 from gce.adapters.system.process import peak_bytes
-from gce.adapters.system.supervised import has_ended, is_alive, start_supervisor
+from gce.adapters.system.supervised import has_ended, is_alive, limits, start_supervisor
 
 __all__ = [
     "SystemClock",
     "has_ended",
     "is_alive",
+    "limits",
     "peak_bytes",
     "remove",
     "start_supervisor",
