@@ -30,6 +30,7 @@ import sys, time
 from pathlib import Path
 from gce.app.web.jobs import Jobs
 jobs = Jobs(Path(sys.argv[1]))
+jobs.hold()
 while True:
     jobs.tick()
     print("ready", flush=True)
@@ -59,6 +60,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, 
 @contextmanager
 def jobs_of(root: Path, **more: float) -> Iterator[Jobs]:
     with closing(Jobs(root, **more)) as jobs:  # type: ignore[arg-type]
+        jobs.hold()
         yield jobs
 
 
@@ -144,7 +146,7 @@ def test_the_queue_is_bounded_and_a_folder_has_one_server(tmp_path: Path, monkey
         with pytest.raises(TooManyJobs, match="at most 2"):
             jobs.submit("train", "third", ())
         with pytest.raises(BadInput, match="another gce serve has the jobs"):
-            Jobs(tmp_path)
+            Jobs(tmp_path).hold()
 
 
 def test_jobs_that_have_long_been_over_are_forgotten(

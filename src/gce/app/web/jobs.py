@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from attrs import evolve, field, frozen
 
@@ -103,11 +103,12 @@ class JobStatus:
 
 
 class Jobs:
-    """The jobs of one folder of runs. One process at a time has them; it calls `tick` now and then."""
+    """The jobs of one folder of runs. One process at a time holds them, and calls `tick` now and then."""
 
     def __init__(
         self,
         root: Path,
+        folder: Path | None = None,
         *,
         at_once: int = 1,
         memory: int | None = None,
@@ -116,36 +117,52 @@ class Jobs:
         """Find the jobs of this folder of runs.
 
         Args:
-            root: the folder of runs, in which the jobs' own folder is.
+            root: the folder of runs.
+            folder: the jobs' own; by default in the folder of runs.
             at_once: long jobs that run at a time.
             memory: bytes of data of each worker process.
             seconds: wall-clock time of each job.
-
-        Raises:
-            BadInput: another server has the folder.
         """
         self.root, self._memory, self._seconds = root, memory, seconds
         self._at_once: Mapping[Lane, int] = {"long": at_once, "short": 1}
-        self._folder = root / FOLDER
+        self._folder = folder or root / FOLDER
+        self._held: IO[str] | None = None
+        self._lock = RLock()
+        self._over: dict[tuple[str, int], JobStatus] = {}
+        self._children: dict[tuple[str, int], int] = {}
+        self._records = self._read()
+
+    def hold(self) -> None:
+        """Be the one process that starts the jobs of this folder.
+
+        Raises:
+            BadInput: another server is.
+        """
+        if self._held is not None:
+            return
         self._folder.mkdir(parents=True, exist_ok=True)
         self._held = open(self._folder / "lock", "a")  # noqa: SIM115 - held as long as the server lives
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            self._held.close()
-            raise BadInput(f"another gce serve has the jobs of {root}: stop it, or serve another folder") from error
-        self._lock = RLock()
-        self._over: dict[tuple[str, int], JobStatus] = {}
-        self._children: dict[tuple[str, int], int] = {}
-        self._records: dict[str, JobRecord] = {}
-        for name in sorted(os.listdir(self._folder)):
+            self.close()
+            words = f"another gce serve has the jobs of {self.root}: stop it, or serve another folder"
+            raise BadInput(words) from error
+        self._records = self._read()
+
+    def _read(self) -> dict[str, JobRecord]:
+        found = {}
+        for name in sorted(os.listdir(self._folder)) if self._folder.is_dir() else ():
             if _ID.fullmatch(name):
                 with contextlib.suppress(OSError, ValueError):  # What somebody else put there is no job.
-                    self._records[name] = from_plain(JobRecord, _read(self._folder / name / "plan.json"))
+                    found[name] = from_plain(JobRecord, _read(self._folder / name / "plan.json"))
+        return found
 
     def close(self) -> None:
         """Give the folder back; jobs that run go on."""
-        self._held.close()
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def submit(
         self,
@@ -256,6 +273,8 @@ class Jobs:
     def tick(self) -> None:
         """Start what may start, and forget what has been over for long."""
         with self._lock:
+            if self._held is None:
+                return
             self._children = {key: pid for key, pid in self._children.items() if not has_ended(pid)}
             states = {job.id: self.status(job).state for job in self._records.values()}
             for lane, most in self._at_once.items():
@@ -271,14 +290,15 @@ class Jobs:
                 del self._records[name]
 
     def log(self, job: JobRecord) -> str:
-        """The end of what the job said."""
+        """The end of what the job said, without the place of the folder of runs."""
         parts = [_tail(self._folder / job.id / name) for name in ("log.old", "log")]
-        return "".join(parts)[-MOST_SHOWN:]
+        return "".join(parts)[-MOST_SHOWN:].replace(f"{self.root}/", "")
 
     def output(self, job: JobRecord) -> str:
         """The beginning of what it printed as its result."""
         try:
-            return (self._folder / job.id / "output").read_text(encoding="utf-8", errors="replace")
+            found = (self._folder / job.id / "output").read_text(encoding="utf-8", errors="replace")
+            return found.replace(f"{self.root}/", "")
         except OSError:
             return ""
 

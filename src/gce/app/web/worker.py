@@ -1,4 +1,4 @@
-"""What the server has done in other processes: draw problems, judge answers, ask a model.
+"""What the server has done in other processes: draw problems, judge answers, ask a model, report.
 
     python -m gce.app.web.worker                asks on standard input, replies on standard output, one a line
     python -m gce.app.web.worker REQUEST.json   one ask, whose reply is printed
@@ -23,9 +23,11 @@ from gce.app.evaluation.scoring import judge as judged
 from gce.app.evaluation.shown_problem import plain_problem
 from gce.app.evaluation.verifying import KnownProblems, response_of
 from gce.app.loaded_model import load_model
+from gce.app.reports.report import report
 from gce.app.terminal import put, put_json
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.files import parse_json, read_input, standard_input_lines
+from gce.app.wiring.models import SHIPPED_MODEL, default_model
 from gce.app.wiring.names import find_strategy
 from gce.app.wiring.solvers import find_solve
 from gce.app.wiring.system import limits
@@ -80,7 +82,7 @@ def _answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     """A model's answer to the problem of a key, by a strategy, with its verdict."""
     task, evaluator, known = _of(asked["task"])
     problem, strategy = known.problem(asked["problem"]), find_strategy(asked["strategy"])
-    model = load_model(asked["model"], adapter=asked["adapter"], task=task)
+    model = load_model(asked["model"] or default_model(task), adapter=asked["adapter"], task=task)
     settings = Settings(temperature=asked["temperature"], seed=asked["seed"])
     if strategy.needs_examples:
         shots = few_shot_turns(
@@ -96,8 +98,14 @@ def _answer(asked: Mapping[str, Any]) -> dict[str, Any]:
 def _reason(asked: Mapping[str, Any]) -> dict[str, Any]:
     """A model's reply to a prompt, with a context before it."""
     said = [Message("system", asked["context"])] if asked["context"] else []
-    model = load_model(asked["model"], adapter=asked["adapter"])
+    model = load_model(asked["model"] or SHIPPED_MODEL, adapter=asked["adapter"])
     return {"text": model.chat([*said, Message("user", asked["prompt"])], max_tokens=asked["max_tokens"])}
+
+
+def _report(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report says of a run."""
+    found = report(asked["run"], verify=False)
+    return {"title": found.title, "sections": found.plain}
 
 
 ACTIONS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
@@ -105,6 +113,7 @@ ACTIONS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "judge": _judge,
     "answer": _answer,
     "reason": _reason,
+    "report": _report,
 }
 
 
