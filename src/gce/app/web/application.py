@@ -21,7 +21,7 @@ from gce.app.terminal import put
 from gce.app.web.api import table
 from gce.app.web.api.endpoints import plain_response, problem
 from gce.app.web.background import add_background, working
-from gce.app.web.pages import login, runs
+from gce.app.web.pages import jobs, login, new_run, playground, runs
 from gce.app.web.rendering import error_page
 from gce.app.web.safety import Keys, Safety, checks_forms
 from gce.app.web.served import Served
@@ -30,7 +30,13 @@ from gce.errors import GceError
 
 __all__ = ["API", "PAGES", "application"]
 
-PAGES: Sequence[Route] = (*login.ROUTES, *runs.ROUTES)
+PAGES: Sequence[Route] = (
+    *login.ROUTES,
+    *runs.ROUTES,
+    *new_run.ROUTES,
+    *jobs.ROUTES,
+    *playground.ROUTES,
+)
 """Pages for people. A page that takes a form is asked for only with the form's token."""
 API: Sequence[Route] = (*table.ROUTES,)
 """Endpoints for programs, which send JSON."""

@@ -16,6 +16,7 @@ from gce.app.web.asks import AskModel, EvaluateModel, Page, Train
 from gce.app.web.events import stream
 from gce.app.web.jobs import JobRecord, Jobs
 from gce.app.web.launching import Launcher
+from gce.app.web.rendering import lines
 from gce.app.web.served import Served
 from gce.errors import BadInput
 
@@ -63,7 +64,7 @@ def watch(request: Request, job: JobRecord) -> Any:
 
     def look() -> tuple[Mapping[str, Any], bool]:
         status = jobs.status(job)
-        return {"state": plain_job(jobs, job), "log": jobs.log(job)}, status.is_over
+        return {"state": plain_job(jobs, job), "log": lines(jobs.log(job))}, status.is_over
 
     return stream(request, look)
 
