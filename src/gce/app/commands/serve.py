@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from gce.app.options import NAME, PATH, Count
-from gce.errors import BadInput, MissingExtra
+from gce.errors import MissingExtra
 
 __all__ = ["add_arguments", "run"]
 

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 
 from gce.app.terminal import put
 from gce.app.web.api import health
-from gce.app.web.pages import login, runs
+from gce.app.web.pages import answers, comparison, login, run, runs, studies
 from gce.app.web.rendering import error_page
 from gce.app.web.safety import Keys, Safety, checks_forms
 from gce.app.web.served import Served
@@ -27,7 +27,14 @@ from gce.errors import GceError
 
 __all__ = ["API", "PAGES", "application"]
 
-PAGES: Sequence[Route] = (*login.ROUTES, *runs.ROUTES)
+PAGES: Sequence[Route] = (
+    *login.ROUTES,
+    *runs.ROUTES,
+    *run.ROUTES,
+    *answers.ROUTES,
+    *comparison.ROUTES,
+    *studies.ROUTES,
+)
 """Pages for people. A page that takes a form is asked for only with the form's token."""
 API: Sequence[Route] = (*health.ROUTES,)
 """Endpoints for programs, which send JSON."""
@@ -68,7 +75,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _gce_error(request: Request, error: Exception) -> Response:
     put(f"{request.method} {request.url.path}: {error}", error=True)
-    return _failed(request, 500)
+    return _failed(request, 422)
 
 
 async def _defect(request: Request, error: Exception) -> Response:
