@@ -149,9 +149,7 @@ def test_the_queue_is_bounded_and_a_folder_has_one_server(tmp_path: Path, monkey
             Jobs(tmp_path).hold()
 
 
-def test_jobs_that_have_long_been_over_are_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_that_have_long_been_over_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gce.app.web.jobs.MOST_KEPT", 1)
     with jobs_of(tmp_path, at_once=0) as jobs:
         for name in ("first", "second", "third"):

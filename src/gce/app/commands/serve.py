@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gce.app.options import NAME, NAMES, PATH, Count
 from gce.app.wiring.tasks import find_task
-from gce.errors import BadInput, MissingExtra
+from gce.errors import MissingExtra
 
 __all__ = ["add_arguments", "run"]
 

@@ -21,7 +21,7 @@ from gce.app.terminal import put
 from gce.app.web.api import table
 from gce.app.web.api.endpoints import plain_response, problem
 from gce.app.web.background import add_background, working
-from gce.app.web.pages import jobs, login, new_run, playground, runs
+from gce.app.web.pages import answers, comparison, jobs, login, new_run, playground, run, runs, studies
 from gce.app.web.rendering import error_page
 from gce.app.web.safety import Keys, Safety, checks_forms
 from gce.app.web.served import Served
@@ -33,6 +33,10 @@ __all__ = ["API", "PAGES", "application"]
 PAGES: Sequence[Route] = (
     *login.ROUTES,
     *runs.ROUTES,
+    *run.ROUTES,
+    *answers.ROUTES,
+    *comparison.ROUTES,
+    *studies.ROUTES,
     *new_run.ROUTES,
     *jobs.ROUTES,
     *playground.ROUTES,
@@ -80,7 +84,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _gce_error(request: Request, error: Exception) -> Response:
     put(f"{request.method} {request.url.path}: {error}", error=True)
-    return _failed(request, 500)
+    return _failed(request, 422)
 
 
 async def _defect(request: Request, error: Exception) -> Response:

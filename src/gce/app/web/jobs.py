@@ -27,7 +27,7 @@ from gce.app.wiring.system import has_ended, is_alive, remove, start_supervisor,
 from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput
 
-__all__ = ["FOLDER", "KINDS", "TOKEN_VARIABLE", "JobRecord", "JobState", "JobStatus", "Jobs", "TooManyJobs", "without_token"]
+__all__ = ["FOLDER", "KINDS", "JobRecord", "JobState", "JobStatus", "Jobs", "TooManyJobs", "without_token"]
 
 FOLDER = ".gce-jobs"
 """The folder of jobs, in the folder of runs."""

@@ -15,7 +15,13 @@ from gce.domain.text import printable
 
 __all__ = ["NAVIGATION", "error_page", "lines", "page"]
 
-NAVIGATION = {"/": "Runs", "/new": "New run", "/jobs": "Jobs", "/play": "Playground"}
+NAVIGATION = {
+    "/": "Runs",
+    "/new": "New run",
+    "/jobs": "Jobs",
+    "/play": "Playground",
+    "/studies": "Studies and beliefs",
+}
 """Links at the top of each page: by path, what is there."""
 MEANINGS = {
     401: "This server asks for its token.",
@@ -23,6 +29,8 @@ MEANINGS = {
     404: "There is no such page, run or answer.",
     413: "What was sent is too large.",
     421: "The address in the browser is not one of this server's names.",
+    409: "That is not possible now: another process works on the run, or something else is in its place.",
+    422: "What is stored cannot be read. The terminal of the server says why.",
     429: "Too many requests. Wait a moment and try again.",
     500: "Something went wrong here. The terminal of the server says what.",
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import inspect
 import ipaddress
 import secrets
 import time
@@ -19,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from attrs import field, frozen
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -235,8 +237,11 @@ def form_token(request: Request) -> str:
     return keys.sign("form", request.state.visitor)
 
 
-def checks_forms(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """The page, which takes a form only with the token of this visitor."""
+def checks_forms(endpoint: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
+    """The page, which takes a form only with the token of this visitor; it finds the form in `request.state.form`.
+
+    A page that is no coroutine runs in a thread, as it reads files.
+    """
 
     async def checked(request: Request) -> Response:
         if request.method not in SAFE:
@@ -244,6 +249,10 @@ def checks_forms(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable
             given = request.headers.get("x-csrf-token") or form.get("csrf", "")
             if isinstance(given, UploadFile) or not _same(given, form_token(request)):
                 raise HTTPException(403)
-        return await endpoint(request)
+            request.state.form = form
+        if inspect.iscoroutinefunction(endpoint):
+            answer: Response = await endpoint(request)
+            return answer
+        return await run_in_threadpool(endpoint, request)
 
     return checked

@@ -85,9 +85,7 @@ def _answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     model = load_model(asked["model"] or default_model(task), adapter=asked["adapter"], task=task)
     settings = Settings(temperature=asked["temperature"], seed=asked["seed"])
     if strategy.needs_examples:
-        shots = few_shot_turns(
-            task, evaluator, problem.id.preset, [problem.tier], SHOTS, solve=find_solve("heuristic")
-        )
+        shots = few_shot_turns(task, evaluator, problem.id.preset, [problem.tier], SHOTS, solve=find_solve("heuristic"))
         settings = Settings(temperature=asked["temperature"], seed=asked["seed"], examples=shots)
     (held,) = converse(strategy, model.model, task, evaluator, [problem], settings)
     last = held.last

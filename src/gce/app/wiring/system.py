@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gce.adapters.system.clocks import SystemClock
 from gce.adapters.system.durable_files import remove, write_file
-from gce.adapters.system.process import peak_bytes
+from gce.adapters.system.process import peak_bytes, resident_bytes
 from gce.adapters.system.supervised import has_ended, is_alive, limits, start_supervisor
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "limits",
     "peak_bytes",
     "remove",
+    "resident_bytes",
     "start_supervisor",
     "write_file",
 ]

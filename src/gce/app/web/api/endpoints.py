@@ -144,14 +144,11 @@ def _read(record: type, name: str, text: str) -> Any:
 
 def _record(record: type, data: Mapping[str, Any]) -> Any:
     known = {each.name: each for each in settings_in(record)}
-    for name in data:
-        if name not in known:
-            raise _NotAsExpected(422, f"There is no field of that name: there are {', '.join(known)}.")
+    if unknown := [name for name in data if name not in known]:
+        raise _NotAsExpected(422, f"There are {', '.join(known)}, and no field {unknown[0][:60]!a}.")
     for name, each in known.items():
-        if name not in data and each.default is NOTHING:
-            raise SettingError(name, each.kind.expected, None, "")
-        value = tuple(data[name]) if isinstance(data.get(name), list) else data.get(name)
-        if name in data and not (each.kind.takes(value) or (value == each.default and type(value) is type(each.default))):
+        value = tuple(data[name]) if isinstance(data.get(name), list) else data.get(name, each.default)
+        if not each.kind.takes(value) and (value is NOTHING or value != each.default or isinstance(value, bool)):
             raise SettingError(name, each.kind.expected, value, "")
     try:
         return from_plain(record, dict(data))
@@ -194,8 +191,8 @@ def _operation(each: Endpoint) -> dict[str, Any]:
     parts = [part[1:-1] for part in each.path.split("/") if part.startswith("{")]
     parameters = [{"name": part, "in": "path", "required": True, "schema": {"type": "string"}} for part in parts]
     refused = {"$ref": "#/components/schemas/Problem" if each.refuses is None else "#/components/schemas/Error"}
-    errors = sorted({*each.errors, 401, 403, 413, 429, *([404] if parts else []), *([400, 415, 422] if each.body else [])})
-    errors = sorted({*errors, 422}) if each.query or not each.body else errors
+    unfit = [400, 413, 415] if each.body else [413] if each.method == "POST" else []
+    errors = sorted({*each.errors, *unfit, 401, 403, 422, 429, *([404] if parts else [])})
     found: dict[str, Any] = {
         "summary": each.help,
         "operationId": f"{each.method.lower()}{each.path.replace('/', '_').translate({123: None, 125: None})}",

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from attrs import asdict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import StreamingResponse
 
 from gce.app.settings.values import settings_from
 from gce.app.web.api.endpoints import Endpoint, Given, plain_response, problem
 from gce.app.web.asks import AskModel, EvaluateModel, Page, Train
-from gce.app.web.events import stream
 from gce.app.web.jobs import JobRecord, Jobs
 from gce.app.web.launching import Launcher
 from gce.app.web.rendering import lines
-from gce.app.web.served import Served
+from gce.app.web.served import find_run
 from gce.errors import BadInput
 
-__all__ = ["ENDPOINTS", "adapter_of", "job_of", "jobs_of", "launcher_of", "plain_job", "watch"]
+__all__ = ["ENDPOINTS", "adapter_of", "job_of", "jobs_of", "launcher_of", "plain_job"]
+
+MOST_LOOKS = 3600
+"""A browser asks again where a stream ends before its time."""
 
 
 def jobs_of(request: Request) -> Jobs:
@@ -42,14 +47,9 @@ def job_of(request: Request) -> JobRecord:
     return found
 
 
-def adapter_of(request: Request, run: str) -> Any:
+def adapter_of(request: Request, run: str) -> Path | None:
     """The directory of the run of this id, for its adapter; None for no id, 404 where there is no such run."""
-    served: Served = request.app.state.served
-    if not run:
-        return None
-    if (found := served.runs().get(run)) is None:
-        raise HTTPException(404)
-    return found
+    return find_run(request, run) if run else None
 
 
 def plain_job(jobs: Jobs, job: JobRecord) -> dict[str, Any]:
@@ -58,15 +58,29 @@ def plain_job(jobs: Jobs, job: JobRecord) -> dict[str, Any]:
     return {**shown, **asdict(jobs.status(job))}
 
 
-def watch(request: Request, job: JobRecord) -> Any:
-    """The state and the log of a job as events."""
-    jobs = jobs_of(request)
+async def _events(given: Given) -> Any:
+    """The state and the log of a job, each as an event when it changes."""
+    request, jobs, job = given.request, jobs_of(given.request), job_of(given.request)
 
-    def look() -> tuple[Mapping[str, Any], bool]:
-        status = jobs.status(job)
-        return {"state": plain_job(jobs, job), "log": lines(jobs.log(job))}, status.is_over
+    def look() -> tuple[dict[str, str], bool]:
+        over = jobs.status(job).is_over
+        found = {"state": plain_job(jobs, job), "log": lines(jobs.log(job))}
+        return {name: json.dumps(data) for name, data in found.items()}, over
 
-    return stream(request, look)
+    async def events() -> AsyncIterator[str]:
+        sent: Mapping[str, str] = {}
+        for _ in range(MOST_LOOKS):
+            found, over = await asyncio.to_thread(look)
+            new = [f"event: {name}\ndata: {text}\n\n" for name, text in found.items() if sent.get(name) != text]
+            sent = found
+            yield "".join(new) or ": \n\n"
+            if over:
+                yield "event: over\ndata: {}\n\n"
+            if over or await request.is_disconnected():
+                return
+            await asyncio.sleep(1.0)
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
 async def _list(given: Given) -> Any:
@@ -104,10 +118,6 @@ async def _one(given: Given) -> Any:
     return {**plain_job(jobs, job), "log": jobs.log(job), "output": jobs.output(job)}
 
 
-async def _events(given: Given) -> Any:
-    return watch(given.request, job_of(given.request))
-
-
 async def _cancel(given: Given) -> Any:
     jobs, job = jobs_of(given.request), job_of(given.request)
     jobs.cancel(job.id)
@@ -135,12 +145,8 @@ ENDPOINTS = (
     Endpoint(
         path="/api/v1/jobs/train", handle=_train, help="Train a model", body=Train, takes_settings=True, **_SUBMIT
     ),
-    Endpoint(
-        path="/api/v1/jobs/evaluate", handle=_evaluate, help="Evaluate a model", body=EvaluateModel, **_SUBMIT
-    ),
-    Endpoint(
-        path="/api/v1/jobs/answer", handle=_answer, help="Let a model answer a problem", body=AskModel, **_SUBMIT
-    ),
+    Endpoint(path="/api/v1/jobs/evaluate", handle=_evaluate, help="Evaluate a model", body=EvaluateModel, **_SUBMIT),
+    Endpoint(path="/api/v1/jobs/answer", handle=_answer, help="Let a model answer a problem", body=AskModel, **_SUBMIT),
     Endpoint(path=_ONE, handle=_one, help="One job, with its log and what it printed", gives=_JOB),
     Endpoint(
         path=f"{_ONE}/events",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
@@ -87,5 +86,3 @@ def _of_kind(kind: Kind) -> dict[str, Any]:
         case ByName():
             return {"type": "object", "additionalProperties": _of_kind(kind.item), "minProperties": 1}
     return {"type": "string", "minLength": 1, "maxLength": 4095}
-
-
