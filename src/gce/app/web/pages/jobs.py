@@ -27,7 +27,7 @@ def _row(jobs: Jobs, job: JobRecord, runs: Any) -> dict[str, Any]:
     name = run_id(Path(job.run)) if job.run else ""
     return {
         "job": job,
-        "status": status,
+        "how": status,
         "created": datetime.fromtimestamp(job.created, UTC),
         "took": "" if took is None else duration(took),
         "run": name if name in runs else "",

@@ -56,6 +56,16 @@ FIRST = (
     *("rollouts.samples", "optimizer.learning_rate", "evaluation.test"),
 )
 """Settings that stand before the groups."""
+LABELS = {
+    "model.name": ("model", "gce-tiny knows scheduling alone (default: gce-tiny for scheduling, else smollm2)"),
+    "task": ("task", "what the model is asked; further ones are offered with gce serve --tasks"),
+    "preset": ("preset", "set of tiers (default: the task's first)"),
+    "stopping.minutes": ("time limit", "the run ends early enough for the tests at the end, which are taken whole"),
+    "rollouts.samples": ("rollouts per problem", ""),
+    "rollouts.problems": ("problems per iteration", ""),
+    "evaluation.test": ("test problems per tier", ""),
+}
+"""Words of a form in place of a setting's own name and help, which is made for the command line."""
 HIDDEN = ("model.adapter", "model.sampler", "executor.kind")
 """They name files or code; a run's adapter has a field of its own."""
 
@@ -70,6 +80,17 @@ class Field:
     choices: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
     error: str = ""
+
+    @property
+    def label(self) -> str:
+        """What it is called."""
+        name = self.setting.name
+        return LABELS[name][0] if name in LABELS else name.rpartition(".")[2].replace("_", " ")
+
+    @property
+    def help(self) -> str:
+        """What it decides."""
+        return LABELS.get(self.setting.name, ("", ""))[1] or self.setting.help
 
     @property
     def default(self) -> str:

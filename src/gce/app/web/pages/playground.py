@@ -21,6 +21,7 @@ from gce.app.web.asks import MOST_OF_AN_ANSWER, SPLITS, AskModel, DrawProblem, J
 from gce.app.web.desk import Busy
 from gce.app.web.jobs import JobRecord, TooManyJobs
 from gce.app.web.rendering import page
+from gce.app.wiring.tasks import find_task
 from gce.domain.strategies import STRATEGIES
 from gce.errors import BadInput
 
@@ -59,7 +60,7 @@ async def play(request: Request) -> Response:
     presets = known[chosen.task]
     chosen = chosen if chosen.preset in presets else evolve(chosen, preset=next(iter(presets)))
     tiers = [each["tier"] for each in presets[chosen.preset]]
-    chosen = chosen if chosen.tier in tiers else evolve(chosen, tier=tiers[0])
+    chosen = chosen if chosen.tier in tiers else evolve(chosen, tier=find_task(chosen.task).tiers(chosen.preset)[0].name)
     answer, wrong, verdict, job = "", "", None, None
     problem: dict[str, Any] = {}
     try:
@@ -102,7 +103,7 @@ async def play(request: Request) -> Response:
         answer=answer,
         verdict=verdict,
         job=job,
-        status=None if job is None else jobs_of(request).status(job),
+        how=None if job is None else jobs_of(request).status(job),
         wrong=wrong,
     )
 
