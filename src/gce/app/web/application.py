@@ -79,7 +79,9 @@ def _failed(request: Request, status: int) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _failed(request, error.status_code)
+    answer = _failed(request, error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 async def _gce_error(request: Request, error: Exception) -> Response:

@@ -81,6 +81,7 @@ RUN_NAME = Text(60, "[A-Za-z0-9][A-Za-z0-9._-]{0,59}", "a name of letters, digit
 ID = Text(80, "[a-z0-9-]{0,80}", "an id of letters, digits and hyphens")
 WORD = Text(200, r"[^\x00-\x1f\x7f]*", "a name")
 KEY = Text(400, r"[^\x00-\x1f\x7f]+", "the key of a problem: task/preset/split/tier/seed/index,")
+PROMPT = Text(MOST_OF_A_PROMPT, r"[\s\S]*\S[\s\S]*", "a prompt that is not blank,")
 STRATEGY = ChoiceOrOwn(tuple(STRATEGIES), options=True, listed_by=LISTED_BY["strategy"])
 MODEL_HELP = "model; GET /api/v1/tasks lists those that are offered (default: the task's)"
 TASK = setting("scheduling", WORD, "task")
@@ -152,7 +153,9 @@ class Reason:
     """A prompt for a model to reason about."""
 
     section: ClassVar = ""
-    prompt: str = setting(NOTHING, Text(MOST_OF_A_PROMPT, r"(?s).*\S.*", "a prompt that is not blank,"), "the prompt")
+    prompt: str = setting(
+        NOTHING, Text(MOST_OF_A_PROMPT, r"[\s\S]*\S[\s\S]*", "a prompt that is not blank,"), "the prompt"
+    )
     context: str = setting("", Text(MOST_OF_A_PROMPT), "what the model is told before the prompt")
     model: str = setting("", WORD, "model (default: the shipped one)")
     max_tokens: int = setting(256, Count(1, 4096), "maximum tokens of the reply", unit="tokens")

@@ -43,7 +43,7 @@ async def working(app: Starlette) -> AsyncIterator[None]:
         ticking.cancel()
         with suppress(asyncio.CancelledError):
             await ticking
-        app.state.desk.close()
+        await app.state.desk.close()
         jobs.close()
 
 

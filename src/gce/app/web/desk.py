@@ -47,7 +47,7 @@ class Desk:
             self._asked -= 1
 
     async def _served(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        worker = self._free.pop()
+        worker, kept = self._free.pop(), None
         try:
             if worker is None or worker.returncode is not None:
                 worker = await _started()
@@ -55,22 +55,19 @@ class Desk:
             worker.stdin.write(json.dumps(asked).encode() + b"\n")
             line = await asyncio.wait_for(worker.stdout.readline(), self._seconds)
             found: dict[str, Any] = json.loads(line)
+            kept = worker
+            return found
         except (TimeoutError, ValueError, OSError) as error:
-            _end(worker)
-            worker = None
             raise Busy from error
-        except asyncio.CancelledError:  # The client has gone; what comes now would be taken for the next reply.
-            _end(worker)
-            worker = None
-            raise
         finally:
-            self._free.append(worker)
-        return found
+            self._free.append(kept)
+            if kept is None:  # What it says now would be taken for the next reply.
+                await _end(worker)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the workers."""
         for worker in self._free:
-            _end(worker)
+            await _end(worker)
 
 
 async def _started() -> asyncio.subprocess.Process:
@@ -84,7 +81,10 @@ async def _started() -> asyncio.subprocess.Process:
     )
 
 
-def _end(worker: asyncio.subprocess.Process | None) -> None:
-    if worker is not None and worker.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(worker.pid, signal.SIGKILL)
+async def _end(worker: asyncio.subprocess.Process | None) -> None:
+    if worker is not None:
+        if worker.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(worker.pid, signal.SIGKILL)
+        with suppress(ConnectionError):
+            await worker.communicate()

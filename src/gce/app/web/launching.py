@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,14 @@ from gce.app.web.jobs import JobRecord, Jobs
 from gce.app.wiring.tasks import find_preset, find_task, find_tiers
 from gce.errors import BadInput, SettingError
 
-__all__ = ["Launcher"]
+__all__ = ["Launcher", "Taken"]
 
 WORKER = "gce.app.web.worker"
 SECONDS_OF_AN_ANSWER = 600.0
+
+
+class Taken(BadInput):
+    """A run of that name is there."""
 
 
 @frozen
@@ -35,7 +41,8 @@ class Launcher:
         """A training run, or an estimate of one.
 
         Raises:
-            BadInput: the run's name is taken, or a setting cannot be used.
+            Taken: there is a run of that name.
+            BadInput: a setting cannot be used.
         """
         if settings.model.adapter:
             message = "{model.adapter} is a path: give the id of a run instead"
@@ -49,11 +56,16 @@ class Launcher:
         if asked.dry_run:
             title = f"estimate: {settings.task}"
             return self.jobs.submit("dry-run", title, (*configured, "--dry-run"), files=files)
-        name = asked.name or time.strftime("%Y%m%d-%H%M%S")
+        busy = {job.run for job in self.jobs.each() if not self.jobs.status(job).is_over}
+
+        def taken(name: str) -> bool:
+            return name in busy or os.path.lexists(self.jobs.root / name)
+
+        now = time.strftime("%Y%m%d-%H%M%S")
+        name = asked.name or next(each for n in count() if not taken(each := f"{now}-{n}" if n else now))
+        if taken(name):
+            raise Taken(f"there is a run {name} already: give another name")
         folder = self.jobs.root / name
-        taken = (job.run for job in self.jobs.each() if not self.jobs.status(job).is_over)
-        if folder.exists() or folder.is_symlink() or name in taken:
-            raise SettingError("name", "the name of no other run", name, f"there is a run {name} already")
         arguments, again = (*configured, "--run-dir", str(folder)), ("train", "--run-dir", str(folder), "--resume")
         return self.jobs.submit("train", f"{name}: {settings.task}", arguments, again=again, run=name, files=files)
 

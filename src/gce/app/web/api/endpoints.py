@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -14,10 +14,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gce import __version__
+from gce.app.options import Count
 from gce.app.settings.fields import settings_in
 from gce.app.web.api.schemas import parameters_of, schema_of, train_settings_schema
 from gce.app.web.desk import Busy
 from gce.app.web.jobs import TooManyJobs
+from gce.app.web.launching import Taken
 from gce.app.wiring.files import parse_json
 from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput, GceError, SettingError
@@ -88,6 +90,8 @@ def route(endpoint: Endpoint) -> Route:
             return refused(422, "A value cannot be used.", {error.setting: error.expected})
         except _NotAsExpected as error:
             return refused(error.status, error.detail, {})
+        except Taken:
+            return refused(409, "There is a run of that name.", {})
         except TooManyJobs:
             return refused(429, "The queue of jobs is full.", {})
         except Busy:
@@ -147,7 +151,10 @@ def _record(record: type, data: Mapping[str, Any]) -> Any:
     if unknown := [name for name in data if name not in known]:
         raise _NotAsExpected(422, f"There are {', '.join(known)}, and no field {unknown[0][:60]!a}.")
     for name, each in known.items():
-        value = tuple(data[name]) if isinstance(data.get(name), list) else data.get(name, each.default)
+        value = data.get(name, each.default)
+        if isinstance(value, float) and value.is_integer() and isinstance(each.kind, Count):
+            data = {**data, name: (value := int(value))}  # JSON has one kind of numbers.
+        value = tuple(value) if isinstance(value, list) else value
         if not each.kind.takes(value) and (value is NOTHING or value != each.default or isinstance(value, bool)):
             raise SettingError(name, each.kind.expected, value, "")
     try:
@@ -156,11 +163,17 @@ def _record(record: type, data: Mapping[str, Any]) -> Any:
         raise _NotAsExpected(422, "The body is not of the shape that the document describes.") from error
 
 
-def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """The OpenAPI document of these endpoints."""
+def document(endpoints: Iterable[Endpoint], choices: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The OpenAPI document of these endpoints; `choices` are what fields of a name may be on this server."""
     paths: dict[str, dict[str, Any]] = {}
     for each in endpoints:
-        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
+        found = paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
+        for parameter in found["parameters"]:
+            if parameter["name"] in choices:
+                parameter["schema"]["enum"] = list(choices[parameter["name"]])
+        for schema in found.get("requestBody", {}).get("content", {}).values():
+            for name in choices.keys() & schema["schema"]["properties"].keys():
+                schema["schema"]["properties"][name]["enum"] = list(choices[name])
     return {
         "openapi": "3.1.0",
         "info": {"title": "gce", "version": __version__, "description": "Runs, problems, answers and jobs."},

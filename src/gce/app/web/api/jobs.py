@@ -139,12 +139,11 @@ _JOB: dict[str, Any] = {
 }
 _POST: dict[str, Any] = {"method": "POST", "gives": _JOB}
 _SUBMIT: dict[str, Any] = {**_POST, "status": 202, "errors": (404,)}
+_TRAIN: dict[str, Any] = {**_SUBMIT, "errors": (404, 409), "body": Train, "takes_settings": True}
 _ONE = "/api/v1/jobs/{job}"
 ENDPOINTS = (
     Endpoint(path="/api/v1/jobs", handle=_list, help="All jobs, the newest first", query=Page),
-    Endpoint(
-        path="/api/v1/jobs/train", handle=_train, help="Train a model", body=Train, takes_settings=True, **_SUBMIT
-    ),
+    Endpoint(path="/api/v1/jobs/train", handle=_train, help="Train a model", **_TRAIN),
     Endpoint(path="/api/v1/jobs/evaluate", handle=_evaluate, help="Evaluate a model", body=EvaluateModel, **_SUBMIT),
     Endpoint(path="/api/v1/jobs/answer", handle=_answer, help="Let a model answer a problem", body=AskModel, **_SUBMIT),
     Endpoint(path=_ONE, handle=_one, help="One job, with its log and what it printed", gives=_JOB),

@@ -55,7 +55,7 @@ def _property(each: Setting) -> dict[str, Any]:
     found = _of_kind(each.kind)
     if each.may_be_none:
         found = {"anyOf": [found, {"type": "null"}]}
-    elif each.default == "" and found.get("minLength"):
+    elif each.default == "" and not each.kind.takes(""):
         found = {"anyOf": [found, {"const": ""}]}
     elif each.default == () and found.get("minItems"):
         found = {**found, "minItems": 0}
@@ -68,9 +68,10 @@ def _of_kind(kind: Kind) -> dict[str, Any]:
         case Count():
             return {"type": "integer", "minimum": kind.low, "maximum": kind.high}
         case Number():
-            low = "exclusiveMinimum" if kind.above and not kind.or_0 else "minimum"
+            low = "exclusiveMinimum" if kind.above else "minimum"
             high = "exclusiveMaximum" if kind.below else "maximum"
-            return {"type": "number", low: 0 if kind.or_0 else kind.low, high: kind.high}
+            found = {"type": "number", low: kind.low, high: kind.high}
+            return {"anyOf": [{"const": 0}, found]} if kind.or_0 else found
         case Switch():
             return {"type": "boolean"}
         case Choice():
@@ -79,7 +80,7 @@ def _of_kind(kind: Kind) -> dict[str, Any]:
             names = "|".join(kind.names)
             return {"type": "string", "pattern": f"^({names}){'(@[A-Za-z0-9_.,=-]+)?' * kind.options}$"}
         case Text():
-            pattern = {"pattern": f"^{kind.pattern}$"} if kind.pattern and "(?s)" not in kind.pattern else {}
+            pattern = {"pattern": f"^({kind.pattern})$"} if kind.pattern else {}
             return {"type": "string", "maxLength": kind.most, **pattern}
         case Listed():
             return {"type": "array", "items": _of_kind(kind.item), "minItems": 1, "uniqueItems": True}

@@ -10,12 +10,14 @@ from starlette.routing import Route
 
 from gce.app.web.api import jobs, problems, simulations, stored
 from gce.app.web.api.endpoints import Endpoint, Given, document, route
+from gce.app.web.api.problems import offered_of
+from gce.app.web.asks import Offered
 
 __all__ = ["ENDPOINTS", "ROUTES"]
 
 
-async def _document(_: Given) -> Any:
-    return _whole()
+async def _document(given: Given) -> Any:
+    return _whole(offered_of(given.request))
 
 
 ENDPOINTS: Sequence[Endpoint] = (
@@ -29,5 +31,5 @@ ROUTES: Sequence[Route] = tuple(map(route, ENDPOINTS))
 
 
 @cache
-def _whole() -> dict[str, Any]:
-    return document(ENDPOINTS)
+def _whole(offered: Offered) -> dict[str, Any]:
+    return document(ENDPOINTS, {"task": offered.tasks, "model": ("", *offered.models)})

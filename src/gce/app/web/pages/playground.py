@@ -60,7 +60,9 @@ async def play(request: Request) -> Response:
     presets = known[chosen.task]
     chosen = chosen if chosen.preset in presets else evolve(chosen, preset=next(iter(presets)))
     tiers = [each["tier"] for each in presets[chosen.preset]]
-    chosen = chosen if chosen.tier in tiers else evolve(chosen, tier=find_task(chosen.task).tiers(chosen.preset)[0].name)
+    chosen = (
+        chosen if chosen.tier in tiers else evolve(chosen, tier=find_task(chosen.task).tiers(chosen.preset)[0].name)
+    )
     answer, wrong, verdict, job = "", "", None, None
     problem: dict[str, Any] = {}
     try:
