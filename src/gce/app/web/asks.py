@@ -195,9 +195,10 @@ class Offered:
 
     def check_settings(self, settings: TrainSettings) -> None:
         """The same for all settings of a run, none of which may name anything outside the program."""
-        self.check(task=settings.task, model=settings.model.name)
-        if settings.model.sampler not in ("", *self.models):
-            raise _not_offered("model.sampler", settings.model.sampler, self.models)
+        self.check(task=settings.task)
+        for name, model in (("model.name", settings.model.name), ("model.sampler", settings.model.sampler)):
+            if model not in ("", *self.models):
+                raise _not_offered(name, model, self.models)
         if settings.executor.runner == UNSAFE:
             raise _not_offered("executor.runner", UNSAFE, ("a sandbox",))
         for other in settings.evaluation.also_measure:
