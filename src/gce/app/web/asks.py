@@ -33,17 +33,7 @@ from gce.domain.strategies.single_turn import ZERO_SHOT
 from gce.domain.tasks import TASKS
 from gce.errors import SettingError
 
-__all__ = [
-    "AskModel",
-    "DrawProblem",
-    "EvaluateModel",
-    "JudgeAnswer",
-    "Offered",
-    "Page",
-    "Reason",
-    "Text",
-    "Train",
-]
+__all__ = ["AskModel", "DrawProblem", "EvaluateModel", "JudgeAnswer", "Offered", "Page", "Reason", "Text", "Train"]
 
 MOST_OF_AN_ANSWER = 100_000
 MOST_OF_A_PROMPT = 20_000

@@ -114,15 +114,7 @@ class Jobs:
         memory: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Find the jobs of this folder of runs.
-
-        Args:
-            root: the folder of runs.
-            folder: the jobs' own; by default in the folder of runs.
-            at_once: long jobs that run at a time.
-            memory: bytes of data of each worker process.
-            seconds: wall-clock time of each job.
-        """
+        """Find the jobs of a folder of runs; `memory` in bytes and `seconds` bound the worker of each job."""
         self.root, self._memory, self._seconds = root, memory, seconds
         self._at_once: Mapping[Lane, int] = {"long": at_once, "short": 1}
         self._folder = folder or root / FOLDER
@@ -176,20 +168,10 @@ class Jobs:
         module: str = "gce",
         seconds: float | None = None,
     ) -> JobRecord:
-        """Put a command of gce into the queue.
+        """Put a command of gce into the queue; TooManyJobs where that is full.
 
-        Args:
-            kind: one of `KINDS`.
-            title: what people call it.
-            arguments: of the command; `{job}` in one stands for the job's folder.
-            again: those that continue the run; by default the same.
-            run: the name of the run that it writes.
-            files: what it reads from the job's folder, by name.
-            module: the module to run.
-            seconds: its time, if that is less than every job's.
-
-        Raises:
-            TooManyJobs: the queue is full.
+        `{job}` in an argument stands for the job's folder, in which `files` are written; `again` are the arguments that
+        continue the `run` once there is one, by default the same.
         """
         with self._lock:
             if sum(not self.status(job).is_over for job in self._records.values()) >= MOST_WAITING:

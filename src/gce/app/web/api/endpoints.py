@@ -59,7 +59,6 @@ class Endpoint:
     gives: Mapping[str, Any] = {"type": "object"}
     """Schema of what it answers."""
     errors: tuple[int, ...] = ()
-    tag: str = "api"
     refuses: Callable[[int, str, Mapping[str, str]], Response] | None = None
     """What it answers where it cannot, where that is no problem document."""
 
@@ -180,17 +179,7 @@ def document(endpoints: Iterable[Endpoint], choices: Mapping[str, Sequence[str]]
         "paths": paths,
         "components": {
             "schemas": {
-                "Problem": {
-                    "type": "object",
-                    "required": ["type", "title", "status"],
-                    "properties": {
-                        "type": {"type": "string"},
-                        "title": {"type": "string"},
-                        "status": {"type": "integer"},
-                        "detail": {"type": "string"},
-                        "errors": {"type": "array", "items": {"type": "object"}},
-                    },
-                },
+                "Problem": {"type": "object", "required": ["type", "title", "status"]},
                 "Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}},
                 "TrainSettings": train_settings_schema(),
             },
@@ -209,7 +198,6 @@ def _operation(each: Endpoint) -> dict[str, Any]:
     found: dict[str, Any] = {
         "summary": each.help,
         "operationId": f"{each.method.lower()}{each.path.replace('/', '_').translate({123: None, 125: None})}",
-        "tags": [each.tag],
         "parameters": [*parameters, *(parameters_of(each.query) if each.query else [])],
         "responses": {
             str(each.status): {"description": each.help, "content": {each.media: {"schema": each.gives}}},

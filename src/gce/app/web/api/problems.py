@@ -65,13 +65,7 @@ _PROBLEM = {"type": "object", "required": ["key", "task", "tier", "split", "prom
 _VERDICT = {
     "type": "object",
     "required": ["problem", "outcome", "right", "reward", "verdicts", "steps"],
-    "properties": {
-        "outcome": {"enum": ["right", "wrong", "unreadable", "failed"]},
-        "right": {"type": "boolean"},
-        "reward": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
-        "verdicts": {"type": "array", "items": {"type": "object"}},
-        "steps": {"type": "array", "items": {"type": "object"}},
-    },
+    "properties": {"outcome": {"enum": ["right", "wrong", "unreadable", "failed"]}, "right": {"type": "boolean"}},
 }
 ENDPOINTS = (
     Endpoint(

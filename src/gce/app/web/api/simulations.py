@@ -80,10 +80,9 @@ _ENVELOPE = {
 }
 _SIMULATE: dict[str, Any] = {
     **{"method": "POST", "handle": _reason, "gives": _ENVELOPE, "errors": (500, 503), "refuses": _refused},
-    "tag": "isopro",
 }
 ENDPOINTS = (
-    Endpoint(path="/healthcheck", handle=_health, help="Whether the server is there", tag="isopro"),
+    Endpoint(path="/healthcheck", handle=_health, help="Whether the server is there"),
     Endpoint(path="/simulate", help="Simulate, by type", body=Simulate, **_SIMULATE),
     Endpoint(path="/simulate/reason", help="Let a model reason about a prompt", body=Reason, **_SIMULATE),
 )

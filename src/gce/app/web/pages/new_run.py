@@ -72,43 +72,17 @@ HIDDEN = ("model.adapter", "model.sampler", "executor.kind")
 
 @frozen
 class Field:
-    """A setting as a field of the form."""
+    """A setting as a field of the form; empty text is the default."""
 
     setting: Setting
     value: str
-    """As text; empty for the default."""
-    choices: tuple[str, ...] = ()
-    suggestions: tuple[str, ...] = ()
-    error: str = ""
-
-    @property
-    def label(self) -> str:
-        """What it is called."""
-        name = self.setting.name
-        return LABELS[name][0] if name in LABELS else name.rpartition(".")[2].replace("_", " ")
-
-    @property
-    def help(self) -> str:
-        """What it decides."""
-        return LABELS.get(self.setting.name, ("", ""))[1] or self.setting.help
-
-    @property
-    def default(self) -> str:
-        """The default as text."""
-        return _text(self.setting.default) or "automatic"
-
-    @property
-    def bounds(self) -> tuple[str, str, str] | None:
-        """Smallest and largest value and the step of a number; None for what is no number."""
-        kind = self.setting.kind
-        if isinstance(kind, (Count, Number)) and self.value != NONE:
-            return f"{kind.low}", f"{kind.high}", "1" if isinstance(kind, Count) else "any"
-        return None
-
-    @property
-    def range(self) -> str:
-        """What it may be, in words."""
-        return self.setting.kind.expected
+    label: str
+    help: str
+    default: str
+    choices: tuple[str, ...]
+    bounds: tuple[str, str, str] | None
+    """Smallest and largest value and the step of a number; None for what is no number."""
+    error: str
 
 
 def _text(value: Any) -> str:
@@ -121,18 +95,19 @@ def _text(value: Any) -> str:
 
 
 def _field(each: Setting, values: Mapping[str, str], errors: Mapping[str, str], offered: Offered) -> Field:
-    choices: tuple[str, ...] = ()
+    value, kind, choices, bounds = values.get(each.name, ""), each.kind, tuple[str, ...](), None
     if each.name in ("task", "model.name", "recipe"):
         choices = {"task": offered.tasks, "model.name": offered.models, "recipe": tuple(RECIPES)}[each.name]
     elif each.is_switch:
         choices = ("true", "false")
-    elif type(each.kind) in (Choice, ChoiceOrOwn) and isinstance(each.kind, (Choice, ChoiceOrOwn)):
-        choices = tuple(each.kind.names)
-    value = values.get(each.name, "")
-    if value and choices and value not in choices:
-        choices = (*choices, value)
-    suggestions = tuple(dict.fromkeys(preset for task in TASKS.values() for preset in task.presets))
-    return Field(each, value, choices, suggestions if each.name == "preset" else (), errors.get(each.name, ""))
+    elif isinstance(kind, (Choice, ChoiceOrOwn)):
+        choices = tuple(kind.names)
+    elif isinstance(kind, (Count, Number)) and value != NONE:
+        bounds = str(kind.low), str(kind.high), "1" if isinstance(kind, Count) else "any"
+    choices = (*choices, value) if value and choices and value not in choices else choices
+    label, words = LABELS.get(each.name, (each.name.rpartition(".")[2].replace("_", " "), ""))
+    default = _text(each.default) or "automatic"
+    return Field(each, value, label, words or each.help, default, choices, bounds, errors.get(each.name, ""))
 
 
 def _form(
@@ -157,6 +132,7 @@ def _form(
         groups=groups,
         own={"name": "", "run": "", "config": "", **(own or {})},
         runs=request.app.state.served.runs(),
+        presets=tuple(dict.fromkeys(preset for task in TASKS.values() for preset in task.presets)),
         templates={name: words for name, (words, _) in TEMPLATES.items()},
         errors=errors,
         wrong=wrong,
