@@ -66,14 +66,16 @@ def _judge(asked: Mapping[str, Any]) -> dict[str, Any]:
     task, evaluator, known = _of(asked["task"])
     problem = known.problem(asked["problem"])
     found = judged(task, evaluator, problem, response_of(asked["answer"]))
-    return {"problem": problem.key, **_plain(found), "steps": to_plain(task.judge_steps(problem, asked["answer"]))}
+    return _plain(task, found)
 
 
-def _plain(found: Answer) -> dict[str, Any]:
+def _plain(task: Task, found: Answer) -> dict[str, Any]:
     said = [(fault.about, fault.message) for verdict in found.verdicts for fault in verdict.violations]
     return {
+        "problem": found.problem.key,
         **{"outcome": found.outcome, "right": found.right, "reward": found.reward},
         "verdicts": to_plain(found.verdicts),
+        "steps": to_plain(task.judge_steps(found.problem, found.completion.text)),
         "pieces": to_plain(pieces(found.completion.text, said)),
     }
 
@@ -90,7 +92,7 @@ def _answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     (held,) = converse(strategy, model.model, task, evaluator, [problem], settings)
     last = held.last
     said = {"text": last.completion.text, "tokens": last.completion.tokens, "reason": last.reason}
-    return {"problem": problem.key, **said, **_plain(last)}
+    return {**said, **_plain(task, last)}
 
 
 def _reason(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def _field(each: Setting, values: Mapping[str, str], errors: Mapping[str, str], 
         bounds = str(kind.low), str(kind.high), "1" if isinstance(kind, Count) else "any"
     choices = (*choices, value) if value and choices and value not in choices else choices
     label, words = LABELS.get(each.name, (each.name.rpartition(".")[2].replace("_", " "), ""))
-    default = _text(each.default) or "automatic"
+    default = _text(each.default) or ("no limit" if each.name.startswith("stopping.") else "automatic")
     return Field(each, value, label, words or each.help, default, choices, bounds, errors.get(each.name, ""))
 
 

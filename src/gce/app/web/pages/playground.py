@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -124,8 +125,10 @@ def _reply(request: Request, job: JobRecord | None) -> dict[str, Any]:
     """What a model answered, where the job is done."""
     if job is None or job.kind != "answer" or jobs_of(request).status(job).state != "done":
         return {}
-    found: dict[str, Any] = json.loads(jobs_of(request).output(job))
-    return found
+    with suppress(ValueError):  # Too long to be kept whole.
+        found: dict[str, Any] = json.loads(jobs_of(request).output(job))
+        return found
+    return {}
 
 
 ROUTES = (Route("/play", play, methods=["GET", "POST"]),)
