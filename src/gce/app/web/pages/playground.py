@@ -114,7 +114,7 @@ async def play(request: Request) -> Response:
 async def _asked(request: Request, form: Mapping[str, Any], chosen: DrawProblem, key: str) -> Response:
     """Have a model answer, and watch it."""
     names = ("model", "run", "strategy")
-    given = {name: value for name in names if isinstance(value := form.get(name), str) and value}
+    given: dict[str, Any] = {name: value for name in names if isinstance(value := form.get(name), str) and value}
     asked = AskModel(task=chosen.task, problem=key, **given)
     adapter = adapter_of(request, asked.run)
     job = await asyncio.to_thread(launcher_of(request).answer, asked, adapter)
