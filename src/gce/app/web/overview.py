@@ -130,5 +130,6 @@ def spark(values: Sequence[float]) -> str:
     """The points of a line through shares, for an SVG of `SPARK_WIDTH` by `SPARK_HEIGHT`."""
     step = max(1, len(values) // MOST_POINTS)
     found = [sum(part) / len(part) for part in (values[n : n + step] for n in range(0, len(values), step))]
+    found *= 2 if len(found) == 1 else 1  # One point is no line.
     across = (SPARK_WIDTH - 4) / max(1, len(found) - 1)
     return " ".join(f"{2 + n * across:.1f},{2 + (SPARK_HEIGHT - 4) * (1 - y):.1f}" for n, y in enumerate(found))
