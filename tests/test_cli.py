@@ -93,7 +93,7 @@ def test_every_command_explains_itself_and_prints_json_for_programs(gce: Gce, co
     ran = gce(command, "--help")
     assert ran.status == 0
     assert f"usage: gce {command} [options]" in ran.out
-    assert "--json" in ran.out or command in ("completion", "new", "show", "transcript")
+    assert "--json" in ran.out or command in ("completion", "new", "serve", "show", "transcript")
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit", "check"])

