@@ -81,7 +81,7 @@ def test_help_lists_every_command(gce: Gce) -> None:
     assert ran.status == 0
     assert all(re.search(rf"\n    {name}\s", ran.out) for name in cli.COMMANDS)
     about_runs = {"ablate", "analyze", "report", "transcript", "validity", "rescore", "export", "answers", "traces"}
-    about_runs |= {"replay"}
+    about_runs |= {"replay", "serve"}
     about_tasks = {"export-task", "performance", "tasks", "show", "new", "generate", "verify", "audit", "check"}
     about_tasks |= {"certify"}
     others = {"train", "evaluate", "critic", "power", "models", "path", "doctor", "completion"}
@@ -93,7 +93,7 @@ def test_every_command_explains_itself_and_prints_json_for_programs(gce: Gce, co
     ran = gce(command, "--help")
     assert ran.status == 0
     assert f"usage: gce {command} [options]" in ran.out
-    assert "--json" in ran.out or command in ("completion", "new", "show", "transcript")
+    assert "--json" in ran.out or command in ("completion", "new", "serve", "show", "transcript")
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "generate", "verify", "audit", "check"])
