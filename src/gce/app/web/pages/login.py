@@ -22,7 +22,7 @@ async def login(request: Request) -> Response:
     keys: Keys = request.state.keys
     if request.method == "GET":
         return form(request)
-    given = (await request.form()).get("token", "")
+    given = request.state.form.get("token", "")
     if not isinstance(given, str) or not keys.opens(given):
         return form(request, refused=True)
     answer = RedirectResponse("/", 303)
