@@ -65,13 +65,9 @@ def seen(page: str) -> Seen:
 
 def test_all_that_comes_from_a_framework_is_text() -> None:
     """The same elements as with harmless texts, and nothing that acts but the page's own script."""
-    values = to_plain(FINDING)
-    hostile = AuditFinding(
-        **{
-            name: value if name in ("severity", "panel_severity", "confirmed") else HOSTILE
-            for name, value in values.items()
-        }
-    )
+    kept = ("severity", "panel_severity", "confirmed")
+    values: dict[str, Any] = {name: value if name in kept else HOSTILE for name, value in to_plain(FINDING).items()}
+    hostile = AuditFinding(**values)
     audit = evolve(
         AUDIT,
         name=HOSTILE,
@@ -145,7 +141,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(environment_audits, "run_bounded", run)
     monkeypatch.setattr(environment_audits, "names_in", lambda _framework: ["ends", "hangs", "works"])
-    monkeypatch.setattr(environment_audits.importlib.metadata, "version", lambda _name: "1.0")
+    monkeypatch.setattr("importlib.metadata.version", lambda _name: "1.0")
     return asked
 
 

@@ -121,7 +121,7 @@ def run_of(client: TestClient) -> str:
     """The address of the only run that is served."""
     found = set(re.findall(r'href="(/runs/[^"/]+)"', client.get("/").text))
     assert len(found) == 1
-    return found.pop()
+    return str(found.pop())
 
 
 def csrf(client: TestClient, page: str = "/login") -> str:
@@ -300,7 +300,8 @@ def test_a_token_is_asked_for_and_never_shown(folder: Path) -> None:
     with TestClient(application(settings), base_url=HOST) as client:
         assert client.get("/").status_code == 401
         for wrong in (f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer", "Bearer \u00e9".encode()):
-            assert client.get("/", headers={"authorization": wrong}).status_code == 401  # type: ignore[dict-item]
+            headers: Any = {"authorization": wrong}
+            assert client.get("/", headers=headers).status_code == 401
         assert client.get("/", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
         assert client.get("/", headers={"cookie": "gce_session=" + "0" * 64}).status_code == 401
         form = {"csrf": csrf(client), "token": "wrong"}
