@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from gce.adapters.sandboxes.process import Program, environment_of
 from gce.adapters.system.bounded_commands import Ended
 from gce.app.cli import main
 from gce.app.evaluation import environment_audits
@@ -120,6 +121,22 @@ def test_the_summary_counts_findings_coverage_and_what_is_left() -> None:
 def test_a_finding_needs_a_second_judge(check: str, defect: str, opinion: bool | None, judged: bool) -> None:
     """The scorer on the same thing is none: without another opinion a false accept is doubtful."""
     assert bool(evidence(Finding(check, "", "said", defect=defect), opinion)) is judged
+
+
+@pytest.mark.parametrize(
+    ("program", "seed", "inside"),
+    [
+        ("scorers_inside", "7", "7"),
+        ("scorers_inside", "random", "0"),
+        ("scorers_inside", "", "0"),
+        ("inside", "7", "0"),
+    ],
+)
+def test_scorers_get_the_hash_seed_of_this_process_and_programs_do_not(
+    monkeypatch: pytest.MonkeyPatch, program: Program, seed: str, inside: str
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", seed)
+    assert environment_of(program)["PYTHONHASHSEED"] == inside
 
 
 # All of a framework: the processes are replaced.

@@ -21,11 +21,10 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from gce.adapters.system.bounded_commands import run_bounded
-from gce.adapters.system.durable_files import write_file
 from gce.app.evaluation.environment_audit import EnvironmentAudit, Request, judges_of
 from gce.app.options import choices
 from gce.app.wiring.environments import AUDITED, names_in
+from gce.app.wiring.system import run_bounded, write_file
 from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput, one_line
 from gce.testing.verifiers.severity import SEVERITIES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gce.adapters.system.bounded_commands import run_bounded
 from gce.adapters.system.clocks import SystemClock
 from gce.adapters.system.durable_files import remove, write_file
 from gce.adapters.system.process import peak_bytes, resident_bytes
@@ -15,6 +16,7 @@ __all__ = [
     "peak_bytes",
     "remove",
     "resident_bytes",
+    "run_bounded",
     "start_supervisor",
     "write_file",
 ]
