@@ -38,8 +38,8 @@ TEMPLATES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "a quick trial, about a minute",
         {"stopping.iterations": 1, "rollouts.problems": 16, "evaluation.test": 20, "evaluation.dev": 0},
     ),
-    "paper": ("the reference's problems", {"preset": "paper", "seed": 42}),
-    "isopro": ("the reference's settings", {"recipe": "isopro"}),
+    "paper": ("the problems of ISOPro 0.3", {"preset": "paper", "seed": 42}),
+    "isopro": ("the settings of ISOPro 0.3", {"recipe": "isopro"}),
     "until": ("stop at 90 % dev accuracy, or after 20 minutes", {"stopping.until": 0.9, "stopping.minutes": 20.0}),
     "grpo": ("GRPO: group-relative advantages, KL penalty", {"objective.algorithm": "grpo", "objective.kl": 0.01}),
     "weak": (
