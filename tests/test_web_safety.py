@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
@@ -21,6 +20,7 @@ from starlette.testclient import TestClient
 
 from gce.adapters.runs.run_directory import RunDirectory
 from gce.app.settings.records import TrainSettings
+from gce.app.web import rendering
 from gce.app.web.application import application
 from gce.app.web.rendering import error_page
 from gce.app.web.safety import LIMITS, Keys, Safety
@@ -365,9 +365,7 @@ def test_a_damaged_run_is_listed_and_explained_in_the_terminal_alone(
 
 
 def test_templates_and_static_files_are_small_and_hold_no_inline_code() -> None:
-    origin = importlib.util.find_spec("gce.app.web")
-    assert origin is not None and origin.origin is not None
-    root = Path(origin.origin).parent
+    root = Path(rendering.__file__).parent
     for template in (root / "templates").glob("*.html"):
         text = template.read_text()
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:|https?://|\|safe|autoescape", text), template

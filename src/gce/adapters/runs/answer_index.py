@@ -258,7 +258,9 @@ class AnswerIndex:
         return db
 
     def _begin_again(self, db: sqlite3.Connection) -> None:
-        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'texts_%'"):
+        # The tables of `texts` go with it.
+        names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'texts_%'"
+        for (name,) in db.execute(names).fetchall():
             db.execute(f"DROP TABLE {name}")
         db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_LAYOUT}; COMMIT")
 
