@@ -193,6 +193,24 @@ def test_a_session_that_the_server_closed_between_turns_is_played_again(server: 
     assert server.opened == opened + 1 and not server.faults
 
 
+def test_after_an_interruption_no_reply_is_taken_for_another_one(
+    server: OpenEnvServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = task_of(server)
+    (problem,) = problems(task)
+    low, number = secret(problem.instance.row["seed"])
+    environment = episodes_of(task).open(problem)
+    environment.reset(seconds=5.0)
+
+    def interrupted(_data: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("gce.adapters.environments.openenv_sessions._reply", interrupted)
+        environment.step(Act(STEP, {"action": guesses(low - 1)[0]}))
+    assert environment.step(Act(STEP, {"action": guesses(number)[0]})).done
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_server_that_misbehaves_fails_the_answer_with_what_it_did(fault: str, server: OpenEnvServer) -> None:
     """In a turn, and in the verdict: never a reward of 0."""

@@ -120,7 +120,9 @@ class Sessions:
                     break
                 found = self._exchange(session.socket, {"type": "step", "data": action}, deadline)
                 self._note(session, _further(session.path, action), found)
-        except ScorerFailed:
+        except Illegal:
+            raise
+        except BaseException:  # After an interruption, too, the next message would get the reply to this one.
             self._sessions = others
             _close(session.socket)
             raise
