@@ -75,7 +75,7 @@ AMBIENT = ("os.environ", "os.environb", "os.getenv", "os.getenvb", "os.putenv", 
 PICKLERS = {"_pickle", "cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 
 
-RUNS_CODE = {"gce.adapters.sandboxes.inside"}
+RUNS_CODE = {"gce.adapters.environments.reproductions", "gce.adapters.sandboxes.inside"}
 """Runs programs, and only ever in a sandbox."""
 CHANGES = {
     *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove"),

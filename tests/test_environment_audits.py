@@ -155,6 +155,8 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(name)
         if name == "hangs":
             return Ended(-9, b"", b"stage: check: blind\n", "time", seconds)
+        if name == "ended":
+            return Ended(-15, b"", b"stage: opening\n")
         if name == "ends":
             return Ended(1, b"", b"stage: opening\nMemoryError\n")
         record = EnvironmentAudit(name, "audited", judged=bool(json.loads(given)["judges"]))
@@ -186,6 +188,12 @@ def test_what_the_bound_of_all_cuts_off_is_audited_by_the_next_call(listed: list
     assert found.left() == ["hangs"]
     assert audit_environments("reasoning-gym", tmp_path, only=["hangs"], jobs=1).left() == []
     assert listed.count("hangs") == 2 and listed.count("works") == 1
+
+
+def test_what_somebody_ended_has_no_record(listed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment_audits, "names_in", lambda _framework: ["ended", "works"])
+    found = audit_environments("reasoning-gym", tmp_path, jobs=1)
+    assert found.left() == ["ended"] and [each.name for each in found.audits] == ["works"]
 
 
 def test_what_exceeded_its_bound_is_audited_again_with_a_longer_one_alone(listed: list[str], tmp_path: Path) -> None:

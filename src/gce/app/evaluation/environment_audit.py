@@ -21,7 +21,7 @@ from attrs import evolve, field, frozen
 from gce.app.evaluation.certifying import Line, certify
 from gce.app.evaluation.checking import check
 from gce.app.evaluation.scoring import judge_each
-from gce.app.terminal import note, put_json
+from gce.app.terminal import note, put, put_json
 from gce.app.wiring.environments import AUDITED, Reproduced, reproducer
 from gce.app.wiring.evaluators import find_evaluator
 from gce.app.wiring.names import attribute
@@ -380,7 +380,7 @@ def _main() -> None:
     """Read a request from standard input, audit, and print the audit."""
     request = from_plain(Request, json.load(sys.stdin))
     try:
-        found = audit_environment(request, lambda said: print(f"stage: {said}", file=sys.stderr, flush=True))
+        found = audit_environment(request, lambda said: put(f"stage: {said}", error=True))
     except BadInput as error:
         found = EnvironmentAudit(request.name, "refused", one_line(error))
     put_json(to_plain(found))
