@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,16 @@ def test_an_index_grows_with_its_run_and_begins_again_where_the_run_was_taken_ba
     ]
     assert index.record("rollouts", 60) == record(60, 2) and index.record("rollouts", 61) is None
     assert index.record("passwd", 0) is None
+
+
+def test_two_that_add_to_an_index_at_once_add_each_answer_once(tmp_path: Path) -> None:
+    written(tmp_path / "run", 60, tested=False)
+    one, other = (AnswerIndex(tmp_path / "index.sqlite", tmp_path / "run", NAMES) for _ in range(2))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda index: index.grow(describe, 60.0), [one, other, one, other]))
+    assert one.grow(describe, 60.0)
+    assert [each.sequence for each in one.page(AnswerQuery(), size=99)] == list(range(60))
 
 
 def test_a_permanent_link_opens_before_anything_is_indexed(client: TestClient) -> None:

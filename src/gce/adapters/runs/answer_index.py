@@ -115,7 +115,7 @@ class AnswerIndex:
                 self._begin_again(db)
 
     def grow(self, describe: Callable[[str, Mapping[str, Any]], Indexed], seconds: float) -> bool:
-        """Add what is not indexed yet, for about so long; True if that is all. One thread at a time."""
+        """Add what is not indexed yet, for about so long; True if that is all."""
         end = time.monotonic() + seconds
         with contextlib.closing(self._open()) as db, DirectoryReader(self._run, verify=False) as run:
             states = {moment: self._state(run, moment) for moment in self._names}
@@ -126,9 +126,9 @@ class AnswerIndex:
             for moment, name in self._names.items():
                 done = known[moment][1] if moment in known else 0
                 while batch := list(self._records(run, moment, name, done)):
-                    self._add(db, moment, done, batch, describe, states[moment])
+                    added = self._add(db, moment, done, batch, describe, states[moment])
                     done += len(batch)
-                    if time.monotonic() > end:
+                    if not added or time.monotonic() > end:
                         return False
         return True
 
@@ -156,9 +156,14 @@ class AnswerIndex:
         batch: Sequence[Mapping[str, Any]],
         describe: Callable[[str, Mapping[str, Any]], Indexed],
         state: str,
-    ) -> None:
+    ) -> bool:
+        """Add a batch; False where another process has added it meanwhile."""
         counts: dict[tuple[str, str, str], int] = {}
         db.execute("BEGIN IMMEDIATE")
+        known = db.execute("SELECT n FROM sources WHERE moment = ?", (moment,)).fetchone()
+        if (0 if known is None else known[0]) != done:
+            db.execute("ROLLBACK")
+            return False
         (first,) = db.execute("SELECT coalesce(max(id), 0) + 1 FROM answers").fetchone()
         found = [describe(moment, record) for record in batch]
         db.executemany(
@@ -178,6 +183,7 @@ class AnswerIndex:
         kept = state if self._names[moment] else _mark(batch[-1])
         db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", (moment, kept, done + len(batch)))
         db.execute("COMMIT")
+        return True
 
     def counts(self) -> dict[tuple[str, str, str], int]:
         """How many answers are indexed, by moment, tier and outcome."""
