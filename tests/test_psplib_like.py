@@ -124,9 +124,7 @@ def test_the_digest_of_a_large_instance_follows_every_number() -> None:
     assert len({canonical_digest(each) for each in (instance, *others)}) == 1 + len(others)
 
 
-@pytest.mark.parametrize(
-    "name", ["scheduling", "scheduling-answer-only", "scheduling-relabelled", "scheduling-code-words"]
-)
+@pytest.mark.parametrize("variant", ["", "-answer-only", "-relabelled", "-code-words"])
 def test_demonstrations_of_every_variant_are_right(variant: str) -> None:
     task = TASKS[f"scheduling{variant}"]
     problem = draw_problem(task, "psplib-like", "J30", "train", 0)
