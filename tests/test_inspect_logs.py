@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from test_atif import TRACE, TRACES
 
+from gce.adapters.datasets.atif import read_atif
 from gce.adapters.datasets.inspect_logs import inspect_log_of_traces, read_inspect_log, traces_of_inspect_log
+from gce.app.cli import main
 from gce.domain.learning import Trace
 from gce.errors import BadInput, MissingExtra
 
@@ -23,6 +25,7 @@ def log_of(*traces: Trace) -> Any:
     return json.loads(json.dumps(inspect_log_of_traces(traces, task="sums", created=WHEN), allow_nan=False))
 
 
+ANSWER = {"role": "assistant", "content": "Two", "source": "generate", "id": "z", "model": "m/2"}
 FOREIGN: dict[str, Any] = {
     "version": 2,
     "status": "success",
@@ -43,9 +46,9 @@ FOREIGN: dict[str, Any] = {
                     "tool_calls": [{"id": "c", "function": "add", "arguments": {"x": 1}, "type": "function"}],
                 },
                 {"role": "tool", "content": "2", "tool_call_id": "c", "function": "add"},
-                {"role": "assistant", "content": "Two", "source": "generate", "id": "z", "model": "m/2"},
+                ANSWER,
             ],
-            "output": {"model": "m/1", "choices": [{"message": {"id": "z"}, "stop_reason": "max_tokens"}]},
+            "output": {"model": "m/1", "choices": [{"message": ANSWER, "stop_reason": "max_tokens"}]},
             "scores": {"match": {"value": "C"}},
             "metadata": {},
             "attachments": {"abc": "You add."},
@@ -128,14 +131,31 @@ IMAGE = [{"type": "image", "image": "x"}]
         (changed("samples", 0, "messages", 1, "role", value="judge"), "sample 1: expected a message with a role"),
         (changed("samples", 0, "messages", 1, "content", value=IMAGE), "sample 1: expected parts that are text"),
         (changed("samples", 0, "messages", 1, "content", value=3), "sample 1: expected text or a list of parts"),
-        (changed("samples", 0, "messages", 2, "tool_calls", value=[{"id": 1}]), "sample 1: "),
+        (changed("samples", 0, "messages", 2, "tool_calls", value=[{"id": 1}]), "sample 1: .*expected"),
         (changed("samples", 0, "metadata", value={"gce": {"x": 1}}), "sample 1: expected an object with key"),
-        (changed("samples", 0, "metadata", value={"gce": {"turns": []}}), "sample 1: expected 5 of metadata.gce.turns"),
-        (changed("samples", 0, "metadata", value={"gce": {"turns": [3] * 5}}), "sample 1: expected objects with"),
-        (changed("samples", 0, "metadata", value=3), "sample 1: "),
-        (changed("samples", 0, "output", value=[3]), "sample 1: "),
-        (changed("samples", 0, "output", value={"choices": [3]}), "sample 1: "),
-        (changed("samples", 0, "output", value={"choices": [{"message": 3}]}), "sample 1: "),
+        (
+            changed("samples", 0, "metadata", value={"gce": {"turns": []}}),
+            "sample 1: expected one of metadata.gce.turns",
+        ),
+        (
+            changed("samples", 0, "metadata", value={"gce": {"turns": [3] * 5}}),
+            "sample 1: expected a list of objects as turns",
+        ),
+        (
+            changed("samples", 0, "metadata", value={"gce": {"turns": 3}}),
+            "sample 1: expected a list of objects as turns",
+        ),
+        (
+            changed("samples", 0, "metadata", value={"gce": {"turns": [{"arguments": 3}] * 5}}),
+            "sample 1: expected one of arguments",
+        ),
+        (changed("samples", 0, "metadata", value=3), "sample 1: expected an object as metadata"),
+        (changed("samples", 0, "output", value=[3]), "sample 1: expected an object as output"),
+        (changed("samples", 0, "output", value={"choices": [3]}), "sample 1: expected a list of objects"),
+        (
+            changed("samples", 0, "output", value={"choices": [{"message": 3}]}),
+            "sample 1: expected an object as message",
+        ),
         (changed("samples", 0, "messages", 4, "content", value=float("inf")), "expected finite numbers"),
     ],
 )
@@ -164,6 +184,17 @@ def test_files_that_cannot_be_read_say_so_in_one_line(tmp_path: Path) -> None:
         packed.writestr("header.json", b"{}")
     with pytest.raises((BadInput, MissingExtra), match="inspect"):
         list(read_inspect_log(tmp_path / "f.eval"))
+
+
+def test_a_run_is_written_as_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, out = tmp_path / "run", tmp_path / "log.json"
+    given = ["--task", "toy_task:ADDITION", "--model", "toy_task:careless", "--iterations", "1", "--problems", "4"]
+    assert main(["train", *given, "--test", "2", "--run-dir", str(run)]) == 0
+    assert main(["traces", str(run), "--to", "inspect", "--out", str(out)]) == 0
+    assert f"load them with gce.read_inspect_log('{out}')" in capsys.readouterr().out
+    assert main(["traces", str(run), "--to", "atif", "--out", str(tmp_path / "same.jsonl")]) == 0
+    traces = list(read_inspect_log(out))
+    assert traces and traces == list(read_atif(tmp_path / "same.jsonl"))
 
 
 @pytest.mark.parametrize("form", ["json", "eval"])

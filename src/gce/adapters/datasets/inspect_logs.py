@@ -39,7 +39,7 @@ _OURS = "gce"
 _OF_TRACE = ("key", "problem", "tier", "iteration", "verdicts", "content_digest", "reward", "tools")
 _OF_TURN = ("author", "completion", "trained", "weights")
 _AUTHORS: Mapping[str, Author] = {"system": "task", "user": "user", "tool": "tool", "assistant": "model"}
-_REASONS: Mapping[Any, FinishReason] = {"max_tokens": "length", "model_length": "length"}
+_REASONS: Mapping[str, FinishReason] = {"max_tokens": "length", "model_length": "length"}
 _LEFT_OUT = {"events", "events_data", "store", "timelines"}
 
 
@@ -75,7 +75,7 @@ def traces_of_inspect_log(data: Any) -> Iterator[Trace]:
     for number, sample in enumerate(samples, 1):
         try:
             trace = _trace(sample)
-        except (ValueError, TypeError, AttributeError) as error:
+        except ValueError as error:
             raise ValueError(f"sample {number}: {one_line(error)}") from error
         if trace is not None:
             yield trace
@@ -184,13 +184,13 @@ def _trace(sample: Any) -> Trace | None:
         raise ValueError(f"expected an object with messages, got {sample!r:.60}")
     if sample.get("error"):
         return None
-    attachments = sample.get("attachments")
+    attachments = _object(sample, "attachments")
     messages = [_message(each, attachments) for each in sample["messages"]]
-    ours = (sample.get("metadata") or {}).get(_OURS)
+    ours = _object(sample, "metadata").get(_OURS)
     if ours is not None:
         return _own(ours, messages)
     key = f"{sample.get('id')}/{sample.get('epoch')}"
-    output = sample.get("output") or {}
+    output = _object(sample, "output")
     turns = [
         _turn(each, message, f"{key}/{number}", output)
         for number, (each, message) in enumerate(zip(sample["messages"], messages, strict=True), 1)
@@ -204,57 +204,68 @@ def _trace(sample: Any) -> Trace | None:
 
 def _own(ours: Any, messages: Sequence[Message]) -> Trace:
     """The trace that gce wrote."""
-    if not isinstance(ours, Mapping) or not set(ours) <= {*_OF_TRACE, "turns"} or not isinstance(ours["turns"], list):
+    if not isinstance(ours, Mapping) or not set(ours) <= {*_OF_TRACE, "turns"}:
         raise ValueError(f"expected an object with {', '.join(_OF_TRACE)} and turns as metadata.{_OURS}")
-    if len(ours["turns"]) != len(messages):
-        raise ValueError(f"expected {len(messages)} of metadata.{_OURS}.turns, got {len(ours['turns'])}")
+    beside = _objects(ours, "turns")
+    if len(beside) != len(messages):
+        raise ValueError(f"expected one of metadata.{_OURS}.turns for each of {len(messages)} messages")
     turns = []
-    for told, message in zip(ours["turns"], messages, strict=True):
-        if not isinstance(told, Mapping) or not set(told) <= {*_OF_TURN, "arguments"}:
-            raise ValueError(f"expected objects with {', '.join(_OF_TURN)} as metadata.{_OURS}.turns, got {told!r:.60}")
+    for told, message in zip(beside, messages, strict=True):
+        if not set(told) <= {*_OF_TURN, "arguments"}:
+            raise ValueError(f"expected {', '.join(_OF_TURN)} at most in metadata.{_OURS}.turns, got {told!r:.60}")
         turn = {name: told[name] for name in _OF_TURN if name in told} | {"message": to_plain(message)}
         if isinstance(turn.get("completion"), Mapping):
             turn["completion"] = {"text": message.content, **turn["completion"]}
-        for call, text in zip(turn["message"].get("tool_calls", ()), told.get("arguments", ()), strict=False):
-            call["arguments"] = text
+        if "arguments" in told:
+            calls, texts = turn["message"].get("tool_calls", []), told["arguments"]
+            if not isinstance(texts, list) or len(texts) != len(calls):
+                raise ValueError(f"expected one of arguments for each of {len(calls)} tool calls, got {texts!r:.60}")
+            turn["message"]["tool_calls"] = [
+                call | {"arguments": text} for call, text in zip(calls, texts, strict=True)
+            ]
         turns.append(turn)
     return from_plain(Trace, {**ours, "turns": turns})
 
 
-def _message(given: Any, attachments: Any) -> Message:
+def _object(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A field that is an object, or left out."""
+    found = given.get(name)
+    if found is not None and not isinstance(found, Mapping):
+        raise ValueError(f"expected an object as {name}, got {found!r:.60}")
+    return found or {}
+
+
+def _objects(given: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """A field that is a list of objects, or left out."""
+    found = given.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
+        raise ValueError(f"expected a list of objects as {name}, got {found!r:.60}")
+    return found
+
+
+def _message(given: Any, attachments: Mapping[str, Any]) -> Message:
     if not isinstance(given, Mapping) or given.get("role") not in _AUTHORS:
         raise ValueError(f"expected a message with a role from {', '.join(_AUTHORS)}, got {given!r:.60}")
     content = given.get("content")
     if isinstance(content, list):
         content = [each for each in content if not (isinstance(each, Mapping) and each.get("type") == "reasoning")]
     text = joined_text(content)
-    if isinstance(attachments, Mapping):
-        text = attachments.get(text.removeprefix("attachment://"), text)
-    calls = tuple(
-        from_plain(
-            ToolCall,
-            {"id": call["id"], "name": call["function"], "arguments": json.dumps(call.get("arguments") or {})},
-        )
-        for call in given.get("tool_calls") or ()
-    )
-    return from_plain(
-        Message,
-        {
-            "role": given["role"],
-            "content": text,
-            "tool_calls": to_plain(calls),
-            "tool_call_id": given.get("tool_call_id") or "" if given["role"] == "tool" else "",
-        },
-    )
+    calls = [
+        {"id": call.get("id"), "name": call.get("function"), "arguments": json.dumps(_object(call, "arguments"))}
+        for call in _objects(given, "tool_calls")
+    ]
+    name = (given.get("tool_call_id") or "") if given["role"] == "tool" else ""
+    text = attachments.get(text.removeprefix("attachment://"), text)
+    return from_plain(Message, {"role": given["role"], "content": text, "tool_calls": calls, "tool_call_id": name})
 
 
 def _turn(given: Mapping[str, Any], message: Message, key: str, output: Mapping[str, Any]) -> Turn:
     """A turn of another program's log: what its model generated is trained on."""
     if message.role != "assistant" or given.get("source") != "generate":
         return Turn(_AUTHORS[message.role], message)
-    choices = output.get("choices") or [{}]
-    same = choices[0].get("message", {}).get("id") == given.get("id") is not None
-    reason = _REASONS.get(choices[0].get("stop_reason"), "stop") if same else "stop"
+    choice = next(iter(_objects(output, "choices")), {})
+    last = given.get("id") is not None and _object(choice, "message").get("id") == given["id"]
+    reason = _REASONS.get(str(choice.get("stop_reason")), "stop") if last else "stop"
     model = str(given.get("model") or output.get("model") or "")
     return Turn("policy", message, Completion(key, message.content, reason, policy=model), trained=True)
 
