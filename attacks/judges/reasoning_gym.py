@@ -300,7 +300,7 @@ _NAMES = (
     "bitwise_arithmetic caesar_cipher calendar_arithmetic chain_sum circuit_logic color_cube_rotation count_bits "
     "count_primes course_schedule decimal_chain_sum dice emoji_mystery family_relationships figlet_font "
     "fraction_simplification futoshiki game_of_life game_of_life_halting gcd gsm_symbolic isomorphic_strings "
-    "knights_knaves largest_island lcm leg_counting letter_counting letter_jumble mahjong_puzzle "
+    "largest_island lcm leg_counting letter_counting letter_jumble mahjong_puzzle "
     "manipulate_matrix maze mini_sudoku needle_haystack number_filtering number_format path_star "
     "prime_factorization products ransom_note rearc rectangle_count rotate_matrix rotten_oranges self_reference "
     "simple_equations simple_geometry spell_backward spiral_matrix string_insertion string_manipulation sudoku "
@@ -317,6 +317,8 @@ JUDGES: Mapping[str, Accepts] = {
     "decimal_arithmetic": close(1e-9, 1e-9),
     "group_anagrams": any_order,
     "intermediate_integration": antiderivative,
+    "kakurasu": kakurasu,
+    "knights_knaves": knights_knaves,
     "number_sorting": number_sorting,
     "polynomial_equations": roots,
     "polynomial_multiplication": expanded,
