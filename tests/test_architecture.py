@@ -91,6 +91,8 @@ UNFORESEEN = {
     "gce.adapters.sandboxes.inside:os.urandom",
     "gce.adapters.sandboxes.scorers_inside:os.urandom",
     "gce.adapters.sandboxes.process:secrets.token_bytes",
+    "gce.app.web.api.simulations:uuid.uuid4",
+    "gce.app.web.jobs:secrets.token_hex",
     "gce.app.web.safety:secrets.token_bytes",
     "gce.app.web.safety:secrets.token_urlsafe",
 }

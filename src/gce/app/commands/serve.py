@@ -6,7 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from gce.app.options import NAME, PATH, Count
+from gce.app.options import NAME, NAMES, PATH, Count
+from gce.app.wiring.tasks import find_task
 from gce.errors import MissingExtra
 
 __all__ = ["add_arguments", "run"]
@@ -47,6 +48,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="further name of this server, as of a proxy",
     )
+    parser.add_argument(
+        "--tasks",
+        type=NAMES,
+        default=(),
+        metavar="NAME,...",
+        help="tasks that clients may use besides those of gce, as module:ATTR or programs@FILE",
+    )
+    parser.add_argument(
+        "--models",
+        type=NAMES,
+        default=(),
+        metavar="NAME,...",
+        help="models that clients may use besides gce-tiny and smollm2: anybody who reaches the server may ask them",
+    )
+    parser.add_argument(
+        "--jobs", type=Count(1, 64), default=1, help="training runs and evaluations at a time (default 1)"
+    )
+    parser.add_argument(
+        "--job-memory", type=Count(1, 2**20), metavar="MIB", help="memory of each job in MiB (default: no limit)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,6 +81,18 @@ def run(arguments: argparse.Namespace) -> int:
     if folder == Path("runs"):
         folder.mkdir(exist_ok=True)
     token = arguments.token or os.environ.get(TOKEN) or None
-    settings = WebSettings(folder, arguments.host, arguments.port, token, frozenset(arguments.allow_host))
+    settings = WebSettings(
+        folder,
+        arguments.host,
+        arguments.port,
+        token,
+        frozenset(arguments.allow_host),
+        tasks=arguments.tasks,
+        models=arguments.models,
+        jobs=arguments.jobs,
+        memory=arguments.job_memory and arguments.job_memory * 2**20,
+    )
+    for name in settings.tasks:
+        find_task(name)
     serve(settings)
     return 0

@@ -13,9 +13,15 @@ from gce import __version__
 from gce.app.web.safety import form_token
 from gce.domain.text import printable
 
-__all__ = ["NAVIGATION", "error_page", "page"]
+__all__ = ["NAVIGATION", "error_page", "lines", "page"]
 
-NAVIGATION = {"/": "Runs", "/studies": "Studies and beliefs"}
+NAVIGATION = {
+    "/": "Runs",
+    "/new": "New run",
+    "/jobs": "Jobs",
+    "/play": "Playground",
+    "/studies": "Studies and beliefs",
+}
 """Links at the top of each page: by path, what is there."""
 MEANINGS = {
     401: "This server asks for its token.",

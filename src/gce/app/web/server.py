@@ -22,8 +22,10 @@ def serve(settings: WebSettings) -> None:
     except OSError as error:
         where = f"{settings.host} port {settings.port}"
         raise BadInput(f"cannot listen on {where}: {error.strerror or error}", hint="give another {port}") from error
+    app = application(settings)
+    app.state.launcher.jobs.hold()
     config = uvicorn.Config(
-        application(settings),
+        app,
         access_log=False,
         log_level="warning",
         server_header=False,

@@ -26,6 +26,14 @@ class WebSettings:
     token: str | None = field(default=None, repr=False)
     names: frozenset[str] = frozenset()
     """Names by which it is reached, besides localhost and addresses."""
+    tasks: tuple[str, ...] = ()
+    """Tasks that clients may use besides those of gce: a name may be a file or code."""
+    models: tuple[str, ...] = ()
+    """Models that clients may use besides the shipped ones: a name may be a file, code, or an address that costs."""
+    jobs: int = 1
+    """Training runs and evaluations at a time."""
+    memory: int | None = None
+    """Bytes of data of the worker of each job."""
 
     def __attrs_post_init__(self) -> None:
         if not self.folder.is_dir():
