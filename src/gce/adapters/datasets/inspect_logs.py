@@ -1,9 +1,9 @@
 """Traces as a log of inspect_ai, which `inspect view` shows, and back.
 
 A trace is a sample. One that is written and read again is the same: what the log has no field for stands in the
-sample's metadata, under `gce`. Read from other programs' logs are messages, tool calls and results, the model's name, the reason
-why it stopped, and a score in [0, 1] as the reward; left out are reasoning apart from the text, events, stores, costs
-and times, and samples that ended with an error or without an answer of the model. Images are refused.
+sample's metadata, under `gce`. Read from other programs' logs are messages, tool calls and results, the model's name,
+the reason why it stopped, and a score in [0, 1] as the reward; left out are reasoning apart from the text, events,
+stores, costs and times, and samples that ended with an error or without an answer of the model. Images are refused.
 
 Logs are written as JSON; `inspect log convert` makes `.eval` files of them. Reading `.eval` takes inspect_ai, as they
 are compressed by what Python 3.11 lacks.
