@@ -270,7 +270,7 @@ def knights_knaves(row: Row, response: str) -> bool:
 
 def kakurasu(row: Row, response: str) -> bool:
     """Zeros and ones whose weighted sums are those of the prompt."""
-    sums = [json.loads(found) for found in re.findall(r"sums are (\[[0-9, ]+\])", str(row["prompt"]))]
+    sums = [json.loads(found) for found in re.findall(r"\[[0-9, ]+\]", str(row["prompt"]))[:2]]
     if len(sums) != 2:
         raise ValueError(f"the prompt has another form: {row['prompt'][:80]!r}")
     rows = [re.findall("[0-9]+", line) for line in said(response).splitlines()]
