@@ -33,7 +33,7 @@ from gce.app.evaluation.environment_audits import (
 from gce.app.reports.environment_audits import audits_page, audits_summary
 from gce.app.wiring.environments import AUDITED, find_environment
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
-from gce.domain.serialization import to_plain
+from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput
 from gce.testing.verifiers.bench import Finding
 
@@ -67,12 +67,8 @@ def seen(page: str) -> Seen:
 def test_all_that_comes_from_a_framework_is_text() -> None:
     """The same elements as with harmless texts, and nothing that acts but the page's own script."""
     values = to_plain(FINDING)
-    hostile = AuditFinding(
-        **{
-            name: value if name in ("severity", "panel_severity", "confirmed") else HOSTILE
-            for name, value in values.items()
-        }
-    )
+    kept = ("severity", "panel_severity", "confirmed")
+    hostile = from_plain(AuditFinding, {name: value if name in kept else HOSTILE for name, value in values.items()})
     audit = evolve(
         AUDIT,
         name=HOSTILE,
@@ -164,7 +160,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(environment_audits, "run_bounded", run)
     monkeypatch.setattr(environment_audits, "names_in", lambda _framework: ["ends", "hangs", "works"])
-    monkeypatch.setattr(environment_audits.importlib.metadata, "version", lambda _name: "1.0")
+    monkeypatch.setattr("importlib.metadata.version", lambda _name: "1.0")
     return asked
 
 
