@@ -94,7 +94,7 @@ def test_a_sound_score_of_sets_has_no_finding() -> None:
 
 
 def test_one_item_is_a_prompt_blind_baseline() -> None:
-    """White is in 16 of 24 flags, red in 16."""
+    """White is in 16 of 24 flags, and so is red."""
     task = gce.task(ROWS, precision, name="flags")
     assert ONE_ITEM in str(gce.audit(task))
     sums = gce.task([{"prompt": f"{n}?", "answer": n} for n in range(40)], lambda a, row: a == str(row["answer"]))

@@ -145,7 +145,8 @@ def test_a_run_prints_lines_and_a_table_and_leaves_its_summary(
 def test_quiet_leaves_the_results_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(*SCRIPTED, *SIZES, "--quiet", run=tmp_path / "run") == 0
     out, err = capsys.readouterr()
-    assert "20 rollouts, " in out and err == ""
+    assert "20 rollouts, " in out
+    assert err == "warning: first wave: 7 of 10 answers were cut off at the maximum tokens and are not right\n"
 
 
 def test_verbose_tells_the_settings_and_how_long_stages_took(
@@ -239,6 +240,7 @@ def test_the_summary_on_standard_output_is_that_of_the_file_with_the_documented_
     summary = json.loads(capsys.readouterr().out)
     assert summary == json.loads((tmp_path / "run" / "summary.json").read_text())
     assert len(FIELDS) > 15 and set(summary) == FIELDS - {
+        "rollouts_saved",
         "evaluators",
         "mean_reward",
         "shifts",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import stdev
 from typing import Any
 
@@ -181,6 +181,7 @@ def summary_of(
 ) -> dict[str, Any]:
     """What `summary.json` holds; its fields are documented in docs/summary.md."""
     settings, info = run.settings, run.model.info()
+    saved = sum(record.get("saved", 0) for record in run.store.read("iterations"))
     return {
         "format": 2,
         "seconds": 0.0,
@@ -192,7 +193,7 @@ def summary_of(
         "iterations": state.iteration,
         "best": None if state.best is None else {"iteration": state.best[0], "dev": state.best[1]},
         "rollouts": state.rollouts,
-        **({"rollouts_saved": saved} if (saved := sum(_stored_saved(run))) else {}),
+        **({"rollouts_saved": saved} if saved else {}),
         "failed_rollouts": state.failed,
         "correct_traces": state.correct,
         "buffer": len(state.buffer),
@@ -205,10 +206,6 @@ def summary_of(
         "seeds": {"run": settings.seed, "evaluation_problems": 0},
         "versions": versions(),
     }
-
-
-def _stored_saved(run: Run) -> Iterator[int]:
-    return (record.get("saved", 0) for record in run.store.read("iterations"))
 
 
 def mean_rewards(run: RunReader, blind: Sequence[PolicyScore], heuristics: Sequence[PolicyScore]) -> dict[str, Any]:

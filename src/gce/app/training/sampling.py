@@ -163,29 +163,36 @@ def _rounds(run: Run, state: RunState, number: int, problems: Sequence[Problem])
     settings, found, seconds, drawn = run.settings, list[Rollout](), 0.0, 0
     going_on = {problem.key for problem in problems}
     for size in rounds(settings.rollouts.samples, settings.rollouts.governor):
+        if drawn:
+            going_on = _worth_more(run, state, going_on, without_failed(found))
+            if not going_on:
+                break
         wave, more = _wave(run, state, number, dict.fromkeys(going_on, size), problems, drawn)
         if not drawn:
             _check_coverage(run, number, wave)
         found, seconds, drawn = found + wave, seconds + more, drawn + size
-        going_on = {problem for problem in going_on if _worth_more(run, state, problem, without_failed(found))}
-        if not going_on:
-            break
     order = {problem.key: place for place, problem in enumerate(problems)}
     return sorted(found, key=lambda rollout: order[rollout.judged.problem.key]), seconds
 
 
-def _worth_more(run: Run, state: RunState, problem: str, rollouts: Sequence[Rollout]) -> bool:
-    """Whether the governor draws further rollouts of a problem."""
-    own = [rollout for rollout in rollouts if rollout.judged.problem.key == problem]
-    right = [rollout.judged.completion.text for rollout in own if rollout.reward >= run.admit_at]
-    kept = state.buffer.settings
-    return worth_more(
-        [rollout.reward for rollout in own],
-        right,
-        run.algorithm,
-        per_problem=kept.per_problem,
-        deduplicate=kept.deduplicate,
-    )
+def _worth_more(run: Run, state: RunState, problems: Collection[str], rollouts: Sequence[Rollout]) -> set[str]:
+    """The problems of which the governor draws further rollouts."""
+    kept, rewards = state.buffer.settings, groups_of(rollouts)
+    right: dict[str, list[str]] = defaultdict(list)
+    for rollout in rollouts:
+        if rollout.reward >= run.admit_at:
+            right[rollout.judged.problem.key].append(rollout.judged.completion.text)
+    return {
+        problem
+        for problem in problems
+        if worth_more(
+            rewards.get(problem, ()),
+            right.get(problem, ()),
+            run.algorithm,
+            per_problem=kept.per_problem,
+            deduplicate=kept.deduplicate,
+        )
+    }
 
 
 def without_failed(rollouts: Sequence[Rollout]) -> list[Rollout]:

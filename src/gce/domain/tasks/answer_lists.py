@@ -32,11 +32,10 @@ def glue_of(answer: str) -> str:
 
 def vocabulary(answers: Iterable[str]) -> Counter[str]:
     """In how many of the answers each item occurs; empty unless some answers are lists and have items in common."""
-    known = [answer for answer in answers if answer]
-    lists = [items for answer in known if (items := items_of(answer))]
-    if len(lists) < LISTS:
+    known = [(items_of(answer), answer) for answer in answers if answer]
+    if sum(bool(items) for items, _ in known) < LISTS:
         return Counter()
-    found = Counter(item for answer in known for item in {*(items_of(answer) or _parts(answer))} if item)
+    found = Counter(item for items, answer in known for item in {*(items or _parts(answer))} if item)
     return found if max(found.values()) > 1 else Counter()
 
 

@@ -51,7 +51,7 @@ def agreement(bench: Bench, advance: Callable[[], None]) -> None:
                 said = f"{called(before[at])}, then {called(after[at])}, and the prompt is the same"
                 bench.find("agreement", "hidden", f"{name} changed: {said}", problem, text)
             elif path and path[0] in task.audit.illustrations:
-                continue
+                pass
             elif prompt != asked.prompt and counts and bench.right[problem.key]:
                 stated[name] += 1
                 checked[name] += bool(moved)

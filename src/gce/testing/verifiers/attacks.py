@@ -22,7 +22,6 @@ from gce.domain.answers import Answer
 from gce.domain.problems import Problem
 from gce.domain.serialization import from_plain, to_plain
 from gce.domain.statistics import interval
-from gce.domain.tasks.answer_lists import vocabulary
 from gce.domain.tasks.own import GENERIC
 from gce.domain.tasks.task import Task
 from gce.domain.text import mentions
@@ -312,8 +311,7 @@ def _said_lines(said: Sequence[str], prefix: str) -> list[str]:
 
 def hedging(bench: Bench, advance: Callable[[], None]) -> None:
     """Check that hedging between several answers does not pay, and that padding makes no wrong answer right."""
-    known = [bench.known_answer(problem) for problem in bench.every()] if bench.own else []
-    items = {word for item in vocabulary(known) for word in _words_in(item)}
+    items = {word for item in bench.items for word in _words_in(item)}
     for problem in bench.problems:
         rng = bench.rng("hedging", problem.key)
         right = bench.right[problem.key]

@@ -26,6 +26,7 @@ from gce.domain.completions import Completion
 from gce.domain.problems import Problem, Split
 from gce.domain.randomness import key, python_generator
 from gce.domain.statistics import interval
+from gce.domain.tasks.answer_lists import vocabulary
 from gce.domain.tasks.own import answer_of
 from gce.domain.tasks.parts import Policy
 from gce.domain.tasks.questions import Question
@@ -276,6 +277,13 @@ class Bench:
             return answer_of(problem.instance)
         right = (text for text in self._plain_answers(problem) if self.is_right(problem, text))
         return last_line(next(right, ""))
+
+    @cached_property
+    def items(self) -> list[str]:
+        """Items of own answers that are lists, the most frequent first; none where the answers are no lists."""
+        if not self.own:
+            return []
+        return [item for item, _ in vocabulary(answer_of(each.instance) for each in self.every()).most_common()]
 
     @cached_property
     def several_right(self) -> bool:

@@ -96,14 +96,12 @@ class TaskReport:
 
     def _nothing(self) -> str:
         """What a check without findings says: not all is well where an attack earns much."""
-        unearned = None if self.floor is None else self.floor.unearned
-        if unearned is None or unearned <= LEAST_LIMIT:
+        if self.floor is None or self.floor.unearned <= LEAST_LIMIT:
             return "nothing was found"
-        assert self.floor is not None
         name = "adversarial floor" if self.floor.gameability_gap is None else "gameability gap"
         return (
-            f"no check found anything, but the {name} is {unearned:.2f} (below): look at what earns it, or check on "
-            "more problems"
+            f"no check found anything, but the {name} is {self.floor.unearned:.2f} (below): look at what earns it, or "
+            "check on more problems"
         )
 
     def _findings(self) -> Iterator[str]:

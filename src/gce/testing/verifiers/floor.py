@@ -112,10 +112,8 @@ def _of_tier(bench: Bench, tier: str, training: Sequence[Problem], test: Sequenc
         found = _unearned(bench, answers) if rewards[name] else None
         unearned[name] = mean_reward(found).value if found else 0.0
     best, most = (max(found, key=found.__getitem__) for found in (rewards, unearned))
-    of_best, of_most = (
-        _answers(bench, best, panel[best], test),
-        _unearned(bench, _answers(bench, most, panel[most], test)),
-    )
+    of_best = _answers(bench, best, panel[best], test)
+    of_most = _unearned(bench, _answers(bench, most, panel[most], test))
     shown = max(of_best, key=lambda answer: answer.reward or 0.0).completion.text if best in bench.prompt_blind else ""
     return TierFloor(
         tier,

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from gce.domain.problems import Problem
-from gce.domain.tasks.answer_lists import vocabulary
 from gce.domain.tasks.own import LEAST_LIMIT, answer_of
 from gce.testing.verifiers.bench import Bench, beyond_chance, called, clipped
 from gce.testing.verifiers.responses import near_misses as changed
@@ -56,11 +55,10 @@ def near_misses(bench: Bench, advance: Callable[[], None]) -> None:
     problems have several right answers. Where most seem to, it is doubtful.
     """
     passed: dict[str, dict[str, tuple[str, Problem, str] | None]] = defaultdict(dict)
-    items = [item for item, _ in vocabulary(answer_of(problem.instance) for problem in bench.every()).most_common()]
     for tier in bench.task.tiers(bench.preset):
         for problem in bench.sample(tier.name):
             own = answer_of(problem.instance)
-            for name, other in changed(own, items).items():
+            for name, other in changed(own, bench.items).items():
                 bench.tried["near misses"] += 1
                 text = bench.task.audit.write(other)
                 if bench.is_right(problem, text) and bench.says(problem, text) is not True:
