@@ -193,6 +193,24 @@ def test_a_session_that_the_server_closed_between_turns_is_played_again(server: 
     assert server.opened == opened + 1 and not server.faults
 
 
+def test_after_an_interruption_no_reply_is_taken_for_another_one(
+    server: OpenEnvServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = task_of(server)
+    (problem,) = problems(task)
+    low, number = secret(problem.instance.row["seed"])
+    environment = episodes_of(task).open(problem)
+    environment.reset(seconds=5.0)
+
+    def interrupted(_data: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("gce.adapters.environments.openenv_sessions._reply", interrupted)
+        environment.step(Act(STEP, {"action": guesses(low - 1)[0]}))
+    assert environment.step(Act(STEP, {"action": guesses(number)[0]})).done
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_server_that_misbehaves_fails_the_answer_with_what_it_did(fault: str, server: OpenEnvServer) -> None:
     """In a turn, and in the verdict: never a reward of 0."""
@@ -325,26 +343,36 @@ def load_server(place: Path) -> Any:
 
 
 @contextmanager
+def started(place: Path, *command: str) -> Iterator[str]:
+    """The URL of a server that a command starts in a directory, given a port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    path = os.pathsep.join([str(place), *sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command, "--port", str(port)], cwd=place, env={**os.environ, "PYTHONPATH": path}
+    )
+    try:
+        for _ in range(600):
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                assert process.poll() is None, "the server ended"
+                time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+        find_environment.cache_clear()
+
+
+@contextmanager
 def served(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URL of an exported server: the real package's where that is installed, else one that takes its place."""
     if find_spec("openenv") is not None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        command = [sys.executable, "-m", "server.app", "--port", str(port)]
-        process = subprocess.Popen(command, cwd=place, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-        try:
-            for _ in range(600):
-                try:
-                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                    break
-                except OSError:
-                    assert process.poll() is None, "the exported server ended"
-                    time.sleep(0.1)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.kill()
-            process.wait()
+        with started(place, "server.app") as url:
+            yield url
         return
     openenv_stub.install(monkeypatch)
     module = load_server(place)
@@ -371,6 +399,19 @@ def served(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     with OpenEnvServer(Exported, schema={"properties": {"response": {"type": "string"}}}) as server:
         yield server.url
+
+
+def test_an_environment_of_the_package_itself_is_played(tmp_path: Path) -> None:
+    """Its template echoes messages, without an end, on one session: a tenth of a reward for each character up to 1."""
+    pytest.importorskip("openenv.cli", reason="the package openenv is not installed")
+    subprocess.run([sys.executable, "-m", "openenv.cli", "init", "echoing"], cwd=tmp_path, check=True, timeout=120)
+    with started(tmp_path / "echoing", "uvicorn", "server.app:app") as url:
+        task = find_task(f"openenv:{url}?steps=3&high=3&admit_at=2")
+        check_foreign_task(task)
+        said = ["hello world", "abcde", "x"]
+        (found,) = held(task, said=lambda request: said[len(request.messages) // 2])
+        assert found.last.right is False and found.last.reward == pytest.approx((1.0 + 0.5 + 0.1) / 3)
+        assert found.said[1][0][-1].content == "echoed_message: hello world\nmessage_length: 11\nReward: 1"
 
 
 def round_trip(name: str, count: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from gce.adapters.environments.episodes import (
     observed,
 )
 from gce.adapters.environments.foreign import REWARDS, Given, Open, limits_of, text_digest, unreadable
-from gce.adapters.environments.openenv_sessions import ROOM, Illegal, Reply, Sessions, action_schema, check_nesting
+from gce.adapters.environments.openenv_sessions import ROOM, Illegal, Sessions, StepResult, action_schema, check_nesting
 from gce.adapters.environments.scorers import Call, ScorerFailed
 from gce.domain.tasks.extraction import NoAnswer, extraction_of
 from gce.domain.tasks.task import Task
@@ -139,10 +139,10 @@ class _Player:
             raise ScorerFailed("nonsense", "the episode ended without a reward")
         return math.fsum(each.reward or 0.0 for each in replies[1:])
 
-    def _is_over(self, replies: Sequence[Reply]) -> bool:
+    def _is_over(self, replies: Sequence[StepResult]) -> bool:
         return replies[-1].done or len(replies) - 1 == self._steps
 
-    def _first(self, first: Reply) -> str:
+    def _first(self, first: StepResult) -> str:
         return f"{_text(first)}\n\n{self._asked}" if self._asked else _text(first)
 
     def _action(self, text: str) -> Mapping[str, Any]:
@@ -180,7 +180,7 @@ def _action_of(schema: Mapping[str, Any]) -> tuple[str | None, str]:
     return None, ASKED.format(observed(json.dumps(shown)))
 
 
-def _text(reply: Reply) -> str:
+def _text(reply: StepResult) -> str:
     """The one text of an observation, or its fields, one a line, without empty ones and without metadata."""
     fields = {name: value for name, value in reply.observation.items() if value not in (None, "", [], {})}
     fields.pop("metadata", None)

@@ -25,7 +25,7 @@ from gce.adapters.environments.foreign import number
 from gce.adapters.environments.scorers import ScorerFailed
 from gce.errors import one_line
 
-__all__ = ["ROOM", "Illegal", "Reply", "Sessions", "action_schema", "check_nesting"]
+__all__ = ["ROOM", "Illegal", "Sessions", "StepResult", "action_schema", "check_nesting"]
 
 MOST_MESSAGE = 2**20
 """Maximum bytes of a message of the server."""
@@ -50,7 +50,7 @@ class Illegal(Exception):
 
 
 @frozen
-class Reply:
+class StepResult:
     """What came of a reset or an action."""
 
     observation: Mapping[str, Any]
@@ -65,7 +65,7 @@ class _Session:
     socket: _Socket
     path: bytes
     """Digest of seed and actions; empty where the episode does not go on."""
-    replies: list[Reply] = field(factory=list)
+    replies: list[StepResult] = field(factory=list)
     """The first one is that of the reset."""
 
 
@@ -83,7 +83,7 @@ class Sessions:
         self._known: dict[bytes, bytes] = {}
         self._lock = threading.Lock()
 
-    def play(self, seed: int, actions: Sequence[Action], *, again: bool = False) -> list[Reply]:
+    def play(self, seed: int, actions: Sequence[Action], *, again: bool = False) -> list[StepResult]:
         """The reply to the reset, and to each action up to the end of the episode.
 
         It goes on with the session that has come as far as the last action. Where all is to be played `again`, the
@@ -110,7 +110,7 @@ class Sessions:
 
     def _go_on(
         self, session: _Session, actions: Sequence[Action], deadline: float, *, last: bool = False
-    ) -> list[Reply]:
+    ) -> list[StepResult]:
         """The replies; the session becomes the last one to be taken for another episode, or if this ends, the first."""
         others = [each for each in self._sessions if each is not session]
         self._sessions = [*others, session]
@@ -120,7 +120,9 @@ class Sessions:
                     break
                 found = self._exchange(session.socket, {"type": "step", "data": action}, deadline)
                 self._note(session, _further(session.path, action), found)
-        except ScorerFailed:
+        except Illegal:
+            raise
+        except BaseException:  # After an interruption, too, the next message would get the reply to this one.
             self._sessions = others
             _close(session.socket)
             raise
@@ -147,7 +149,7 @@ class Sessions:
                 elif not (used and error.kind == "ended"):
                     raise
 
-    def _note(self, session: _Session, path: bytes, reply: Reply) -> None:
+    def _note(self, session: _Session, path: bytes, reply: StepResult) -> None:
         """Note a reply; ScorerFailed where it was another one before."""
         session.path, session.replies = path, [*session.replies, reply]
         shown = {name: value for name, value in reply.observation.items() if name != "metadata"}
@@ -174,7 +176,7 @@ class Sessions:
         except (WebSocketException, OSError, ValueError) as error:
             raise ScorerFailed("away", f"cannot connect to {self._url}: {one_line(error)}") from error
 
-    def _exchange(self, socket: _Socket, message: Mapping[str, Any], deadline: float) -> Reply:
+    def _exchange(self, socket: _Socket, message: Mapping[str, Any], deadline: float) -> StepResult:
         from websockets.exceptions import ConnectionClosed, WebSocketException
 
         try:
@@ -199,7 +201,7 @@ class Sessions:
         return _reply(data if kind == "observation" else None)
 
 
-def _reply(data: Any) -> Reply:
+def _reply(data: Any) -> StepResult:
     """ScorerFailed where it is no observation, or its reward is neither a finite number nor null."""
     try:
         shown, reward, done = data["observation"], data.get("reward"), data.get("done", False)
@@ -209,7 +211,7 @@ def _reply(data: Any) -> Reply:
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         said = one_line(ascii(data), 80)
         raise ScorerFailed("nonsense", f"expected an observation, its reward a number or null, got {said}") from None
-    return Reply(shown, reward, done)
+    return StepResult(shown, reward, done)
 
 
 def check_nesting(value: Any, *, room: int = ROOM) -> None:
