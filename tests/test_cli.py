@@ -144,7 +144,7 @@ def test_help_fits_a_narrow_screen(
         (("train", "--bootstrap", "few"), "got 'few'; did you mean few-shot?"),
         (("train", "--algorithm", "raff"), "got 'raff'; did you mean raft?"),
         (("train", "--task", "schedulin"), "own as module:ATTR; did you mean scheduling?"),
-        (("train", "--preset", "papr"), "larger, paper-larger, sixteen, psplib-like; did you mean paper?"),
+        (("train", "--preset", "papr"), "paper-larger, sixteen, psplib-like; did you mean paper?"),
         (("train", "--recipe", "isoppo"), "choose one of gce, isopro; did you mean isopro?"),
         (("train", "--set", "lora.rnk=3"), "expected a setting, got 'lora.rnk'; did you mean lora.rank?"),
         (("train", "--set", "rank=3"), "expected a setting, got 'rank'; did you mean lora.rank?"),

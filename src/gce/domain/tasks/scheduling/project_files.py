@@ -34,7 +34,7 @@ _HEADINGS = ("PROJECT INFORMATION", "PRECEDENCE RELATIONS", "REQUESTS/DURATIONS"
 
 
 @frozen
-class _Row:
+class _ProjectLine:
     """The whole numbers of a line, or of a job."""
 
     line: int
@@ -98,14 +98,14 @@ def parse_sm(text: str) -> Instance:
             _refuse(row.line, f"expected 1 mode of job {number}, got {given[1]}: multi-mode projects are not read")
         if len(given) != 3 + given[2]:
             _refuse(row.line, f"expected {given[2]} successors of job {number}, got {len(given) - 3}")
-        successors.append(_Row(row.line, given[3:]))
+        successors.append(_ProjectLine(row.line, given[3:]))
     for number, row in enumerate(_section(sections, _HEADINGS[2], count), 1):
         _check_job(row, number, 3)
         if row.numbers[1] != 1:
             _refuse(row.line, f"expected mode 1 of job {number}, got {row.numbers[1]}")
         if len(row.numbers) != 3 + kinds:
             _refuse(row.line, f"expected {kinds} demands of job {number}, got {len(row.numbers) - 3}")
-        jobs.append(_Row(row.line, row.numbers[2:]))
+        jobs.append(_ProjectLine(row.line, row.numbers[2:]))
     capacities = _section(sections, _HEADINGS[3], 1)[0].numbers if kinds else ()
     if not kinds:
         _section(sections, _HEADINGS[3], 0)
@@ -144,8 +144,8 @@ def parse_rcp(text: str) -> Instance:
         after = take(f"the number of successors of job {number}")
         if after >= count:
             _refuse(last, f"expected fewer than {count} successors of job {number}, got {after}")
-        jobs.append(_Row(line, tuple(row)))
-        successors.append(_Row(last, tuple(take(f"{after} successors of job {number}") for _ in range(after))))
+        jobs.append(_ProjectLine(line, tuple(row)))
+        successors.append(_ProjectLine(last, tuple(take(f"{after} successors of job {number}") for _ in range(after))))
     line, token = next(tokens, (0, ""))
     if token:
         _refuse(line, f"expected the end of the file after {count} jobs, got {token!r:.40}")
@@ -244,7 +244,7 @@ def _check_size(line: int, count: int, kinds: int) -> None:
         _refuse(line, f"expected at most {MOST_RESOURCES} resources, got {kinds}")
 
 
-def _check_job(row: _Row, number: int, least: int) -> None:
+def _check_job(row: _ProjectLine, number: int, least: int) -> None:
     if len(row.numbers) < least:
         _refuse(row.line, f"expected at least {least} numbers of job {number}, got {len(row.numbers)}")
     if row.numbers[0] != number:
@@ -273,23 +273,23 @@ def _sections(text: str) -> dict[str, list[tuple[int, str]]]:
     return found
 
 
-def _header(lines: Sequence[tuple[int, str]]) -> dict[str, _Row]:
+def _header(lines: Sequence[tuple[int, str]]) -> dict[str, _ProjectLine]:
     wanted = ("projects", "jobs", "horizon", "renewable", "nonrenewable", "doubly constrained")
-    found: dict[str, _Row] = {}
+    found: dict[str, _ProjectLine] = {}
     for number, line in lines:
         before, _, after = line.partition(":")
         name = before.lstrip(" \t-").partition(" (")[0].strip()
         if name in found:
             _refuse(number, f"a second line of {name}")
         if name in wanted:
-            found[name] = _Row(number, (_number(number, after.split()[0] if after.strip() else "", name),))
+            found[name] = _ProjectLine(number, (_number(number, after.split()[0] if after.strip() else "", name),))
     for name in wanted:
         if name not in found:
             _refuse(lines[-1][0] if lines else 1, f"expected a line of {name} above {_HEADINGS[0]}")
     return found
 
 
-def _section(sections: Mapping[str, Sequence[tuple[int, str]]], heading: str, count: int) -> list[_Row]:
+def _section(sections: Mapping[str, Sequence[tuple[int, str]]], heading: str, count: int) -> list[_ProjectLine]:
     """Return the rows of a section below the names of its columns, which must be so many."""
     (line, _), *rest = sections[heading]
     if count and not rest:
@@ -299,10 +299,13 @@ def _section(sections: Mapping[str, Sequence[tuple[int, str]]], heading: str, co
         _refuse(rows[count][0], f"expected {count} lines below {heading}, got {len(rows)}")
     if len(rows) < count:
         _refuse(rest[-1][0], f"expected {count} lines below {heading}, got {len(rows)}")
-    return [_Row(number, tuple(_number(number, token, "numbers") for token in words.split())) for number, words in rows]
+    return [
+        _ProjectLine(number, tuple(_number(number, token, "numbers") for token in words.split()))
+        for number, words in rows
+    ]
 
 
-def _instance(jobs: Sequence[_Row], successors: Sequence[_Row], capacities: Sequence[int]) -> Instance:
+def _instance(jobs: Sequence[_ProjectLine], successors: Sequence[_ProjectLine], capacities: Sequence[int]) -> Instance:
     """Return the instance of these jobs, each a duration and demands, without supersource and supersink."""
     count = len(jobs)
     for at, what in ((0, "supersource"), (count - 1, "supersink")):
