@@ -34,7 +34,7 @@ from gce.app.evaluation.environment_audits import (
 from gce.app.reports.environment_audits import audits_page, audits_summary
 from gce.app.wiring.environments import AUDITED, find_environment
 from gce.app.wiring.sandboxes import SANDBOXES, why_not
-from gce.domain.serialization import to_plain
+from gce.domain.serialization import from_plain, to_plain
 from gce.errors import BadInput
 from gce.testing.verifiers.bench import Finding
 
@@ -67,9 +67,9 @@ def seen(page: str) -> Seen:
 
 def test_all_that_comes_from_a_framework_is_text() -> None:
     """The same elements as with harmless texts, and nothing that acts but the page's own script."""
+    values = to_plain(FINDING)
     kept = ("severity", "panel_severity", "confirmed")
-    values: dict[str, Any] = {name: value if name in kept else HOSTILE for name, value in to_plain(FINDING).items()}
-    hostile = AuditFinding(**values)
+    hostile = from_plain(AuditFinding, {name: value if name in kept else HOSTILE for name, value in values.items()})
     audit = evolve(
         AUDIT,
         name=HOSTILE,
@@ -152,6 +152,8 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(name)
         if name == "hangs":
             return Ended(-9, b"", b"stage: check: blind\n", "time", seconds)
+        if name == "ended":
+            return Ended(-15, b"", b"stage: opening\n")
         if name == "ends":
             return Ended(1, b"", b"stage: opening\nMemoryError\n")
         record = EnvironmentAudit(name, "audited", judged=bool(json.loads(given)["judges"]))
@@ -183,6 +185,12 @@ def test_what_the_bound_of_all_cuts_off_is_audited_by_the_next_call(listed: list
     assert found.left() == ["hangs"]
     assert audit_environments("reasoning-gym", tmp_path, only=["hangs"], jobs=1).left() == []
     assert listed.count("hangs") == 2 and listed.count("works") == 1
+
+
+def test_what_somebody_ended_has_no_record(listed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment_audits, "names_in", lambda _framework: ["ended", "works"])
+    found = audit_environments("reasoning-gym", tmp_path, jobs=1)
+    assert found.left() == ["ended"] and [each.name for each in found.audits] == ["works"]
 
 
 def test_what_exceeded_its_bound_is_audited_again_with_a_longer_one_alone(listed: list[str], tmp_path: Path) -> None:

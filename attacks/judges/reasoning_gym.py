@@ -13,6 +13,7 @@ import json
 import math
 import operator
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -31,9 +32,12 @@ LONGEST = 20_000
 def said(response: str) -> str:
     """The one answer of a response; a sign that is no answer where there is none, or several."""
     try:
-        return extraction_of(("tag", "answer")).answer(response)[:LONGEST]
+        answer = extraction_of(("tag", "answer")).answer(response)[:LONGEST]
     except NoAnswer:
         return "\0"
+    # In plain digits, whatever their script: that is a matter of form.
+    digits = {ord(each): str(unicodedata.decimal(each)) for each in set(answer) if each.isdecimal()}
+    return unicodedata.normalize("NFKC", answer.translate(digits)).strip()
 
 
 def only_known(row: Row, response: str) -> bool:
@@ -57,7 +61,9 @@ def number(text: str) -> Fraction | None:
     if re.fullmatch(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?", text):
         text = text.replace(",", "")
     return (
-        Fraction(text) if re.fullmatch(r"[+-]?[0-9]{1,60}(\.[0-9]{1,60})?(e[+-]?[0-9]{1,2})?", text.lower()) else None
+        Fraction(text)
+        if re.fullmatch(r"[+-]?([0-9]{1,60}\.?[0-9]{0,60}|\.[0-9]{1,60})(e[+-]?[0-9]{1,2})?", text.lower())
+        else None
     )
 
 
@@ -156,7 +162,9 @@ def coin_flip(row: Row, response: str) -> bool:
 
 def number_sorting(row: Row, response: str) -> bool:
     """The numbers of the prompt in order, to the rounding of the known answer."""
-    known, given = (re.findall(r"-?[0-9]+(?:\.[0-9]+)?", text) for text in (str(row["answer"]), said(response)))
+    known, given = (
+        re.findall(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", text) for text in (str(row["answer"]), said(response))
+    )
     asked = re.search(r"order: (.*)", str(row["prompt"]))
     exact = asked[1].split(", ") if asked else known
     order = sorted(map(float, exact), reverse="descending" in str(row["prompt"]).split(":")[0])
@@ -192,7 +200,7 @@ def expanded(row: Row, response: str) -> bool:
     """The product as a sum: the same value at several points, and no brackets or functions."""
     answer, known = said(response), str(row["answer"])
     letters = sorted({*re.findall("[A-Za-z]", known)})
-    if re.search(r"[(]|[A-Za-z]{2}", answer):
+    if re.search(r"[(]|[A-Za-z]{2}", re.sub(r"\((-?[0-9]+)\)", r"\1", answer)):
         return False
     for base in (1.3, 0.7, 2.1):
         names = {letter: base + 0.37 * place for place, letter in enumerate(letters)} or {"x": base}
@@ -205,14 +213,14 @@ def expanded(row: Row, response: str) -> bool:
 def roots(row: Row, response: str) -> bool:
     """As many numbers as there are real roots, each to a hundredth; none of anything else where there is none."""
     answer, known = said(response), str(row["answer"])
-    wanted = [float(each) for each in re.findall(r"-?[0-9]+(?:\.[0-9]+)?", known)]
+    wanted = [float(each) for each in re.findall(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", known)]
     if not wanted:
         return (
             re.fullmatch(r"(?i)|[\"']{2}|\[\]|none|no real (solutions?|roots?)\.?|empty( string)?", answer) is not None
         )
     if re.fullmatch(r"[-+0-9.,eE\s\[\]]+", answer) is None:
         return False
-    given = sorted(float(each) for each in re.findall(r"-?[0-9]+(?:\.[0-9]+)?", answer))
+    given = sorted(float(each) for each in re.findall(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", answer))
     pairs = zip(given, sorted(wanted), strict=False)
     return len(given) == len(wanted) and all(abs(one - other) <= 0.011 for one, other in pairs)
 
@@ -237,7 +245,7 @@ def close(relative: float, absolute: float = 0.0) -> Accepts:
     """The known numbers, in their order, each to a rounding that the prompt asks for."""
 
     def judge(row: Row, response: str) -> bool:
-        pattern = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
+        pattern = r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
         one, other = (
             [float(each) for each in re.findall(pattern, text)] for text in (said(response), str(row["answer"]))
         )
@@ -249,6 +257,29 @@ def close(relative: float, absolute: float = 0.0) -> Accepts:
         )
 
     return judge
+
+
+def knights_knaves(row: Row, response: str) -> bool:
+    """Who is what, in the order of the known answer, and no word besides."""
+    fillers = {"is", "a", "an", "and"}
+    one, other = (
+        [part for part in parts(text) if part not in fillers] for text in (said(response), str(row["answer"]))
+    )
+    return one == other
+
+
+def kakurasu(row: Row, response: str) -> bool:
+    """Zeros and ones whose weighted sums are those of the prompt."""
+    sums = [json.loads(found) for found in re.findall(r"\[[0-9, ]+\]", str(row["prompt"]))[:2]]
+    if len(sums) != 2:
+        raise ValueError(f"the prompt has another form: {row['prompt'][:80]!r}")
+    rows = [re.findall("[0-9]+", line) for line in said(response).splitlines()]
+    if {len(each) for each in rows} != {len(sums[1])} or not {cell for each in rows for cell in each} <= {"0", "1"}:
+        return False
+    grid = [[int(cell) for cell in each] for each in rows]
+    across = [sum(place * cell for place, cell in enumerate(each, 1)) for each in grid]
+    down = [sum(place * cell for place, cell in enumerate(each, 1)) for each in zip(*grid, strict=True)]
+    return [across, down] == sums
 
 
 def any_order(row: Row, response: str) -> bool:
@@ -269,7 +300,7 @@ _NAMES = (
     "bitwise_arithmetic caesar_cipher calendar_arithmetic chain_sum circuit_logic color_cube_rotation count_bits "
     "count_primes course_schedule decimal_chain_sum dice emoji_mystery family_relationships figlet_font "
     "fraction_simplification futoshiki game_of_life game_of_life_halting gcd gsm_symbolic isomorphic_strings "
-    "knights_knaves largest_island lcm leg_counting letter_counting letter_jumble mahjong_puzzle "
+    "largest_island lcm leg_counting letter_counting letter_jumble mahjong_puzzle "
     "manipulate_matrix maze mini_sudoku needle_haystack number_filtering number_format path_star "
     "prime_factorization products ransom_note rearc rectangle_count rotate_matrix rotten_oranges self_reference "
     "simple_equations simple_geometry spell_backward spiral_matrix string_insertion string_manipulation sudoku "
@@ -286,6 +317,8 @@ JUDGES: Mapping[str, Accepts] = {
     "decimal_arithmetic": close(1e-9, 1e-9),
     "group_anagrams": any_order,
     "intermediate_integration": antiderivative,
+    "kakurasu": kakurasu,
+    "knights_knaves": knights_knaves,
     "number_sorting": number_sorting,
     "polynomial_equations": roots,
     "polynomial_multiplication": expanded,

@@ -30,7 +30,7 @@ from gce.domain.answers import Answer
 from gce.domain.completions import Completion
 from gce.domain.problems import Problem
 from gce.domain.serialization import from_plain, to_plain
-from gce.domain.tasks import ProblemSource, Task
+from gce.domain.tasks import NoProblem, ProblemSource, Task
 from gce.domain.tasks.extraction import NoAnswer, extraction_of
 from gce.domain.tasks.own import answer_of
 from gce.domain.text import mentions
@@ -229,7 +229,6 @@ def evidence(finding: Finding, opinion: bool | None) -> str:
         return "the environment's own answer"
     if finding.defect == "runs the answer":
         return "the text has the known value only when it is run"
-    # Which formats it reads is the scorer's to choose, whatever a lenient judge says.
     return "a second judge" if opinion is False and finding.defect != "false reject" else ""
 
 
@@ -245,6 +244,8 @@ class _Auditor:
     def findings(self, report: TaskReport) -> Iterator[AuditFinding]:
         listed: Counter[tuple[str, str]] = Counter()
         for each in (*report.findings, *(said for said in report.notes if said.severity == "doubtful")):
+            if (each.check, each.kind) == ("exploits", "false reject"):
+                continue  # Which formats it reads is the scorer's to choose, whatever a lenient judge says.
             listed[each.check, each.kind] += 1
             if listed[each.check, each.kind] <= SHOWN:
                 yield self._audited(each)
@@ -311,12 +312,11 @@ class _Auditor:
     def _is_same(self, made: AuditFinding, problem: Problem, response: str, found: Reproduced) -> bool:
         """Whether the script says what the scorer said in the audit."""
         (here,) = judged(self.task, [(problem, response)])
-        if made.kind == "failed" or here.failed:
-            return bool(found.raised) and here.failed
         try:
-            return here.reward is not None and abs(float(found.printed) - here.reward) < 1e-9
+            score = float(found.printed)
         except ValueError:
-            return False
+            return here.failed and bool(found.raised)
+        return not 0.0 <= score <= 1.0 if here.reward is None else abs(score - here.reward) < 1e-9
 
 
 def _prompt(problem: Problem) -> str:
@@ -381,7 +381,7 @@ def _main() -> None:
     request = from_plain(Request, json.load(sys.stdin))
     try:
         found = audit_environment(request, lambda said: put(f"stage: {said}", error=True))
-    except BadInput as error:
+    except (BadInput, NoProblem) as error:
         found = EnvironmentAudit(request.name, "refused", one_line(error))
     put_json(to_plain(found))
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 from threading import Event
 from typing import Any
 
@@ -202,6 +203,8 @@ def _audited(request: Request, *, stop: Event, deadline: float, seconds: float) 
     if ended.exceeded == "time":
         is_own = seconds <= left and not stop.is_set()
         return evolve(made, reason=f"it took more than {seconds:.0f} s, in: {stage}") if is_own else made
+    if ended.status in (-SIGTERM, -SIGINT):  # Somebody ended it, and not the environment.
+        return made
     if ended.exceeded or ended.status:
         how = f"more than {MOST_OUTPUT:,} bytes" if ended.exceeded else f"exit status {ended.status}, {complaint[-1]}"
         return evolve(made, status="ended", reason=one_line(f"in {stage}: {how}", 300))

@@ -92,7 +92,7 @@ AUDITED: Mapping[str, Audited] = {
     "reasoning-gym": Audited(
         "reasoning-gym",
         "reasoning_gym",
-        "reasoning-gym:{}?curriculum=false&seconds=2&wait=10".format,
+        "reasoning-gym:{}?curriculum=false&wait=15".format,
         reasoning_gym.names,
         reasoning_gym.reproductions,
     )
