@@ -69,7 +69,12 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     """A page whose dialogs, errors and requests to other places fail the test."""
     context = browser.new_context(base_url=address, viewport={"width": 1024, "height": 900})
     found, wrong = context.new_page(), list[str]()
-    found.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+
+    def asked(dialog: Any) -> None:
+        wrong.append(dialog.message)
+        dialog.dismiss()
+
+    found.on("dialog", asked)
     found.on("pageerror", lambda error: wrong.append(str(error)))
     found.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
     found.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))

@@ -414,15 +414,17 @@ def writer_of(root: Path) -> int | None:
     """The process that writes a run, as its lock says; None where it has ended. Takes no lock."""
     try:
         with open(root / "lock", encoding="ascii", errors="replace") as lock:
-            process = max(int(lock.read(20)), 1)
+            process, file = max(int(lock.read(20)), 1), os.fstat(lock.fileno()).st_ino
         os.kill(process, 0)
     except PermissionError:
         pass
     except (OSError, ValueError, OverflowError):
         return None
     with contextlib.suppress(OSError), open("/proc/locks", encoding="ascii", errors="replace") as locks:
-        # Another process may have the number of one that ended. Where Linux says who holds locks, this one has to.
-        if not any(line.split()[1:5:3] == ["FLOCK", str(process)] for line in locks):
+        # Another process may have the number of one that ended. Where Linux says who holds locks, this one has to:
+        # 3: FLOCK  ADVISORY  WRITE 2671 fe:00:5948424 0 EOF
+        held = [line.split() for line in locks]
+        if not any(len(each) > 5 and each[1] == "FLOCK" and each[5].endswith(f":{file}") for each in held):
             return None
     return process
 
