@@ -6,7 +6,6 @@ import json
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from attrs import evolve
