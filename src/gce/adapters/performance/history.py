@@ -63,6 +63,8 @@ class History:
         Raises:
             BadInput: git failed.
         """
+        if self.is_over:
+            return []
         words = ["log", "-z", "--no-merges", f"--max-count={most}", "--encoding=UTF-8", "--no-notes"]
         said = self._run([*words, "--format=%H%x00%P%x00%cI%x00%B", self.head], cut=True).decode("utf-8", "replace")
         *fields, _ = said.split("\0")

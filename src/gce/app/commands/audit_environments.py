@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gce.app.evaluation.environment_audits import AUDIT_FILE, audit_environments
 from gce.app.options import LENGTH_OF_RUN, NAME, NAMES, PATH, SEED, THREADS, Choice
@@ -37,10 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     kind = Choice(tuple(AUDITED))
-    parser.add_argument("framework", type=kind, metavar="FRAMEWORK", help=f"framework: {', '.join(AUDITED)}")
+    parser.add_argument("framework", type=kind, choices=kind.names, metavar="FRAMEWORK", help=", ".join(AUDITED))
     parser.add_argument("--only", type=NAMES, metavar="NAME,...", help="these environments (default all)")
     parser.add_argument(
-        "--out", type=PATH, default=Path("audit"), metavar="DIR", help="folder of the results (default audit)"
+        "--out", type=PATH, default="audit", metavar="DIR", help="folder of the results (default audit)"
     )
     parser.add_argument(
         "--minutes", type=LENGTH_OF_RUN, default=30.0, help="wall-clock limit of this call in minutes (default 30)"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 
 from gce.app.options import NAME, NAMES, PATH, Count
 from gce.app.wiring.tasks import find_task
@@ -31,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "folder", nargs="?", type=PATH, default=Path("runs"), metavar="RUNS_DIR", help="folder of runs (default runs)"
+        "folder", nargs="?", type=PATH, default="runs", metavar="RUNS_DIR", help="folder of runs (default runs)"
     )
     parser.add_argument("--host", type=NAME, default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     parser.add_argument(
@@ -77,12 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
         from gce.app.web.settings import WebSettings
     except ImportError as error:
         raise MissingExtra((error.name or "starlette").split(".")[0], "web") from error
-    folder: Path = arguments.folder
-    if folder == Path("runs"):
-        folder.mkdir(exist_ok=True)
     token = arguments.token or os.environ.get(TOKEN) or None
     settings = WebSettings(
-        folder,
+        arguments.folder,
         arguments.host,
         arguments.port,
         token,

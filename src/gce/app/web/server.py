@@ -22,6 +22,7 @@ def serve(settings: WebSettings) -> None:
     except OSError as error:
         where = f"{settings.host} port {settings.port}"
         raise BadInput(f"cannot listen on {where}: {error.strerror or error}", hint="give another {port}") from error
+    settings.folder.mkdir(exist_ok=True)
     app = application(settings)
     app.state.launcher.jobs.hold()
     config = uvicorn.Config(

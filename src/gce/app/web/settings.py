@@ -9,9 +9,11 @@ from attrs import field, frozen
 
 from gce.errors import BadInput
 
-__all__ = ["LEAST_OF_A_TOKEN", "WebSettings"]
+__all__ = ["LEAST_OF_A_TOKEN", "MOST_OF_A_TOKEN", "RUNS", "WebSettings"]
 
-LEAST_OF_A_TOKEN = 16
+RUNS = Path("runs")
+"""The default folder, made where it is missing."""
+LEAST_OF_A_TOKEN, MOST_OF_A_TOKEN = 16, 256
 """Characters."""
 
 
@@ -36,15 +38,19 @@ class WebSettings:
     """Bytes of data of the worker of each job."""
 
     def __attrs_post_init__(self) -> None:
-        if not self.folder.is_dir():
+        if not self.folder.is_dir() and self.folder != RUNS:
             raise BadInput(f"expected a folder of runs, found none at {self.folder}: create it, or give another one")
         if self.token is None and not self.local:
             raise BadInput(
                 f"expected a token for the address {self.host}, which other machines reach",
                 hint="set the environment variable GCE_TOKEN or give {token}, or leave out {host}",
             )
-        if self.token is not None and (len(self.token) < LEAST_OF_A_TOKEN or not self.token.isascii()):
-            raise BadInput(f"expected a token of at least {LEAST_OF_A_TOKEN} ASCII characters, got {len(self.token)}")
+        if self.token is not None and not (
+            LEAST_OF_A_TOKEN <= len(self.token) <= MOST_OF_A_TOKEN and self.token.isascii()
+        ):
+            raise BadInput(
+                f"expected a token of {LEAST_OF_A_TOKEN} to {MOST_OF_A_TOKEN} ASCII characters, got {len(self.token)}"
+            )
 
     @property
     def local(self) -> bool:
