@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from gce.adapters.sandboxes.unsafe_local import start_unsafe_local
 from gce.app import cli
 from gce.app.performance import admitting
 from gce.app.wiring import sandboxes as runners
-from gce.domain.performance.decision import FIRST, Decision, decide
+from gce.domain.performance.decision import FIRST, Decision, Round, decide
 from gce.domain.performance.task import PerformanceTask
 from gce.errors import BadInput
 
@@ -395,8 +395,12 @@ def test_without_a_sandbox_trusted_code_is_measured_too(task: PerformanceTask, t
 def test_the_command_line_from_files_to_admission(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With wide limits for identical code and few rounds of it: on a busy machine small times vary."""
-    monkeypatch.setattr(admitting, "decide_same", lambda rounds: evolve(decide(rounds), settled=len(rounds) >= FIRST))
+    """With wide limits for identical code, few rounds of it and its verdict given: on a busy machine small times vary."""
+
+    def no_gain(rounds: Sequence[Round]) -> Decision:
+        return evolve(decide(rounds), settled=len(rounds) >= FIRST, verdict="no gain")
+
+    monkeypatch.setattr(admitting, "decide_same", no_gain)
     monkeypatch.setattr("gce.domain.performance.admission.CLOSE", 0.5)
     monkeypatch.setattr("gce.domain.performance.admission.GAIN", 2.0)
     tasks = tmp_path / "tasks"
