@@ -395,7 +395,7 @@ def test_without_a_sandbox_trusted_code_is_measured_too(task: PerformanceTask, t
 def test_the_command_line_from_files_to_admission(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With wide limits for identical code, few rounds of it and its verdict given: on a busy machine small times vary."""
+    """Identical code has wide limits, few rounds and a given verdict: on a busy machine small times vary."""
 
     def no_gain(rounds: Sequence[Round]) -> Decision:
         return evolve(decide(rounds), settled=len(rounds) >= FIRST, verdict="no gain")
