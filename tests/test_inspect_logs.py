@@ -187,6 +187,7 @@ def test_files_that_cannot_be_read_say_so_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_run_is_written_as_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("safetensors", reason="checkpoints are safetensors")
     run, out = tmp_path / "run", tmp_path / "log.json"
     given = ["--task", "toy_task:ADDITION", "--model", "toy_task:careless", "--iterations", "1", "--problems", "4"]
     assert main(["train", *given, "--test", "2", "--run-dir", str(run)]) == 0
