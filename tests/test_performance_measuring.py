@@ -278,6 +278,8 @@ class Killing:
         def say(text: str = "") -> tuple[str, str]:
             if sent is not None:
                 os.killpg(found._process.pid, sent)
+                if sent == signal.SIGKILL:
+                    found._process.wait(10)  # Or it may answer first.
             said: tuple[str, str] = says(text)
             return said
 
